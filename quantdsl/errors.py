@@ -1,0 +1,39 @@
+"""Every error that quantdsl raises on purpose.
+
+    QuantDSLError              one clear message: where, what, why, how to mend; exit code 2
+      SourceError              a strategy file is wrong; carries its diagnostics
+      DataError                a data file is wrong; names file and row
+      ConfigError              a configuration is wrong; names key and line
+      LimitError               something exceeds a limit of limits.py; names the limit
+      UnavailableError         the thing asked for is not there (device, optional package)
+    InternalError              our own fault (QD9xxx); exit code 70
+
+Anything else that escapes is a bug: the command line turns it into an InternalError report.
+"""
+
+EXIT_USER_ERROR = 2
+EXIT_INTERNAL = 70
+
+
+class QuantDSLError(Exception):
+    """Bad input of any kind; `str(error)` is what the user reads."""
+
+
+class DataError(QuantDSLError):
+    """A data file cannot be used as it stands."""
+
+
+class ConfigError(QuantDSLError):
+    """A configuration file or command-line setting cannot be used as it stands."""
+
+
+class LimitError(QuantDSLError):
+    """An input exceeds a named limit of limits.py."""
+
+
+class UnavailableError(QuantDSLError):
+    """A device or an optional package that the request needs is not there."""
+
+
+class InternalError(Exception):
+    """An invariant of quantdsl itself is broken."""

@@ -1,0 +1,60 @@
+"""The 64-byte event and the 64-byte record: written down once, sizes and offsets asserted.
+
+An event is what the core reads, a record is what it writes. Both are eight 8-byte words: a
+24-byte head (two times, then instrument, kind, side and flags packed in one word) and five
+payload words. Prices are ticks, sizes are lots, money is money units, times are ns since 1970.
+`std/engine.qdsl` declares the same words and codes; a test compares the two.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+
+WORDS = 8
+
+HEAD = [
+    ("ts_event", "<i8"),  # when it happened at the venue
+    ("ts_recv", "<i8"),  # when we had it; in a backtest the bar's open time
+    ("instrument", "<u4"),  # index into the run's instruments
+    ("kind", "u1"),
+    ("side", "u1"),  # by kind: clock of a bar, side of a trade, open or close of a session
+    ("flags", "<u2"),
+]
+EVENT = np.dtype([*HEAD, ("payload", "<i8", (5,))])
+BAR = np.dtype(
+    [*HEAD, ("open", "<i8"), ("high", "<i8"), ("low", "<i8"), ("close", "<i8"), ("volume", "<i8")]
+)
+RECORD = np.dtype([*HEAD, ("a", "<i8"), ("b", "<i8"), ("c", "<i8"), ("d", "<i8"), ("e", "<i8")])
+
+MORE = 1
+"""Event flag: another event of the same instant follows, so the instant is not yet complete."""
+
+
+class Kind(IntEnum):
+    """What an event or a record is. Codes are never reused."""
+
+    BAR = 1
+    QUOTE = 2
+    TRADE = 3
+    BOOK_DELTA = 4
+    BOOK_SNAPSHOT = 5
+    ORDER = 6  # record: order id, signed lots, limit ticks, stop ticks, meta (see orders.qdsl)
+    ACK = 7
+    FILL = 8  # record: order id, signed lots, price ticks, fee, position after (lots)
+    REJECT = 9  # record: order id, signed lots, price ticks, source line, 0; flags = reason
+    TIMER = 10  # event: timer id
+    SESSION = 11  # event: side 0 open, 1 close
+    FEED = 12
+    SIGNAL = 13
+    CORPORATE = 14  # event: side 0 split, 1 dividend, 2 funding; numerator, denominator / amount
+    CANCEL = 15  # record: order id, remaining signed lots, 0, 0, 0; flags = reason
+    ROUND_TRIP = 16  # record: entry ts, entry ticks, exit ticks, signed lots, net profit
+    ROUND_TRIP_MORE = 17  # record: entry bar, exit bar, fees, worst and best open profit
+    DAY = 18  # record: equity, cash, fees of the day, close ticks of instrument 0, position lots
+    RISK = 19  # record: limit code, value, limit, actions taken, 0
+    LOG = 20  # record: message id, up to four values
+
+
+for dtype in (EVENT, BAR, RECORD):
+    assert dtype.itemsize == 8 * WORDS
+    assert [dtype.fields[name][1] for name, _ in HEAD] == [0, 8, 16, 20, 21, 22]

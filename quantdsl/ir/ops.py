@@ -1,0 +1,381 @@
+"""The typed IR: one small grammar of nodes, executed alike by every target.
+
+    module  = consts structs functions
+    func    = name params result sizes body          sizes: names of compile-time integers
+    place   = Var | Field(place) | Elem(place, index) | Table(name)
+    expr    = Const | SizeOf | place(scalar) | Unary | Binary | Fma | Select | Call | StructOf
+    stmt    = Let | Assign | Do | If | For | While | Break | Continue | Return
+
+Rules that the verifier holds:
+- A scalar is BOOL, I64 or F64. An aggregate (array, struct, buffer) lives only in memory.
+- Expressions are pure and total, so operands may be evaluated in any order and eagerly. A call
+  of a function with an inout parameter is therefore legal only as the root of Let, Assign or Do,
+  and a struct value (Call or StructOf) only as the root of Let, Assign or Return.
+- Every index is proven in range by the checker; no target tests it again (the interpreter does,
+  and raises InternalError).
+- Control flow is structured, each loop has a bound, and the call graph has no cycle.
+- Names are made by the compiler (`x.3`): user text never becomes the name of anything emitted.
+
+Meaning of the scalar operations, the same on every target:
+- I64 wraps. `idiv` and `imod` round towards minus infinity; a divisor of 0 gives 0.
+  Shifts take their count modulo 64; `lshr` is logical, `ashr` arithmetic. `umulh` is the high
+  half of the unsigned 128-bit product.
+- F64 is IEEE 754 binary64, round to nearest even, nothing contracted. NaN is one value: its sign
+  and payload cannot be observed (`bits` of a NaN is 0x7FF8000000000000).
+- `fmin`/`fmax` are `a < b ? a : b` and `a > b ? a : b`.
+- `f64_to_i64` truncates; NaN and what lies outside the range of i64 give 0.
+- Comparisons with NaN are false, `ne` is true.
+"""
+
+import math
+import struct
+from typing import Literal
+
+import msgspec
+
+BOOL_T, I64_T, F64_T = "bool", "i64", "f64"
+ScalarType = Literal["bool", "i64", "f64"]
+
+
+class Node(msgspec.Struct, frozen=True, tag_field="k", tag=True, gc=False):
+    pass
+
+
+# ---- sizes: compile-time integers -----------------------------------------------------------
+
+
+class SizeName(Node, tag="sn"):
+    """A size parameter of the function or struct, or a size of the whole module (N_INSTRUMENTS)."""
+
+    name: str
+
+
+class SizeOp(Node, tag="so"):
+    """`op` is + - * max, or pow2: the smallest power of two >= left (right is then 0)."""
+
+    op: str
+    left: "Size"
+    right: "Size"
+
+
+Size = int | SizeName | SizeOp
+
+# ---- types ----------------------------------------------------------------------------------
+
+
+class ArrayType(Node, tag="ta"):
+    """A fixed number of elements, each a scalar or a struct."""
+
+    elem: "Type"
+    size: Size
+
+
+class StructType(Node, tag="ts"):
+    """A declared struct, its size parameters bound."""
+
+    name: str
+    sizes: tuple[Size, ...] = ()
+
+
+class BufferType(Node, tag="tb"):
+    """Memory of the caller holding structs or scalars; its length is the caller's affair.
+
+    Only compiler-made entry functions index one.
+    """
+
+    elem: "Type"
+
+
+Type = ScalarType | ArrayType | StructType | BufferType
+
+# ---- expressions ----------------------------------------------------------------------------
+
+
+class Const(Node, tag="c"):
+    """A literal. F64 values are held as their bit pattern, so that the text form is exact."""
+
+    type: ScalarType
+    bits: int
+
+    @property
+    def value(self) -> int | float | bool:
+        """The literal as a Python value."""
+        if self.type == F64_T:
+            return bits_to_f64(self.bits)
+        return bool(self.bits) if self.type == BOOL_T else self.bits
+
+
+class SizeOf(Node, tag="sz"):
+    """A size as an I64 value."""
+
+    size: Size
+
+
+class Var(Node, tag="v"):
+    """A local or parameter."""
+
+    name: str
+
+
+class Field(Node, tag="f"):
+    """A field of a struct place."""
+
+    base: "Place"
+    name: str
+
+
+class Elem(Node, tag="e"):
+    """An element of an array or buffer place."""
+
+    base: "Place"
+    index: "Expr"
+
+
+class Table(Node, tag="tab"):
+    """A constant array of the module; only the base of Elem."""
+
+    name: str
+
+
+Place = Var | Field | Elem | Table
+
+
+class Unary(Node, tag="u"):
+    """`op` is a key of UNARY."""
+
+    op: str
+    x: "Expr"
+
+
+class Binary(Node, tag="b"):
+    """`op` is a key of BINARY."""
+
+    op: str
+    x: "Expr"
+    y: "Expr"
+
+
+class Fma(Node, tag="fma"):
+    """x * y + z with one rounding."""
+
+    x: "Expr"
+    y: "Expr"
+    z: "Expr"
+
+
+class Select(Node, tag="sel"):
+    """cond ? x : y; both are evaluated."""
+
+    cond: "Expr"
+    x: "Expr"
+    y: "Expr"
+
+
+class Call(Node, tag="call"):
+    """An argument for an inout or aggregate parameter is a place."""
+
+    func: str
+    args: tuple["Expr", ...]
+    sizes: tuple[Size, ...] = ()
+
+
+class StructOf(Node, tag="new"):
+    """A struct value; the fields in declared order, all scalar."""
+
+    type: StructType
+    values: tuple["Expr", ...]
+
+
+Expr = (
+    Const | SizeOf | Var | Field | Elem | Table | Unary | Binary | Fma | Select | Call | StructOf
+)
+
+# ---- statements -----------------------------------------------------------------------------
+
+
+class Let(Node, tag="let"):
+    """Declares a local. With `value` None the local is an aggregate or scalar set to zeros."""
+
+    name: str
+    type: Type
+    value: Expr | None
+    line: int = 0
+
+
+class Assign(Node, tag="set"):
+    """Stores a scalar, or copies a struct."""
+
+    place: Place
+    value: Expr
+    line: int = 0
+
+
+class Do(Node, tag="do"):
+    """A call for its effects."""
+
+    call: Call
+    line: int = 0
+
+
+class If(Node, tag="if"):
+    cond: Expr
+    then: tuple["Stmt", ...]
+    otherwise: tuple["Stmt", ...] = ()
+    line: int = 0
+
+
+class For(Node, tag="for"):
+    """`name` runs over lo, lo + 1, ... while < hi. It is read-only in the body."""
+
+    name: str
+    lo: Expr
+    hi: Expr
+    body: tuple["Stmt", ...]
+    line: int = 0
+
+
+class While(Node, tag="while"):
+    """At most `max` turns; `cond` is tested before each."""
+
+    cond: Expr
+    max: Expr
+    body: tuple["Stmt", ...]
+    line: int = 0
+
+
+class Break(Node, tag="break"):
+    pass
+
+
+class Continue(Node, tag="cont"):
+    pass
+
+
+class Return(Node, tag="ret"):
+    value: Expr | None = None
+
+
+Stmt = Let | Assign | Do | If | For | While | Break | Continue | Return
+
+# ---- declarations ---------------------------------------------------------------------------
+
+
+class FieldDecl(Node, tag="fd"):
+    name: str
+    type: Type
+
+
+class StructDecl(Node, tag="sd"):
+    name: str
+    fields: tuple[FieldDecl, ...]
+    sizes: tuple[str, ...] = ()
+
+
+class ParamDecl(Node, tag="pd"):
+    """A scalar is passed by value; an aggregate by reference, written to only when `inout`.
+
+    A scalar may not be inout.
+    """
+
+    name: str
+    type: Type
+    inout: bool = False
+
+
+class Func(Node, tag="fn"):
+    """`result` is None, a scalar or a struct. `inline` asks that no call of it remains."""
+
+    name: str
+    params: tuple[ParamDecl, ...]
+    result: Type | None
+    body: tuple[Stmt, ...]
+    sizes: tuple[str, ...] = ()
+    inline: bool = True
+
+
+class TableDecl(Node, tag="td"):
+    """A constant array; F64 entries as bit patterns."""
+
+    name: str
+    type: ScalarType
+    bits: tuple[int, ...]
+
+
+class Module(Node, tag="mod"):
+    """What one compile hands on: all that the entry functions reach.
+
+    `sizes` binds the module-wide sizes. Before linking, functions and structs may still have
+    size parameters; after it every size is an int and names are unique per instance.
+    """
+
+    structs: tuple[StructDecl, ...]
+    tables: tuple[TableDecl, ...]
+    funcs: tuple[Func, ...]
+    entries: tuple[str, ...]
+    sizes: tuple[tuple[str, int], ...] = ()
+
+
+class Op(msgspec.Struct, frozen=True, gc=False):
+    """Operand type (both operands share it) and result type."""
+
+    operand: ScalarType
+    result: ScalarType
+
+
+UNARY: dict[str, Op] = {
+    "not": Op(BOOL_T, BOOL_T),
+    "ineg": Op(I64_T, I64_T),
+    "inot": Op(I64_T, I64_T),
+    "fneg": Op(F64_T, F64_T),
+    "fabs": Op(F64_T, F64_T),
+    "sqrt": Op(F64_T, F64_T),
+    "floor": Op(F64_T, F64_T),
+    "ceil": Op(F64_T, F64_T),
+    "trunc": Op(F64_T, F64_T),
+    "rint": Op(F64_T, F64_T),  # to nearest, ties to even
+    "isnan": Op(F64_T, BOOL_T),
+    "bits": Op(F64_T, I64_T),
+    "from_bits": Op(I64_T, F64_T),
+    "i64_to_f64": Op(I64_T, F64_T),
+    "f64_to_i64": Op(F64_T, I64_T),
+    "bool_to_i64": Op(BOOL_T, I64_T),
+}
+
+BINARY: dict[str, Op] = {
+    **{op: Op(I64_T, I64_T) for op in (
+        "iadd", "isub", "imul", "idiv", "imod", "imin", "imax",
+        "iand", "ior", "ixor", "shl", "lshr", "ashr", "umulh")},
+    **{op: Op(F64_T, F64_T) for op in ("fadd", "fsub", "fmul", "fdiv", "fmin", "fmax")},
+    **{"i" + op: Op(I64_T, BOOL_T) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+    **{"f" + op: Op(F64_T, BOOL_T) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
+    **{op: Op(BOOL_T, BOOL_T) for op in ("and", "or", "xor")},
+}
+
+CANONICAL_NAN_BITS = 0x7FF8000000000000
+
+
+def bits_to_f64(bits: int) -> float:
+    """The double with this bit pattern."""
+    return float(struct.unpack("<d", struct.pack("<Q", bits))[0])
+
+
+def f64_to_bits(value: float) -> int:
+    """The bit pattern of a double; every NaN gives the canonical one."""
+    if math.isnan(value):
+        return CANONICAL_NAN_BITS
+    return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+
+
+def f64(value: float) -> Const:
+    """A float literal."""
+    return Const(F64_T, f64_to_bits(value))
+
+
+def i64(value: int) -> Const:
+    """An integer literal; must lie in the range of i64."""
+    return Const(I64_T, value)
+
+
+def boolean(value: bool) -> Const:
+    """A truth literal."""
+    return Const(BOOL_T, int(value))

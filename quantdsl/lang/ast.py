@@ -1,0 +1,458 @@
+"""The syntax tree: what a file says, before any name or type is known.
+
+Every node carries `span`, the half-open range of byte offsets into the source. A node that the
+parser had to invent while recovering is `Bad`; later stages skip it silently, because its error
+has been reported already.
+"""
+
+import msgspec
+
+Span = tuple[int, int]
+
+
+class Node(msgspec.Struct, frozen=True, tag_field="node", tag=True, gc=False):
+    span: Span
+
+
+# ---- expressions ----------------------------------------------------------------------------
+
+
+class Bad(Node):
+    """An expression or item that did not parse; its diagnostic exists."""
+
+
+class Num(Node):
+    """A number as written (`text` keeps the digits, underscores removed) with its unit or None."""
+
+    text: str
+    unit: str | None = None
+    unit_span: Span | None = None
+
+
+class Time(Node):
+    """A time of day, `15:50` or `15:50:30`, in seconds after midnight."""
+
+    seconds: int
+
+
+class Str(Node):
+    """A string literal with escapes resolved."""
+
+    value: str
+
+
+class Name(Node):
+    id: str
+
+
+class Bool(Node):
+    value: bool
+
+
+class Na(Node):
+    pass
+
+
+class Array(Node):
+    items: tuple["Expr", ...]
+
+
+class Attr(Node):
+    value: "Expr"
+    name: str
+    name_span: Span
+
+
+class Arg(Node):
+    """One argument of a call; `name` is None for a positional one."""
+
+    name: str | None
+    value: "Expr"
+
+
+class Call(Node):
+    func: "Expr"
+    args: tuple[Arg, ...]
+
+
+class Index(Node):
+    value: "Expr"
+    index: "Expr"
+
+
+class Unary(Node):
+    """`op` is one of + - not."""
+
+    op: str
+    operand: "Expr"
+
+
+class Binary(Node):
+    """`op` is one of + - * / mod of ^ ?? and or."""
+
+    op: str
+    left: "Expr"
+    right: "Expr"
+    op_span: Span
+
+
+class Compare(Node):
+    """A chain `a < b <= c`: len(ops) + 1 operands; each pair must hold."""
+
+    operands: tuple["Expr", ...]
+    ops: tuple[str, ...]
+
+
+class Crosses(Node):
+    """`left crosses above right`; `direction` is above or below."""
+
+    left: "Expr"
+    direction: str
+    right: "Expr"
+
+
+class IsNa(Node):
+    value: "Expr"
+    negated: bool
+
+
+class Cond(Node):
+    """`then if cond else otherwise`."""
+
+    then: "Expr"
+    cond: "Expr"
+    otherwise: "Expr"
+
+
+class Range(Node):
+    """`low..high` (inclusive) or `low..<high`."""
+
+    low: "Expr"
+    high: "Expr"
+    inclusive: bool
+
+
+class Pipe(Node):
+    """`value |> func(args)`: value becomes the first argument."""
+
+    value: "Expr"
+    call: "Expr"
+
+
+Expr = (
+    Bad | Num | Time | Str | Name | Bool | Na | Array | Attr | Call | Index | Unary | Binary
+    | Compare | Crosses | IsNa | Cond | Range | Pipe
+)
+
+
+# ---- shared parts ---------------------------------------------------------------------------
+
+
+class Ident(Node):
+    """A name where it is declared."""
+
+    id: str
+
+
+class Type(Node):
+    """`name[args]?`; an argument is a type or an integer."""
+
+    name: str
+    args: tuple["Type | int", ...] = ()
+    optional: bool = False
+
+
+class Param(Node):
+    """A parameter of a fn, indicator, kernel or action."""
+
+    name: Ident
+    type: Type | None
+    const: bool = False
+    inout: bool = False
+    default: Expr | None = None
+
+
+class Annotation(Node):
+    name: str
+    args: tuple[Arg, ...] = ()
+
+
+class Suite(Node):
+    body: tuple["Stmt", ...]
+
+
+# ---- statements -----------------------------------------------------------------------------
+
+
+class Let(Node):
+    """An immutable local, or at strategy level an equation."""
+
+    name: Ident
+    type: Type | None
+    value: Expr
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Var(Node):
+    name: Ident
+    type: Type | None
+    value: Expr
+
+
+class State(Node):
+    name: Ident
+    type: Type | None
+    value: Expr | None
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Assign(Node):
+    """`target op value`; `op` is = += -= *= or /=."""
+
+    target: Expr
+    op: str
+    value: Expr
+
+
+class ExprStmt(Node):
+    value: Expr
+
+
+class Doc(Node):
+    """A string standing alone as a statement: documentation."""
+
+    value: str
+
+
+class If(Node):
+    """`branches` are (condition, suite) of if and each elif, in order."""
+
+    branches: tuple[tuple[Expr, Suite], ...]
+    otherwise: Suite | None
+
+
+class Case(Node):
+    patterns: tuple[Expr, ...]
+    body: Suite
+
+
+class Match(Node):
+    subject: Expr
+    cases: tuple[Case, ...]
+
+
+class For(Node):
+    """`reduce` holds (name, op) pairs; `parallel` stands only in kernels."""
+
+    name: Ident
+    over: Expr
+    body: Suite
+    parallel: bool = False
+    reduce: tuple[tuple[str, str], ...] = ()
+
+
+class While(Node):
+    cond: Expr
+    max: Expr
+    body: Suite
+
+
+class Atomic(Node):
+    body: Suite
+
+
+class Return(Node):
+    value: Expr | None
+
+
+class Break(Node):
+    pass
+
+
+class Continue(Node):
+    pass
+
+
+class Assert(Node):
+    cond: Expr
+    message: str | None
+
+
+Stmt = (
+    Bad | Let | Var | State | Assign | ExprStmt | Doc | If | Match | For | While | Atomic
+    | Return | Break | Continue | Assert
+)
+
+
+# ---- items ----------------------------------------------------------------------------------
+
+
+class Language(Node):
+    version: str
+
+
+class Import(Node):
+    """`import a.b as c` (names empty) or `from a.b import x, y`."""
+
+    path: tuple[str, ...]
+    alias: Ident | None
+    names: tuple[Ident, ...] = ()
+
+
+class Const(Node):
+    name: Ident
+    type: Type | None
+    value: Expr
+
+
+class Enum(Node):
+    name: Ident
+    members: tuple[Ident, ...]
+
+
+class Field(Node):
+    name: Ident
+    type: Type
+
+
+class Struct(Node):
+    name: Ident
+    fields: tuple[Field, ...]
+
+
+class Fn(Node):
+    """`body` is a Suite, or an expression for the `= expr` form."""
+
+    name: Ident
+    params: tuple[Param, ...]
+    returns: Type | None
+    body: Suite | Expr
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Indicator(Node):
+    name: Ident
+    params: tuple[Param, ...]
+    returns: Type | None
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Kernel(Node):
+    name: Ident
+    params: tuple[Param, ...]
+    returns: Type | None
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Data(Node):
+    """`bars 5m, settle = 1e-6 as x`; `kind` is bars quotes trades book session instrument universe."""
+
+    kind: str
+    args: tuple[Arg, ...]
+    alias: Ident | None
+
+
+class ParamDecl(Node):
+    """`domain` is a Range, a tuple of choices, or None; `step` or `log` count at most one."""
+
+    name: Ident
+    type: Type | None
+    default: Expr
+    domain: "Expr | tuple[Expr, ...] | None" = None
+    step: Expr | None = None
+    log: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Require(Node):
+    cond: Expr
+    message: str | None
+
+
+class Invariant(Node):
+    cond: Expr
+    message: str | None
+
+
+class On(Node):
+    """`on event(arg) when guard:`."""
+
+    event: Ident
+    arg: Expr | None
+    when: Expr | None
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Every(Node):
+    period: Expr
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class At(Node):
+    """`at time on day:`."""
+
+    time: Expr
+    day: Expr | None
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Action(Node):
+    name: Ident
+    params: tuple[Param, ...]
+    body: Suite
+    annotations: tuple[Annotation, ...] = ()
+
+
+class Setting(Node):
+    """A line `name = value -> action, action` of a risk or backtest block."""
+
+    name: Ident
+    value: Expr
+    actions: tuple[Expr, ...] = ()
+
+
+class Block(Node):
+    """`kind` is risk or backtest."""
+
+    kind: str
+    settings: tuple[Setting, ...]
+
+
+class Binding(Node):
+    name: Ident
+    value: Expr
+
+
+class TestStep(Node):
+    """`kind` is set, feed or given (bindings) or expect (cond)."""
+
+    kind: str
+    bindings: tuple[Binding, ...] = ()
+    cond: Expr | None = None
+
+
+class Test(Node):
+    name: str
+    steps: tuple[TestStep, ...]
+
+
+class Strategy(Node):
+    name: Ident
+    items: tuple["Item", ...]
+    annotations: tuple[Annotation, ...] = ()
+
+
+Item = (
+    Bad | Doc | Data | ParamDecl | Require | Const | Let | State | On | Every | At | Block
+    | Action | Fn | Invariant | ExprStmt | Test
+)
+Top = Bad | Language | Import | Const | Enum | Struct | Fn | Indicator | Kernel | Strategy | Test
+
+
+class File(Node):
+    items: tuple[Top, ...]
