@@ -1,0 +1,116 @@
+"""`RunResult`: everything that one run leaves behind, as exact as the core wrote it.
+
+The run fills it and the rest of report/ only reads it: tables.py makes arrow tables of it,
+metrics.py figures, summary.py text, tearsheet.py a page and store.py a folder. It holds no wall
+clock and no random number, so equal inputs give equal bytes everywhere downstream.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.events import layout
+from quantdsl.events.layout import Kind
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Structs = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traded:
+    """One instrument of the run, with what turns ticks and lots into prices and units."""
+
+    symbol: str
+    currency: str
+    tick: Fraction  # price of one tick, in quote currency
+    lot: Fraction = Fraction(1)  # units in one lot
+    multiplier: Fraction = Fraction(1)  # money per price unit and unit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One effective value of the run and where it was said."""
+
+    name: str
+    value: str  # as a reader would write it: "100_000 USD", "0.5 bps"
+    source: str  # "command line", "config FILE", "strategy", "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """One `plot(...)` line of the strategy: a value per row of the curve, NaN where it is na."""
+
+    name: str
+    values: Float64s
+    color: str = ""  # a colour name of the language, "" for the next of the palette
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """What the run is compared with: its level at the start and at each day sample."""
+
+    name: str
+    levels: Float64s  # [n_days + 1], NaN where it did not trade
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One finished run. Times are ns since 1970 in UTC, money is in units of 10**-money_digits."""
+
+    strategy: str
+    source_path: str  # as given on the command line
+    source_text: str
+    version: str  # of quantdsl
+    data_name: str
+    data_sha256: str
+    params: Mapping[str, str]
+    instruments: tuple[Traded, ...]
+    currency: str
+    money_digits: int
+    periods_per_year: float  # day samples in a year: 252 with a session, 365 without one
+
+    records: Structs  # layout.RECORD, in the order in which the core wrote them
+    curve_ts: Int64s  # [n] close times of the bars of the finest clock
+    curve_equity: Int64s  # [n] money units
+    bars: Structs  # [n] layout.BAR of the first instrument, for the chart
+    accumulators: Mapping[str, float]  # fields of std/metrics.qdsl; ints stay ints
+    plots: tuple[Plot, ...] = ()
+    benchmark: Benchmark | None = None
+
+    settings: tuple[Setting, ...] = ()
+    notes: tuple[str, ...] = ()  # what was inferred or assumed, one line each
+    warnings: tuple[str, ...] = ()
+    no_trade_reasons: tuple[str, ...] = ()  # why nothing was traded, most likely first
+    reasons: Mapping[int, str] = field(default_factory=dict)  # reject and cancel code -> words
+    messages: Mapping[int, str] = field(default_factory=dict)  # LOG message id -> text
+
+    def __post_init__(self) -> None:
+        assert self.records.dtype == layout.RECORD
+        assert self.bars.dtype == layout.BAR
+        assert len(self.curve_ts) == len(self.curve_equity)
+        assert all(len(plot.values) == len(self.curve_ts) for plot in self.plots)
+
+    @property
+    def source_sha256(self) -> str:
+        """SHA-256 of the strategy's text, in hex."""
+        return hashlib.sha256(self.source_text.encode()).hexdigest()
+
+    def of_kind(self, kind: Kind) -> Structs:
+        """The records of one kind, in order."""
+        return self.records[self.records["kind"] == kind]
+
+    def money(self, units: npt.ArrayLike) -> Float64s:
+        """Money units as currency: one division by a power of ten, so the decimals are right."""
+        return np.asarray(units, np.float64) / 10.0**self.money_digits
+
+    def rejected(self) -> dict[str, int]:
+        """Rejected orders by reason in words, most frequent first."""
+        codes = Counter(self.of_kind(Kind.REJECT)["flags"].tolist())
+        ranked = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+        return {self.reasons.get(code, f"reason {code}"): count for code, count in ranked}
