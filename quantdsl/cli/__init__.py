@@ -1,0 +1,110 @@
+"""The command line `quantdsl`: one module a command, imported only when that command is used.
+
+Errors end here, at one place: a QuantDSLError is a message on stderr and exit code 2, anything
+else is our own fault (QD9001): a report file and exit code 70. No command prints a traceback.
+"""
+
+import importlib
+import os
+import sys
+
+import click
+
+from quantdsl import __version__
+from quantdsl.errors import EXIT_INTERNAL, EXIT_USER_ERROR, QuantDSLError
+
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+COMMANDS = {
+    "demo": ("demo", "Backtest a shipped strategy on built-in data and write its report."),
+    "new": ("new", "Write a commented starter strategy and its test."),
+    "check": ("check", "Say what is wrong with a strategy, and what it costs to run."),
+    "fmt": ("fmt", "Format strategy files in the one canonical style."),
+    "test": ("test_cmd", "Run the tests that a strategy file contains."),
+    "backtest": ("backtest", "Run a strategy over market data and write a report."),
+    "compare": ("compare", "Show what differs between two finished runs."),
+    "data": ("data", "Look into market data and write the config that makes it explicit."),
+    "config": ("config_cmd", "Check a configuration, or show where each value comes from."),
+    "explain": ("explain", "Explain an error code, or print a stage of the compiler."),
+    "help": ("help_cmd", "Describe a function, an indicator or a word of the language."),
+    "cache": ("cache", "Show or clear the cache of compiled strategies."),
+}
+"""Name -> (module under quantdsl.cli, line of `quantdsl --help`), in the order of use."""
+
+
+class LazyCommands(click.Group):
+    """A group that knows the names of its commands without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's interface)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"quantdsl.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            error.message += did_you_mean(args[0])
+            raise
+
+
+def did_you_mean(name: str) -> str:
+    """' Did you mean ...?' where a command is spelt nearly like `name`, else ''."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+@click.group(
+    cls=LazyCommands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Shell completion: quantdsl writes its own script for bash, zsh and fish, for example "
+    'eval "$(_QUANTDSL_COMPLETE=bash_source quantdsl)".',
+)
+@click.version_option(__version__, "-V", "--version", prog_name="quantdsl")
+def cli() -> None:
+    """One strategy file: check it, backtest it, compare it, run it; the same bits everywhere."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run one command and leave the process with its exit code; never raises anything else."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command; its exit code. Everything that goes wrong becomes a message on stderr."""
+    try:
+        status = cli.main(argv, prog_name="quantdsl", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output, such as head, has gone: not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except QuantDSLError as error:
+        click.echo(str(error), err=True)
+        return EXIT_USER_ERROR
+    except Exception as error:
+        from quantdsl.cli.internal import report_internal
+
+        click.echo(report_internal(error, argv), err=True)
+        return EXIT_INTERNAL

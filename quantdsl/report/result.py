@@ -103,7 +103,8 @@ class RunResult:
 
     def of_kind(self, kind: Kind) -> Structs:
         """The records of one kind, in order."""
-        return self.records[self.records["kind"] == kind]
+        chosen: Structs = self.records[self.records["kind"] == kind]
+        return chosen
 
     def money(self, units: npt.ArrayLike) -> Float64s:
         """Money units as currency: one division by a power of ten, so the decimals are right."""

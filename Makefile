@@ -1,0 +1,41 @@
+# Two commands do everything, a virtual environment included. What each runs, as plain commands:
+#   make demo    python3 -m venv .venv
+#                .venv/bin/pip install -e .
+#                .venv/bin/quantdsl demo
+#   make test    .venv/bin/pip install -e '.[test]'
+#                .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/pytest -n auto
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= auto
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/run-time
+	$(BIN)/quantdsl demo
+
+test: lint
+	$(BIN)/python -m pytest -q -n $(WORKERS)
+
+lint: $(VENV)/test-time
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist out
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The two marks are files that say which packages are in place; pyproject.toml renews them.
+$(VENV)/run-time: $(BIN)/python pyproject.toml
+	@echo "installing quantdsl into $(VENV)"
+	$(PIP) install -e .
+	@touch $@
+
+$(VENV)/test-time: $(BIN)/python pyproject.toml
+	@echo "installing quantdsl and its test tools into $(VENV)"
+	$(PIP) install -e '.[test]'
+	@touch $@ $(VENV)/run-time
