@@ -9,8 +9,13 @@
 Rules that the verifier holds:
 - A scalar is BOOL, I64 or F64. An aggregate (array, struct, buffer) lives only in memory.
 - Expressions are pure and total, so operands may be evaluated in any order and eagerly. A call
-  of a function with an inout parameter is therefore legal only as the root of Let, Assign or Do,
-  and a struct value (Call or StructOf) only as the root of Let, Assign or Return.
+  of a function with an inout parameter is therefore legal only as the root of Let, Assign, Do or
+  Return, and a struct value (Call or StructOf) only as the root of Let, Assign or Return.
+- Assign computes its value first, then the indices of its place. The bounds of For and the `max`
+  of While are computed once, before the first turn.
+- A name is declared once in a function and seen from its declaration to the end of its block.
+- An aggregate argument is a reference: two arguments may name the same object.
+- Each path of a function with a result ends in Return.
 - Every index is proven in range by the checker; no target tests it again (the interpreter does,
   and raises InternalError).
 - Control flow is structured, each loop has a bound, and the call graph has no cycle.
@@ -29,11 +34,13 @@ Meaning of the scalar operations, the same on every target:
 
 import math
 import struct
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-BOOL_T, I64_T, F64_T = "bool", "i64", "f64"
+BOOL_T: Final = "bool"
+I64_T: Final = "i64"
+F64_T: Final = "f64"
 ScalarType = Literal["bool", "i64", "f64"]
 
 
@@ -44,13 +51,13 @@ class Node(msgspec.Struct, frozen=True, tag_field="k", tag=True, gc=False):
 # ---- sizes: compile-time integers -----------------------------------------------------------
 
 
-class SizeName(Node, tag="sn"):
+class SizeName(Node, frozen=True, tag="sn"):
     """A size parameter of the function or struct, or a size of the whole module (N_INSTRUMENTS)."""
 
     name: str
 
 
-class SizeOp(Node, tag="so"):
+class SizeOp(Node, frozen=True, tag="so"):
     """`op` is + - * max, or pow2: the smallest power of two >= left (right is then 0)."""
 
     op: str
@@ -63,21 +70,21 @@ Size = int | SizeName | SizeOp
 # ---- types ----------------------------------------------------------------------------------
 
 
-class ArrayType(Node, tag="ta"):
+class ArrayType(Node, frozen=True, tag="ta"):
     """A fixed number of elements, each a scalar or a struct."""
 
     elem: "Type"
     size: Size
 
 
-class StructType(Node, tag="ts"):
+class StructType(Node, frozen=True, tag="ts"):
     """A declared struct, its size parameters bound."""
 
     name: str
     sizes: tuple[Size, ...] = ()
 
 
-class BufferType(Node, tag="tb"):
+class BufferType(Node, frozen=True, tag="tb"):
     """Memory of the caller holding structs or scalars; its length is the caller's affair.
 
     Only compiler-made entry functions index one.
@@ -91,7 +98,7 @@ Type = ScalarType | ArrayType | StructType | BufferType
 # ---- expressions ----------------------------------------------------------------------------
 
 
-class Const(Node, tag="c"):
+class Const(Node, frozen=True, tag="c"):
     """A literal. F64 values are held as their bit pattern, so that the text form is exact."""
 
     type: ScalarType
@@ -105,33 +112,33 @@ class Const(Node, tag="c"):
         return bool(self.bits) if self.type == BOOL_T else self.bits
 
 
-class SizeOf(Node, tag="sz"):
+class SizeOf(Node, frozen=True, tag="sz"):
     """A size as an I64 value."""
 
     size: Size
 
 
-class Var(Node, tag="v"):
+class Var(Node, frozen=True, tag="v"):
     """A local or parameter."""
 
     name: str
 
 
-class Field(Node, tag="f"):
+class Field(Node, frozen=True, tag="f"):
     """A field of a struct place."""
 
     base: "Place"
     name: str
 
 
-class Elem(Node, tag="e"):
+class Elem(Node, frozen=True, tag="e"):
     """An element of an array or buffer place."""
 
     base: "Place"
     index: "Expr"
 
 
-class Table(Node, tag="tab"):
+class Table(Node, frozen=True, tag="tab"):
     """A constant array of the module; only the base of Elem."""
 
     name: str
@@ -140,14 +147,14 @@ class Table(Node, tag="tab"):
 Place = Var | Field | Elem | Table
 
 
-class Unary(Node, tag="u"):
+class Unary(Node, frozen=True, tag="u"):
     """`op` is a key of UNARY."""
 
     op: str
     x: "Expr"
 
 
-class Binary(Node, tag="b"):
+class Binary(Node, frozen=True, tag="b"):
     """`op` is a key of BINARY."""
 
     op: str
@@ -155,7 +162,7 @@ class Binary(Node, tag="b"):
     y: "Expr"
 
 
-class Fma(Node, tag="fma"):
+class Fma(Node, frozen=True, tag="fma"):
     """x * y + z with one rounding."""
 
     x: "Expr"
@@ -163,7 +170,7 @@ class Fma(Node, tag="fma"):
     z: "Expr"
 
 
-class Select(Node, tag="sel"):
+class Select(Node, frozen=True, tag="sel"):
     """cond ? x : y; both are evaluated."""
 
     cond: "Expr"
@@ -171,7 +178,7 @@ class Select(Node, tag="sel"):
     y: "Expr"
 
 
-class Call(Node, tag="call"):
+class Call(Node, frozen=True, tag="call"):
     """An argument for an inout or aggregate parameter is a place."""
 
     func: str
@@ -179,7 +186,7 @@ class Call(Node, tag="call"):
     sizes: tuple[Size, ...] = ()
 
 
-class StructOf(Node, tag="new"):
+class StructOf(Node, frozen=True, tag="new"):
     """A struct value; the fields in declared order, all scalar."""
 
     type: StructType
@@ -193,7 +200,7 @@ Expr = (
 # ---- statements -----------------------------------------------------------------------------
 
 
-class Let(Node, tag="let"):
+class Let(Node, frozen=True, tag="let"):
     """Declares a local. With `value` None the local is an aggregate or scalar set to zeros."""
 
     name: str
@@ -202,7 +209,7 @@ class Let(Node, tag="let"):
     line: int = 0
 
 
-class Assign(Node, tag="set"):
+class Assign(Node, frozen=True, tag="set"):
     """Stores a scalar, or copies a struct."""
 
     place: Place
@@ -210,21 +217,21 @@ class Assign(Node, tag="set"):
     line: int = 0
 
 
-class Do(Node, tag="do"):
+class Do(Node, frozen=True, tag="do"):
     """A call for its effects."""
 
     call: Call
     line: int = 0
 
 
-class If(Node, tag="if"):
+class If(Node, frozen=True, tag="if"):
     cond: Expr
     then: tuple["Stmt", ...]
     otherwise: tuple["Stmt", ...] = ()
     line: int = 0
 
 
-class For(Node, tag="for"):
+class For(Node, frozen=True, tag="for"):
     """`name` runs over lo, lo + 1, ... while < hi. It is read-only in the body."""
 
     name: str
@@ -234,7 +241,7 @@ class For(Node, tag="for"):
     line: int = 0
 
 
-class While(Node, tag="while"):
+class While(Node, frozen=True, tag="while"):
     """At most `max` turns; `cond` is tested before each."""
 
     cond: Expr
@@ -243,15 +250,15 @@ class While(Node, tag="while"):
     line: int = 0
 
 
-class Break(Node, tag="break"):
+class Break(Node, frozen=True, tag="break"):
     pass
 
 
-class Continue(Node, tag="cont"):
+class Continue(Node, frozen=True, tag="cont"):
     pass
 
 
-class Return(Node, tag="ret"):
+class Return(Node, frozen=True, tag="ret"):
     value: Expr | None = None
 
 
@@ -260,18 +267,18 @@ Stmt = Let | Assign | Do | If | For | While | Break | Continue | Return
 # ---- declarations ---------------------------------------------------------------------------
 
 
-class FieldDecl(Node, tag="fd"):
+class FieldDecl(Node, frozen=True, tag="fd"):
     name: str
     type: Type
 
 
-class StructDecl(Node, tag="sd"):
+class StructDecl(Node, frozen=True, tag="sd"):
     name: str
     fields: tuple[FieldDecl, ...]
     sizes: tuple[str, ...] = ()
 
 
-class ParamDecl(Node, tag="pd"):
+class ParamDecl(Node, frozen=True, tag="pd"):
     """A scalar is passed by value; an aggregate by reference, written to only when `inout`.
 
     A scalar may not be inout.
@@ -282,7 +289,7 @@ class ParamDecl(Node, tag="pd"):
     inout: bool = False
 
 
-class Func(Node, tag="fn"):
+class Func(Node, frozen=True, tag="fn"):
     """`result` is None, a scalar or a struct. `inline` asks that no call of it remains."""
 
     name: str
@@ -293,7 +300,7 @@ class Func(Node, tag="fn"):
     inline: bool = True
 
 
-class TableDecl(Node, tag="td"):
+class TableDecl(Node, frozen=True, tag="td"):
     """A constant array; F64 entries as bit patterns."""
 
     name: str
@@ -301,7 +308,7 @@ class TableDecl(Node, tag="td"):
     bits: tuple[int, ...]
 
 
-class Module(Node, tag="mod"):
+class Module(Node, frozen=True, tag="mod"):
     """What one compile hands on: all that the entry functions reach.
 
     `sizes` binds the module-wide sizes. Before linking, functions and structs may still have
