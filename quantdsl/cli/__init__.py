@@ -55,8 +55,7 @@ class LazyCommands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            error.message += did_you_mean(args[0])
-            raise
+            raise click.UsageError(error.message + did_you_mean(args[0]), ctx) from None
 
 
 def did_you_mean(name: str) -> str:
