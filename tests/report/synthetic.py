@@ -47,7 +47,8 @@ def record(kind: Kind, ts: int, *words: int, flags: int = 0) -> np.ndarray:
 def average(values: np.ndarray, length: int) -> np.ndarray:
     sums = np.cumsum(np.concatenate(([0.0], values)))
     out = np.full(len(values), np.nan)
-    out[length - 1 :] = (sums[length:] - sums[:-length]) / length
+    if len(values) >= length:
+        out[length - 1 :] = (sums[length:] - sums[:-length]) / length
     return out
 
 
@@ -114,8 +115,7 @@ def synthetic_run(n_days: int = 120, seed: int = 7) -> RunResult:
             trader.records.append(record(Kind.DAY, ts, *words))
     trader.acc.add("orders", 1)
     trader.acc.add("orders_rejected", 1)
-    last = int(bars["ts_event"][-1])
-    trader.records.append(record(Kind.REJECT, last, 9_999, LOTS, 0, 26, flags=3))
+    trader.records.append(record(Kind.REJECT, OPENING, 9_999, LOTS, 0, 26, flags=3))
     closes = price[BARS_A_DAY - 1 :: BARS_A_DAY]
     return RunResult(
         strategy="SmaCross",
