@@ -1,0 +1,102 @@
+"""A linked module as LLVM IR text.
+
+Functions and tables are numbered, so no name of a program stands in the text but the entries',
+which the compiler makes. Each entry gets an external wrapper with a plain C signature: pointers,
+i64 and double; a bool travels as an i64.
+"""
+
+from collections.abc import Iterator
+
+from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
+from quantdsl.codegen.target import Target
+from quantdsl.codegen.tbaa import AliasTags
+from quantdsl.codegen.text import LLVM_TYPE, Text, literal
+from quantdsl.errors import InternalError
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import BOOL_T, BufferType, Const, Func, Module, TableDecl
+
+# "no-builtins" keeps LLVM from making calls of memset and memcpy out of our loops: a hot path
+# calls nothing outside its own code.
+COMMON = 'mustprogress nofree norecurse nosync nounwind willreturn "no-builtins"'
+ATTRIBUTES = [f"attributes #0 = {{ alwaysinline {COMMON} }}", f"attributes #1 = {{ {COMMON} }}"]
+
+
+def emit(module: Module, target: Target) -> str:
+    """LLVM IR of a verified module; the same module and target give the same text."""
+    shared = Shared(
+        Layout(module.structs),
+        {f.name: Signature(f"f{index}", f) for index, f in enumerate(module.funcs)},
+        {t.name: (f"c{index}", t) for index, t in enumerate(module.tables)},
+        AliasTags(),
+    )
+    called: set[str] = set()
+    lines = [f'target triple = "{target.triple}"']
+    lines += (_table(symbol, table) for symbol, table in shared.tables.values())
+    for signature in shared.signatures.values():
+        text = Text(target.intrinsics)
+        lines += FunctionEmitter(shared, signature, text).lines()
+        called |= text.called
+    for entry in module.entries:
+        lines += _entry(shared.signatures[entry])
+    lines += (_declaration(name) for name in sorted(called))
+    return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"
+
+
+def entry_symbol(name: str) -> str:
+    """The external symbol of an entry function."""
+    if not (name.isascii() and name.isidentifier()):
+        raise InternalError(f"QD9503 codegen: {name!r} cannot name an entry function")
+    return f"quantdsl_{name}"
+
+
+def _entry(signature: Signature) -> Iterator[str]:
+    text = Text(frozenset())
+    params, args = [], []
+    for index, param in enumerate(signature.decl.params):
+        name = f"%p{index}"
+        if isinstance(param.type, BufferType):
+            # The host promises that a buffer shares no memory with anything else it passes.
+            params.append(f"ptr noalias {name}")
+            args.append(f"ptr {name}")
+        elif not isinstance(param.type, str):
+            params.append(f"ptr {name}")
+            args.append(f"ptr {name}")
+        elif param.type == BOOL_T:
+            params.append(f"i64 {name}")
+            args.append(f"i1 {text.value(f'icmp ne i64 {name}, 0')}")
+        else:
+            params.append(f"{LLVM_TYPE[param.type]} {name}")
+            args.append(params[-1])
+    call = f"call {signature.result} @{signature.symbol}({', '.join(args)})"
+    result = _return(text, signature.decl, call)
+    yield f"define {result} @{entry_symbol(signature.decl.name)}({', '.join(params)}) #1 {{"
+    yield from text.lines
+    yield "}"
+
+
+def _return(text: Text, decl: Func, call: str) -> str:
+    """Call and return the result; its C type."""
+    if decl.result is None:
+        text.do(call)
+        text.end("ret void")
+        return "void"
+    assert isinstance(decl.result, str)
+    value, type_ = text.value(call), LLVM_TYPE[decl.result]
+    if decl.result == BOOL_T:
+        value, type_ = text.value(f"zext i1 {value} to i64"), "i64"
+    text.end(f"ret {type_} {value}")
+    return type_
+
+
+def _table(symbol: str, table: TableDecl) -> str:
+    # A bool takes a word in a table too, as it does in all memory.
+    scalar = "i64" if table.type == BOOL_T else table.type
+    type_ = LLVM_TYPE[scalar]
+    values = ", ".join(f"{type_} {literal(Const(scalar, bits))}" for bits in table.bits)
+    head = f"@{symbol} = internal unnamed_addr constant"
+    return f"{head} [{len(table.bits)} x {type_}] [{values}], align 8"
+
+
+def _declaration(intrinsic: str) -> str:
+    count = 3 if ".fma." in intrinsic else 1
+    return f"declare double @{intrinsic}({', '.join(['double'] * count)})"

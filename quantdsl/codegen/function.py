@@ -1,0 +1,498 @@
+"""One IR function as an LLVM function: statements, places, calls.
+
+A local that is never assigned is an SSA value at once; the others live in allocas, which LLVM
+promotes. An aggregate is a pointer to its words.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from quantdsl.codegen import scalar
+from quantdsl.codegen.tbaa import AliasTags
+from quantdsl.codegen.text import LLVM_TYPE, Text, literal
+from quantdsl.errors import InternalError
+from quantdsl.ir.layout import Layout, element
+from quantdsl.ir.ops import (
+    BINARY,
+    BOOL_T,
+    UNARY,
+    ArrayType,
+    Assign,
+    Binary,
+    Break,
+    BufferType,
+    Call,
+    Const,
+    Continue,
+    Do,
+    Elem,
+    Expr,
+    Field,
+    Fma,
+    For,
+    Func,
+    If,
+    Let,
+    Return,
+    ScalarType,
+    Select,
+    Stmt,
+    StructOf,
+    StructType,
+    Table,
+    TableDecl,
+    Type,
+    Unary,
+    Var,
+    While,
+)
+from quantdsl.ir.walk import statements
+
+UNROLL_WORDS = 16
+"""Up to so many words are copied or zeroed one by one, more by a loop."""
+
+
+class Signature(NamedTuple):
+    """How an IR function is called in LLVM."""
+
+    symbol: str
+    decl: Func
+
+    @property
+    def returns_struct(self) -> bool:
+        """Whether the caller passes memory for the result as the first argument."""
+        return self.decl.result is not None and not isinstance(self.decl.result, str)
+
+    @property
+    def result(self) -> str:
+        """The LLVM result type."""
+        return LLVM_TYPE[self.decl.result] if isinstance(self.decl.result, str) else "void"
+
+
+class Shared(NamedTuple):
+    """What the functions of a module have in common."""
+
+    layout: Layout
+    signatures: dict[str, Signature]
+    tables: dict[str, tuple[str, TableDecl]]
+    tags: AliasTags
+
+
+class Value(NamedTuple):
+    """A scalar: an LLVM value or literal."""
+
+    text: str
+    type: ScalarType
+
+
+class Spot(NamedTuple):
+    """A place: `offset` words after the address `base`; `tag` where it is a scalar or array."""
+
+    base: str
+    offset: int
+    type: Type
+    tag: str
+
+
+class Local(NamedTuple):
+    """A name in scope; `text` is its value, or its address where it is `in_memory`."""
+
+    text: str
+    type: Type
+    in_memory: bool
+
+
+class FunctionEmitter:
+    """Emits one function; `lines()` is its definition."""
+
+    def __init__(self, shared: Shared, signature: Signature, text: Text) -> None:
+        self.layout, self.signatures, self.tables, self.tags = shared
+        self.signature = signature
+        self.text = text
+        self.locals: dict[str, Local] = {}
+        self.assigned = {
+            stmt.place.name
+            for stmt in statements(signature.decl.body)
+            if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
+        }
+        self.loops: list[tuple[str, str]] = []
+        """(label after the loop, label of the next turn) of the open loops."""
+
+    def lines(self) -> Iterator[str]:
+        decl, text = self.signature.decl, self.text
+        params = ["ptr %result"] if self.signature.returns_struct else []
+        for index, param in enumerate(decl.params):
+            params.append(self.parameter(index, param.name, param.type))
+        self.block(decl.body)
+        if not text.ended:
+            text.end("ret void" if self.signature.result == "void" else "unreachable")
+        attributes = "#0" if decl.inline else "#1"
+        head = f"define internal {self.signature.result} @{self.signature.symbol}"
+        yield f"{head}({', '.join(params)}) {attributes} {{"
+        yield "entry:"
+        yield from text.head
+        yield from text.lines
+        yield "}"
+
+    def parameter(self, index: int, name: str, type_: Type) -> str:
+        value = f"%p{index}"
+        if not isinstance(type_, str):
+            self.locals[name] = Local(value, type_, True)
+            if isinstance(type_, BufferType):
+                return f"ptr {value}"
+            size_bytes = 8 * self.layout.words(type_)
+            return f"ptr nonnull align 8 dereferenceable({size_bytes}) {value}"
+        self.bind(name, Value(value, type_))
+        return f"{LLVM_TYPE[type_]} {value}"
+
+    def bind(self, name: str, value: Value) -> None:
+        """Name a scalar, in memory if the function assigns to it later."""
+        type_ = LLVM_TYPE[value.type]
+        if name not in self.assigned:
+            self.locals[name] = Local(value.text, value.type, False)
+            return
+        address = self.text.alloca(type_)
+        self.text.do(f"store {type_} {value.text}, ptr {address}, align 8")
+        self.locals[name] = Local(address, value.type, True)
+
+    # ---- statements ---------------------------------------------------------------------
+
+    def block(self, body: tuple[Stmt, ...]) -> None:
+        for stmt in body:
+            if self.text.ended:  # nothing reaches what follows a Break, Continue or Return
+                return
+            STATEMENTS[type(stmt)](self, stmt)
+
+    def let(self, stmt: Let) -> None:
+        if isinstance(stmt.type, str):
+            value = self.value(stmt.value) if stmt.value else Value(ZEROS[stmt.type], stmt.type)
+            self.bind(stmt.name, value)
+            return
+        address = self.text.alloca(f"[{self.layout.words(stmt.type)} x i64]")
+        spot = Spot(address, 0, stmt.type, "")
+        self.locals[stmt.name] = Local(address, stmt.type, True)
+        if stmt.value is None:
+            self.fill_zeros(spot)
+        else:
+            self.store_struct(spot, stmt.value)
+
+    def assign(self, stmt: Assign) -> None:
+        if isinstance(stmt.place, Var):
+            local = self.locals[stmt.place.name]
+            if isinstance(local.type, str):
+                value, type_ = self.value(stmt.value), LLVM_TYPE[local.type]
+                self.text.do(f"store {type_} {value.text}, ptr {local.text}, align 8")
+                return
+        if isinstance(self.type_of(stmt.place), str):
+            value = self.value(stmt.value)
+            self.store(self.spot(stmt.place), value)
+        else:
+            self.assign_struct(stmt)
+
+    def assign_struct(self, stmt: Assign) -> None:
+        """A result is made aside first: the call may still read what it will replace."""
+        if isinstance(stmt.value, Call):
+            type_ = self.type_of(stmt.place)
+            aside = Spot(self.text.alloca(f"[{self.layout.words(type_)} x i64]"), 0, type_, "")
+            self.call(stmt.value, self.address(aside))
+            self.copy(self.spot(stmt.place), aside)
+        elif isinstance(stmt.value, StructOf):
+            values = [self.value(value) for value in stmt.value.values]
+            self.store_fields(self.spot(stmt.place), values)
+        else:
+            source = self.spot(stmt.value)
+            self.copy(self.spot(stmt.place), source)
+
+    def do(self, stmt: Do) -> None:
+        result = self.signatures[stmt.call.func].decl.result
+        aside = ""
+        if result is not None and not isinstance(result, str):
+            aside = self.text.alloca(f"[{self.layout.words(result)} x i64]")
+        self.call(stmt.call, aside)
+
+    def branch(self, stmt: If) -> None:
+        text = self.text
+        condition = self.value(stmt.cond).text
+        then, after = text.label(), text.label()
+        otherwise = text.label() if stmt.otherwise else after
+        text.branch(condition, then, otherwise)
+        text.start(then)
+        self.block(stmt.then)
+        text.jump(after)
+        if stmt.otherwise:
+            text.start(otherwise)
+            self.block(stmt.otherwise)
+            text.jump(after)
+        text.start(after)
+
+    def for_loop(self, stmt: For) -> None:
+        lo, hi = self.value(stmt.lo).text, self.value(stmt.hi).text
+        with self.counted_loop(lo, hi) as index:
+            self.locals[stmt.name] = Local(index, "i64", False)
+            self.block(stmt.body)
+
+    def while_loop(self, stmt: While) -> None:
+        text, turns = self.text, self.value(stmt.max).text
+        with self.counted_loop("0", turns):
+            body = text.label()
+            text.branch(self.value(stmt.cond).text, body, self.loops[-1][0])
+            text.start(body)
+            self.block(stmt.body)
+
+    @contextmanager
+    def counted_loop(self, lo: str, hi: str) -> Iterator[str]:
+        """Emit a loop around what is emitted inside `with`; gives the index."""
+        text = self.text
+        head, body, again, after = (text.label() for _ in range(4))
+        before, index, following = text.block, f"%i{head[1:]}", f"%n{head[1:]}"
+        text.jump(head)
+        text.start(head)
+        text.do(f"{index} = phi i64 [ {lo}, %{before} ], [ {following}, %{again} ]")
+        text.branch(text.value(f"icmp slt i64 {index}, {hi}"), body, after)
+        text.start(body)
+        self.loops.append((after, again))
+        yield index
+        self.loops.pop()
+        text.jump(again)
+        text.start(again)
+        text.do(f"{following} = add nsw i64 {index}, 1")  # below hi, so it cannot wrap
+        text.jump(head)
+        text.start(after)
+
+    def leave(self, _: Break) -> None:
+        self.text.jump(self.loops[-1][0])
+
+    def next_turn(self, _: Continue) -> None:
+        self.text.jump(self.loops[-1][1])
+
+    def ret(self, stmt: Return) -> None:
+        if stmt.value is None:
+            self.text.end("ret void")
+        elif self.signature.returns_struct:
+            assert self.signature.decl.result is not None
+            self.store_struct(Spot("%result", 0, self.signature.decl.result, ""), stmt.value)
+            self.text.end("ret void")
+        else:
+            value = self.value(stmt.value)
+            self.text.end(f"ret {LLVM_TYPE[value.type]} {value.text}")
+
+    # ---- struct values ------------------------------------------------------------------
+
+    def store_struct(self, target: Spot, value: Expr) -> None:
+        """Fill fresh memory, which nothing in `value` can name."""
+        if isinstance(value, Call):
+            self.call(value, self.address(target))
+        elif isinstance(value, StructOf):
+            self.store_fields(target, [self.value(field) for field in value.values])
+        else:
+            self.copy(target, self.spot(value))
+
+    def store_fields(self, target: Spot, values: list[Value]) -> None:
+        assert isinstance(target.type, StructType)
+        for name, value in zip(self.layout.slots(target.type.name), values, strict=True):
+            self.store(self.field(target, name), value)
+
+    def copy(self, target: Spot, source: Spot) -> None:
+        """Copy a struct word by word; the two are one object or do not overlap."""
+        count = self.layout.words(target.type)
+        to, from_ = self.address(target), self.address(source)
+        if count > UNROLL_WORDS:
+            with self.counted_loop("0", str(count)) as index:
+                word = self.text.value(f"load i64, ptr {self.word(from_, index)}, align 8")
+                self.text.do(f"store i64 {word}, ptr {self.word(to, index)}, align 8")
+            return
+        for at, tag in enumerate(self.word_tags(target.type)):
+            word = self.text.value(f"load i64, ptr {self.word(from_, at)}, align 8{tag}")
+            self.text.do(f"store i64 {word}, ptr {self.word(to, at)}, align 8{tag}")
+
+    def fill_zeros(self, target: Spot) -> None:
+        count = self.layout.words(target.type)
+        if count > UNROLL_WORDS:
+            with self.counted_loop("0", str(count)) as index:
+                self.text.do(f"store i64 0, ptr {self.word(target.base, index)}, align 8")
+            return
+        for at, tag in enumerate(self.word_tags(target.type)):
+            self.text.do(f"store i64 0, ptr {self.word(target.base, at)}, align 8{tag}")
+
+    def word_tags(self, type_: Type, tag: str = "") -> Iterator[str]:
+        """The alias tag of each word of an aggregate."""
+        if isinstance(type_, StructType):
+            for name, slot in self.layout.slots(type_.name).items():
+                yield from self.word_tags(slot.type, self.leaf_tag(type_.name, name, slot.type))
+        elif isinstance(type_, ArrayType):
+            assert isinstance(type_.size, int)
+            if not tag and isinstance(type_.elem, str):
+                tag = self.tags.elements(type_)
+            for _ in range(type_.size):
+                yield from self.word_tags(type_.elem, tag)
+        else:
+            yield tag
+
+    # ---- expressions --------------------------------------------------------------------
+
+    def value(self, expr: Expr) -> Value:
+        """Emit a scalar."""
+        return EXPRESSIONS[type(expr)](self, expr)
+
+    def const(self, expr: Const) -> Value:
+        return Value(literal(expr), expr.type)
+
+    def var(self, expr: Var) -> Value:
+        local = self.locals[expr.name]
+        assert isinstance(local.type, str)
+        if not local.in_memory:
+            return Value(local.text, local.type)
+        loaded = self.text.value(f"load {LLVM_TYPE[local.type]}, ptr {local.text}, align 8")
+        return Value(loaded, local.type)
+
+    def load(self, expr: Field | Elem) -> Value:
+        spot = self.spot(expr)
+        assert isinstance(spot.type, str)
+        address = self.address(spot)
+        if spot.type != BOOL_T:
+            type_ = LLVM_TYPE[spot.type]
+            return Value(
+                self.text.value(f"load {type_}, ptr {address}, align 8{spot.tag}"), spot.type
+            )
+        word = self.text.value(f"load i64, ptr {address}, align 8{spot.tag}")
+        return Value(self.text.value(f"icmp ne i64 {word}, 0"), BOOL_T)
+
+    def store(self, spot: Spot, value: Value) -> None:
+        word, type_ = value.text, LLVM_TYPE[value.type]
+        if value.type == BOOL_T:
+            word, type_ = self.text.value(f"zext i1 {word} to i64"), "i64"
+        self.text.do(f"store {type_} {word}, ptr {self.address(spot)}, align 8{spot.tag}")
+
+    def unary(self, expr: Unary) -> Value:
+        x = self.value(expr.x)
+        return Value(scalar.unary(self.text, expr.op, x.text), UNARY[expr.op].result)
+
+    def binary(self, expr: Binary) -> Value:
+        x, y = self.value(expr.x), self.value(expr.y)
+        return Value(scalar.binary(self.text, expr.op, x.text, y.text), BINARY[expr.op].result)
+
+    def fma(self, expr: Fma) -> Value:
+        operands = [self.value(x).text for x in (expr.x, expr.y, expr.z)]
+        return Value(self.text.intrinsic(scalar.INTRINSICS["fma"], *operands), "f64")
+
+    def select(self, expr: Select) -> Value:
+        condition, x, y = (self.value(operand) for operand in (expr.cond, expr.x, expr.y))
+        type_ = LLVM_TYPE[x.type]
+        chosen = f"select i1 {condition.text}, {type_} {x.text}, {type_} {y.text}"
+        return Value(self.text.value(chosen), x.type)
+
+    def scalar_call(self, expr: Call) -> Value:
+        value = self.call(expr, "")
+        assert value is not None
+        return value
+
+    def call(self, call: Call, result_address: str) -> Value | None:
+        """Emit a call; a struct result goes to `result_address`."""
+        signature = self.signatures[call.func]
+        args = [f"ptr {result_address}"] if signature.returns_struct else []
+        for param, arg in zip(signature.decl.params, call.args, strict=True):
+            if isinstance(param.type, str):
+                args.append(f"{LLVM_TYPE[param.type]} {self.value(arg).text}")
+            else:
+                args.append(f"ptr {self.address(self.spot(arg))}")
+        text = f"call {signature.result} @{signature.symbol}({', '.join(args)})"
+        if isinstance(signature.decl.result, str):
+            return Value(self.text.value(text), signature.decl.result)
+        self.text.do(text)
+        return None
+
+    # ---- places -------------------------------------------------------------------------
+
+    def spot(self, place: Expr) -> Spot:
+        """Emit the address of a place, but for its constant offset."""
+        match place:
+            case Var():
+                local = self.locals[place.name]
+                tag = ""
+                if isinstance(local.type, ArrayType | BufferType):
+                    tag = self.elements_tag(local.type)
+                return Spot(local.text, 0, local.type, tag)
+            case Field():
+                return self.field(self.spot(place.base), place.name)
+            case Elem():
+                return self.elem(place)
+        raise InternalError(f"QD9502 codegen: not a place: {place}")
+
+    def field(self, base: Spot, name: str) -> Spot:
+        assert isinstance(base.type, StructType)
+        slot = self.layout.slots(base.type.name)[name]
+        tag = self.leaf_tag(base.type.name, name, slot.type)
+        return Spot(base.base, base.offset + slot.offset_words, slot.type, tag)
+
+    def elem(self, place: Elem) -> Spot:
+        if isinstance(place.base, Table):
+            symbol, table = self.tables[place.base.name]
+            base = Spot(f"@{symbol}", 0, ArrayType(table.type, len(table.bits)), "")
+        else:
+            base = self.spot(place.base)
+        type_ = element(base.type)
+        words = self.layout.words(type_)
+        if isinstance(place.index, Const):
+            return Spot(base.base, base.offset + place.index.bits * words, type_, base.tag)
+        index = self.value(place.index).text
+        step = "i64" if words == 1 else f"[{words} x i64]"
+        address = f"getelementptr inbounds {step}, ptr {self.address(base)}, i64 {index}"
+        return Spot(self.text.value(address), 0, type_, base.tag)
+
+    def address(self, spot: Spot) -> str:
+        return self.word(spot.base, spot.offset) if spot.offset else spot.base
+
+    def word(self, address: str, index: int | str) -> str:
+        if index == 0:
+            return address
+        return self.text.value(f"getelementptr inbounds i64, ptr {address}, i64 {index}")
+
+    def leaf_tag(self, struct: str, field: str, type_: Type) -> str:
+        holds_structs = isinstance(type_, StructType) or (
+            isinstance(type_, ArrayType) and not isinstance(type_.elem, str)
+        )
+        return "" if holds_structs else self.tags.field(struct, field, type_)
+
+    def elements_tag(self, type_: ArrayType | BufferType) -> str:
+        return self.tags.elements(type_) if isinstance(type_.elem, str) else ""
+
+    def type_of(self, place: Expr) -> Type:
+        """The type of a place, without emitting anything."""
+        match place:
+            case Var():
+                return self.locals[place.name].type
+            case Field():
+                base = self.type_of(place.base)
+                assert isinstance(base, StructType)
+                return self.layout.slots(base.name)[place.name].type
+            case Elem():
+                return element(self.type_of(place.base))
+        raise InternalError(f"QD9502 codegen: not a place: {place}")
+
+
+ZEROS = {"bool": "false", "i64": "0", "f64": "0.0"}
+
+STATEMENTS: dict[type, Callable[..., None]] = {
+    Let: FunctionEmitter.let,
+    Assign: FunctionEmitter.assign,
+    Do: FunctionEmitter.do,
+    If: FunctionEmitter.branch,
+    For: FunctionEmitter.for_loop,
+    While: FunctionEmitter.while_loop,
+    Break: FunctionEmitter.leave,
+    Continue: FunctionEmitter.next_turn,
+    Return: FunctionEmitter.ret,
+}
+
+EXPRESSIONS: dict[type, Callable[..., Value]] = {
+    Const: FunctionEmitter.const,
+    Var: FunctionEmitter.var,
+    Field: FunctionEmitter.load,
+    Elem: FunctionEmitter.load,
+    Unary: FunctionEmitter.unary,
+    Binary: FunctionEmitter.binary,
+    Fma: FunctionEmitter.fma,
+    Select: FunctionEmitter.select,
+    Call: FunctionEmitter.scalar_call,
+}

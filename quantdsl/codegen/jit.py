@@ -1,0 +1,95 @@
+"""From a linked module to functions that Python can call.
+
+`object_code` optimises and assembles; `Program` loads the result into this process. The two are
+apart because object code may come from the cache.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.target import Target
+from quantdsl.errors import InternalError
+from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Func, Module
+
+SPEED_LEVEL = 2
+
+
+def object_code(module: Module, target: Target) -> bytes:
+    """Machine code of a verified module, as an object file."""
+    return assemble(emit(module, target), target)
+
+
+def assemble(text: str, target: Target) -> bytes:
+    """Machine code of LLVM IR text, as an object file."""
+    machine = target.machine()
+    context = llvm.create_context()
+    try:
+        parsed = llvm.parse_assembly(text, context)
+        parsed.verify()
+    except RuntimeError as error:
+        raise InternalError(f"QD9504 codegen: LLVM refuses what we emitted: {error}") from error
+    parsed.data_layout = str(machine.target_data)
+    optimise(parsed, machine)
+    code: bytes = machine.emit_object(parsed)
+    return code
+
+
+def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Run LLVM's pipeline in place."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    # Lanes are ours to vectorise; inside one lane it costs compile time and gains nothing.
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(parsed, builder)
+
+
+class Program:
+    """Machine code loaded into this process; keep it as long as a function of it may run."""
+
+    def __init__(self, code: bytes, module: Module, target: Target) -> None:
+        context = llvm.create_context()
+        empty = llvm.parse_assembly("", context)
+        self._engine = llvm.create_mcjit_compiler(empty, target.machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+        decls = {func.name: func for func in module.funcs}
+        self._functions = {name: self._function(decls[name]) for name in module.entries}
+
+    def address(self, entry: str) -> int:
+        """The address of an entry function, for other native code."""
+        return int(self._engine.get_function_address(entry_symbol(entry)))
+
+    def call(self, entry: str, *args: Any) -> Any:
+        """Call an entry function: scalars as Python values, aggregates as int64 word arrays.
+
+        Arrays must be contiguous and long enough: machine code checks nothing. The GIL is
+        released meanwhile. Returns the scalar result, or None.
+        """
+        return self._functions[entry](*map(_native, args))
+
+    def _function(self, decl: Func) -> Callable[..., Any]:
+        params = [_C_TYPE.get(p.type, ctypes.c_void_p) for p in decl.params]  # type: ignore[arg-type]
+        result = None if decl.result is None else _C_TYPE[decl.result]  # type: ignore[index]
+        function = ctypes.CFUNCTYPE(result, *params)(self.address(decl.name))
+        if decl.result != BOOL_T:
+            return function
+        return lambda *args: bool(function(*args))
+
+
+_C_TYPE: dict[str, Any] = {
+    BOOL_T: ctypes.c_int64,
+    I64_T: ctypes.c_int64,
+    F64_T: ctypes.c_double,
+}
+
+
+def _native(arg: Any) -> Any:
+    if isinstance(arg, np.ndarray):
+        return arg.ctypes.data
+    return arg

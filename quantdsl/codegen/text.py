@@ -1,0 +1,80 @@
+"""LLVM IR text of one function in the making.
+
+Text, not llvmlite.ir objects: it is built several times faster, and LLVM parses it at once.
+"""
+
+from quantdsl.errors import InternalError
+from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Const
+
+LLVM_TYPE = {BOOL_T: "i1", I64_T: "i64", F64_T: "double"}
+
+
+class Text:
+    """Instructions in order; values are `%t1`, `%t2`, ..., blocks `b1`, `b2`, ..."""
+
+    def __init__(self, intrinsics: frozenset[str]) -> None:
+        self.head: list[str] = []
+        """Allocas: they stand at the start of the entry block, where LLVM promotes them."""
+        self.lines: list[str] = []
+        self.called: set[str] = set()
+        self.block = "entry"
+        self.ended = False
+        self._intrinsics = intrinsics
+        self._names = 0
+
+    def value(self, instruction: str) -> str:
+        """Append an instruction; the name of its result."""
+        self._names += 1
+        name = f"%t{self._names}"
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def do(self, instruction: str) -> None:
+        """Append an instruction without result."""
+        self.lines.append(f"  {instruction}")
+
+    def alloca(self, type_: str) -> str:
+        """Stack memory of the function; the name of its address."""
+        self._names += 1
+        name = f"%a{self._names}"
+        self.head.append(f"  {name} = alloca {type_}, align 8")
+        return name
+
+    def intrinsic(self, name: str, *operands: str) -> str:
+        """Call an f64 intrinsic that the target is known to lower."""
+        if name not in self._intrinsics:
+            raise InternalError(f"QD9501 codegen: {name} is not on the target's list")
+        self.called.add(name)
+        return self.value(f"call double @{name}({', '.join(f'double {x}' for x in operands)})")
+
+    def label(self) -> str:
+        """The name of a block to come."""
+        self._names += 1
+        return f"b{self._names}"
+
+    def start(self, label: str) -> None:
+        """Start a block; what came before must have ended."""
+        self.lines.append(f"{label}:")
+        self.block = label
+        self.ended = False
+
+    def end(self, terminator: str) -> None:
+        """End the block."""
+        self.lines.append(f"  {terminator}")
+        self.ended = True
+
+    def jump(self, label: str) -> None:
+        """End the block with a jump, if it has not ended."""
+        if not self.ended:
+            self.end(f"br label %{label}")
+
+    def branch(self, condition: str, then: str, otherwise: str) -> None:
+        """End the block with a choice."""
+        self.end(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+
+def literal(const: Const) -> str:
+    """A constant as LLVM reads it: floats as bit patterns."""
+    if const.type == F64_T:
+        return f"0x{const.bits:016X}"
+    return ("false", "true")[const.bits] if const.type == BOOL_T else str(const.bits)
