@@ -1,0 +1,182 @@
+"""The parser's place in the token stream: looking, taking, reporting, and getting back on track.
+
+A syntax error inside an expression raises `Abandon`, which the nearest bracket or line catches;
+there the parser skips to a safe token. While `quiet` is set, the rest of the line is in doubt and
+nothing more is reported on it.
+"""
+
+from quantdsl import limits
+from quantdsl.lang import words
+from quantdsl.lang.ast import Ident, Span
+from quantdsl.lang.diagnostics import ERROR, Diagnostic, Edit, Label
+from quantdsl.lang.source import Source
+from quantdsl.lang.tree import DEDENT, END, INDENT, NAME, NEWLINE, NUMBER, STRING, TIME, Tokens
+
+OPENERS = frozenset("([{")
+CLOSERS = frozenset(")]}")
+LINE_ENDS = frozenset((NEWLINE, END, INDENT, DEDENT))
+_SHOWN = {
+    NEWLINE: "the end of the line",
+    INDENT: "indentation",
+    DEDENT: "the end of the block",
+    END: "the end of the file",
+}
+
+
+class Abandon(Exception):
+    """Unwinds from an unparsable expression; always caught inside the parser."""
+
+
+class Cursor:
+    def __init__(self, source: Source, tokens: Tokens, diagnostics: list[Diagnostic]) -> None:
+        self.source = source
+        self.diagnostics = diagnostics
+        self.kinds = tokens.kinds
+        self.texts = tokens.texts
+        self.starts = tokens.starts
+        self.ends = tokens.ends
+        self.at = 0
+        self.kind = self.kinds[0]
+        self.quiet = False
+
+    # ---- looking and taking -----------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Go to the next token; never called at END."""
+        self.at += 1
+        self.kind = self.kinds[self.at]
+
+    def take(self, kind: str) -> bool:
+        """Step over the token if it is of this kind."""
+        if self.kind != kind:
+            return False
+        self.advance()
+        return True
+
+    def at_word(self, word: str) -> bool:
+        """Is this the contextual word (a word that elsewhere may be a name)?"""
+        return self.kind == NAME and self.texts[self.at] == word
+
+    def take_word(self, word: str) -> bool:
+        if not self.at_word(word):
+            return False
+        self.advance()
+        return True
+
+    @property
+    def next_kind(self) -> str:
+        return self.kinds[self.at + 1] if self.kind != END else END
+
+    @property
+    def start(self) -> int:
+        return self.starts[self.at]
+
+    @property
+    def end_before(self) -> int:
+        """Where the last token with text ended: the end of the node that is being built."""
+        return self.ends[self.at - 1] if self.at else 0
+
+    def span_from(self, start: int) -> Span:
+        return (start, max(start, self.end_before))
+
+    def here(self) -> Span:
+        return (self.starts[self.at], self.ends[self.at])
+
+    def shown(self) -> str:
+        """The current token as a message names it."""
+        return _SHOWN.get(self.kind) or f"'{self.texts[self.at]}'"
+
+    # ---- requiring --------------------------------------------------------------------------
+
+    def expect(self, kind: str, what: str, **rest: str) -> bool:
+        """Step over the token or report that `what` was expected."""
+        if self.kind == kind:
+            self.advance()
+            return True
+        self.error("QD0113", f"expected {what}, found {self.shown()}", **rest)
+        return False
+
+    def name(self, what: str) -> Ident:
+        """A declared name; on failure an empty one, reported."""
+        start, end = self.here()
+        if self.kind == NAME:
+            text = self.texts[self.at]
+            self.advance()
+            return Ident((start, end), text)
+        if self.kind in words.RESERVED:
+            text = self.texts[self.at]
+            self.error("QD0115", f"'{text}' is a word of the language and cannot be a name",
+                       help="choose another name")
+            self.quiet = False  # the line can still be read
+            self.advance()
+            return Ident((start, end), text)
+        self.error("QD0113", f"expected {what}, found {self.shown()}")
+        return Ident((start, start), "")
+
+    # ---- reporting --------------------------------------------------------------------------
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        *,
+        note: str = "",
+        reason: str = "",
+        help: str = "",
+        labels: tuple[Label, ...] = (),
+        edit: Edit | None = None,
+    ) -> None:
+        """Report at `span` (default: the current token), at most once until back on track."""
+        if self.quiet:
+            return
+        self.quiet = True
+        if len(self.diagnostics) >= limits.DIAGNOSTICS:
+            return
+        place = span or self.here()
+        self.diagnostics.append(
+            Diagnostic(code, ERROR, message, place, note, labels, reason, help, edit)
+        )
+
+    # ---- recovering -------------------------------------------------------------------------
+
+    def skip_to(self, stops: frozenset[str]) -> None:
+        """Skip to a token of `stops`, an unmatched closer or the end of the line."""
+        depth = 0
+        while self.kind not in LINE_ENDS:
+            if not depth and self.kind in stops:
+                return
+            if self.kind in OPENERS:
+                depth += 1
+            elif self.kind in CLOSERS:
+                if not depth:
+                    return
+                depth -= 1
+            self.advance()
+
+    def skip_line(self) -> None:
+        """Skip to the end of the line."""
+        while self.kind not in LINE_ENDS:
+            self.advance()
+
+    def end_line(self) -> None:
+        """Require the end of the line; report and skip what is left of it."""
+        if self.kind not in LINE_ENDS:
+            self.error("QD0114", f"unexpected {self.shown()}", **self.leftover_advice())
+            self.skip_line()
+        self.take(NEWLINE)
+        self.quiet = False
+
+    def leftover_advice(self) -> dict[str, str]:
+        """What to say about a token that should not follow a complete statement."""
+        kind, before = self.kind, self.kinds[self.at - 1]
+        if kind == "=":
+            return {"help": "'==' compares; '=' assigns, and only to a name, field or element"}
+        if kind == "%":
+            return {"help": "'%' is percent; the remainder is 'a mod b'"}
+        if kind == NAME and before == NUMBER:
+            near = words.nearest(self.texts[self.at], words.UNITS)
+            return {"help": f"did you mean the unit '{near}'?"} if near else {}
+        if kind in (NAME, NUMBER, STRING, TIME) or kind in words.RESERVED:
+            return {"help": "an operator is missing before it, or it belongs on its own line"}
+        return {}

@@ -1,0 +1,68 @@
+"""A source file: its text, and where a span of it lies."""
+
+from bisect import bisect_right
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from quantdsl import limits
+from quantdsl.lang.ast import Span
+
+
+class Position(NamedTuple):
+    """A place as people count it: line and column from 1."""
+
+    line: int
+    column: int
+
+
+class Source:
+    """The text of one file and the name it is reported by.
+
+    `std` marks a file of the standard library, whose size limit is larger.
+    """
+
+    def __init__(self, text: str, path: str = "<input>", *, std: bool = False) -> None:
+        self.text = text
+        self.path = path
+        self.std = std
+
+    @classmethod
+    def read(cls, path: Path, *, std: bool = False) -> "Source":
+        """The file's text; bytes that are not UTF-8 become characters that the lexer refuses.
+
+        Never reads much more than the size limit. Raises OSError as `open` does.
+        """
+        limit = limits.STD_SOURCE_BYTES if std else limits.SOURCE_BYTES
+        with path.open("rb") as file:
+            content = file.read(limit + 1)
+        return cls(content.decode("utf-8", errors="surrogateescape"), str(path), std=std)
+
+    @property
+    def size_limit(self) -> limits.Limit:
+        return limits.STD_SOURCE_BYTES if self.std else limits.SOURCE_BYTES
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Offset of the first character of each line; a line ends at its line feed only."""
+        starts = [0]
+        find = self.text.find
+        newline = find("\n")
+        while newline >= 0:
+            starts.append(newline + 1)
+            newline = find("\n", newline + 1)
+        return starts
+
+    def position(self, offset: int) -> Position:
+        line = bisect_right(self.line_starts, offset)
+        return Position(line, offset - self.line_starts[line - 1] + 1)
+
+    def line_text(self, line: int) -> str:
+        """The text of a line (from 1), without its line end."""
+        start = self.line_starts[line - 1]
+        last = line == len(self.line_starts)
+        end = len(self.text) if last else self.line_starts[line] - 1
+        return self.text[start:end].removesuffix("\r")
+
+    def slice(self, span: Span) -> str:
+        return self.text[span[0] : span[1]]

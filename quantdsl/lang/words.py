@@ -1,0 +1,68 @@
+"""The words of the language: reserved words, words that open a line, and the closed unit table."""
+
+from collections.abc import Iterable
+
+RESERVED = frozenset(
+    "and or not is na true false mod of crosses in "
+    "if elif else for while return break continue let var".split()
+)
+"""Words that are never names (except after a dot)."""
+
+DATA_WORDS = frozenset("bars quotes trades book session instrument universe".split())
+TOP_WORDS = frozenset("language import from const enum struct fn indicator kernel strategy test".split())
+ITEM_WORDS = DATA_WORDS | frozenset(
+    "param require invariant const let state on every at action fn risk backtest test".split()
+)
+STATEMENT_WORDS = frozenset(
+    "let var state if match for parallel while atomic return break continue assert".split()
+)
+TEST_WORDS = frozenset("set feed given expect".split())
+
+BINDING_WORDS = frozenset("let var state param const".split())
+"""Words that declare one name with `=`."""
+
+TIME_UNITS = frozenset("ns us ms s m h d w mo y".split())
+RATIO_UNITS = frozenset(("%", "bps"))
+COUNT_UNITS = frozenset(
+    "tick ticks share shares unit units lot lots contract contracts bar bars day days".split()
+)
+RISK_UNITS = frozenset(("R",))
+CURRENCIES = frozenset(
+    "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP "
+    "BYN BZD CAD CDF CHF CLP CNH CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP "
+    "GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS "
+    "KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR "
+    "MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF "
+    "SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD "
+    "TZS UAH UGX USD UYU UZS VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWG".split()
+)
+"""ISO 4217 codes of currencies in use, and CNH."""
+
+UNITS = TIME_UNITS | RATIO_UNITS | COUNT_UNITS | RISK_UNITS | CURRENCIES
+"""All that may follow a number. The table is closed, so that `5..50 step 5` is no unit `step`."""
+
+CLOSE_UNITS = TIME_UNITS | RATIO_UNITS | RISK_UNITS
+"""Units that are written without a space: `5m`, `10%`, `2R`."""
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` was probably meant to be, or None: at most a third is wrong."""
+    limit = max(1, len(word) // 3)
+    best = min(((distance(word, c, limit), c) for c in sorted(candidates)), default=(limit + 1, ""))
+    return best[1] if best[0] <= limit else None
+
+
+def distance(a: str, b: str, limit: int) -> int:
+    """Edits (insert, delete, replace, swap of neighbours) from `a` to `b`; over limit: limit+1."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, y in enumerate(b, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]

@@ -1,0 +1,45 @@
+"""Every limit of the product in one table: its name, its value, its unit and its reason.
+
+A `Limit` is an int, so code compares with it directly; an error that it causes names it, so that
+whoever meets it can find this line.
+"""
+
+
+class Limit(int):
+    """The largest accepted value of something; equal to the constant that holds it.
+
+    `name` is the constant's own name, `unit` what is counted, `why` the reason for the value.
+    """
+
+    name: str
+    unit: str
+    why: str
+
+    def __new__(cls, name: str, value: int, unit: str, why: str) -> "Limit":
+        limit = super().__new__(cls, value)
+        limit.name, limit.unit, limit.why = name, unit, why
+        return limit
+
+    def __str__(self) -> str:
+        return f"{self.name} ({int(self):,} {self.unit})"
+
+
+# ---- source text ----------------------------------------------------------------------------
+
+SOURCE_BYTES = Limit(
+    "SOURCE_BYTES", 64 * 1024, "bytes", "a strategy is read by people; bounds the compile time"
+)
+STD_SOURCE_BYTES = Limit(
+    "STD_SOURCE_BYTES", 1024 * 1024, "bytes", "files of the standard library, which ship with us"
+)
+NAME_CHARS = Limit("NAME_CHARS", 64, "characters", "names fit reports and record fields")
+NUMBER_CHARS = Limit("NUMBER_CHARS", 40, "characters", "more than any double or int64 needs")
+BRACKET_DEPTH = Limit("BRACKET_DEPTH", 64, "open brackets", "the parser's stack is bounded")
+BLOCK_DEPTH = Limit("BLOCK_DEPTH", 32, "nested blocks", "every later stage recurses over blocks")
+EXPRESSION_DEPTH = Limit(
+    "EXPRESSION_DEPTH",
+    100,
+    "nested operations",
+    "every later stage recurses over expressions; a sum of n terms is n - 1 deep",
+)
+DIAGNOSTICS = Limit("DIAGNOSTICS", 100, "messages", "nobody mends more than that at once")
