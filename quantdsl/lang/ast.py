@@ -1,8 +1,8 @@
 """The syntax tree: what a file says, before any name or type is known.
 
-Every node carries `span`, the half-open range of byte offsets into the source. A node that the
-parser had to invent while recovering is `Bad`; later stages skip it silently, because its error
-has been reported already.
+Every node carries `span`, the half-open range of character offsets into the source. A node that
+the parser had to invent while recovering is `Bad`; later stages skip it silently, because its
+error has been reported already.
 """
 
 import msgspec
@@ -17,11 +17,11 @@ class Node(msgspec.Struct, frozen=True, tag_field="node", tag=True, gc=False):
 # ---- expressions ----------------------------------------------------------------------------
 
 
-class Bad(Node):
+class Bad(Node, frozen=True):
     """An expression or item that did not parse; its diagnostic exists."""
 
 
-class Num(Node):
+class Num(Node, frozen=True):
     """A number as written (`text` keeps the digits, underscores removed) with its unit or None."""
 
     text: str
@@ -29,65 +29,65 @@ class Num(Node):
     unit_span: Span | None = None
 
 
-class Time(Node):
+class Time(Node, frozen=True):
     """A time of day, `15:50` or `15:50:30`, in seconds after midnight."""
 
     seconds: int
 
 
-class Str(Node):
+class Str(Node, frozen=True):
     """A string literal with escapes resolved."""
 
     value: str
 
 
-class Name(Node):
+class Name(Node, frozen=True):
     id: str
 
 
-class Bool(Node):
+class Bool(Node, frozen=True):
     value: bool
 
 
-class Na(Node):
+class Na(Node, frozen=True):
     pass
 
 
-class Array(Node):
+class Array(Node, frozen=True):
     items: tuple["Expr", ...]
 
 
-class Attr(Node):
+class Attr(Node, frozen=True):
     value: "Expr"
     name: str
     name_span: Span
 
 
-class Arg(Node):
+class Arg(Node, frozen=True):
     """One argument of a call; `name` is None for a positional one."""
 
     name: str | None
     value: "Expr"
 
 
-class Call(Node):
+class Call(Node, frozen=True):
     func: "Expr"
     args: tuple[Arg, ...]
 
 
-class Index(Node):
+class Index(Node, frozen=True):
     value: "Expr"
     index: "Expr"
 
 
-class Unary(Node):
+class Unary(Node, frozen=True):
     """`op` is one of + - not."""
 
     op: str
     operand: "Expr"
 
 
-class Binary(Node):
+class Binary(Node, frozen=True):
     """`op` is one of + - * / mod of ^ ?? and or."""
 
     op: str
@@ -96,14 +96,14 @@ class Binary(Node):
     op_span: Span
 
 
-class Compare(Node):
+class Compare(Node, frozen=True):
     """A chain `a < b <= c`: len(ops) + 1 operands; each pair must hold."""
 
     operands: tuple["Expr", ...]
     ops: tuple[str, ...]
 
 
-class Crosses(Node):
+class Crosses(Node, frozen=True):
     """`left crosses above right`; `direction` is above or below."""
 
     left: "Expr"
@@ -111,12 +111,12 @@ class Crosses(Node):
     right: "Expr"
 
 
-class IsNa(Node):
+class IsNa(Node, frozen=True):
     value: "Expr"
     negated: bool
 
 
-class Cond(Node):
+class Cond(Node, frozen=True):
     """`then if cond else otherwise`."""
 
     then: "Expr"
@@ -124,7 +124,7 @@ class Cond(Node):
     otherwise: "Expr"
 
 
-class Range(Node):
+class Range(Node, frozen=True):
     """`low..high` (inclusive) or `low..<high`."""
 
     low: "Expr"
@@ -132,7 +132,7 @@ class Range(Node):
     inclusive: bool
 
 
-class Pipe(Node):
+class Pipe(Node, frozen=True):
     """`value |> func(args)`: value becomes the first argument."""
 
     value: "Expr"
@@ -148,21 +148,21 @@ Expr = (
 # ---- shared parts ---------------------------------------------------------------------------
 
 
-class Ident(Node):
+class Ident(Node, frozen=True):
     """A name where it is declared."""
 
     id: str
 
 
-class Type(Node):
-    """`name[args]?`; an argument is a type or an integer."""
+class Type(Node, frozen=True):
+    """`name[args]?`, the name perhaps behind a namespace; an argument is a type or an integer."""
 
     name: str
     args: tuple["Type | int", ...] = ()
     optional: bool = False
 
 
-class Param(Node):
+class Param(Node, frozen=True):
     """A parameter of a fn, indicator, kernel or action."""
 
     name: Ident
@@ -172,19 +172,19 @@ class Param(Node):
     default: Expr | None = None
 
 
-class Annotation(Node):
+class Annotation(Node, frozen=True):
     name: str
     args: tuple[Arg, ...] = ()
 
 
-class Suite(Node):
+class Suite(Node, frozen=True):
     body: tuple["Stmt", ...]
 
 
 # ---- statements -----------------------------------------------------------------------------
 
 
-class Let(Node):
+class Let(Node, frozen=True):
     """An immutable local, or at strategy level an equation."""
 
     name: Ident
@@ -193,20 +193,20 @@ class Let(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Var(Node):
+class Var(Node, frozen=True):
     name: Ident
     type: Type | None
     value: Expr
 
 
-class State(Node):
+class State(Node, frozen=True):
     name: Ident
     type: Type | None
     value: Expr | None
     annotations: tuple[Annotation, ...] = ()
 
 
-class Assign(Node):
+class Assign(Node, frozen=True):
     """`target op value`; `op` is = += -= *= or /=."""
 
     target: Expr
@@ -214,34 +214,34 @@ class Assign(Node):
     value: Expr
 
 
-class ExprStmt(Node):
+class ExprStmt(Node, frozen=True):
     value: Expr
 
 
-class Doc(Node):
+class Doc(Node, frozen=True):
     """A string standing alone as a statement: documentation."""
 
     value: str
 
 
-class If(Node):
+class If(Node, frozen=True):
     """`branches` are (condition, suite) of if and each elif, in order."""
 
     branches: tuple[tuple[Expr, Suite], ...]
     otherwise: Suite | None
 
 
-class Case(Node):
+class Case(Node, frozen=True):
     patterns: tuple[Expr, ...]
     body: Suite
 
 
-class Match(Node):
+class Match(Node, frozen=True):
     subject: Expr
     cases: tuple[Case, ...]
 
 
-class For(Node):
+class For(Node, frozen=True):
     """`reduce` holds (name, op) pairs; `parallel` stands only in kernels."""
 
     name: Ident
@@ -251,29 +251,29 @@ class For(Node):
     reduce: tuple[tuple[str, str], ...] = ()
 
 
-class While(Node):
+class While(Node, frozen=True):
     cond: Expr
     max: Expr
     body: Suite
 
 
-class Atomic(Node):
+class Atomic(Node, frozen=True):
     body: Suite
 
 
-class Return(Node):
+class Return(Node, frozen=True):
     value: Expr | None
 
 
-class Break(Node):
+class Break(Node, frozen=True):
     pass
 
 
-class Continue(Node):
+class Continue(Node, frozen=True):
     pass
 
 
-class Assert(Node):
+class Assert(Node, frozen=True):
     cond: Expr
     message: str | None
 
@@ -287,11 +287,11 @@ Stmt = (
 # ---- items ----------------------------------------------------------------------------------
 
 
-class Language(Node):
+class Language(Node, frozen=True):
     version: str
 
 
-class Import(Node):
+class Import(Node, frozen=True):
     """`import a.b as c` (names empty) or `from a.b import x, y`."""
 
     path: tuple[str, ...]
@@ -299,28 +299,28 @@ class Import(Node):
     names: tuple[Ident, ...] = ()
 
 
-class Const(Node):
+class Const(Node, frozen=True):
     name: Ident
     type: Type | None
     value: Expr
 
 
-class Enum(Node):
+class Enum(Node, frozen=True):
     name: Ident
     members: tuple[Ident, ...]
 
 
-class Field(Node):
+class Field(Node, frozen=True):
     name: Ident
     type: Type
 
 
-class Struct(Node):
+class Struct(Node, frozen=True):
     name: Ident
     fields: tuple[Field, ...]
 
 
-class Fn(Node):
+class Fn(Node, frozen=True):
     """`body` is a Suite, or an expression for the `= expr` form."""
 
     name: Ident
@@ -330,7 +330,7 @@ class Fn(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Indicator(Node):
+class Indicator(Node, frozen=True):
     name: Ident
     params: tuple[Param, ...]
     returns: Type | None
@@ -338,7 +338,7 @@ class Indicator(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Kernel(Node):
+class Kernel(Node, frozen=True):
     name: Ident
     params: tuple[Param, ...]
     returns: Type | None
@@ -346,15 +346,15 @@ class Kernel(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Data(Node):
-    """`bars 5m, settle = 1e-6 as x`; `kind` is bars quotes trades book session instrument universe."""
+class Data(Node, frozen=True):
+    """`bars 5m, settle = 1e-6 as x`; `kind` is one of words.DATA_WORDS."""
 
     kind: str
     args: tuple[Arg, ...]
     alias: Ident | None
 
 
-class ParamDecl(Node):
+class ParamDecl(Node, frozen=True):
     """`domain` is a Range, a tuple of choices, or None; `step` or `log` count at most one."""
 
     name: Ident
@@ -366,17 +366,17 @@ class ParamDecl(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Require(Node):
+class Require(Node, frozen=True):
     cond: Expr
     message: str | None
 
 
-class Invariant(Node):
+class Invariant(Node, frozen=True):
     cond: Expr
     message: str | None
 
 
-class On(Node):
+class On(Node, frozen=True):
     """`on event(arg) when guard:`."""
 
     event: Ident
@@ -386,13 +386,13 @@ class On(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Every(Node):
+class Every(Node, frozen=True):
     period: Expr
     body: Suite
     annotations: tuple[Annotation, ...] = ()
 
 
-class At(Node):
+class At(Node, frozen=True):
     """`at time on day:`."""
 
     time: Expr
@@ -401,14 +401,14 @@ class At(Node):
     annotations: tuple[Annotation, ...] = ()
 
 
-class Action(Node):
+class Action(Node, frozen=True):
     name: Ident
     params: tuple[Param, ...]
     body: Suite
     annotations: tuple[Annotation, ...] = ()
 
 
-class Setting(Node):
+class Setting(Node, frozen=True):
     """A line `name = value -> action, action` of a risk or backtest block."""
 
     name: Ident
@@ -416,19 +416,19 @@ class Setting(Node):
     actions: tuple[Expr, ...] = ()
 
 
-class Block(Node):
+class Block(Node, frozen=True):
     """`kind` is risk or backtest."""
 
     kind: str
     settings: tuple[Setting, ...]
 
 
-class Binding(Node):
+class Binding(Node, frozen=True):
     name: Ident
     value: Expr
 
 
-class TestStep(Node):
+class TestStep(Node, frozen=True):
     """`kind` is set, feed or given (bindings) or expect (cond)."""
 
     kind: str
@@ -436,12 +436,12 @@ class TestStep(Node):
     cond: Expr | None = None
 
 
-class Test(Node):
+class Test(Node, frozen=True):
     name: str
     steps: tuple[TestStep, ...]
 
 
-class Strategy(Node):
+class Strategy(Node, frozen=True):
     name: Ident
     items: tuple["Item", ...]
     annotations: tuple[Annotation, ...] = ()
@@ -454,5 +454,5 @@ Item = (
 Top = Bad | Language | Import | Const | Enum | Struct | Fn | Indicator | Kernel | Strategy | Test
 
 
-class File(Node):
+class File(Node, frozen=True):
     items: tuple[Top, ...]

@@ -6,7 +6,7 @@ nothing more is reported on it.
 """
 
 from quantdsl import limits
-from quantdsl.lang import words
+from quantdsl.lang import spelling, words
 from quantdsl.lang.ast import Ident, Span
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Edit, Label
 from quantdsl.lang.source import Source
@@ -23,7 +23,7 @@ _SHOWN = {
 }
 
 
-class Abandon(Exception):
+class Abandon(Exception):  # noqa: N818 - a signal inside the parser, not an error
     """Unwinds from an unparsable expression; always caught inside the parser."""
 
 
@@ -88,12 +88,12 @@ class Cursor:
 
     # ---- requiring --------------------------------------------------------------------------
 
-    def expect(self, kind: str, what: str, **rest: str) -> bool:
+    def expect(self, kind: str, what: str) -> bool:
         """Step over the token or report that `what` was expected."""
         if self.kind == kind:
             self.advance()
             return True
-        self.error("QD0113", f"expected {what}, found {self.shown()}", **rest)
+        self.error("QD0113", f"expected {what}, found {self.shown()}")
         return False
 
     def name(self, what: str) -> Ident:
@@ -162,21 +162,21 @@ class Cursor:
     def end_line(self) -> None:
         """Require the end of the line; report and skip what is left of it."""
         if self.kind not in LINE_ENDS:
-            self.error("QD0114", f"unexpected {self.shown()}", **self.leftover_advice())
+            self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
             self.skip_line()
         self.take(NEWLINE)
         self.quiet = False
 
-    def leftover_advice(self) -> dict[str, str]:
+    def leftover_advice(self) -> str:
         """What to say about a token that should not follow a complete statement."""
         kind, before = self.kind, self.kinds[self.at - 1]
         if kind == "=":
-            return {"help": "'==' compares; '=' assigns, and only to a name, field or element"}
+            return "'==' compares; '=' assigns, and only to a name, field or element"
         if kind == "%":
-            return {"help": "'%' is percent; the remainder is 'a mod b'"}
+            return "'%' is percent; the remainder is 'a mod b'"
         if kind == NAME and before == NUMBER:
-            near = words.nearest(self.texts[self.at], words.UNITS)
-            return {"help": f"did you mean the unit '{near}'?"} if near else {}
+            near = spelling.nearest(self.texts[self.at], words.UNITS)
+            return f"did you mean the unit '{near}'?" if near else ""
         if kind in (NAME, NUMBER, STRING, TIME) or kind in words.RESERVED:
-            return {"help": "an operator is missing before it, or it belongs on its own line"}
-        return {}
+            return "an operator is missing before it, or it belongs on its own line"
+        return ""

@@ -71,8 +71,8 @@ class ExpressionParser(Cursor):
                    help="name parts of it with 'let'")
         raise Abandon
 
-    def fail(self, what: str, **rest: str) -> Abandon:
-        self.error("QD0113", f"expected {what}, found {self.shown()}", **rest)
+    def fail(self, what: str, help: str = "") -> Abandon:
+        self.error("QD0113", f"expected {what}, found {self.shown()}", help=help)
         return Abandon()
 
     # ---- operators --------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class ExpressionParser(Cursor):
         cond = self.binary(_OR)
         height = max(height, self.height)
         if self.kind != "else":
-            raise self.fail("'else'", help="a conditional value has two sides: a if condition else b")
+            raise self.fail("'else'", help="a conditional value has two sides: a if x else b")
         self.advance()
         self.depth += 1
         try:
@@ -286,7 +286,7 @@ class ExpressionParser(Cursor):
         try:
             value = self.expression()
             if self.kind not in stops and self.kind not in CLOSERS:
-                self.error("QD0114", f"unexpected {self.shown()}", **self.leftover_advice())
+                self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
                 raise Abandon
             return value
         except Abandon:
@@ -350,7 +350,7 @@ class ExpressionParser(Cursor):
         try:
             value = self.piped()
             if self.kind != ")":
-                self.error("QD0114", f"unexpected {self.shown()}", **self.leftover_advice())
+                self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
                 raise Abandon
         except Abandon:
             self.skip_to(_NOTHING)

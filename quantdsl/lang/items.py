@@ -1,8 +1,9 @@
 """Items: what stands in a file and directly in a strategy."""
 
 from collections.abc import Callable
+from typing import Any
 
-from quantdsl.lang import ast, words
+from quantdsl.lang import ast, spelling, words
 from quantdsl.lang.cursor import LINE_ENDS
 from quantdsl.lang.diagnostics import Edit
 from quantdsl.lang.expressions import string_value
@@ -10,6 +11,8 @@ from quantdsl.lang.statements import Annotations, StatementParser
 from quantdsl.lang.tree import DEDENT, END, INDENT, NAME, NEWLINE, NUMBER, STRING
 
 LANGUAGE_VERSIONS = ("1",)
+
+Method = Callable[..., Any]
 
 _ANNOTATED = (
     ast.Fn, ast.Indicator, ast.Kernel, ast.Strategy, ast.Let, ast.State, ast.On, ast.Every,
@@ -38,12 +41,10 @@ class ItemParser(StatementParser):
         self.block("the strategy's body", lambda: self.item(items, _ITEMS, "a strategy"))
         return ast.Strategy(self.span_from(start), name, tuple(items), annotations)
 
-    def item(self, items: list, methods: "dict[str, Callable]", place: str) -> None:
+    def item(self, items: list[Any], methods: dict[str, Method], place: str) -> None:
         """Parse one item of a file or a strategy; always consumes something."""
-        start = self.start
         annotations = self.annotations() if self.kind == "@" else ()
-        if annotations:
-            start = self.start
+        start = self.start
         if self.kind in LINE_ENDS:
             if annotations:
                 self.misplaced_annotation(annotations)
@@ -57,7 +58,7 @@ class ItemParser(StatementParser):
             self.misplaced_annotation(annotations)
         items.append(node)
 
-    def item_method(self, methods: "dict[str, Callable]") -> "Callable | None":
+    def item_method(self, methods: dict[str, Method]) -> Method | None:
         word = self.texts[self.at] if self.kind == NAME or self.kind == "let" else ""
         method = methods.get(word)
         if method is None or (self.kind == NAME and not self.is_header()):
@@ -65,13 +66,13 @@ class ItemParser(StatementParser):
         return method
 
     def other_item(
-        self, methods: "dict[str, Callable]", place: str, annotations: Annotations
+        self, methods: dict[str, Method], place: str, annotations: Annotations
     ) -> ast.Item:
         """A line that begins with none of the words for this place."""
         start = self.start
         in_strategy = methods is _ITEMS
         if in_strategy and self.kind == STRING:
-            return self.simple(start)
+            return self.doc()
         word = self.texts[self.at]
         following = self.kinds[self.at + 1]
         known = word in _ITEMS or word in _TOP
@@ -111,18 +112,19 @@ class ItemParser(StatementParser):
         self,
         start: int,
         word: str,
-        methods: "dict[str, Callable]",
+        methods: dict[str, Method],
         place: str,
         annotations: Annotations,
     ) -> ast.Item:
         """A line that begins with an unknown word: perhaps a misspelt one, then read it so."""
-        near = words.nearest(word, methods)
+        near = spelling.nearest(word, methods)
         self.error("QD0121", f"'{word}' begins no part of {place}",
                    help=f"did you mean '{near}'?" if near else "",
                    edit=Edit(self.here(), near) if near else None)
         if near:
             self.quiet = False
-            return methods[near](self, start, annotations)
+            item: ast.Item = methods[near](self, start, annotations)
+            return item
         self.skip_line()
         self.end_line()
         self.orphaned_block()
@@ -390,12 +392,12 @@ class ItemParser(StatementParser):
         return ast.Binding(self.span_from(start), name, value)
 
 
-_SHARED: "dict[str, Callable]" = {
+_SHARED: dict[str, Method] = {
     "const": ItemParser.const,
     "fn": ItemParser.fn,
     "test": ItemParser.test,
 }
-_TOP: "dict[str, Callable]" = {
+_TOP: dict[str, Method] = {
     **_SHARED,
     "language": ItemParser.language,
     "import": ItemParser.import_,
@@ -406,7 +408,7 @@ _TOP: "dict[str, Callable]" = {
     "kernel": ItemParser.kernel,
     "strategy": ItemParser.strategy,
 }
-_ITEMS: "dict[str, Callable]" = {
+_ITEMS: dict[str, Method] = {
     **_SHARED,
     **dict.fromkeys(words.DATA_WORDS, ItemParser.data),
     "param": ItemParser.param_decl,

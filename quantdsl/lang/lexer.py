@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from quantdsl import limits
-from quantdsl.lang import characters, words
+from quantdsl.lang import characters, spelling, words
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Edit, Label
 from quantdsl.lang.source import Source
 from quantdsl.lang.tree import DEDENT, END, INDENT, NAME, NEWLINE, NUMBER, STRING, TIME, Tokens
@@ -18,7 +18,8 @@ _TOKEN = re.compile(
     r"""
     [ \t]*+ (?:
       ( [A-Za-z_][A-Za-z0-9_]*+ )                                           # 1 word
-    | ( \|>|->|\.\.<|\.\.|<=|>=|==(?!=)|!=(?!=)|\?\?|(?!//|\*\*)[-+*/]=?|[=<>^%.,@?]|:(?!=) )  # 2 operator
+    | ( \|>|->|\.\.<|\.\.|<=|>=|==(?!=)|!=(?!=)|\?\?                        # 2 operator
+      | (?!//|\*\*)[-+*/]=?|[=<>^%.,@?]|:(?!=) )
     | ( [(\[{] )                                                            # 3 open
     | ( [)\]}] )                                                            # 4 close
     | ( (?: (?:\#[^\n]*+)?+ \r?\n [ \t]*+ )++ )                             # 5 newlines
@@ -257,7 +258,7 @@ class _Lexer:
             remedy = "an underscore stands between two digits: 1_000"
         else:
             message = f"'{word}' is not a unit"
-            near = words.nearest(word, words.UNITS)
+            near = spelling.nearest(word, words.UNITS)
             remedy = f"did you mean '{near}'?" if near else "the units are listed by 'explain'"
             number = start
         self.error("QD0105", message, number, end, help=remedy)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from quantdsl.lang import ast, words
+from quantdsl.lang import ast, spelling, words
 from quantdsl.lang.cursor import LINE_ENDS
 from quantdsl.lang.diagnostics import Edit
 from quantdsl.lang.expressions import ExpressionParser, string_value
@@ -78,10 +78,8 @@ class StatementParser(ExpressionParser):
 
     def statement(self, body: list[ast.Stmt]) -> None:
         """Parse one statement into `body`; always consumes something."""
-        start, annotations = self.start, ()
-        if self.kind == "@":
-            annotations = self.annotations()
-            start = self.start
+        annotations = self.annotations() if self.kind == "@" else ()
+        start = self.start
         method = self.statement_method()
         if annotations and method not in (StatementParser.let, StatementParser.state):
             self.misplaced_annotation(annotations)
@@ -113,10 +111,7 @@ class StatementParser(ExpressionParser):
     def simple(self, start: int) -> ast.Stmt:
         """An assignment, a call, or a documentation string."""
         if self.kind == STRING and self.kinds[self.at + 1] == NEWLINE:
-            doc = ast.Doc(self.here(), string_value(self.texts[self.at]))
-            self.advance()
-            self.end_line()
-            return doc
+            return self.doc()
         misplaced = self.kind == NAME and self.misplaced()
         value = self.expr()
         if self.kind in _ASSIGNMENTS:
@@ -128,6 +123,12 @@ class StatementParser(ExpressionParser):
             return ast.Bad(node.span)
         return node
 
+    def doc(self) -> ast.Doc:
+        node = ast.Doc(self.here(), string_value(self.texts[self.at]))
+        self.advance()
+        self.end_line()
+        return node
+
     def misplaced(self) -> bool:
         """Report a line whose first word announces nothing that may stand here."""
         word, following = self.texts[self.at], self.kinds[self.at + 1]
@@ -137,7 +138,7 @@ class StatementParser(ExpressionParser):
             self.error("QD0120", f"'{word}' cannot stand in a body",
                        help=f"'{word}' belongs {home_of(word)}")
         else:
-            near = words.nearest(word, words.STATEMENT_WORDS)
+            near = spelling.nearest(word, words.STATEMENT_WORDS)
             self.error("QD0121", f"'{word}' begins no statement",
                        help=f"did you mean '{near}'?" if near else "",
                        edit=Edit(self.here(), near) if near else None)
@@ -222,6 +223,10 @@ class StatementParser(ExpressionParser):
     def type(self) -> ast.Type:
         start = self.start
         name = self.name("a type")
+        words = [name.id]
+        while name.id and self.kind == "." and not self.quiet:
+            self.advance()
+            words.append(self.name("a type").id)
         args: list[ast.Type | int] = []
         if name.id and self.kind == "[":
             self.advance()
@@ -234,7 +239,7 @@ class StatementParser(ExpressionParser):
                 self.quiet = False
             self.close("]")
         optional = self.take("?")
-        return ast.Type(self.span_from(start), name.id, tuple(args), optional)
+        return ast.Type(self.span_from(start), ".".join(words), tuple(args), optional)
 
     def type_argument(self) -> ast.Type | int:
         if self.kind != NUMBER:

@@ -1,7 +1,5 @@
 """The words of the language: reserved words, words that open a line, and the closed unit table."""
 
-from collections.abc import Iterable
-
 RESERVED = frozenset(
     "and or not is na true false mod of crosses in "
     "if elif else for while return break continue let var".split()
@@ -9,7 +7,9 @@ RESERVED = frozenset(
 """Words that are never names (except after a dot)."""
 
 DATA_WORDS = frozenset("bars quotes trades book session instrument universe".split())
-TOP_WORDS = frozenset("language import from const enum struct fn indicator kernel strategy test".split())
+TOP_WORDS = frozenset(
+    "language import from const enum struct fn indicator kernel strategy test".split()
+)
 ITEM_WORDS = DATA_WORDS | frozenset(
     "param require invariant const let state on every at action fn risk backtest test".split()
 )
@@ -43,26 +43,3 @@ UNITS = TIME_UNITS | RATIO_UNITS | COUNT_UNITS | RISK_UNITS | CURRENCIES
 
 CLOSE_UNITS = TIME_UNITS | RATIO_UNITS | RISK_UNITS
 """Units that are written without a space: `5m`, `10%`, `2R`."""
-
-
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` was probably meant to be, or None: at most a third is wrong."""
-    limit = max(1, len(word) // 3)
-    best = min(((distance(word, c, limit), c) for c in sorted(candidates)), default=(limit + 1, ""))
-    return best[1] if best[0] <= limit else None
-
-
-def distance(a: str, b: str, limit: int) -> int:
-    """Edits (insert, delete, replace, swap of neighbours) from `a` to `b`; over limit: limit+1."""
-    if abs(len(a) - len(b)) > limit:
-        return limit + 1
-    before: list[int] = []
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        before, last, row = row, before, [i]
-        for j, y in enumerate(b, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
-            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-    return row[-1]

@@ -1,0 +1,26 @@
+"""Did you mean: the known word that a wrong one is nearest to."""
+
+from collections.abc import Iterable
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` was probably meant to be, or None: at most a third is wrong."""
+    limit = max(1, len(word) // 3)
+    best = min(((distance(word, c, limit), c) for c in sorted(candidates)), default=(limit + 1, ""))
+    return best[1] if best[0] <= limit else None
+
+
+def distance(a: str, b: str, limit: int) -> int:
+    """Edits (insert, delete, replace, swap of neighbours) from `a` to `b`; over limit: limit+1."""
+    if abs(len(a) - len(b)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, last, row = row, before, [i]
+        for j, y in enumerate(b, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
