@@ -1,0 +1,402 @@
+"""Operators: which types meet, what comes out, and the IR that does it.
+
+Fixed where money is committed, float where statistics are computed: a fixed value meets its own
+kind exactly and everything else as a float (language.md section 4).
+"""
+
+from collections.abc import Sequence
+
+from quantdsl.check import sizes
+from quantdsl.check.context import Context
+from quantdsl.check.types import (
+    BOOL,
+    DURATION,
+    FIXED,
+    FLOAT,
+    INT,
+    INVALID,
+    MISSING,
+    NUMERIC,
+    SAFE,
+    TIME,
+    Type,
+    money,
+    stored,
+)
+from quantdsl.check.values import Series, Unit, Value, Warm, error_value
+from quantdsl.ir import ops
+from quantdsl.lang.ast import Span
+from quantdsl.lang.diagnostics import Label
+
+FLOAT_OPS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
+INT_OPS = {"+": "iadd", "-": "isub", "*": "imul"}
+COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
+ONE = ops.f64(1.0)
+
+
+# ---- series -----------------------------------------------------------------------------------
+
+
+def latest(left: Warm, right: Warm) -> Warm:
+    """Defined when both are."""
+    if left == right:
+        return left
+    if isinstance(left.count, ops.Const) and isinstance(right.count, ops.Const):
+        count: ops.Expr = ops.i64(max(int(left.count.bits), int(right.count.bits)))
+    else:
+        count = ops.Binary("imax", left.count, right.count)
+    return Warm(count, sizes.larger(left.most, right.most))
+
+
+def joined(values: Sequence[Value]) -> Series | None:
+    """The series of what is computed from these values; None when one is not a series."""
+    clocks = 0
+    warm: dict[int, Warm] = {}
+    for value in values:
+        if value.series is None:
+            return None
+        clocks |= value.series.clocks
+        for clock, need in value.series.warm:
+            warm[clock] = latest(warm[clock], need) if clock in warm else need
+    return Series(clocks, tuple(sorted(warm.items(), key=lambda item: item[0])))
+
+
+# ---- conversions ------------------------------------------------------------------------------
+
+
+def as_float(cx: Context, value: Value) -> Value:
+    """The value as an F64; an error where the type has no float meaning."""
+    kind = value.type.kind
+    if kind == "float" or value.bad:
+        return value
+    if kind == "na":
+        return Value(FLOAT.missing(), NAN, value.span, series=value.series)
+    if value.type.optional:
+        ir = ops.Select(is_missing(value), NAN, _unit_float(cx, value))
+        return Value(FLOAT.missing(), ir, value.span, series=value.series)
+    if kind not in NUMERIC or kind == "time":
+        return cx.error(
+            "QD0301", f"a number is needed here, this is {an(value.type)}", value.span,
+        )
+    const = float(value.const) if isinstance(value.const, int) and kind == "int" else None
+    ir = ops.f64(const) if const is not None else _unit_float(cx, value)
+    return Value(FLOAT, ir, value.span, high=value.high, series=value.series, const=const)
+
+
+def _unit_float(cx: Context, value: Value) -> ops.Expr:
+    count = ops.Unary("i64_to_f64", value.ir)
+    if value.type.kind == "int":
+        return count
+    if value.type.kind == "duration":
+        return ops.Binary("fdiv", count, ops.f64(1e9))
+    unit = value.unit or cx.units.of(cx, value)
+    scaled = count if unit.num == ONE else ops.Binary("fmul", count, unit.num)
+    return scaled if unit.den == ONE else ops.Binary("fdiv", scaled, unit.den)
+
+
+def checked_int(x: ops.Expr) -> ops.Expr:
+    """A float with an integral value as I64; INVALID when it is not finite or not safe."""
+    inside = ops.Binary("flt", ops.Unary("fabs", x), ops.f64(float(SAFE)))
+    return ops.Select(inside, ops.Unary("f64_to_i64", x), ops.i64(INVALID))
+
+
+def from_float(cx: Context, value: Value, unit: Unit, rounding: str) -> ops.Expr:
+    """A float amount as a fixed count in `unit`, rounded by `rounding` (floor, ceil, rint)."""
+    amount = as_float(cx, value).ir
+    scaled = ops.Binary("fmul", amount, unit.den) if unit.den != ONE else amount
+    count = ops.Binary("fdiv", scaled, unit.num) if unit.num != ONE else scaled
+    return checked_int(ops.Unary(rounding, count))
+
+
+def is_missing(value: Value) -> ops.Expr:
+    """True when an optional value is na."""
+    if stored(value.type) == ops.F64_T:
+        return ops.Unary("isnan", value.ir)
+    return ops.Binary("ieq", value.ir, ops.i64(MISSING))
+
+
+def an(type_: Type) -> str:
+    """The type with its article."""
+    text = str(type_)
+    return f"an {text}" if text[:1] in "aeiou" else f"a {text}"
+
+
+def coerce(cx: Context, value: Value, wanted: Type) -> Value:
+    """The value as `wanted`, converting only where nothing can be lost or the language says so."""
+    have = value.type
+    if value.bad or wanted.kind == "error" or have == wanted:
+        return value
+    if have.kind == "na":
+        if not wanted.optional and wanted.kind != "float":
+            return cx.error(
+                "QD0502", f"na does not fit {an(wanted)}", value.span,
+                help=f"declare the type as {wanted}?",
+            )
+        ir = NAN if stored(wanted) == ops.F64_T else ops.i64(MISSING)
+        return Value(wanted, ir, value.span, series=value.series)
+    if have.optional and not wanted.optional and wanted.kind != "float":
+        return cx.error(
+            "QD0501", "this may be na here", value.span,
+            help="guard it with 'is not na' or give a default with '??'",
+        )
+    if have.plain() == wanted.plain():
+        return Value(wanted, value.ir, value.span, value.low, value.high, value.unit,
+                     value.series, value.const)
+    if wanted.kind == "float":
+        return as_float(cx, value)
+    if wanted.kind == "money" and have.kind in ("float", "int", "money"):
+        unit = cx.units.money(cx)
+        ir = value.ir if have.kind == "money" else from_float(cx, value, unit, "rint")
+        return Value(wanted, ir, value.span, unit=unit, series=value.series)
+    if wanted.kind == have.kind and (not wanted.of or not have.of):
+        return Value(have, value.ir, value.span, unit=value.unit, series=value.series)
+    return cx.error("QD0301", f"{an(wanted)} is needed here, this is {an(have)}", value.span)
+
+
+# ---- arithmetic -------------------------------------------------------------------------------
+
+
+def plain(cx: Context, value: Value) -> Value:
+    """The value, which must not be missing here."""
+    if not value.type.optional or value.bad:
+        return value
+    if value.ir in cx.facts:
+        return Value(value.type.plain(), value.ir, value.span, value.low, value.high, value.unit,
+                     value.series)
+    return cx.error(
+        "QD0501", "this may be na here", value.span,
+        reason=f"its type is {value.type}",
+        help="write 'x is not na and ...', or give a default with 'x ?? 0.0'",
+    )
+
+
+def _same_family(left: Value, right: Value) -> bool:
+    return left.type.kind == right.type.kind and (
+        left.type.of == right.type.of or not left.type.of or not right.type.of
+    )
+
+
+def _mixed_instruments(left: Value, right: Value) -> bool:
+    return (
+        left.type.kind == right.type.kind
+        and left.type.kind in ("price", "qty", "money")
+        and not _same_family(left, right)
+    )
+
+
+def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
+    """left op right for + - * / mod of."""
+    left, right = plain(cx, left), plain(cx, right)
+    if left.bad or right.bad:
+        return error_value(span)
+    for side in (left, right):
+        if side.type.kind not in NUMERIC:
+            return cx.error(
+                "QD0301", f"'{op}' needs numbers, this is {an(side.type)}", side.span
+            )
+    series = joined((left, right))
+    if op in "+-" and _mixed_instruments(left, right):
+        return _mixed_error(cx, left, right, span)
+    fixed = _fixed(cx, op, left, right)
+    if fixed is not None:
+        fixed.series = series
+        return fixed
+    if op == "mod":
+        return _float_mod(cx, left, right)
+    x, y = as_float(cx, left), as_float(cx, right)
+    if x.bad or y.bad:
+        return error_value(span)
+    if op == "/" and _same_family(left, right) and left.type.kind in FIXED:
+        x = Value(FLOAT, ops.Unary("i64_to_f64", left.ir))
+        y = Value(FLOAT, ops.Unary("i64_to_f64", right.ir))
+    return Value(FLOAT, ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir), span,
+                 series=series)
+
+
+def _mixed_error(cx: Context, left: Value, right: Value, span: Span) -> Value:
+    what = left.type.kind
+    return cx.error(
+        "QD0302",
+        f"{what} of two {'currencies' if what == 'money' else 'instruments'} cannot be combined",
+        span,
+        labels=(
+            Label(left.span, f"counted in units of {left.type.of}"),
+            Label(right.span, f"counted in units of {right.type.of}"),
+        ),
+        help="for a statistic use float(a) - float(b), or log(a) - beta * log(b)",
+    )
+
+
+def _fixed(cx: Context, op: str, left: Value, right: Value) -> Value | None:
+    """The exact result of two fixed values or ints, or None where the result is a float."""
+    lk, rk = left.type.kind, right.type.kind
+    if lk == rk == "int":
+        return _ints(op, left, right)
+    result: Type | None = None
+    unit = left.unit or right.unit
+    if op in ("+", "-"):
+        if _same_family(left, right) and lk in FIXED:
+            result = DURATION if lk == "time" else left.type if left.type.of else right.type
+            if lk == "time" and op == "+":
+                return None
+        elif (lk, rk) in (("price", "ticks"), ("time", "duration")):
+            result, unit = left.type, left.unit
+        elif op == "+" and (lk, rk) in (("ticks", "price"), ("duration", "time")):
+            result, unit = right.type, right.unit
+    elif op == "*":
+        if rk == "int" and lk in ("qty", "money", "duration", "ticks"):
+            result, unit = left.type, left.unit
+        elif lk == "int" and rk in ("qty", "money", "duration", "ticks"):
+            result, unit = right.type, right.unit
+        elif {lk, rk} == {"price", "qty"} and left.type.of == right.type.of:
+            return _notional(cx, left, right)
+    if result is None:
+        return None
+    ir = ops.Binary(INT_OPS[op], left.ir, right.ir)
+    return Value(result, ir, unit=unit)
+
+
+def _notional(cx: Context, left: Value, right: Value) -> Value:
+    product = ops.Binary("imul", left.ir, right.ir)
+    per = cx.units.tick_lot(cx, left.type.of)
+    return Value(money(), ops.Binary("imul", product, per), unit=cx.units.money(cx))
+
+
+def _ints(op: str, left: Value, right: Value) -> Value | None:
+    if op == "mod":
+        top = sizes.sub(right.high, 1) if right.high is not None and (right.low or 0) > 0 else None
+        low = 0 if top is not None else None
+        return Value(INT, ops.Binary("imod", left.ir, right.ir), low=low, high=top)
+    if op not in INT_OPS:
+        return None
+    ir = ops.Binary(INT_OPS[op], left.ir, right.ir)
+    if isinstance(left.const, int) and isinstance(right.const, int):
+        total = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[op](left.const, right.const)
+        if -(2**63) <= total < 2**63:
+            return Value(INT, ops.i64(total), low=total, high=total, const=total)
+    low, high = _interval(op, left, right)
+    return Value(INT, ir, low=low, high=high)
+
+
+def _interval(op: str, a: Value, b: Value) -> tuple[int | None, ops.Size | None]:
+    low: int | None = None
+    high: ops.Size | None = None
+    if op == "+":
+        low = a.low + b.low if a.low is not None and b.low is not None else None
+        high = sizes.add(a.high, b.high) if a.high is not None and b.high is not None else None
+    elif op == "-":
+        if a.low is not None and isinstance(b.high, int):
+            low = a.low - b.high
+        elif _span_proven(a, b):
+            low = 0
+        high = sizes.sub(a.high, b.low) if a.high is not None and b.low is not None else None
+    elif a.low is not None and b.low is not None and a.low >= 0 and b.low >= 0:
+        low = a.low * b.low
+        high = sizes.times(a.high, b.high) if a.high is not None and b.high is not None else None
+    return low, high
+
+
+def _span_proven(a: Value, b: Value) -> bool:
+    """True when a is a size itself and b never exceeds it: a - b >= 0."""
+    return isinstance(a.ir, ops.SizeOf) and b.high is not None and sizes.at_most(b.high, a.ir.size)
+
+
+def _float_mod(cx: Context, left: Value, right: Value) -> Value:
+    x, y = as_float(cx, left), as_float(cx, right)
+    turns = ops.Unary("floor", ops.Binary("fdiv", x.ir, y.ir))
+    ir = ops.Fma(ops.Unary("fneg", turns), y.ir, x.ir)
+    return Value(FLOAT, ir, series=joined((x, y)))
+
+
+def negative(cx: Context, value: Value, span: Span) -> Value:
+    """-value."""
+    value = plain(cx, value)
+    kind = value.type.kind
+    if value.bad:
+        return value
+    if kind == "float":
+        const = -value.const if isinstance(value.const, float) else None
+        ir = ops.f64(const) if const is not None else ops.Unary("fneg", value.ir)
+        return Value(FLOAT, ir, span, series=value.series, const=const)
+    if kind not in NUMERIC or kind == "time":
+        return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
+    if kind == "int" and isinstance(value.const, int):
+        return Value(INT, ops.i64(-value.const), span, -value.const, -value.const,
+                     series=value.series, const=-value.const)
+    low = -value.high if isinstance(value.high, int) else None
+    high = -value.low if value.low is not None else None
+    return Value(value.type, ops.Unary("ineg", value.ir), span, low, high, value.unit,
+                 value.series)
+
+
+# ---- comparison -------------------------------------------------------------------------------
+
+
+def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
+    """left op right as a bool."""
+    if left.type.kind == "na" or right.type.kind == "na":
+        return cx.error("QD0503", "nothing equals na, not even na", span,
+                        help="write 'x is na' or 'x is not na'")
+    left, right = plain(cx, left), plain(cx, right)
+    if left.bad or right.bad:
+        return error_value(span)
+    series = joined((left, right))
+    lk, rk = left.type.kind, right.type.kind
+    if lk in ("bool", "enum") or rk in ("bool", "enum"):
+        return _compare_words(cx, op, left, right, span)
+    if lk == rk == "int" or (_same_family(left, right) and lk in FIXED):
+        return Value(BOOL, ops.Binary("i" + COMPARE[op], left.ir, right.ir), span, series=series)
+    if _mixed_instruments(left, right):
+        return _mixed_error(cx, left, right, span)
+    if "time" in (lk, rk) or (lk == "duration") != (rk == "duration"):
+        return cx.error("QD0303", f"{an(left.type)} cannot be compared with {an(right.type)}", span)
+    x, y = as_float(cx, left), as_float(cx, right)
+    if x.bad or y.bad:
+        return error_value(span)
+    return Value(BOOL, ops.Binary("f" + COMPARE[op], x.ir, y.ir), span, series=series)
+
+
+def _compare_words(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
+    if left.type != right.type or op not in ("==", "!="):
+        return cx.error(
+            "QD0303", f"'{op}' cannot compare {an(left.type)} with {an(right.type)}", span
+        )
+    series = joined((left, right))
+    if left.type == BOOL:
+        same: ops.Expr = ops.Binary("xor", left.ir, right.ir)
+        ir = ops.Unary("not", same) if op == "==" else same
+    else:
+        ir = ops.Binary("i" + COMPARE[op], left.ir, right.ir)
+    return Value(BOOL, ir, span, series=series)
+
+
+def select(cx: Context, cond: Value, left: Value, right: Value, span: Span) -> Value:
+    """left if cond else right."""
+    if cond.bad or left.bad or right.bad:
+        return error_value(span)
+    type_ = common_type(cx, left, right, span)
+    if type_.kind == "error":
+        return error_value(span)
+    x, y = coerce(cx, left, type_), coerce(cx, right, type_)
+    low = min(x.low, y.low) if x.low is not None and y.low is not None else None
+    high = sizes.larger(x.high, y.high) if x.high is not None and y.high is not None else None
+    return Value(type_, ops.Select(cond.ir, x.ir, y.ir), span, low, high, x.unit or y.unit,
+                 joined((cond, left, right)))
+
+
+def common_type(cx: Context, left: Value, right: Value, span: Span) -> Type:
+    """The type both fit: the same, or float for two numbers, or optional with na."""
+    lt, rt = left.type, right.type
+    if lt.kind == "na" or rt.kind == "na":
+        other = rt if lt.kind == "na" else lt
+        return FLOAT if other.kind in ("na", "float") and not other.optional else other.missing()
+    optional = lt.optional or rt.optional
+    if lt.plain() == rt.plain():
+        return lt.missing() if optional else lt
+    if lt.kind == rt.kind and (not lt.of or not rt.of):
+        return lt if lt.of else rt
+    if lt.kind in NUMERIC and rt.kind in NUMERIC and TIME.kind not in (lt.kind, rt.kind):
+        return FLOAT.missing() if optional else FLOAT
+    cx.error("QD0301", f"{an(lt)} and {an(rt)} have no common type", span)
+    return error_value(span).type

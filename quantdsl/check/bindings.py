@@ -1,0 +1,130 @@
+"""What a name can stand for."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from quantdsl.check.types import Type
+from quantdsl.check.values import TIMELESS, Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+from quantdsl.lang.ast import Span
+from quantdsl.lang.spelling import nearest
+
+if TYPE_CHECKING:
+    from quantdsl.check.context import Context
+
+
+class Binding:
+    """A name that is not a plain value: subclasses say what may be done with it."""
+
+    what: ClassVar[str] = "a name"
+    has_members: ClassVar[bool] = False
+
+    def read(self, cx: "Context", node: ast.Expr) -> Value:
+        """The value of the name standing alone."""
+        return cx.error("QD0203", f"this is {self.what}, not a value", node.span)
+
+    def call(self, cx: "Context", node: ast.Call) -> Value:
+        """The value of a call of it."""
+        return cx.error("QD0203", f"this is {self.what}, it cannot be called", node.func.span)
+
+    def member(self, name: str) -> "Binding | Local | None":
+        """What `binding.name` stands for, or None."""
+        return None
+
+    def members(self) -> list[str]:
+        """The names that may follow the dot."""
+        return []
+
+    def attr(self, cx: "Context", node: ast.Attr) -> Value:
+        """The value of `binding.name`."""
+        found = self.member(node.name)
+        if found is None:
+            return unknown(cx, node.name, node.name_span, self.members(), f"in {self.what}")
+        return found.read(cx, node)
+
+
+@dataclass(slots=True)
+class Local:
+    """A name bound to a value: let, var, parameter, const, state."""
+
+    value: Value
+    span: Span = (0, 0)
+    used: bool = False
+    has_members: ClassVar[bool] = False
+
+    def read(self, cx: "Context", node: ast.Expr) -> Value:
+        """The value; reading it counts as use."""
+        self.used = True
+        v = self.value
+        return Value(v.type, v.ir, node.span, v.low, v.high, v.unit, v.series, v.const,
+                     v.writable, v.names)
+
+    def call(self, cx: "Context", node: ast.Call) -> Value:
+        """A value is never callable."""
+        return cx.error("QD0203", "this is a value, it cannot be called", node.func.span)
+
+
+class EnumBinding(Binding):
+    """An enum; its members are constants of its type."""
+
+    what = "an enum"
+    has_members = True
+
+    def __init__(self, key: str, members: tuple[str, ...]) -> None:
+        self.type = Type("enum", key)
+        self.names = members
+
+    def member(self, name: str) -> Local | None:
+        """A member as a compile-time constant."""
+        if name not in self.names:
+            return None
+        number = self.names.index(name)
+        return Local(Value(self.type, ops.i64(number), low=number, high=number, series=TIMELESS,
+                           const=number))
+
+    def members(self) -> list[str]:
+        """The members in declared order."""
+        return list(self.names)
+
+
+@dataclass(frozen=True)
+class StructField:
+    """A field with its type."""
+
+    name: str
+    type: Type
+
+
+class StructBinding(Binding):
+    """A struct; calling it with every field by name makes a value."""
+
+    what = "a struct"
+
+    def __init__(self, key: str, fields: tuple[StructField, ...]) -> None:
+        self.type = Type("struct", key)
+        self.fields = fields
+
+    def call(self, cx: "Context", node: ast.Call) -> Value:
+        """A value with every field given by name."""
+        return cx.library.construct(cx, self, node)
+
+
+def unknown(cx: "Context", name: str, span: Span, known: list[str], where: str) -> Value:
+    """Report an unknown name, with the nearest known one as an edit."""
+    near = nearest(name, known)
+    return cx.error(
+        "QD0201", f"there is no {name!r} {where}", span,
+        help=f"did you mean {near}?" if near else None,
+        edit=(span, near) if near else None,
+    )
+
+
+def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
+    """What the name stands for; reports an unknown one."""
+    found: Binding | Local | None = cx.scope.find(node.id)
+    if found is None:
+        unknown(cx, node.id, node.span, list(cx.scope.visible()), "here")
+    return found
+
+

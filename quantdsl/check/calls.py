@@ -1,0 +1,267 @@
+"""Calls of fn and indicator: choosing the overload, passing arguments, binding sizes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith, sizes
+from quantdsl.check.arith import an
+from quantdsl.check.context import Context, any_bad
+from quantdsl.check.signatures import Parameter
+from quantdsl.check.types import ERROR, FLOAT, NUMERIC, VOID, Type, ir_type
+from quantdsl.check.values import Series, Value, Warm, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.functions import Callable_, Routine
+
+
+@dataclass(slots=True)
+class Given:
+    """Arguments as written, elaborated once whichever overload takes them."""
+
+    positional: list[Value]
+    named: dict[str, Value]
+    spans: dict[str, ast.Span]
+
+
+def call(cx: Context, binding: "Callable_", node: ast.Call) -> Value:
+    """The value of `binding(args)`."""
+    given = _elaborate(cx, node)
+    if given is None:
+        return error_value(node.span)
+    number = _choose(binding, given)
+    routine: Routine = cx.library.routine(cx, binding, number)
+    if routine.result == ERROR:
+        return error_value(node.span)
+    values = _match(cx, binding, routine, given, node)
+    if values is None or any_bad(values):
+        return error_value(node.span)
+    passed: list[ops.Expr] = []
+    for param, value in zip(routine.params, values, strict=True):
+        passed += _pass(cx, param, value)
+    bound = _bind_sizes(cx, routine, values, node)
+    if bound is None:
+        return error_value(node.span)
+    if routine.state is not None:
+        return _instance(cx, routine, tuple(passed), bound, values, node)
+    result = _invoke(cx, routine, tuple(passed), bound, values, node)
+    return _with_unit(routine, values, result)
+
+
+def _elaborate(cx: Context, node: ast.Call) -> Given | None:
+    given = Given([], {}, {})
+    for arg in node.args:
+        value = cx.expr(arg.value)
+        if arg.name is None:
+            if given.named:
+                cx.error("QD0306", "a positional argument stands before the named ones", arg.span)
+                return None
+            given.positional.append(value)
+        else:
+            given.named[arg.name] = value
+            given.spans[arg.name] = arg.span
+    bad = any_bad(given.positional) or any_bad(list(given.named.values()))
+    return None if bad else given
+
+
+def _choose(binding: "Callable_", given: Given) -> int:
+    """The overload that needs the fewest conversions; the first of equals."""
+    if len(binding.nodes) == 1:
+        return 0
+    costs = [_cost(node, given) for node in binding.nodes]
+    return costs.index(min(costs))
+
+
+def _cost(node: ast.Fn | ast.Indicator, given: Given) -> int:
+    cost = 0
+    by_name = {p.name.id: p for p in node.params}
+    pairs = list(zip(node.params, given.positional, strict=False))
+    pairs += [(by_name[name], value) for name, value in given.named.items() if name in by_name]
+    cost += 100 * (len(given.positional) > len(node.params))
+    cost += 100 * sum(name not in by_name for name in given.named)
+    for param, value in pairs:
+        wanted = param.type
+        if wanted is not None and wanted.name == "series" and isinstance(wanted.args[0], ast.Type):
+            wanted = wanted.args[0]
+        name = wanted.name if wanted is not None else ""
+        if value.type.kind == name:
+            continue
+        cost += 1 if name == "float" and value.type.kind in NUMERIC else 10
+    return cost
+
+
+def _match(
+    cx: Context, binding: "Callable_", routine: "Routine", given: Given, node: ast.Call
+) -> list[Value] | None:
+    """One value per parameter, converted; reports what is missing or too much."""
+    names = [param.name for param in routine.params]
+    extra = [name for name in given.named if name not in names]
+    if extra or len(given.positional) > len(names):
+        span = given.spans[extra[0]] if extra else node.span
+        what = f"no parameter {extra[0]!r}" if extra else f"{len(names)} parameters at most"
+        cx.error("QD0306", f"{binding.name} has {what}", span,
+                 help=f"{binding.name}({', '.join(names)})")
+        return None
+    values: list[Value] = []
+    for position, param in enumerate(routine.params):
+        if position < len(given.positional):
+            value: Value | None = given.positional[position]
+        else:
+            value = given.named.get(param.name) or _default(cx, binding, param)
+        if value is None:
+            cx.error("QD0306", f"{binding.name} needs {param.name!r}", node.span,
+                     help=f"{binding.name}({', '.join(names)})")
+            return None
+        values.append(_convert(cx, param, value))
+    return values
+
+
+def _default(cx: Context, binding: "Callable_", param: Parameter) -> Value | None:
+    """A default of market data is read where the call stands, any other where it is declared."""
+    if param.node.default is None:
+        return None
+    if param.series or param.type.kind == "bars":
+        return cx.expr(param.node.default)
+    return binding.module.context(cx).expr(param.node.default)
+
+
+def _convert(cx: Context, param: Parameter, value: Value) -> Value:
+    wanted, have = param.type, value.type
+    if value.bad or wanted.kind == "error":
+        return value
+    if wanted.kind in ("price", "qty", "bars") and have.kind == wanted.kind:
+        return value
+    if wanted.kind == "array":
+        if have.kind == "array" and have.elem == wanted.elem:
+            return value
+        return cx.error("QD0301", f"{an(wanted)} is needed here, this is {an(have)}", value.span)
+    if not param.series and not wanted.optional and have.kind != "na":
+        value = arith.plain(cx, value)
+    if param.series and wanted == FLOAT and have.kind == "float":
+        return value
+    return arith.coerce(cx, value, wanted)
+
+
+def _pass(cx: Context, param: Parameter, value: Value) -> list[ops.Expr]:
+    if param.inout and not value.writable:
+        cx.error("QD0607", f"{param.name!r} is changed by the call, so it must be a variable",
+                 value.span)
+    if param.type.kind in ("price", "qty", "money"):
+        unit = value.unit or cx.units.of(cx, value)
+        return [value.ir, unit.num, unit.den]
+    return [value.ir]
+
+
+def _bind_sizes(
+    cx: Context, routine: "Routine", values: list[Value], node: ast.Call
+) -> tuple[ops.Size, ...] | None:
+    bound: dict[str, ops.Size] = {}
+    for param, value in zip(routine.params, values, strict=True):
+        if param.const:
+            if value.high is None or value.low is None:
+                cx.error("QD0603", f"{param.name!r} must be known when compiling", value.span,
+                         help="use a constant or a param with a range")
+                return None
+            least = 0 if isinstance(param.node.default, ast.Num) and param.node.default.text == "0" \
+                else 1
+            if value.low < least:
+                cx.error("QD0603", f"{param.name!r} is at least {least}", value.span)
+                return None
+            bound[param.name] = value.high
+        elif param.type.kind == "array" and isinstance(param.type.size, ops.SizeName):
+            bound.setdefault(param.type.size.name, value.type.size)
+    return tuple(bound[name] for name in routine.sizes)
+
+
+def substitute(expr: ops.Expr, mapping: dict[str, ops.Expr], bound: dict[str, ops.Size]) -> ops.Expr:
+    """An int expression over the callee's const parameters, in the caller's terms."""
+    if isinstance(expr, ops.Var):
+        return mapping[expr.name]
+    if isinstance(expr, ops.Unary):
+        return ops.Unary(expr.op, substitute(expr.x, mapping, bound))
+    if isinstance(expr, ops.Binary):
+        return ops.Binary(expr.op, substitute(expr.x, mapping, bound),
+                          substitute(expr.y, mapping, bound))
+    if isinstance(expr, ops.Select):
+        return ops.Select(substitute(expr.cond, mapping, bound), substitute(expr.x, mapping, bound),
+                          substitute(expr.y, mapping, bound))
+    if isinstance(expr, ops.SizeOf):
+        return ops.SizeOf(bind_size(expr.size, bound))
+    return expr
+
+
+def bind_size(size: ops.Size, bound: dict[str, ops.Size]) -> ops.Size:
+    """A size over the callee's names, in the caller's."""
+    if isinstance(size, ops.SizeName):
+        return bound.get(size.name, size)
+    if isinstance(size, ops.SizeOp):
+        left, right = bind_size(size.left, bound), bind_size(size.right, bound)
+        if size.op == "pow2":
+            return sizes.pow2(left)
+        return {"+": sizes.add, "-": sizes.sub, "max": sizes.larger}[size.op](left, right)
+    return size
+
+
+def _warm_of(routine: "Routine", values: list[Value], bound: tuple[ops.Size, ...]) -> Warm:
+    assert routine.warm is not None
+    names = dict(zip(routine.sizes, bound, strict=True))
+    mapping = {f"p.{p.name}": v.ir for p, v in zip(routine.params, values, strict=True)}
+    return Warm(substitute(routine.warm.count, mapping, names),
+                bind_size(routine.warm.most, names))
+
+
+def _after(warm: Warm, more: Warm) -> Warm:
+    """`more` ticks counted from the first tick on which the arguments are defined."""
+    if isinstance(warm.count, ops.Const) and isinstance(more.count, ops.Const):
+        count: ops.Expr = ops.i64(int(warm.count.bits) + int(more.count.bits) - 1)
+    else:
+        total = ops.Binary("iadd", warm.count, more.count)
+        count = ops.Binary("isub", total, ops.i64(1))
+    return Warm(count, sizes.sub(sizes.add(warm.most, more.most), 1))
+
+
+def _instance(
+    cx: Context, routine: "Routine", passed: tuple[ops.Expr, ...], bound: tuple[ops.Size, ...],
+    values: list[Value], node: ast.Call,
+) -> Value:
+    if cx.home is None:
+        return cx.error("QD0305", "a fn cannot call an indicator, which keeps state", node.span,
+                        help="make it an indicator, or pass the indicator's value in")
+    need = _warm_of(routine, values, bound)
+    series_in = arith.joined([v for v in values if v.series is None or v.series.clocks])
+    result: Value = cx.home.instance(cx, routine, passed, bound, values, need, node)
+    if result.bad:
+        return result
+    if series_in is not None and result.series is not None:
+        warm = tuple((clock, _after(w, need)) for clock, w in series_in.warm)
+        result.series = Series(series_in.clocks, warm)
+    return _with_unit(routine, values, result)
+
+
+def _invoke(
+    cx: Context, routine: "Routine", passed: tuple[ops.Expr, ...], bound: tuple[ops.Size, ...],
+    values: list[Value], node: ast.Call,
+) -> Value:
+    ir = ops.Call(routine.ir_name, passed, bound)
+    if routine.result == VOID:
+        cx.emit(ops.Do(ir, cx.line(node)))
+        return Value(VOID, ops.i64(0), node.span)
+    series = arith.joined(values) if not routine.impure else None
+    if routine.impure or routine.result.kind == "struct":
+        name = cx.fresh("c")
+        cx.emit(ops.Let(name, ir_type(routine.result), ir, cx.line(node)))
+        return Value(routine.result, ops.Var(name), node.span, series=series)
+    return Value(routine.result, ir, node.span, series=series)
+
+
+def _with_unit(routine: "Routine", values: list[Value], result: Value) -> Value:
+    """A price result counts the instrument of the parameter that it came from."""
+    if routine.of.startswith("'"):
+        for param, value in zip(routine.params, values, strict=True):
+            if param.type.of == routine.of:
+                result.type = Type(routine.result.kind, value.type.of, routine.result.optional)
+                result.unit = value.unit
+    return result
+
+

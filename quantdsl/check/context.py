@@ -1,0 +1,189 @@
+"""The state of elaboration: scopes, the block being filled, and where errors go.
+
+One `Context` lives as long as one function is being built (a fn, an indicator, a handler, or the
+equations of a strategy). What differs between these is its `home`; the rules of expressions and
+statements are the same in all of them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from quantdsl.check.bindings import Local
+from quantdsl.check.values import Value, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+from quantdsl.lang.ast import Span
+from quantdsl.lang.diagnostics import Diagnostic, Edit, Label
+
+if TYPE_CHECKING:
+    from quantdsl.check.library import Library
+    from quantdsl.check.modules import Module
+
+
+class Scope:
+    """Names visible at one point; an inner scope hides an outer one."""
+
+    def __init__(self, parent: "Scope | None" = None) -> None:
+        self.parent = parent
+        self.names: dict[str, Any] = {}
+
+    def find(self, name: str) -> Any | None:
+        """What the name means here, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.parent
+        return None
+
+    def visible(self) -> Iterator[str]:
+        """Every name that can be written here, innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.names
+            scope = scope.parent
+
+
+class Report:
+    """Collects the diagnostics of one file."""
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self._seen: set[tuple[str, Span]] = set()
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Keep a diagnostic, once per code and place."""
+        key = (diagnostic.code, diagnostic.span)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.diagnostics.append(diagnostic)
+
+
+@dataclass
+class Context:
+    """What elaboration needs to know around the node at hand.
+
+    `home` is the builder that owns states, histories and instances here, or None in a plain fn;
+    `units` knows tick, lot and money sizes.
+    `facts` are the IR expressions known to be present (not na) at this point.
+    """
+
+    library: "Library"
+    module: "Module"
+    scope: Scope
+    home: Any = None
+    units: Any = None
+    block: list[ops.Stmt] = field(default_factory=list)
+    facts: frozenset[ops.Expr] = frozenset()
+    depth: int = 0  # of nested suites: 0 is the top level of the body
+    loops: int = 0
+    counter: list[int] = field(default_factory=lambda: [0])
+    returns: list[Value] = field(default_factory=list)
+    size_names: frozenset[str] = frozenset()
+    expected: Any = None  # the declared result type, if any
+
+    # ---- naming and emitting ----
+
+    def fresh(self, stem: str) -> str:
+        """A name that nothing else in this function has."""
+        self.counter[0] += 1
+        return f"{stem}.{self.counter[0]}"
+
+    def emit(self, stmt: ops.Stmt) -> None:
+        """Append a statement to the block being built."""
+        self.block.append(stmt)
+
+    def line(self, node: ast.Node) -> int:
+        """The source line of a node, 1-based."""
+        return self.module.source.position(node.span[0])[0]
+
+    @contextmanager
+    def nested(self, *, loop: bool = False) -> Iterator[list[ops.Stmt]]:
+        """A suite: its own scope and block."""
+        scope, block, facts = self.scope, self.block, self.facts
+        self.scope, self.block = Scope(scope), []
+        self.depth += 1
+        self.loops += loop
+        try:
+            yield self.block
+        finally:
+            self._report_unused(self.scope)
+            self.scope, self.block, self.facts = scope, block, facts
+            self.depth -= 1
+            self.loops -= loop
+
+    def _report_unused(self, scope: Scope) -> None:
+        for name, binding in scope.names.items():
+            if isinstance(binding, Local) and not binding.used and binding.span != (0, 0):
+                self.warn("QD0204", f"{name!r} is never read", binding.span)
+
+    # ---- dispatch ----
+
+    def expr(self, node: ast.Expr) -> Value:
+        """Elaborate an expression; on an error report it and return an error value."""
+        value = EXPRESSIONS[type(node)](self, node)
+        value.span = node.span
+        return value
+
+    def stmt(self, node: ast.Stmt) -> None:
+        """Elaborate a statement into the current block."""
+        STATEMENTS[type(node)](self, node)
+
+    # ---- errors ----
+
+    def error(self, code: str, message: str, span: Span, **more: Any) -> Value:
+        """Report an error and return the value that silences its consequences."""
+        self.module.report.add(_diagnostic(code, "error", message, span, **more))
+        return error_value(span)
+
+    def warn(self, code: str, message: str, span: Span, **more: Any) -> None:
+        """Report a warning."""
+        self.module.report.add(_diagnostic(code, "warning", message, span, **more))
+
+
+def _diagnostic(
+    code: str,
+    severity: str,
+    message: str,
+    span: Span,
+    *,
+    reason: str = "",
+    help: str | None = None,  # noqa: A002 - the word that the user reads
+    labels: tuple[Label, ...] = (),
+    edit: tuple[Span, str] | None = None,
+) -> Diagnostic:
+    return Diagnostic(
+        code, severity, message, span, labels=labels, reason=reason, help=help or "",
+        edit=Edit(*edit) if edit else None,
+    )
+
+
+EXPRESSIONS: dict[type, Callable[[Context, Any], Value]] = {}
+STATEMENTS: dict[type, Callable[[Context, Any], None]] = {}
+
+
+def elaborates(*nodes: type) -> Callable[[Any], Any]:
+    """Register the elaborator of expression nodes."""
+
+    def register(function: Any) -> Any:
+        EXPRESSIONS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def executes(*nodes: type) -> Callable[[Any], Any]:
+    """Register the elaborator of statement nodes."""
+
+    def register(function: Any) -> Any:
+        STATEMENTS.update(dict.fromkeys(nodes, function))
+        return function
+
+    return register
+
+
+def any_bad(values: Sequence[Value]) -> bool:
+    """True when one of the values is an error already reported."""
+    return any(value.bad for value in values)

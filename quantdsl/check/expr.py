@@ -1,0 +1,282 @@
+"""Expressions: from the syntax tree to typed values."""
+
+from quantdsl.check import arith, sizes
+from quantdsl.check.arith import an
+from quantdsl.check.bindings import Binding, find_name, unknown
+from quantdsl.check.context import Context, any_bad, elaborates
+from quantdsl.check.types import BOOL, FLOAT, ir_type
+from quantdsl.check.values import Value, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+
+@elaborates(ast.Name)
+def _name(cx: Context, node: ast.Name) -> Value:
+    binding = find_name(cx, node)
+    if binding is None:
+        return error_value(node.span)
+    value: Value = binding.read(cx, node)
+    return value
+
+
+@elaborates(ast.Attr)
+def _attr(cx: Context, node: ast.Attr) -> Value:
+    owner = owner_of(cx, node.value)
+    if owner is not None:
+        return owner.attr(cx, node)
+    value = cx.expr(node.value)
+    if value.bad:
+        return value
+    if node.name in value.names:
+        return value.names[node.name]
+    if value.type.kind == "struct":
+        return cx.library.field(cx, value, node)
+    if value.type.kind == "duration" and node.name == "seconds":
+        return arith.as_float(cx, value)
+    return cx.error("QD0205", f"{an(value.type)} has no part named {node.name!r}", node.name_span)
+
+
+def owner_of(cx: Context, node: ast.Expr) -> Binding | None:
+    """The namespace, enum or bars that an expression names, or None where it is a value."""
+    if isinstance(node, ast.Name):
+        binding = cx.scope.find(node.id)
+        return binding if isinstance(binding, Binding) and binding.has_members else None
+    if isinstance(node, ast.Attr):
+        outer = owner_of(cx, node.value)
+        return outer.member(node.name) if outer is not None else None
+    return None
+
+
+@elaborates(ast.Unary)
+def _unary(cx: Context, node: ast.Unary) -> Value:
+    value = cx.expr(node.operand)
+    if value.bad:
+        return value
+    if node.op == "not":
+        value = truth(cx, value)
+        return Value(BOOL, ops.Unary("not", value.ir), series=value.series)
+    return arith.negative(cx, value, node.span) if node.op == "-" else value
+
+
+def truth(cx: Context, value: Value) -> Value:
+    """The value, which must be a bool."""
+    if value.bad or value.type == BOOL:
+        return value
+    return cx.error("QD0301", f"a condition must be true or false, this is {an(value.type)}",
+                    value.span, help="compare it with something, such as '> 0'")
+
+
+@elaborates(ast.Binary)
+def _binary(cx: Context, node: ast.Binary) -> Value:
+    if node.op in ("and", "or"):
+        return _logic(cx, node)
+    left = cx.expr(node.left)
+    if node.op == "??":
+        return _coalesce(cx, node, left)
+    right = cx.expr(node.right)
+    if left.bad or right.bad:
+        return error_value(node.span)
+    if node.op == "^":
+        return power(cx, left, right, node)
+    return arith.binary(cx, node.op, left, right, node.span)
+
+
+def _logic(cx: Context, node: ast.Binary) -> Value:
+    left = truth(cx, cx.expr(node.left))
+    outer = cx.facts
+    cx.facts = outer | facts(left.ir, holds=node.op == "and")
+    right = truth(cx, cx.expr(node.right))
+    cx.facts = outer
+    if left.bad or right.bad:
+        return error_value(node.span)
+    return Value(BOOL, ops.Binary(node.op, left.ir, right.ir), series=arith.joined((left, right)))
+
+
+def facts(cond: ops.Expr, *, holds: bool) -> frozenset[ops.Expr]:
+    """Which optional values are present when the condition is true (or, not `holds`, false)."""
+    if isinstance(cond, ops.Unary) and cond.op == "not":
+        return facts(cond.x, holds=not holds)
+    if isinstance(cond, ops.Binary) and cond.op == ("and" if holds else "or"):
+        return facts(cond.x, holds=holds) | facts(cond.y, holds=holds)
+    if not holds and isinstance(cond, ops.Unary) and cond.op == "isnan":
+        return frozenset({cond.x})
+    if not holds and isinstance(cond, ops.Binary) and cond.op == "ieq":
+        return frozenset({cond.x})
+    return frozenset()
+
+
+def _coalesce(cx: Context, node: ast.Binary, left: Value) -> Value:
+    right = cx.expr(node.right)
+    if left.bad or right.bad:
+        return error_value(node.span)
+    if left.type.kind != "float" and not left.type.optional:
+        cx.warn("QD0504", "the left side is never na, so '??' has no effect", node.op_span)
+        return left
+    present = Value(left.type.plain(), left.ir, left.span, unit=left.unit, series=left.series)
+    type_ = arith.common_type(cx, present, right, node.span)
+    if type_.kind == "error":
+        return error_value(node.span)
+    x, y = arith.coerce(cx, present, type_), arith.coerce(cx, right, type_)
+    return Value(type_, ops.Select(arith.is_missing(left), y.ir, x.ir), unit=x.unit or y.unit,
+                 series=arith.joined((left, right)))
+
+
+def power(cx: Context, left: Value, right: Value, node: ast.Binary) -> Value:
+    """x ^ y: the square is one multiplication, all else is std's pow."""
+    base = arith.as_float(cx, arith.plain(cx, left))
+    if right.const == 2 and not base.bad:
+        return Value(FLOAT, ops.Binary("fmul", base.ir, base.ir), series=base.series)
+    exponent = arith.as_float(cx, arith.plain(cx, right))
+    if base.bad or exponent.bad:
+        return error_value(node.span)
+    return cx.library.call_named(cx, "math", "pow", (base, exponent), node.span)
+
+
+@elaborates(ast.Compare)
+def _compare(cx: Context, node: ast.Compare) -> Value:
+    values = [cx.expr(operand) for operand in node.operands]
+    if any_bad(values):
+        return error_value(node.span)
+    result: Value | None = None
+    for op, left, right in zip(node.ops, values, values[1:], strict=False):
+        part = arith.compare(cx, op, left, right, node.span)
+        if part.bad:
+            return part
+        if result is None:
+            result = part
+        else:
+            result = Value(BOOL, ops.Binary("and", result.ir, part.ir),
+                           series=arith.joined((result, part)))
+    assert result is not None
+    return result
+
+
+@elaborates(ast.IsNa)
+def _is_na(cx: Context, node: ast.IsNa) -> Value:
+    value = cx.expr(node.value)
+    if value.bad:
+        return value
+    if value.type.kind != "float" and not value.type.optional:
+        cx.warn("QD0504", f"{an(value.type)} is never na", node.value.span)
+    ir = arith.is_missing(value)
+    return Value(BOOL, ops.Unary("not", ir) if node.negated else ir, series=value.series)
+
+
+@elaborates(ast.Cond)
+def _cond(cx: Context, node: ast.Cond) -> Value:
+    cond = truth(cx, cx.expr(node.cond))
+    outer = cx.facts
+    cx.facts = outer | facts(cond.ir, holds=True)
+    then = cx.expr(node.then)
+    cx.facts = outer | facts(cond.ir, holds=False)
+    otherwise = cx.expr(node.otherwise)
+    cx.facts = outer
+    return arith.select(cx, cond, then, otherwise, node.span)
+
+
+@elaborates(ast.Index)
+def _index(cx: Context, node: ast.Index) -> Value:
+    value = cx.expr(node.value)
+    index = cx.expr(node.index)
+    if value.bad or index.bad:
+        return error_value(node.span)
+    if index.type.kind != "int":
+        return cx.error("QD0301", f"an index is an int, this is {an(index.type)}", node.index.span)
+    if value.type.kind == "array":
+        return element(cx, value, index, node)
+    if value.type.kind == "ring":
+        return cx.library.ring_read(cx, value, index, node)
+    if isinstance(index.const, int) and index.const < 0:
+        return cx.error(
+            "QD0401", "this reads the future", node.index.span,
+            reason=f"index {index.const} is the bar {-index.const} after this one; close[1] is the "
+            "previous bar, larger numbers go further back",
+            help=f"did you mean [{-index.const}]?", edit=(node.index.span, str(-index.const)),
+        )
+    if cx.home is None:
+        return cx.error("QD0402", "only a series has history, and a fn sees single values",
+                        node.span, help="make it an indicator, or pass the older value in")
+    result: Value = cx.home.history(cx, node, value, index)
+    return result
+
+
+def element(cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
+    """An element of an array; the index must be proven in range."""
+    assert value.type.elem is not None
+    prove_index(cx, index, value.type.size, node.index)
+    if value.type.elem.kind == "array":
+        return cx.error("QD0608", "an array of arrays is not available yet", node.span)
+    return Value(value.type.elem, ops.Elem(value.ir, index.ir), unit=value.unit,
+                 series=arith.joined((value, index)), writable=value.writable)
+
+
+def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> None:
+    """Report an index that is not proven to lie in 0 .. size - 1."""
+    inside = (
+        index.low is not None
+        and index.low >= 0
+        and index.high is not None
+        and sizes.at_most(sizes.add(index.high, 1), size)
+    )
+    if not inside:
+        cx.error(
+            "QD0601", f"this index is not proven to lie in 0 .. {size} - 1", node.span,
+            help="use a loop over 0..<N, 'i mod N' or clamp(i, 0, N - 1)",
+        )
+
+
+@elaborates(ast.Crosses)
+def _crosses(cx: Context, node: ast.Crosses) -> Value:
+    left, right = cx.expr(node.left), cx.expr(node.right)
+    if left.bad or right.bad:
+        return error_value(node.span)
+    if cx.home is None:
+        return cx.error("QD0402", "'crosses' compares with the previous bar; a fn sees one bar",
+                        node.span, help="make it an indicator")
+    result: Value = cx.home.crosses(cx, node, left, right)
+    return result
+
+
+@elaborates(ast.Pipe)
+def _pipe(cx: Context, node: ast.Pipe) -> Value:
+    first = ast.Arg(node.value.span, None, node.value)
+    if isinstance(node.call, ast.Call):
+        call = ast.Call(node.span, node.call.func, (first, *node.call.args))
+    else:
+        call = ast.Call(node.span, node.call, (first,))
+    return cx.expr(call)
+
+
+@elaborates(ast.Range)
+def _range(cx: Context, node: ast.Range) -> Value:
+    return cx.error("QD0108", "a range stands only after 'in'", node.span)
+
+
+@elaborates(ast.Array)
+def _array(cx: Context, node: ast.Array) -> Value:
+    return cx.error("QD0109", "a list stands only as a const or in a test", node.span)
+
+
+def spill(cx: Context, value: Value, stem: str) -> Value:
+    """Keep a value in a local of its own, so that it is computed once and can be named."""
+    name = cx.fresh(stem)
+    cx.emit(ops.Let(name, ir_type(value.type), value.ir))
+    return Value(value.type, ops.Var(name), value.span, value.low, value.high, value.unit,
+                 value.series, names=value.names)
+
+
+@elaborates(ast.Call)
+def _call(cx: Context, node: ast.Call) -> Value:
+    func = node.func
+    if isinstance(func, ast.Name):
+        binding = find_name(cx, func)
+        return error_value(node.span) if binding is None else binding.call(cx, node)
+    if isinstance(func, ast.Attr):
+        owner = owner_of(cx, func.value)
+        if owner is None:
+            return cx.error("QD0203", "this cannot be called", func.span)
+        member = owner.member(func.name)
+        if member is None:
+            return unknown(cx, func.name, func.name_span, owner.members(), f"in {owner.what}")
+        return member.call(cx, node)
+    return cx.error("QD0203", "this cannot be called", func.span)

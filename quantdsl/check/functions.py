@@ -1,0 +1,441 @@
+"""fn and indicator: each is elaborated once, on its first call, into one IR function.
+
+How a parameter is passed: a scalar by value; a price, qty or money as three values (count, num,
+den: how it becomes a float); bars, structs and arrays by reference. An indicator also takes its
+instance, a struct of its states, histories and inner instances, as the first argument `self`.
+"""
+
+from dataclasses import dataclass, field
+
+from quantdsl.check import arith, sizes
+from quantdsl.check.arith import an
+from quantdsl.check.bindings import Binding, Local
+from quantdsl.check.context import Context, Scope
+from quantdsl.check.modules import Module
+from quantdsl.check.signatures import Parameter, parameters, resolve
+from quantdsl.check.stmts import body, leaves
+from quantdsl.check.types import ERROR, FLOAT, INT, VOID, Type, ir_type, stored
+from quantdsl.check.values import Series, Unit, Value, Warm, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+SCALED = frozenset({"price", "qty", "money"})
+BAR = ops.StructType("Bar")
+BAR_PRICES = ("open", "high", "low", "close")
+BAR_FIELDS = ("ts", *BAR_PRICES, "volume", "tick_num", "tick_den", "lot_num", "lot_den")
+
+
+def bar_struct() -> ops.StructDecl:
+    """The last closed bar of one instrument on one clock, with how its counts become floats."""
+    return ops.StructDecl("Bar", tuple(
+        ops.FieldDecl(name, ops.F64_T if name[:5] in ("tick_", "lot_n", "lot_d") else ops.I64_T)
+        for name in BAR_FIELDS
+    ))
+
+
+@dataclass
+class Routine:
+    """An elaborated fn or indicator: what a caller must know."""
+
+    ir_name: str
+    params: list[Parameter]
+    result: Type
+    sizes: tuple[str, ...]
+    impure: bool
+    state: str | None = None  # the struct of an indicator's instance
+    warm: Warm | None = None
+    of: str = ""  # the parameter whose instrument the result counts, if any
+
+
+@dataclass
+class Callable_(Binding):
+    """A declared fn or indicator, with its overloads."""
+
+    module: Module
+    nodes: list[ast.Fn | ast.Indicator]
+    routines: dict[int, Routine] = field(default_factory=dict)
+    busy: set[int] = field(default_factory=set)
+
+    what = "a function"
+
+    @property
+    def name(self) -> str:
+        """As declared."""
+        return self.nodes[0].name.id
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The value of a call."""
+        return cx.library.call(cx, self, node)
+
+
+def bars_value(base: ops.Place, of: str, span: ast.Span, series: Series | None) -> Value:
+    """A bars place with its readable parts."""
+    value = Value(Type("bars", of), base, span, series=series)
+    tick = Unit(ops.Field(base, "tick_num"), ops.Field(base, "tick_den"))
+    lot = Unit(ops.Field(base, "lot_num"), ops.Field(base, "lot_den"))
+    for name in BAR_PRICES:
+        value.names[name] = Value(Type("price", of), ops.Field(base, name), unit=tick,
+                                  series=series)
+    value.names["volume"] = Value(Type("qty", of), ops.Field(base, "volume"), unit=lot,
+                                  series=series)
+    value.names["time"] = Value(Type("time"), ops.Field(base, "ts"), series=series)
+    for name, parts in (("hl2", ("high", "low")), ("hlc3", ("high", "low", "close")),
+                        ("ohlc4", BAR_PRICES)):
+        value.names[name] = _mean(value, parts, tick, series)
+    return value
+
+
+def _mean(bars: Value, parts: tuple[str, ...], tick: Unit, series: Series | None) -> Value:
+    """The mean of prices: an exact integer sum, then one multiplication and one division."""
+    total = bars.names[parts[0]].ir
+    for name in parts[1:]:
+        total = ops.Binary("iadd", total, bars.names[name].ir)
+    scaled = ops.Binary("fmul", ops.Unary("i64_to_f64", total), tick.num)
+    count = ops.Binary("fmul", tick.den, ops.f64(float(len(parts))))
+    return Value(FLOAT, ops.Binary("fdiv", scaled, count), series=series)
+
+
+def pass_parameter(param: Parameter) -> tuple[list[ops.ParamDecl], Value]:
+    """How a parameter arrives in IR, and the value it is inside the body."""
+    name, type_ = f"p.{param.name}", param.type
+    here = Series(1, ((1, Warm(ops.i64(1), 1)),)) if param.series else Series()
+    if type_.kind == "bars":
+        value = bars_value(ops.Var(name), type_.of, param.node.span, here)
+        return [ops.ParamDecl(name, BAR)], value
+    value = Value(type_, ops.Var(name), param.node.span, series=here, writable=param.inout)
+    decls = [ops.ParamDecl(name, ir_type(type_), param.inout)]
+    if type_.kind in SCALED:
+        value.unit = Unit(ops.Var(name + ".num"), ops.Var(name + ".den"))
+        decls += [ops.ParamDecl(name + ".num", ops.F64_T), ops.ParamDecl(name + ".den", ops.F64_T)]
+    if param.const and type_ == INT:
+        value.low, value.high = 1, ops.SizeName(param.name)
+    return decls, value
+
+
+def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
+    """New names that stand as array sizes in a parameter list: inferred from the arguments."""
+    found: list[str] = []
+    for node in nodes:
+        type_ = node.type
+        if type_ is not None and type_.name == "array" and len(type_.args) == 2:
+            size = type_.args[1]
+            if isinstance(size, ast.Type) and cx.library.size_value(cx, size.name) is None:
+                if size.name not in found:
+                    found.append(size.name)
+    return found
+
+
+class Builder:
+    """Elaborates one fn or indicator."""
+
+    def __init__(self, cx: Context, binding: Callable_, number: int) -> None:
+        self.node = binding.nodes[number]
+        self.module = binding.module
+        suffix = f".{number}" if number else ""
+        self.ir_name = f"{binding.module.key}.{binding.name}{suffix}"
+        self.cx = self.module.context(cx)
+        self.cx.scope = Scope(self.module.scope)
+        self.cx.units = cx.library.unitless
+        self.sizes: list[str] = []
+
+    def signature(self) -> list[Parameter]:
+        """Resolve the parameter list and bring every parameter into scope."""
+        cx = self.cx
+        consts = [p.name.id for p in self.node.params if p.const]
+        self.sizes = consts
+        cx.size_names = frozenset(consts)
+        inferred = implicit_sizes(self.node.params, cx)
+        self.sizes = [*consts, *inferred]
+        cx.size_names = frozenset(self.sizes)
+        for name in inferred:
+            size = ops.SizeName(name)
+            cx.scope.names[name] = Local(Value(INT, ops.SizeOf(size), low=1, high=size), used=True)
+        return parameters(cx, self.node.params)
+
+    def bind(self, params: list[Parameter]) -> list[ops.ParamDecl]:
+        """Declare the parameters; returns how they arrive."""
+        decls: list[ops.ParamDecl] = []
+        for param in params:
+            if param.type == ERROR:
+                self.cx.scope.names[param.name] = Local(error_value(param.node.span), used=True)
+                continue
+            more, value = pass_parameter(param)
+            decls += more
+            self.cx.scope.names[param.name] = Local(value, used=True)
+        return decls
+
+    def run(self) -> Routine:
+        """Elaborate; the IR goes to the library."""
+        cx, node = self.cx, self.node
+        params = self.signature()
+        decls = self.bind(params)
+        declared = resolve(cx, node.returns) if node.returns is not None else None
+        if declared is None and isinstance(node.body, ast.Suite) and not _returns(node.body):
+            declared = VOID
+        cx.expected = declared
+        self.elaborate_body()
+        result = declared or (cx.returns[0].type if cx.returns else VOID)
+        of = ""
+        if result.kind in SCALED:
+            of = cx.returns[0].type.of if cx.returns else ""
+            result = Type(result.kind, of, result.optional)
+        self.require_return(result)
+        impure = any(param.inout for param in params)
+        routine = Routine(self.ir_name, params, result, tuple(self.sizes), impure, of=of)
+        self.finish(routine, decls)
+        return routine
+
+    def elaborate_body(self) -> None:
+        """The statements, or the one expression, of the body."""
+        node = self.node
+        if isinstance(node.body, ast.Suite):
+            body(self.cx, node.body)
+            return
+        value = self.cx.expr(node.body)
+        if not value.bad and self.cx.expected is not None:
+            value = arith.coerce(self.cx, value, self.cx.expected)
+        if not value.bad:
+            self.cx.returns.append(value)
+            self.cx.emit(ops.Return(value.ir))
+
+    def require_return(self, result: Type) -> None:
+        """A result must be returned on every path."""
+        if result != VOID and result != ERROR and not leaves(tuple(self.cx.block)):
+            if not self.module.report.diagnostics:
+                self.cx.error("QD0209", f"not every path returns {an(result)}",
+                              self.node.name.span)
+
+    def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
+        """Hand the IR function to the library."""
+        result = None if routine.result in (VOID, ERROR) else ir_type(routine.result)
+        self.cx.library.define(ops.Func(
+            self.ir_name, tuple(decls), result, tuple(self.cx.block), routine.sizes))
+
+
+def _returns(suite: ast.Suite) -> bool:
+    """True when a `return value` stands somewhere in the suite."""
+    for stmt in suite.body:
+        if isinstance(stmt, ast.Return) and stmt.value is not None:
+            return True
+        suites: list[ast.Suite] = []
+        if isinstance(stmt, ast.If):
+            suites = [s for _, s in stmt.branches] + ([stmt.otherwise] if stmt.otherwise else [])
+        elif isinstance(stmt, ast.Match):
+            suites = [case.body for case in stmt.cases]
+        elif isinstance(stmt, ast.For | ast.While):
+            suites = [stmt.body]
+        if any(_returns(inner) for inner in suites):
+            return True
+    return False
+
+
+class IndicatorBuilder(Builder):
+    """Elaborates an indicator: owns its states, histories and inner instances."""
+
+    def __init__(self, cx: Context, binding: Callable_, number: int) -> None:
+        super().__init__(cx, binding, number)
+        self.cx.home = self
+        self.fields = [ops.FieldDecl("step", ops.I64_T)]
+        self.self_ = ops.Var("self")
+        self.rings: dict[ops.Expr, tuple[str, ops.Size, ops.ScalarType]] = {}
+        self.lets: dict[str, int] = {}
+        self.needs: list[Warm] = []
+        self.step: ops.Expr = ops.Var("step")
+
+    def elaborate_body(self) -> None:
+        """The body, then the histories that it turned out to need."""
+        value = Value(INT, self.step, low=0)
+        self.cx.scope.names["step"] = Local(value, used=True)
+        super().elaborate_body()
+        self._keep_histories()
+        step = ops.Field(self.self_, "step")
+        self.cx.block[:0] = [
+            ops.Let("step", ops.I64_T, step),
+            ops.Assign(step, ops.Binary("iadd", step, ops.i64(1))),
+        ]
+
+    def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
+        """The instance struct beside the function."""
+        routine.state = self.ir_name + ".self"
+        routine.impure = True
+        routine.warm = self.warm_up()
+        library = self.cx.library
+        library.define_struct(ops.StructDecl(routine.state, tuple(self.fields), routine.sizes))
+        sizes_ = tuple(ops.SizeName(name) for name in routine.sizes)
+        me = ops.ParamDecl("self", ops.StructType(routine.state, sizes_), inout=True)
+        super().finish(routine, [me, *decls])
+
+    # ---- warm-up ----
+
+    def warm_up(self) -> Warm:
+        """What `@warmup` says, otherwise the longest history and inner warm-up of the body."""
+        for annotation in self.node.annotations:
+            if annotation.name == "warmup" and annotation.args:
+                outer, self.cx.block = self.cx.block, []
+                value = self.cx.expr(annotation.args[0].value)
+                self.cx.block = outer
+                if value.bad:
+                    break
+                if value.type != INT or value.high is None:
+                    self.cx.error("QD0404", "a warm-up is an int made of the const parameters",
+                                  annotation.span)
+                    break
+                return Warm(value.ir, value.high)
+        total = Warm(ops.i64(1), 1)
+        for need in self.needs:
+            total = arith.latest(total, need)
+        return total
+
+    # ---- what the body may use ----
+
+    def declare_state(self, cx: Context, node: ast.State) -> None:
+        """`state x = init`: a field of the instance, set at the first step."""
+        if cx.depth:
+            cx.error("QD0606", "a state stands at the top level of the body", node.span)
+            return
+        value = cx.expr(node.value) if node.value is not None else None
+        if value is not None and value.bad:
+            cx.scope.names[node.name.id] = Local(value, node.name.span, used=True)
+            return
+        type_ = resolve(cx, node.type) if node.type is not None else value.type if value else ERROR
+        if type_ == ERROR:
+            return
+        if type_.kind == "na":
+            type_ = FLOAT
+        name = f"s.{node.name.id}"
+        self.fields.append(ops.FieldDecl(name, ir_type(type_)))
+        place = ops.Field(self.self_, name)
+        if value is not None:
+            self._initialise(cx, place, type_, value)
+        kept = Value(type_, place, node.span, writable=True,
+                     unit=value.unit if value is not None else None)
+        cx.scope.names[node.name.id] = Local(kept, node.name.span, used=True)
+
+    def _initialise(self, cx: Context, place: ops.Place, type_: Type, value: Value) -> None:
+        if type_.kind in ("array", "ring"):
+            assert type_.elem is not None
+            name = cx.fresh("i")
+            init = arith.coerce(cx, value, type_.elem)
+            fill = ops.Assign(ops.Elem(place, ops.Var(name)), init.ir)
+            stmt: ops.Stmt = ops.For(name, ops.i64(0), ops.SizeOf(type_.size), (fill,))
+        else:
+            stmt = ops.Assign(place, arith.coerce(cx, value, type_).ir)
+        cx.emit(ops.If(ops.Binary("ieq", self.step, ops.i64(0)), (stmt,)))
+
+    def note_local(self, cx: Context, name: str, kept: Value, value: Value) -> None:
+        """Remember where a top-level let is made: its history is kept right after it."""
+        if cx.depth == 0 and not kept.writable:
+            self.lets[name] = len(cx.block)
+
+    def after_branch(self, cx: Context) -> None:
+        """Nothing to do: histories are kept at the top level only."""
+
+    def history(self, cx: Context, node: ast.Index, value: Value, index: Value) -> Value:
+        """`x[k]`: what x was k steps ago; na (0 for a fixed type) before there is one."""
+        if not self._has_history(value):
+            return cx.error(
+                "QD0402", "only a parameter or a top-level let has history", node.value.span,
+                help="name it first: let x = ...",
+            )
+        if index.low is None or index.low < 0 or index.high is None:
+            return cx.error("QD0403", "how far back this looks must be known when compiling",
+                            node.index.span, help="use a constant or a 'const int' parameter")
+        self.needs.append(Warm(ops.Binary("iadd", index.ir, ops.i64(1)),
+                               sizes.add(index.high, 1)) if _only_consts(index.ir)
+                          else Warm(ops.SizeOf(sizes.add(index.high, 1)),
+                                    sizes.add(index.high, 1)))
+        name = self._ring(value, sizes.add(index.high, 1))
+        slot = ops.Binary("iand", ops.Binary("isub", self.step, index.ir), ops.Var("mask." + name))
+        old = ops.Elem(ops.Field(self.self_, name), slot)
+        missing = arith.NAN if stored(value.type) == ops.F64_T else ops.Const(stored(value.type), 0)
+        ir = ops.Select(ops.Binary("ige", self.step, index.ir), old, missing)
+        return Value(value.type, ir, unit=value.unit, series=value.series)
+
+    def _has_history(self, value: Value) -> bool:
+        ir = value.ir
+        if isinstance(ir, ops.Field):
+            return isinstance(ir.base, ops.Var) and ir.base.name.startswith("p.")
+        return isinstance(ir, ops.Var) and (ir.name.startswith("p.") or ir.name in self.lets)
+
+    def _ring(self, value: Value, depth: ops.Size) -> str:
+        assert value.ir is not None
+        name, known, type_ = self.rings.get(
+            value.ir, (f"h{len(self.rings)}", 1, stored(value.type)))
+        self.rings[value.ir] = (name, sizes.larger(known, depth), type_)
+        return name
+
+    def _keep_histories(self) -> None:
+        """Store each step's value of whatever is looked back at, as soon as it is there."""
+        inserts: list[tuple[int, ops.Stmt]] = []
+        masks: list[ops.Stmt] = []
+        for source, (name, depth, type_) in self.rings.items():
+            size = sizes.pow2(depth)
+            self.fields.append(ops.FieldDecl(name, ops.ArrayType(type_, size)))
+            masks.append(ops.Let("mask." + name, ops.I64_T, ops.SizeOf(sizes.sub(size, 1))))
+            slot = ops.Binary("iand", self.step, ops.Var("mask." + name))
+            store = ops.Assign(ops.Elem(ops.Field(self.self_, name), slot), source)
+            at = self.lets.get(source.name, 0) if isinstance(source, ops.Var) else 0
+            inserts.append((at, store))
+        for at, store in sorted(inserts, key=lambda item: -item[0]):
+            self.cx.block.insert(at, store)
+        self.cx.block[:0] = masks
+
+    def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:
+        """Both sides one step ago and now."""
+        sides = []
+        for side in (left, right):
+            if not self._has_history(side) and side.const is None:
+                side = self._named(cx, side)
+            sides.append(side)
+        one = Value(INT, ops.i64(1), low=1, high=1, const=1)
+        index = ast.Index(node.span, node.left, node.right)
+        before = [side if side.const is not None else self.history(cx, index, side, one)
+                  for side in sides]
+        return crossing(cx, node, sides, before)
+
+    def _named(self, cx: Context, value: Value) -> Value:
+        if cx.depth:
+            return cx.error("QD0402", "name this at the top level first: let x = ...", value.span)
+        name = cx.fresh("x")
+        cx.emit(ops.Let(name, ir_type(value.type), value.ir))
+        self.lets[name] = len(cx.block)
+        return Value(value.type, ops.Var(name), value.span, unit=value.unit, series=value.series)
+
+    def instance(
+        self, cx: Context, routine: Routine, args: tuple[ops.Expr, ...],
+        bound: tuple[ops.Size, ...], values: list[Value], warm: Warm, node: ast.Call,
+    ) -> Value:
+        """A call of another indicator: an instance of its own inside this one."""
+        if cx.depth:
+            return cx.error("QD0305", "an indicator is called at the top level of the body",
+                            node.span, help="name its result first: let x = ...")
+        assert routine.state is not None
+        name = f"i{len(self.fields)}"
+        self.fields.append(ops.FieldDecl(name, ops.StructType(routine.state, bound)))
+        call = ops.Call(routine.ir_name, (ops.Field(self.self_, name), *args), bound)
+        local = cx.fresh("c")
+        cx.emit(ops.Let(local, ir_type(routine.result), call, cx.line(node)))
+        self.lets[local] = len(cx.block)
+        self.needs.append(warm)
+        return Value(routine.result, ops.Var(local), node.span, series=arith.joined(values))
+
+
+def _only_consts(ir: ops.Expr) -> bool:
+    """True when an index is made of constants and parameters alone, so that a caller can use it."""
+    if isinstance(ir, ops.Binary):
+        return _only_consts(ir.x) and _only_consts(ir.y)
+    return isinstance(ir, ops.Const | ops.SizeOf) or (
+        isinstance(ir, ops.Var) and ir.name.startswith("p."))
+
+
+def crossing(cx: Context, node: ast.Crosses, now: list[Value], before: list[Value]) -> Value:
+    """a crosses above b: a > b now and not a > b one step ago (which both must have had)."""
+    op, was = (">", "<=") if node.direction == "above" else ("<", ">=")
+    after = arith.compare(cx, op, now[0], now[1], node.span)
+    earlier = arith.compare(cx, was, before[0], before[1], node.span)
+    if after.bad or earlier.bad:
+        return error_value(node.span)
+    return Value(after.type, ops.Binary("and", after.ir, earlier.ir),
+                 series=arith.joined([*now, *before]))
+
+

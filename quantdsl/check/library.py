@@ -1,0 +1,342 @@
+"""The standard library and imported files: found by name, elaborated on first use, kept as IR."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from quantdsl.check import arith
+from quantdsl.check.arith import an
+from quantdsl.check.bindings import (
+    Binding,
+    EnumBinding,
+    Local,
+    StructBinding,
+    StructField,
+    unknown,
+)
+from quantdsl.check.builtins import TABLE, Builtin
+from quantdsl.check.calls import call
+from quantdsl.check.context import Context, Scope
+from quantdsl.check.functions import Builder, Callable_, IndicatorBuilder, Routine, bar_struct
+from quantdsl.check.modules import Module, Namespace
+from quantdsl.check.signatures import resolve
+from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type
+from quantdsl.check.values import TIMELESS, Unit, Value, error_value
+from quantdsl.errors import InternalError
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+from quantdsl.lang.parser import parse
+from quantdsl.lang.source import Source
+
+STD = Path(__file__).parent.parent / "std"
+ALIASES = {"talib": "ta"}
+"""Files std/KEY_*.qdsl add to the namespace KEY; these keys add to another."""
+
+CORE = ("engine", "orders", "matching", "account", "risk", "metrics")
+
+
+class Unitless:
+    """Units in a fn or indicator: only its parameters know the instrument they count."""
+
+    def of(self, cx: Context, value: Value) -> Unit:
+        """Report that a count has no meaning here."""
+        cx.error("QD0307", f"{an(value.type)} has no instrument here", value.span,
+                 help="pass it as a parameter")
+        return Unit(arith.ONE, arith.ONE)
+
+    def default_qty(self, cx: Context, span: ast.Span) -> Type:
+        """Report that a quantity has no instrument here."""
+        return cx.error("QD0307", "a quantity has no instrument here", span,
+                        help="pass it as a parameter").type
+
+    def money(self, cx: Context) -> Unit:
+        """Money as written: the account's unit is not known in a fn."""
+        return Unit(arith.ONE, arith.ONE)
+
+    def tick_lot(self, cx: Context, of: str) -> ops.Expr:
+        """Money of one lot moving one tick: not known in a fn."""
+        cx.error("QD0307", "price * qty needs an instrument", (0, 0))
+        return ops.i64(0)
+
+
+class GlobalScope(Scope):
+    """Built-in functions, the namespaces of std, and the names of std/math."""
+
+    def __init__(self, library: "Library") -> None:
+        super().__init__()
+        self.library = library
+        self.names.update({name: Builtin(doc) for name, doc in TABLE.items()})
+        self.names["inf"] = Local(Value(FLOAT, ops.f64(math.inf), series=TIMELESS, const=math.inf))
+        for name in MODULE_SIZES:
+            size = ops.SizeName(name)
+            self.names[name] = Local(Value(INT, ops.SizeOf(size), low=1, high=size,
+                                           series=TIMELESS))
+        for key, paths in library.files.items():
+            for name in (key, *(path.stem for path in paths)):
+                self.names[name] = _LazyNamespace(library, key)
+
+    def find(self, name: str) -> Any | None:
+        """As any scope; the mathematics is parsed only when one of its names is used."""
+        found = super().find(name)
+        if found is None and "math" in self.library.files:
+            return self.library.namespace("math").names.get(name)
+        return found
+
+
+class _LazyNamespace(Namespace):
+    """A std namespace, parsed when first looked into."""
+
+    def __init__(self, library: "Library", key: str) -> None:
+        self.library = library
+        self.name = key
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        """The names of the files that form the namespace."""
+        return self.library.namespace(self.name)
+
+
+class Library:
+    """Everything that a strategy can call, and the IR made of it so far."""
+
+    def __init__(self, sizes: dict[str, int] | None = None) -> None:
+        self.files = _std_files()
+        self.sizes = sizes or {}
+        self.unitless = Unitless()
+        self.funcs: dict[str, ops.Func] = {}
+        self.structs: dict[str, ops.StructDecl] = {"Bar": bar_struct()}
+        self.tables: dict[str, ops.TableDecl] = {}
+        self.struct_bindings: dict[str, StructBinding] = {}
+        self.enums: dict[str, EnumBinding] = {}
+        self.modules: list[Module] = []
+        self._namespaces: dict[str, Scope] = {}
+        self.globals = GlobalScope(self)
+
+    # ---- what link() asks for ----
+
+    def lookup(self, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
+        """The IR declared under a name."""
+        return self.funcs.get(name) or self.structs.get(name) or self.tables.get(name)
+
+    def define(self, func: ops.Func) -> None:
+        """Keep an elaborated function."""
+        self.funcs[func.name] = func
+
+    def define_struct(self, decl: ops.StructDecl) -> None:
+        """Keep a struct."""
+        self.structs[decl.name] = decl
+
+    # ---- modules ----
+
+    def namespace(self, key: str) -> Scope:
+        """The names of a std namespace."""
+        if key not in self._namespaces:
+            scope = self._namespaces[key] = Scope(self.globals)
+            for path in self.files[key]:
+                source = Source.read(path, std=True)
+                parsed = parse(source)
+                if parsed.diagnostics:
+                    first = parsed.diagnostics[0]
+                    line = source.position(first.span[0]).line
+                    raise InternalError(f"{path.name}:{line}: {first.message}")
+                module = Module(key, source, parsed.file, std=True)
+                module.scope = scope
+                self.declare(module)
+        return self._namespaces[key]
+
+    def declare(self, module: Module) -> None:
+        """Enter the declarations of a file into its scope."""
+        self.modules.append(module)
+        cx = Context(self, module, module.scope, units=self.unitless)
+        items = module.file.items
+        for item in items:
+            if isinstance(item, ast.Enum):
+                key = f"{module.key}.{item.name.id}"
+                enum = EnumBinding(key, tuple(member.id for member in item.members))
+                self.enums[key] = enum
+                self._enter(cx, item.name, enum)
+            elif isinstance(item, ast.Fn | ast.Indicator):
+                self._declare_callable(cx, item)
+        for item in items:
+            if isinstance(item, ast.Const):
+                self._declare_const(cx, item)
+        for item in items:
+            if isinstance(item, ast.Struct):
+                self._declare_struct(cx, item)
+
+    def _enter(self, cx: Context, name: ast.Ident, binding: Any) -> None:
+        if name.id in cx.module.scope.names:
+            cx.error("QD0206", f"{name.id!r} is defined already", name.span)
+            return
+        cx.module.scope.names[name.id] = binding
+
+    def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
+        existing = cx.module.scope.names.get(item.name.id)
+        if isinstance(existing, Callable_) and cx.module.std:
+            existing.nodes.append(item)
+            return
+        self._enter(cx, item.name, Callable_(cx.module, [item]))
+
+    def _declare_const(self, cx: Context, item: ast.Const) -> None:
+        if isinstance(item.value, ast.Array):
+            self._declare_table(cx, item, item.value)
+            return
+        value = cx.expr(item.value)
+        if not value.bad and value.const is None and not isinstance(value.ir, ops.Const):
+            from quantdsl.check.consts import evaluate
+
+            value = evaluate(cx, value)
+        if item.type is not None and not value.bad:
+            value = arith.coerce(cx, value, resolve(cx, item.type))
+        self._enter(cx, item.name, Local(value, item.name.span, used=True))
+
+    def _declare_table(self, cx: Context, item: ast.Const, array: ast.Array) -> None:
+        from quantdsl.check.consts import evaluate
+
+        values = [evaluate(cx, cx.expr(entry)) for entry in array.items]
+        if any(value.bad for value in values):
+            return
+        whole = all(value.type == INT for value in values)
+        type_ = INT if whole else FLOAT
+        entries = [arith.coerce(cx, value, type_) for value in values]
+        name = f"{cx.module.key}.{item.name.id}"
+        bits = tuple(_const_bits(value) for value in entries)
+        self.tables[name] = ops.TableDecl(name, "i64" if whole else "f64", bits)
+        kept = Value(Type("array", elem=type_, size=len(entries)), ops.Table(name),
+                     series=TIMELESS)
+        self._enter(cx, item.name, Local(kept, item.name.span, used=True))
+
+    def _declare_struct(self, cx: Context, item: ast.Struct) -> None:
+        key = f"{cx.module.key}.{item.name.id}"
+        binding = StructBinding(key, ())
+        self._enter(cx, item.name, binding)
+        fields = tuple(
+            StructField(f.name.id, resolve(cx, f.type)) for f in item.fields
+        )
+        binding.fields = fields
+        self.struct_bindings[key] = binding
+        self.structs[key] = ops.StructDecl(key, tuple(
+            ops.FieldDecl(f.name, ir_type(f.type)) for f in fields if f.type != ERROR
+        ))
+
+    # ---- lookups of the elaborators ----
+
+    def find_type(self, module: Module, name: str) -> Binding | None:
+        """A struct or enum of another core file (std files name each other's types bare)."""
+        if not module.std:
+            return None
+        for key in CORE:
+            if key in self.files:
+                found = self.namespace(key).names.get(name)
+                if isinstance(found, EnumBinding | StructBinding):
+                    return found
+        return None
+
+    def size_value(self, cx: Context, name: str) -> ops.Size | None:
+        """A name as a size: a size parameter, an integer const, or a size of the module."""
+        if name in cx.size_names:
+            return ops.SizeName(name)
+        found = cx.scope.find(name)
+        if isinstance(found, Local) and isinstance(found.value.const, int):
+            return found.value.const
+        return ops.SizeName(name) if name in MODULE_SIZES else None
+
+    def enum(self, key: str) -> EnumBinding:
+        """An enum by its type's key."""
+        return self.enums[key]
+
+    def call(self, cx: Context, binding: Callable_, node: ast.Call) -> Value:
+        """A call of a fn or indicator."""
+        return call(cx, binding, node)
+
+    def call_named(
+        self, cx: Context, key: str, name: str, values: tuple[Value, ...], span: ast.Span
+    ) -> Value:
+        """A call of a std function that the compiler itself asks for; values are plain."""
+        binding = self.namespace(key).names[name]
+        routine = self.routine(cx, binding, 0)
+        ir = ops.Call(routine.ir_name, tuple(value.ir for value in values))
+        return Value(routine.result, ir, span, series=arith.joined(values))
+
+    def routine(self, cx: Context, binding: Callable_, number: int) -> Routine:
+        """The elaborated fn or indicator."""
+        if number not in binding.routines:
+            node = binding.nodes[number]
+            if number in binding.busy:
+                cx.error("QD0604", f"{binding.name!r} calls itself", node.name.span,
+                         reason="every run has a bound that is known when compiling",
+                         help="use a loop with a bound")
+                return Routine("", [], ERROR, (), impure=False)
+            binding.busy.add(number)
+            make = IndicatorBuilder if isinstance(node, ast.Indicator) else Builder
+            binding.routines[number] = make(cx, binding, number).run()
+        return binding.routines[number]
+
+    def field(self, cx: Context, value: Value, node: ast.Attr) -> Value:
+        """A field of a struct value."""
+        binding = self.struct_bindings[value.type.of]
+        for entry in binding.fields:
+            if entry.name == node.name:
+                return Value(entry.type, ops.Field(value.ir, node.name), node.span,
+                             series=value.series, writable=value.writable)
+        return unknown(cx, node.name, node.name_span, [f.name for f in binding.fields],
+                       f"in {value.type}")
+
+    def construct(self, cx: Context, binding: StructBinding, node: ast.Call) -> Value:
+        """`Band(mid = m, ...)`: every field, by name."""
+        given: dict[str, Value] = {}
+        known = {f.name: f.type for f in binding.fields}
+        for arg in node.args:
+            if arg.name is None or arg.name not in known:
+                unknown(cx, arg.name or "positional", arg.span, list(known), f"in {binding.type}")
+                return error_value(node.span)
+            given[arg.name] = arith.coerce(cx, cx.expr(arg.value), known[arg.name])
+        missing = [name for name in known if name not in given]
+        if missing:
+            return cx.error("QD0306", f"{binding.type} also needs {', '.join(missing)}", node.span)
+        values = [given[name] for name in known]
+        if any(value.bad for value in values):
+            return error_value(node.span)
+        name = cx.fresh("n")
+        type_ = ops.StructType(binding.type.of)
+        if all(value.type.kind in SCALAR for value in values):
+            cx.emit(ops.Let(name, type_, ops.StructOf(type_, tuple(v.ir for v in values))))
+        else:
+            cx.emit(ops.Let(name, type_, None))
+            for field_name, value in zip(known, values, strict=True):
+                cx.emit(ops.Assign(ops.Field(ops.Var(name), field_name), value.ir))
+        return Value(binding.type, ops.Var(name), node.span, series=arith.joined(values))
+
+    def ring_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
+        """`ring[k]`."""
+        return cx.error("QD0110", "rings are not available yet", node.span,
+                        help="use history, x[k], of an equation")
+
+    def raise_std_errors(self) -> None:
+        """An error in std is ours, not the user's."""
+        for module in self.modules:
+            errors = [d for d in module.report.diagnostics if d.severity == "error"]
+            if module.std and errors:
+                lines = [
+                    f"{Path(module.source.path).name}:{module.source.position(d.span[0]).line}: "
+                    f"{d.code} {d.message}" for d in errors
+                ]
+                raise InternalError("the standard library does not compile:\n" + "\n".join(lines))
+
+
+MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS"})
+
+
+def _std_files() -> dict[str, list[Path]]:
+    files: dict[str, list[Path]] = {}
+    for path in sorted(STD.glob("*.qdsl")):
+        key = path.stem.partition("_")[0]
+        files.setdefault(ALIASES.get(key, key), []).append(path)
+    return files
+
+
+def _const_bits(value: Value) -> int:
+    assert isinstance(value.ir, ops.Const)
+    return value.ir.bits
+
+

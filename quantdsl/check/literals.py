@@ -1,0 +1,141 @@
+"""Numbers with units, from a closed table (language.md section 4)."""
+
+import math
+from fractions import Fraction
+
+from quantdsl.check.arith import checked_int
+from quantdsl.check.context import Context, elaborates
+from quantdsl.check.types import (
+    BOOL,
+    DURATION,
+    FLOAT,
+    INT,
+    NA,
+    SAFE,
+    STR,
+    TICKS,
+    Type,
+    money,
+)
+from quantdsl.check.values import TIMELESS, Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+DURATION_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+    "w": 604_800_000_000_000,
+}
+FRACTION = {"%": Fraction(1, 100), "bps": Fraction(1, 10_000)}
+LOTS = frozenset({"lot", "lots"})
+UNITS_OF_QTY = frozenset({"share", "shares", "unit", "units", "contract", "contracts"})
+PLAIN = frozenset({"bar", "bars", "day", "days"})
+
+
+def number(node: ast.Num) -> Fraction:
+    """The exact decimal as written."""
+    return Fraction(node.text)
+
+
+@elaborates(ast.Num)
+def _num(cx: Context, node: ast.Num) -> Value:
+    exact, unit = number(node), node.unit
+    if unit is None or unit in PLAIN:
+        return _plain(cx, node, exact)
+    if unit in FRACTION:
+        return _float(exact * FRACTION[unit])
+    if unit in DURATION_NS:
+        return _whole(cx, node, exact * DURATION_NS[unit], DURATION)
+    if unit in ("tick", "ticks"):
+        return _whole(cx, node, exact, TICKS)
+    if unit in LOTS:
+        lots = _whole(cx, node, exact, cx.units.default_qty(cx, node.span))
+        lots.unit = cx.units.of(cx, lots) if not lots.bad else None
+        return lots
+    if unit in UNITS_OF_QTY:
+        return _units(cx, node, exact)
+    if unit == "R":
+        return Value(Type("R"), ops.f64(float(exact)), series=TIMELESS)
+    if unit in ("mo", "y"):
+        return cx.error(
+            "QD0304", "months and years have no fixed length", node.span,
+            help="give the length in days, such as 30 d",
+        )
+    return _money(cx, exact, unit)
+
+
+def _plain(cx: Context, node: ast.Num, exact: Fraction) -> Value:
+    if exact.denominator == 1 and not any(mark in node.text for mark in ".eE"):
+        whole = int(exact)
+        if whole >= 2**63:
+            return cx.error("QD0105", f"{node.text} does not fit in an int", node.span,
+                            help="write it as a float: add .0")
+        return Value(INT, ops.i64(whole), low=whole, high=whole, series=TIMELESS, const=whole)
+    return _float(exact)
+
+
+def _float(exact: Fraction) -> Value:
+    value = float(exact)
+    return Value(FLOAT, ops.f64(value), series=TIMELESS, const=value)
+
+
+def _whole(cx: Context, node: ast.Num, exact: Fraction, type_: Type) -> Value:
+    if type_.kind == "error":
+        return Value(type_, ops.i64(0))
+    if exact.denominator != 1 or abs(exact) >= SAFE and type_.kind != "duration":
+        return cx.error("QD0304", f"{node.text} {node.unit} is not a whole number of them",
+                        node.span)
+    return Value(type_, ops.i64(int(exact)), series=TIMELESS, const=int(exact))
+
+
+def _units(cx: Context, node: ast.Num, exact: Fraction) -> Value:
+    """Shares, units and contracts become lots, rounded down to a whole lot."""
+    type_ = cx.units.default_qty(cx, node.span)
+    if type_.kind == "error":
+        return Value(type_, ops.i64(0))
+    value = Value(type_, ops.i64(0), series=TIMELESS)
+    value.unit = cx.units.of(cx, value)
+    assert value.unit is not None
+    scaled = ops.Binary("fmul", ops.f64(float(exact)), value.unit.den)
+    lots = ops.Unary("floor", ops.Binary("fdiv", scaled, value.unit.num))
+    value.ir = checked_int(lots)
+    return value
+
+
+def _money(cx: Context, exact: Fraction, currency: str) -> Value:
+    unit = cx.units.money(cx)
+    scaled = ops.Binary("fmul", ops.f64(float(exact)), unit.den)
+    ir = checked_int(ops.Unary("rint", scaled))
+    return Value(money(currency), ir, unit=unit, series=TIMELESS)
+
+
+@elaborates(ast.Time)
+def _time(cx: Context, node: ast.Time) -> Value:
+    return Value(Type("clock"), ops.i64(node.seconds), series=TIMELESS, const=node.seconds)
+
+
+@elaborates(ast.Str)
+def _str(cx: Context, node: ast.Str) -> Value:
+    return Value(STR, ops.i64(0), series=TIMELESS, const=node.value)
+
+
+@elaborates(ast.Bool)
+def _bool(cx: Context, node: ast.Bool) -> Value:
+    return Value(BOOL, ops.boolean(node.value), series=TIMELESS, const=node.value)
+
+
+@elaborates(ast.Na)
+def _na(cx: Context, node: ast.Na) -> Value:
+    return Value(NA, ops.f64(math.nan), series=TIMELESS)
+
+
+@elaborates(ast.Bad)
+def _bad(cx: Context, node: ast.Bad) -> Value:
+    return Value(Type("error"), ops.i64(0), series=TIMELESS)
+
+

@@ -1,0 +1,119 @@
+"""Type names and parameter lists."""
+
+from dataclasses import dataclass
+
+from quantdsl.check.bindings import Binding, EnumBinding, StructBinding
+from quantdsl.check.context import Context
+from quantdsl.check.types import (
+    BOOL,
+    DURATION,
+    ERROR,
+    FLOAT,
+    INT,
+    TIME,
+    Type,
+    money,
+    price,
+    qty,
+)
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+PLAIN = {
+    "bool": BOOL, "int": INT, "float": FLOAT, "pct": FLOAT, "duration": DURATION, "time": TIME,
+}
+SCALED = {"price": price, "qty": qty}
+LATER = frozenset({"f32", "window", "tensor", "panel", "order", "instrument", "i32", "u8", "u32"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter with its resolved type; `default` is elaborated where it is declared."""
+
+    name: str
+    type: Type
+    node: ast.Param
+    const: bool = False
+    inout: bool = False
+    series: bool = False
+
+
+def resolve(cx: Context, node: ast.Type, of: str = "") -> Type:
+    """The type that a type expression names; `of` is the instrument a bare price counts."""
+    type_ = _plain(cx, node, of)
+    return type_.missing() if node.optional and type_ != ERROR else type_
+
+
+def _plain(cx: Context, node: ast.Type, of: str) -> Type:
+    if node.name in PLAIN:
+        return PLAIN[node.name]
+    if node.name in SCALED:
+        return SCALED[node.name](of)
+    if node.name in ("money", "USD", "EUR", "GBP", "JPY", "USDT"):
+        return money("" if node.name == "money" else node.name)
+    if node.name == "bars":
+        return Type("bars", of)
+    if node.name == "series" and node.args and isinstance(node.args[0], ast.Type):
+        return resolve(cx, node.args[0], of)
+    if node.name in ("array", "ring"):
+        return _container(cx, node, of)
+    if node.name in LATER:
+        cx.error("QD0110", f"the type {node.name!r} is not available yet", node.span)
+        return ERROR
+    found = _declared(cx, node.name)
+    if isinstance(found, EnumBinding | StructBinding):
+        return found.type
+    cx.error("QD0202", f"there is no type {node.name!r}", node.span)
+    return ERROR
+
+
+def _declared(cx: Context, name: str) -> object:
+    """What a type name, perhaps behind a namespace (`sums.Joint`), is declared as."""
+    first, *rest = name.split(".")
+    found = cx.scope.find(first)
+    for part in rest:
+        found = found.member(part) if isinstance(found, Binding) else None
+    return found or cx.library.find_type(cx.module, name)
+
+
+def _container(cx: Context, node: ast.Type, of: str) -> Type:
+    if len(node.args) != 2 or not isinstance(node.args[0], ast.Type):
+        cx.error("QD0202", f"{node.name} needs a type and a size: {node.name}[float, 64]",
+                 node.span)
+        return ERROR
+    elem = resolve(cx, node.args[0], of)
+    size = size_of(cx, node.args[1])
+    if elem == ERROR or size is None:
+        return ERROR
+    return Type(node.name, elem=elem, size=size)
+
+
+def size_of(cx: Context, node: "ast.Type | int") -> ops.Size | None:
+    """A size argument: a number, a constant, a const parameter or a size of the module."""
+    if isinstance(node, int):
+        if node >= 1:
+            return node
+        cx.error("QD0603", "a size is at least 1", (0, 0))
+        return None
+    value = cx.library.size_value(cx, node.name)
+    if value is None:
+        cx.error("QD0603", f"the size {node.name!r} is not known when compiling", node.span,
+                 help="use a number, a const or a 'const int' parameter")
+    return value
+
+
+def parameters(cx: Context, nodes: tuple[ast.Param, ...]) -> list[Parameter]:
+    """The parameter list of a fn, indicator or action."""
+    return [_parameter(cx, node) for node in nodes]
+
+
+def _parameter(cx: Context, node: ast.Param) -> Parameter:
+    name = node.name.id
+    if node.type is None:
+        cx.error("QD0202", f"the parameter {name!r} needs a type", node.span,
+                 help=f"write {name}: float")
+        return Parameter(name, ERROR, node)
+    type_ = resolve(cx, node.type, of=f"'{name}")
+    if node.inout and not cx.module.std:
+        cx.error("QD0207", "'inout' is for the standard library", node.span)
+    return Parameter(name, type_, node, node.const, node.inout, node.type.name == "series")

@@ -1,0 +1,92 @@
+"""Arithmetic on compile-time sizes, and the proof that one never exceeds another.
+
+A size is an integer or a sum over size names (see ir.ops.Size). `at_most` decides on the linear
+normal form; what it cannot decide is not proven.
+"""
+
+from quantdsl.ir.ops import Size, SizeName, SizeOp
+
+Linear = tuple[dict[str, int], int]
+
+
+def add(left: Size, right: Size) -> Size:
+    """left + right, folded where both are known."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    if right == 0:
+        return left
+    if left == 0:
+        return right
+    if isinstance(right, int) and right < 0:
+        return SizeOp("-", left, -right)
+    return SizeOp("+", left, right)
+
+
+def sub(left: Size, right: Size) -> Size:
+    """left - right, folded where both are known."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left - right
+    return left if right == 0 else SizeOp("-", left, right)
+
+
+def larger(left: Size, right: Size) -> Size:
+    """The larger of two sizes."""
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    if at_most(left, right):
+        return right
+    if at_most(right, left):
+        return left
+    return SizeOp("max", left, right)
+
+
+def times(left: Size, right: Size) -> Size | None:
+    """left * right where one of them is a small constant, otherwise None."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if isinstance(left, int):
+        left, right = right, left
+    if isinstance(right, int) and 0 < right <= 8:
+        total = left
+        for _ in range(right - 1):
+            total = SizeOp("+", total, left)
+        return total
+    return None
+
+
+def pow2(size: Size) -> Size:
+    """The smallest power of two that is at least `size`."""
+    if isinstance(size, int):
+        return 1 << max(size - 1, 0).bit_length()
+    return SizeOp("pow2", size, 0)
+
+
+def _linear(size: Size) -> Linear:
+    if isinstance(size, int):
+        return {}, size
+    if isinstance(size, SizeName):
+        return {size.name: 1}, 0
+    if size.op in "+-":
+        sign = 1 if size.op == "+" else -1
+        terms, constant = _linear(size.left)
+        more, offset = _linear(size.right)
+        merged = dict(terms)
+        for name, count in more.items():
+            merged[name] = merged.get(name, 0) + sign * count
+        return merged, constant + sign * offset
+    return {repr(size): 1}, 0
+
+
+def at_most(left: Size, right: Size) -> bool:
+    """True when left <= right is proven, for sizes that are all at least 1."""
+    if isinstance(left, SizeOp) and left.op == "max":
+        return at_most(left.left, right) and at_most(left.right, right)
+    if isinstance(right, SizeOp) and right.op == "max":
+        if at_most(left, right.left) or at_most(left, right.right):
+            return True
+    if isinstance(right, SizeOp) and right.op == "pow2" and at_most(left, right.left):
+        return True
+    terms, constant = _linear(sub(right, left))
+    if any(count < 0 for count in terms.values()):
+        return False
+    return constant + sum(terms.values()) >= 0

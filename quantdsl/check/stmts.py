@@ -1,0 +1,336 @@
+"""Statements: from the syntax tree to IR."""
+
+from quantdsl.check import arith, sizes
+from quantdsl.check.arith import an, coerce
+from quantdsl.check.bindings import EnumBinding, Local
+from quantdsl.check.context import Context, executes
+from quantdsl.check.expr import facts, truth
+from quantdsl.check.signatures import resolve
+from quantdsl.check.types import INT, SCALAR, VOID, ir_type
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+
+def body(cx: Context, suite: ast.Suite) -> None:
+    """Every statement of a suite, into the current block."""
+    ended: ast.Stmt | None = None
+    for stmt in suite.body:
+        if ended is not None:
+            cx.warn("QD0605", "this is never reached", stmt.span)
+            ended = None
+        cx.stmt(stmt)
+        if isinstance(stmt, ast.Return | ast.Break | ast.Continue):
+            ended = stmt
+
+
+def bind(cx: Context, name: ast.Ident, value: Value) -> None:
+    """Make a name visible from here on."""
+    if not name.id.startswith("_"):
+        outer = cx.scope.names.get(name.id)
+        if outer is not None:
+            cx.error("QD0206", f"{name.id!r} is defined already", name.span)
+            return
+    cx.scope.names[name.id] = Local(value, name.span)
+
+
+@executes(ast.Doc, ast.Bad)
+def _nothing(cx: Context, node: ast.Stmt) -> None:
+    """Documentation, or a statement whose syntax error is reported."""
+
+
+@executes(ast.Let)
+def _let(cx: Context, node: ast.Let) -> None:
+    _local(cx, node, mutable=False)
+
+
+@executes(ast.Var)
+def _var(cx: Context, node: ast.Var) -> None:
+    _local(cx, node, mutable=True)
+
+
+def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
+    value = cx.expr(node.value)
+    if node.type is not None and not value.bad:
+        value = coerce(cx, value, resolve(cx, node.type))
+    if value.bad:
+        bind(cx, node.name, value)
+        return
+    if value.type == VOID or (value.type.kind not in SCALAR and value.type.kind != "struct"):
+        cx.error("QD0301", f"{an(value.type)} cannot be kept in a local", node.value.span)
+        return
+    name = cx.fresh("x")
+    cx.emit(ops.Let(name, ir_type(value.type), value.ir, cx.line(node)))
+    kept = Value(value.type, ops.Var(name), node.span, unit=value.unit, writable=mutable,
+                 names=value.names)
+    if not mutable:
+        kept.low, kept.high, kept.const = value.low, value.high, value.const
+        if value.ir in cx.facts:
+            cx.facts |= {kept.ir}
+    if cx.home is not None:
+        cx.home.note_local(cx, name, kept, value)
+    bind(cx, node.name, kept)
+
+
+@executes(ast.State)
+def _state(cx: Context, node: ast.State) -> None:
+    if cx.home is None:
+        cx.error("QD0606", "a fn keeps no state", node.span, help="make it an indicator")
+        return
+    cx.home.declare_state(cx, node)
+
+
+@executes(ast.Assign)
+def _assign(cx: Context, node: ast.Assign) -> None:
+    target = cx.expr(node.target)
+    value = cx.expr(node.value)
+    if target.bad or value.bad:
+        return
+    if not target.writable:
+        cx.error(
+            "QD0607", "this cannot be assigned to", node.target.span,
+            help="declare it with 'var' (or 'state', to keep it between bars)",
+        )
+        return
+    if node.op != "=":
+        value = arith.binary(cx, node.op[0], arith.plain(cx, target), value, node.span)
+    value = coerce(cx, value, target.type)
+    if value.bad:
+        return
+    cx.facts = frozenset(fact for fact in cx.facts if fact != target.ir)
+    if target.type.optional and not value.type.optional:
+        cx.facts |= {target.ir}
+    cx.emit(ops.Assign(target.ir, value.ir, cx.line(node)))
+
+
+@executes(ast.ExprStmt)
+def _expr(cx: Context, node: ast.ExprStmt) -> None:
+    value = cx.expr(node.value)
+    if not value.bad and value.type != VOID and not isinstance(node.value, ast.Call):
+        cx.warn("QD0204", "the value of this expression is not used", node.span)
+
+
+@executes(ast.If)
+def _if(cx: Context, node: ast.If) -> None:
+    _branch(cx, node.branches, node.otherwise)
+
+
+def _branch(
+    cx: Context, branches: tuple[tuple[ast.Expr, ast.Suite], ...], otherwise: ast.Suite | None
+) -> None:
+    (cond_node, suite), rest = branches[0], branches[1:]
+    cond = truth(cx, cx.expr(cond_node))
+    line = cx.line(cond_node)
+    outer = cx.facts
+    with cx.nested() as then:
+        cx.facts = outer | facts(cond.ir, holds=True)
+        body(cx, suite)
+    with cx.nested() as other:
+        cx.facts = outer | facts(cond.ir, holds=False)
+        if rest:
+            _branch(cx, rest, otherwise)
+        elif otherwise is not None:
+            body(cx, otherwise)
+    cx.emit(ops.If(cond.ir, tuple(then), tuple(other), line))
+    if leaves(tuple(then)):
+        cx.facts |= facts(cond.ir, holds=False)
+    if cx.home is not None:
+        cx.home.after_branch(cx)
+
+
+def leaves(block: tuple[ops.Stmt, ...]) -> bool:
+    """True when control never falls out of the end of the block."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ops.Return | ops.Break | ops.Continue):
+        return True
+    return isinstance(last, ops.If) and leaves(last.then) and leaves(last.otherwise)
+
+
+@executes(ast.Match)
+def _match(cx: Context, node: ast.Match) -> None:
+    subject = cx.expr(node.subject)
+    if subject.bad:
+        return
+    if subject.type.kind not in ("enum", "int"):
+        cx.error("QD0301", f"match needs an enum or an int, this is {an(subject.type)}",
+                 node.subject.span)
+        return
+    cx.emit(ops.Let(name := cx.fresh("m"), ops.I64_T, subject.ir, cx.line(node)))
+    arms: list[tuple[ops.Expr, tuple[ops.Stmt, ...], int]] = []
+    covered: set[object] = set()
+    for case in node.cases:
+        test, catches_all = _patterns(cx, case, subject, ops.Var(name), covered)
+        with cx.nested() as block:
+            body(cx, case.body)
+        arms.append((test, tuple(block), cx.line(case)))
+        if catches_all:
+            covered.add("_")
+    _require_exhaustive(cx, node, subject, covered)
+    chain: tuple[ops.Stmt, ...] = ()
+    for test, block_, line in reversed(arms):
+        chain = (ops.If(test, block_, chain, line),)
+    if chain and "_" not in covered and subject.type.kind == "enum":
+        # The cases cover the enum, so the last one needs no test; leaving it unconditional lets
+        # a match that returns in every case end the function.
+        chain = _last_unconditional(chain[0])
+    for stmt in chain:
+        cx.emit(stmt)
+
+
+def _last_unconditional(stmt: ops.Stmt) -> tuple[ops.Stmt, ...]:
+    assert isinstance(stmt, ops.If)
+    if not stmt.otherwise:
+        return stmt.then
+    return (ops.If(stmt.cond, stmt.then, _last_unconditional(stmt.otherwise[0]), stmt.line),)
+
+
+def _patterns(
+    cx: Context, case: ast.Case, subject: Value, var: ops.Expr, covered: set[object]
+) -> tuple[ops.Expr, bool]:
+    tests: list[ops.Expr] = []
+    for pattern in case.patterns:
+        if isinstance(pattern, ast.Name) and pattern.id == "_":
+            return ops.boolean(True), True
+        value = _pattern(cx, pattern, subject)
+        if value.bad:
+            continue
+        if value.const in covered:
+            cx.warn("QD0605", "this case is covered above", pattern.span)
+        covered.add(value.const)
+        tests.append(ops.Binary("ieq", var, value.ir))
+    total: ops.Expr = tests[0] if tests else ops.boolean(False)
+    for test in tests[1:]:
+        total = ops.Binary("or", total, test)
+    return total, False
+
+
+def _pattern(cx: Context, pattern: ast.Expr, subject: Value) -> Value:
+    """A case label: a member of the subject's enum by its bare name, or a constant."""
+    if subject.type.kind == "enum" and isinstance(pattern, ast.Name):
+        enum = cx.library.enum(subject.type.of)
+        member = enum.member(pattern.id)
+        if member is None:
+            return cx.error("QD0201", f"{subject.type} has no member {pattern.id!r}", pattern.span,
+                            help="its members: " + ", ".join(enum.members()))
+        return member.read(cx, pattern)
+    value = cx.expr(pattern)
+    if not value.bad and value.const is None:
+        return cx.error("QD0609", "a case is a constant", pattern.span)
+    return value
+
+
+def _require_exhaustive(
+    cx: Context, node: ast.Match, subject: Value, covered: set[object]
+) -> None:
+    if subject.type.kind != "enum" or "_" in covered:
+        return
+    enum: EnumBinding = cx.library.enum(subject.type.of)
+    missing = [name for n, name in enumerate(enum.members()) if n not in covered]
+    if missing:
+        cx.error("QD0609", f"no case for {', '.join(missing)}", node.subject.span,
+                 help="add the cases, or 'case _:' for the rest")
+
+
+@executes(ast.For)
+def _for(cx: Context, node: ast.For) -> None:
+    if node.parallel or node.reduce:
+        cx.error("QD0110", "'parallel for' belongs to kernels, not available yet", node.span)
+        return
+    if not isinstance(node.over, ast.Range):
+        cx.error("QD0602", "a loop runs over a range: 'for i in 0..<n'", node.over.span)
+        return
+    low, high = cx.expr(node.over.low), cx.expr(node.over.high)
+    if low.bad or high.bad:
+        return
+    if low.type != INT or high.type != INT:
+        cx.error("QD0301", "the ends of a range are ints", node.over.span)
+        return
+    if high.high is None:
+        cx.error("QD0602", "this loop has no bound that is known when compiling",
+                 node.over.high.span, help="write min(n, 100), or loop to a const or param")
+        return
+    top = high.ir if not node.over.inclusive else ops.Binary("iadd", high.ir, ops.i64(1))
+    last = high.high if node.over.inclusive else sizes.sub(high.high, 1)
+    name = cx.fresh("i")
+    counter = Value(INT, ops.Var(name), node.name.span, low.low, last)
+    outer = cx.facts
+    with cx.nested(loop=True) as block:
+        cx.facts = frozenset()
+        cx.scope.names[node.name.id] = Local(counter, used=True)
+        body(cx, node.body)
+    cx.facts = outer
+    cx.emit(ops.For(name, low.ir, top, tuple(block), cx.line(node)))
+
+
+@executes(ast.While)
+def _while(cx: Context, node: ast.While) -> None:
+    most = cx.expr(node.max)
+    if most.bad:
+        return
+    if most.high is None:
+        cx.error("QD0602", "the largest number of turns must be known when compiling",
+                 node.max.span)
+        return
+    with cx.nested(loop=True) as block:
+        cx.facts = frozenset()
+        cond = truth(cx, cx.expr(node.cond))
+        # What the condition had to compute first must be computed again before each turn.
+        prelude = list(block)
+        if prelude:
+            block.append(ops.If(ops.Unary("not", cond.ir), (ops.Break(),)))
+        body(cx, node.body)
+    test = ops.boolean(True) if prelude else cond.ir
+    cx.emit(ops.While(test, most.ir, tuple(block), cx.line(node)))
+
+
+@executes(ast.Break)
+def _break(cx: Context, node: ast.Break) -> None:
+    if not cx.loops:
+        cx.error("QD0107", "'break' stands only in a loop", node.span)
+        return
+    cx.emit(ops.Break())
+
+
+@executes(ast.Continue)
+def _continue(cx: Context, node: ast.Continue) -> None:
+    if not cx.loops:
+        cx.error("QD0107", "'continue' stands only in a loop", node.span)
+        return
+    cx.emit(ops.Continue())
+
+
+@executes(ast.Return)
+def _return(cx: Context, node: ast.Return) -> None:
+    if node.value is None:
+        if cx.expected not in (None, VOID):
+            cx.error("QD0209", f"{an(cx.expected)} must be returned here", node.span)
+        cx.emit(ops.Return())
+        return
+    value = cx.expr(node.value)
+    if value.bad:
+        return
+    if cx.expected == VOID:
+        cx.error("QD0209", "nothing can be returned here", node.value.span)
+        return
+    if cx.expected is not None:
+        value = coerce(cx, value, cx.expected)
+    elif cx.returns:
+        value = coerce(cx, value, cx.returns[0].type)
+    cx.returns.append(value)
+    cx.emit(ops.Return(value.ir))
+
+
+@executes(ast.Atomic)
+def _atomic(cx: Context, node: ast.Atomic) -> None:
+    if cx.home is None or not hasattr(cx.home, "atomic"):
+        cx.error("QD0801", "'atomic' groups orders and stands only in handlers", node.span)
+        return
+    cx.home.atomic(cx, node)
+
+
+@executes(ast.Assert)
+def _assert(cx: Context, node: ast.Assert) -> None:
+    cx.error("QD0110", "'assert' is not available yet", node.span,
+             help="write an 'invariant' at the level of the strategy")

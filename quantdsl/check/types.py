@@ -1,0 +1,101 @@
+"""Types as a strategy's author sees them, and how each is stored.
+
+The fixed types (price, qty, money, duration, time, enum) are stored as I64; which instrument,
+currency or enum they count is in `of`. `T?` of a float is NaN when missing; of a fixed type it is
+the integer MISSING, which lies outside every safe range.
+"""
+
+import msgspec
+
+from quantdsl.ir import ops
+
+MISSING = -(2**63)
+"""What a missing value of a fixed type holds; `is na` compares with it."""
+
+INVALID = 2**62
+"""What a float that is not finite or out of range becomes on its way to a fixed type.
+
+The order gate refuses every quantity beyond 2**53, so such an order is rejected with a reason.
+"""
+
+SAFE = 2**53
+"""Fixed values lie strictly within +-SAFE, so that every target may hold them in a float."""
+
+
+class Type(msgspec.Struct, frozen=True):
+    """`kind` names the family; `of` the instrument, currency, enum, struct or bars it belongs to.
+
+    `elem` and `size` are set for array and ring.
+    """
+
+    kind: str
+    of: str = ""
+    optional: bool = False
+    elem: "Type | None" = None
+    size: ops.Size = 0
+
+    def __str__(self) -> str:
+        text = self.kind
+        if self.kind in ("enum", "struct"):
+            text = self.of
+        elif self.kind == "money" and self.of:
+            text = self.of
+        elif self.elem is not None:
+            text = f"{self.kind}[{self.elem}, {self.size}]"
+        return text + ("?" if self.optional else "")
+
+    def plain(self) -> "Type":
+        """The same type, not optional."""
+        return msgspec.structs.replace(self, optional=False) if self.optional else self
+
+    def missing(self) -> "Type":
+        """The same type, optional."""
+        return msgspec.structs.replace(self, optional=True)
+
+
+BOOL = Type("bool")
+INT = Type("int")
+FLOAT = Type("float")
+DURATION = Type("duration")
+TIME = Type("time")
+TICKS = Type("ticks")  # a count of ticks of whichever instrument it meets: `3 ticks`
+STR = Type("str")  # compile-time only
+NA = Type("na")  # the literal, before it meets a type
+VOID = Type("void")
+ERROR = Type("error")  # of an expression whose error is already reported
+
+FIXED = frozenset({"price", "qty", "money", "duration", "time", "ticks"})
+NUMERIC = FIXED | {"int", "float"}
+SCALAR = NUMERIC | {"bool", "enum"}
+
+
+def price(instrument: str) -> Type:
+    """Ticks of an instrument."""
+    return Type("price", instrument)
+
+
+def qty(instrument: str) -> Type:
+    """Lots of an instrument."""
+    return Type("qty", instrument)
+
+
+def money(currency: str = "") -> Type:
+    """Money units of the account."""
+    return Type("money", currency)
+
+
+def stored(type_: Type) -> ops.ScalarType:
+    """How a scalar type is stored."""
+    if type_.kind == "bool":
+        return ops.BOOL_T
+    return ops.F64_T if type_.kind in ("float", "na") else ops.I64_T
+
+
+def ir_type(type_: Type) -> ops.Type:
+    """The IR type of a value or a place of this type."""
+    if type_.kind in ("array", "ring"):
+        assert type_.elem is not None
+        return ops.ArrayType(ir_type(type_.elem), type_.size)
+    if type_.kind == "struct":
+        return ops.StructType(type_.of)
+    return stored(type_)

@@ -1,0 +1,75 @@
+"""What an elaborated expression is: its type, its IR, and what is known about it."""
+
+from dataclasses import dataclass, field
+
+from quantdsl.check.types import ERROR, Type
+from quantdsl.ir import ops
+from quantdsl.lang.ast import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How a fixed value becomes a float: count * num / den, one division. Both are F64 exprs."""
+
+    num: ops.Expr
+    den: ops.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """How many ticks of a clock must have been seen; `most` over all param values."""
+
+    count: ops.Expr
+    most: ops.Size
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A value that is a function of market data and params alone, defined on clocks.
+
+    `warm` says per clock bit from which tick on it is defined (1 is the first).
+    """
+
+    clocks: int = 0
+    warm: tuple[tuple[int, Warm], ...] = ()
+
+
+TIMELESS = Series()
+"""A constant or param: a series that never ticks."""
+
+
+@dataclass(slots=True)
+class Value:
+    """`ir` of a scalar is an expression, of an aggregate a place.
+
+    `low` and `high` bound an int, inclusive. `series` is None for what depends on state. `const`
+    is the Python value of a compile-time constant. `writable` marks the place of an assignment.
+    """
+
+    type: Type
+    ir: ops.Expr
+    span: Span = (0, 0)
+    low: int | None = None
+    high: ops.Size | None = None
+    unit: Unit | None = None
+    series: Series | None = None
+    const: int | float | bool | str | None = None
+    writable: bool = False
+    names: dict[str, "Value"] = field(default_factory=dict)
+
+    @property
+    def bad(self) -> bool:
+        """True when an error about it is reported already."""
+        return self.type.kind == "error"
+
+
+def error_value(span: Span) -> Value:
+    """Stands for an expression whose error is reported; silences what follows from it."""
+    return Value(ERROR, ops.i64(0), span, series=TIMELESS)
+
+
+def int_value(number: int, span: Span = (0, 0)) -> Value:
+    """A compile-time integer."""
+    from quantdsl.check.types import INT
+
+    return Value(INT, ops.i64(number), span, number, number, series=TIMELESS, const=number)
