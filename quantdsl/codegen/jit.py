@@ -15,13 +15,14 @@ from quantdsl.codegen.emit import emit, entry_symbol
 from quantdsl.codegen.target import Target
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Func, Module
+from quantdsl.passes import run_passes
 
 SPEED_LEVEL = 2
 
 
 def object_code(module: Module, target: Target) -> bytes:
-    """Machine code of a verified module, as an object file."""
-    return assemble(emit(module, target), target)
+    """Machine code of a verified module, after all passes, as an object file."""
+    return assemble(emit(run_passes(module), target), target)
 
 
 def assemble(text: str, target: Target) -> bytes:

@@ -4,7 +4,9 @@ Nodes are immutable. A rebuild returns the very node it was given where nothing 
 untouched function costs no memory and `is` tells whether a pass did something.
 """
 
+import operator
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -21,7 +23,6 @@ from quantdsl.ir.ops import (
     For,
     If,
     Let,
-    Place,
     Return,
     Select,
     SizeOf,
@@ -39,59 +40,43 @@ StmtMap = Callable[[Stmt], Stmt]
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
     """The direct subexpressions, in order of evaluation as written."""
-    match expr:
-        case Const() | SizeOf() | Var() | Table():
-            return ()
-        case Field():
-            return (expr.base,)
-        case Elem():
-            return (expr.base, expr.index)
-        case Unary():
-            return (expr.x,)
-        case Binary():
-            return (expr.x, expr.y)
-        case Fma():
-            return (expr.x, expr.y, expr.z)
-        case Select():
-            return (expr.cond, expr.x, expr.y)
-        case Call():
-            return expr.args
-        case StructOf():
-            return expr.values
+    return _OPERANDS[type(expr)](expr)
 
 
 def rebuild_expr(expr: Expr, f: ExprMap) -> Expr:
     """`expr` with `f` applied to each direct subexpression."""
-    old = operands(expr)
+    old = _OPERANDS[type(expr)](expr)
     if not old:
         return expr
     new = tuple(map(f, old))
-    if all(a is b for a, b in zip(old, new, strict=True)):
-        return expr
-    match expr:
-        case Call():
-            return Call(expr.func, new, expr.sizes)
-        case StructOf():
-            return StructOf(expr.type, new)
-        case Field():
-            return Field(as_place(new[0]), expr.name)
-        case Elem():
-            return Elem(as_place(new[0]), new[1])
-        case Unary():
-            return Unary(expr.op, new[0])
-        case Binary():
-            return Binary(expr.op, new[0], new[1])
-        case Fma():
-            return Fma(new[0], new[1], new[2])
-        case Select():
-            return Select(new[0], new[1], new[2])
-    return expr
+    return expr if all(map(operator.is_, old, new)) else _REBUILT[type(expr)](expr, new)
 
 
-def as_place(expr: Expr) -> Place:
-    """The same node; a rebuild must keep places places."""
-    assert isinstance(expr, Place)
-    return expr
+# Tables, not a match: these two run once for each node and pass, and a match tries case by case.
+_OPERANDS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda _: (),
+    SizeOf: lambda _: (),
+    Var: lambda _: (),
+    Table: lambda _: (),
+    Field: lambda e: (e.base,),
+    Elem: lambda e: (e.base, e.index),
+    Unary: lambda e: (e.x,),
+    Binary: lambda e: (e.x, e.y),
+    Fma: lambda e: (e.x, e.y, e.z),
+    Select: lambda e: (e.cond, e.x, e.y),
+    Call: lambda e: e.args,
+    StructOf: lambda e: e.values,
+}
+_REBUILT: dict[type, Callable[[Any, tuple[Any, ...]], Expr]] = {
+    Field: lambda e, new: Field(new[0], e.name),
+    Elem: lambda _, new: Elem(*new),
+    Unary: lambda e, new: Unary(e.op, *new),
+    Binary: lambda e, new: Binary(e.op, *new),
+    Fma: lambda _, new: Fma(*new),
+    Select: lambda _, new: Select(*new),
+    Call: lambda e, new: Call(e.func, new, e.sizes),
+    StructOf: lambda e, new: StructOf(e.type, new),
+}
 
 
 def rebuild_stmt(stmt: Stmt, f: ExprMap, g: StmtMap) -> Stmt:
@@ -122,7 +107,7 @@ def rebuild_stmt(stmt: Stmt, f: ExprMap, g: StmtMap) -> Stmt:
 def rebuild_body(body: tuple[Stmt, ...], g: StmtMap) -> tuple[Stmt, ...]:
     """`body` with `g` applied to each statement."""
     new = tuple(map(g, body))
-    return body if all(a is b for a, b in zip(body, new, strict=True)) else new
+    return body if all(map(operator.is_, body, new)) else new
 
 
 def roots(stmt: Stmt) -> tuple[Expr, ...]:
@@ -169,7 +154,7 @@ def expressions(body: tuple[Stmt, ...]) -> Iterator[Expr]:
         while stack:
             expr = stack.pop()
             yield expr
-            stack.extend(operands(expr))
+            stack += _OPERANDS[type(expr)](expr)
 
 
 def _replaced(stmt: Stmt, **fields: object) -> Stmt:

@@ -1,0 +1,65 @@
+"""A linked module as a loaded program, through the cache."""
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+from pathlib import Path
+
+import msgspec
+
+import quantdsl.codegen
+import quantdsl.ir
+import quantdsl.passes
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.jit import Program, object_code
+from quantdsl.codegen.target import Target
+from quantdsl.errors import InternalError
+from quantdsl.ir.ops import Module
+
+FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
+"""Set to 1 where everything must come from the cache; tests prove a warm start with it."""
+
+_COMPILER_PACKAGES = (quantdsl.codegen, quantdsl.ir, quantdsl.passes)
+
+
+def load(module: Module, target: Target, cache: Cache | None) -> Program:
+    """The program of a verified module: from the cache if it is there, else compiled and stored."""
+    if cache is None:
+        return Program(_compile(module, target), module, target)
+    key = cache_key(module, target)
+    code = cache.get(key)
+    if code is None:
+        code = _compile(module, target)
+        cache.put(key, code)
+    return Program(code, module, target)
+
+
+def cache_key(module: Module, target: Target) -> str:
+    """A digest of all that the machine code depends on: program, machine, compiler."""
+    digest = hashlib.sha256(compiler_version())
+    for part in (module, target):
+        encoded = msgspec.msgpack.encode(part, order="deterministic")
+        digest.update(len(encoded).to_bytes(8, "little"))
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+@functools.cache
+def compiler_version() -> bytes:
+    """A digest of LLVM's version and of the compiler's own source.
+
+    The source itself and not a version number: a number is forgotten in the very edit that
+    changes the code.
+    """
+    digest = hashlib.sha256(importlib.metadata.version("llvmlite").encode())
+    for package in _COMPILER_PACKAGES:
+        for path in sorted(Path(package.__path__[0]).glob("*.py")):
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
+
+
+def _compile(module: Module, target: Target) -> bytes:
+    if os.environ.get(FORBID_COMPILE) == "1":
+        raise InternalError(f"QD9505 codegen: a compile where {FORBID_COMPILE} is set")
+    return object_code(module, target)

@@ -1,0 +1,40 @@
+"""Keep large functions that are called from many places out of line.
+
+Inlining everything would copy them once a call, and chains of such calls would double at each
+link: a small program could ask for more code than the machine can hold. With this pass the code
+is never larger than the functions as written plus INLINE_NODES for each call.
+"""
+
+from collections import Counter
+
+import msgspec
+
+from quantdsl.ir.ops import Call, Func, Module
+from quantdsl.ir.walk import expressions
+
+INLINE_NODES = 150
+"""A function of more expressions than this, its inlined callees included, is copied only once."""
+
+
+def outline_large(module: Module) -> Module:
+    """The module with `inline` taken from functions too large to copy to each of their calls."""
+    calls, own = {}, {}
+    for func in module.funcs:
+        all_nodes = list(expressions(func.body))
+        own[func.name] = len(all_nodes)
+        calls[func.name] = Counter(node.func for node in all_nodes if isinstance(node, Call))
+    callers = sum(calls.values(), Counter[str]())
+    nodes: dict[str, int] = {}
+    inlined: dict[str, bool] = {}
+    for func in module.funcs:  # callees stand before their callers
+        nodes[func.name] = own[func.name] + sum(
+            nodes[name] * count for name, count in calls[func.name].items() if inlined[name]
+        )
+        small = nodes[func.name] <= INLINE_NODES or callers[func.name] <= 1
+        inlined[func.name] = func.inline and small
+    funcs = tuple(_with_inline(func, inlined[func.name]) for func in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+def _with_inline(func: Func, inline: bool) -> Func:
+    return func if func.inline == inline else msgspec.structs.replace(func, inline=inline)

@@ -1,0 +1,27 @@
+"""Drop functions and tables that no entry reaches any more, before LLVM has to read them.
+
+Structs stay: the host finds fields in them, called or not.
+"""
+
+import msgspec
+
+from quantdsl.ir.ops import Call, Module, Table
+from quantdsl.ir.walk import expressions
+
+
+def drop_unused(module: Module) -> Module:
+    """The module without unreachable functions and tables."""
+    functions, tables = set(module.entries), set()
+    for func in reversed(module.funcs):  # callers stand after their callees
+        if func.name not in functions:
+            continue
+        for expr in expressions(func.body):
+            if isinstance(expr, Call):
+                functions.add(expr.func)
+            elif isinstance(expr, Table):
+                tables.add(expr.name)
+    return msgspec.structs.replace(
+        module,
+        funcs=tuple(func for func in module.funcs if func.name in functions),
+        tables=tuple(table for table in module.tables if table.name in tables),
+    )
