@@ -35,6 +35,7 @@ class Cursor:
         self.texts = tokens.texts
         self.starts = tokens.starts
         self.ends = tokens.ends
+        self.keywords = tokens.keywords
         self.at = 0
         self.kind = self.kinds[0]
         self.quiet = False
@@ -60,6 +61,7 @@ class Cursor:
     def take_word(self, word: str) -> bool:
         if not self.at_word(word):
             return False
+        self.keywords.add(self.at)
         self.advance()
         return True
 

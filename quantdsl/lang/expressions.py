@@ -178,6 +178,7 @@ class ExpressionParser(Cursor):
         direction = self.texts[self.at]
         if direction not in ("above", "below"):
             raise self.fail("'above' or 'below'", help="write 'a crosses above b'")
+        self.keywords.add(self.at)
         self.advance()
         right = self.binary(_RANGE)
         return ast.Crosses(self.span_from(start), left, direction, right)

@@ -373,6 +373,7 @@ class ItemParser(StatementParser):
             self.end_line()
             self.orphaned_block()
             return
+        self.keywords.add(self.at)
         self.advance()
         if kind == "expect":
             steps.append(ast.TestStep(self.span_from(start), kind, cond=self.expr()))

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` was probably meant to be, or None: at most a third is wrong."""
     limit = max(1, len(word) // 3)
-    best = min(((distance(word, c, limit), c) for c in sorted(candidates)), default=(limit + 1, ""))
-    return best[1] if best[0] <= limit else None
+    best = min(
+        ((distance(word, c, limit), abs(len(c) - len(word)), c) for c in candidates),
+        default=(limit + 1, 0, ""),
+    )
+    return best[2] if best[0] <= limit else None
 
 
 def distance(a: str, b: str, limit: int) -> int:

@@ -28,9 +28,7 @@ class StatementParser(ExpressionParser):
         if self.quiet:
             self.skip_line()
         elif not self.take(":"):
-            place = self.end_before
-            self.error("QD0118", f"expected ':' before {self.shown()}", (place, place),
-                       note="':' is missing", edit=Edit((place, place), ":"))
+            self.no_colon()
             self.skip_line()
         opener = max(0, self.at - 1)
         same_line = self.kind not in LINE_ENDS
@@ -46,6 +44,17 @@ class StatementParser(ExpressionParser):
             self.error("QD0119", f"{what} is missing", (self.starts[opener], self.ends[opener]),
                        note="no indented line follows", help="indent its lines by four spaces")
             self.quiet = False
+
+    def no_colon(self) -> None:
+        if self.kind == "=":
+            self.error("QD0114", "'=' assigns; this compares", help="write '=='",
+                       edit=Edit(self.here(), "=="))
+        elif self.kind in LINE_ENDS:
+            place = self.end_before
+            self.error("QD0118", "this line opens a block and ends without ':'", (place, place),
+                       note="':' is missing", help="add ':'", edit=Edit((place, place), ":"))
+        else:
+            self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
 
     def lines(self, line: Callable[[], None]) -> None:
         """Lines up to the matching DEDENT, which is consumed."""
@@ -103,10 +112,12 @@ class StatementParser(ExpressionParser):
             return False
         word = self.texts[self.at]
         if word in ("risk", "backtest", "atomic"):
-            return following == ":" or (following == NEWLINE and self.kinds[self.at + 2] == INDENT)
-        if word in words.DATA_WORDS:
-            return following != "("
-        return following != "(" or word in _TAKES_EXPRESSION
+            known = following == ":" or self.kinds[self.at + 1 : self.at + 3] == [NEWLINE, INDENT]
+        else:
+            known = following != "(" or word in _TAKES_EXPRESSION
+        if known:
+            self.keywords.add(self.at)
+        return known
 
     def simple(self, start: int) -> ast.Stmt:
         """An assignment, a call, or a documentation string."""
