@@ -123,6 +123,9 @@ def unknown(cx: "Context", name: str, span: Span, known: list[str], where: str) 
 def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
     """What the name stands for; reports an unknown one."""
     found: Binding | Local | None = cx.scope.find(node.id)
+    if cx.module.std and isinstance(found, Binding) and not isinstance(found, EnumBinding):
+        # `ta` declares max and min of its own; unprefixed, std means the language's.
+        found = cx.library.globals.names.get(node.id, found)
     if found is None:
         unknown(cx, node.id, node.span, list(cx.scope.visible()), "here")
     return found

@@ -131,9 +131,9 @@ def _pick_interval(op: str, a: Value, b: Value) -> tuple[int | None, ops.Size | 
     if op == "min":
         low = min(a.low, b.low) if a.low is not None and b.low is not None else None
         known = [value.high for value in (a, b) if value.high is not None]
-        if len(known) == 2 and sizes.at_most(known[1], known[0]):
-            return low, known[1]
-        return low, known[0] if known else None
+        if len(known) == 2 and sizes.at_most(known[0], known[1]):
+            return low, known[0]
+        return low, known[-1] if known else None
     lows = [value.low for value in (a, b) if value.low is not None]
     high = sizes.larger(a.high, b.high) if a.high is not None and b.high is not None else None
     return max(lows) if lows else None, high
@@ -188,12 +188,12 @@ def _int_of_bool(value: Value) -> Value:
     return Value(INT, ops.Unary("bool_to_i64", value.ir), value.span, 0, 1, series=value.series)
 
 
-@builtin("int(x) -> int", "x without its fraction; 0 for na or what does not fit.", "int(2.7)")
+@builtin("int(x) -> int", "x without its fraction, 0 for na or what does not fit; a time in ns.", "int(2.7)")
 def _to_int(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     value = values[0]
     if value.type.kind == "bool":
         return _int_of_bool(value)
-    if value.type.kind in ("int", "enum"):
+    if value.type.kind in ("int", "enum", "time", "duration"):
         return Value(INT, value.ir, node.span, value.low, value.high, series=value.series,
                      const=value.const)
     x = as_float(cx, value)
@@ -225,9 +225,10 @@ def _bit_interval(op: str, a: Value, b: Value) -> tuple[int | None, ops.Size | N
             if mask.low is not None and mask.low >= 0 and mask.high is not None:
                 return 0, mask.high
     if op == "idiv" and (b.low or 0) >= 1 and a.low is not None and a.low >= 0:
+        low = a.low // b.high if isinstance(b.high, int) else 0
         if isinstance(a.high, int) and isinstance(b.low, int):
-            return 0, a.high // b.low
-        return 0, a.high
+            return low, a.high // b.low
+        return low, a.high
     if op == "lshr" and isinstance(b.const, int) and 0 < b.const < 64:
         return 0, (1 << (64 - b.const)) - 1
     return None, None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.signatures import Parameter
+from quantdsl.check.signatures import Parameter, least_of
 from quantdsl.check.types import ERROR, FLOAT, NUMERIC, VOID, Type, ir_type
 from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
@@ -163,8 +163,7 @@ def _bind_sizes(
                 cx.error("QD0603", f"{param.name!r} must be known when compiling", value.span,
                          help="use a constant or a param with a range")
                 return None
-            least = 0 if isinstance(param.node.default, ast.Num) and param.node.default.text == "0" \
-                else 1
+            least = least_of(param)
             if value.low < least:
                 cx.error("QD0603", f"{param.name!r} is at least {least}", value.span)
                 return None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quantdsl.check.bindings import Local
+from quantdsl.check.proofs import Ranges
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -31,12 +32,9 @@ class Scope:
 
     def find(self, name: str) -> Any | None:
         """What the name means here, or None."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.parent
-        return None
+        if name in self.names:
+            return self.names[name]
+        return self.parent.find(name) if self.parent is not None else None
 
     def visible(self) -> Iterator[str]:
         """Every name that can be written here, innermost first."""
@@ -83,6 +81,7 @@ class Context:
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()
     expected: Any = None  # the declared result type, if any
+    ranges: Ranges = field(default_factory=Ranges)
 
     # ---- naming and emitting ----
 

@@ -212,11 +212,11 @@ def element(cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
 
 def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> None:
     """Report an index that is not proven to lie in 0 .. size - 1."""
+    from_zero = index.low is not None and index.low >= 0
     inside = (
-        index.low is not None
-        and index.low >= 0
-        and index.high is not None
+        index.high is not None
         and sizes.at_most(sizes.add(index.high, 1), size)
+        and (from_zero or cx.ranges.never_negative(index.ir))
     )
     if not inside:
         cx.error(

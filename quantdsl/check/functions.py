@@ -12,7 +12,7 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.modules import Module
-from quantdsl.check.signatures import Parameter, parameters, resolve
+from quantdsl.check.signatures import Parameter, least_of, parameters, resolve
 from quantdsl.check.stmts import body, leaves
 from quantdsl.check.types import ERROR, FLOAT, INT, VOID, Type, ir_type, stored
 from quantdsl.check.values import Series, Unit, Value, Warm, error_value
@@ -108,7 +108,7 @@ def pass_parameter(param: Parameter) -> tuple[list[ops.ParamDecl], Value]:
         value.unit = Unit(ops.Var(name + ".num"), ops.Var(name + ".den"))
         decls += [ops.ParamDecl(name + ".num", ops.F64_T), ops.ParamDecl(name + ".den", ops.F64_T)]
     if param.const and type_ == INT:
-        value.low, value.high = 1, ops.SizeName(param.name)
+        value.low, value.high = least_of(param), ops.SizeName(param.name)
     return decls, value
 
 
@@ -161,6 +161,8 @@ class Builder:
                 continue
             more, value = pass_parameter(param)
             decls += more
+            if value.low is not None:
+                self.cx.ranges.least[value.ir] = value.low
             self.cx.scope.names[param.name] = Local(value, used=True)
         return decls
 
@@ -337,7 +339,8 @@ class IndicatorBuilder(Builder):
                 "QD0402", "only a parameter or a top-level let has history", node.value.span,
                 help="name it first: let x = ...",
             )
-        if index.low is None or index.low < 0 or index.high is None:
+        inside = index.low is not None and index.low >= 0
+        if index.high is None or not (inside or cx.ranges.never_negative(index.ir)):
             return cx.error("QD0403", "how far back this looks must be known when compiling",
                             node.index.span, help="use a constant or a 'const int' parameter")
         self.needs.append(Warm(ops.Binary("iadd", index.ir, ops.i64(1)),

@@ -117,3 +117,9 @@ def _parameter(cx: Context, node: ast.Param) -> Parameter:
     if node.inout and not cx.module.std:
         cx.error("QD0207", "'inout' is for the standard library", node.span)
     return Parameter(name, type_, node, node.const, node.inout, node.type.name == "series")
+
+
+def least_of(param: Parameter) -> int:
+    """A `const int` parameter is at least 1, or 0 where its default says that 0 is meant."""
+    default = param.node.default
+    return 0 if isinstance(default, ast.Num) and default.text == "0" else 1

@@ -255,6 +255,7 @@ def _for(cx: Context, node: ast.For) -> None:
     last = high.high if node.over.inclusive else sizes.sub(high.high, 1)
     name = cx.fresh("i")
     counter = Value(INT, ops.Var(name), node.name.span, low.low, last)
+    cx.ranges.counters[ops.Var(name)] = (low.ir, ops.Binary("isub", top, ops.i64(1)))
     outer = cx.facts
     with cx.nested(loop=True) as block:
         cx.facts = frozenset()
