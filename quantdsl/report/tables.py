@@ -2,7 +2,8 @@
 
 Prices are float64 from exact ticks by one division, so they equal the decimals of the data file;
 quantities are in units, money in currency, times are timestamp[ns, UTC]. Rows keep the order in
-which the core wrote them.
+which the core wrote them. An order's time is when it was sent; the time of a fill is the open of
+the bar in which it happened, since a bar does not say when within it.
 """
 
 from fractions import Fraction
@@ -16,8 +17,8 @@ from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
 from quantdsl.report.result import Float64s, RunResult, Structs
 
 TIME = pa.timestamp("ns", tz="UTC")
-NO_PRICE = 0
-"""Ticks of an order's limit or stop where it has none."""
+NONE = 2**53
+"""Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
 
 
 def tables(result: RunResult) -> dict[str, pa.Table]:
@@ -32,26 +33,36 @@ def tables(result: RunResult) -> dict[str, pa.Table]:
 
 
 def orders(result: RunResult) -> pa.Table:
-    """One row an order, with what became of it."""
-    rows = result.of_kind(Kind.ORDER)
-    outcome = _outcomes(result)
-    fates = [outcome.get(number, ("working", "")) for number in rows["a"].tolist()]
-    filled = _filled_lots(result)
-    lots = np.array([filled.get(number, 0) for number in rows["a"].tolist()], np.int64)
+    """One row an order, refused ones too, with what became of it and the source line it is from."""
+    rows = result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])]
+    sent = rows["kind"] == Kind.ORDER
+    trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
+    numbers = rows["a"].tolist()
+    outcome, filled = _outcomes(result), _filled_lots(result)
+    fates = [outcome.get(number, ("working", "")) for number in numbers]
+    done = np.array([filled.get(number, 0) for number in numbers], np.int64)
     return pa.table(
         {
             "time": _times(rows["ts_event"]),
             "order": pa.array(rows["a"]),
             "instrument": _symbols(result, rows),
             "side": _sides(rows["b"]),
+            "type": _types(rows["c"] != NONE, trigger != NONE),
             "quantity": pa.array(quantities(result, rows, np.abs(rows["b"]))),
-            "limit": _optional_prices(result, rows, "c"),
-            "stop": _optional_prices(result, rows, "d"),
-            "filled": pa.array(quantities(result, rows, np.abs(lots))),
+            "limit": _optional_prices(result, rows, rows["c"]),
+            "trigger": _optional_prices(result, rows, trigger),
+            "filled": pa.array(quantities(result, rows, np.abs(done))),
             "status": pa.array([status for status, _ in fates], pa.string()),
             "reason": pa.array([reason for _, reason in fates], pa.string()),
+            "line": pa.array(np.where(sent, rows["e"] & 0xFFFF_FFFF, rows["d"])),
         }
     )
+
+
+def _types(limited: npt.NDArray[np.bool_], triggered: npt.NDArray[np.bool_]) -> pa.Array:
+    """The name of each order's type; a trigger is a stop's or a touch's price."""
+    names = np.array([["market", "limit"], ["stop", "stop_limit"]])
+    return pa.array(names[triggered.astype(int), limited.astype(int)])
 
 
 def _outcomes(result: RunResult) -> dict[int, tuple[str, str]]:
@@ -81,7 +92,7 @@ def fills(result: RunResult) -> pa.Table:
     rows = result.of_kind(Kind.FILL)
     return pa.table(
         {
-            "time": _times(rows["ts_event"]),
+            "time": _times(rows["ts_recv"]),
             "order": pa.array(rows["a"]),
             "instrument": _symbols(result, rows),
             "side": _sides(rows["b"]),
@@ -100,7 +111,7 @@ def trades(result: RunResult) -> pa.Table:
     return pa.table(
         {
             "entry_time": _times(rows["a"]),
-            "exit_time": _times(rows["ts_event"]),
+            "exit_time": _times(rows["ts_recv"]),
             "instrument": _symbols(result, rows),
             "side": pa.array(np.where(rows["d"] > 0, "long", "short")),
             "quantity": pa.array(quantities(result, rows, np.abs(rows["d"]))),
@@ -170,9 +181,10 @@ def _scaled(rows: Structs, counts: npt.NDArray[np.int64], steps: list[Fraction])
     return scaled
 
 
-def _optional_prices(result: RunResult, rows: Structs, word: str) -> pa.Array:
-    """The prices of one word, null where the order has none."""
-    return pa.array(prices(result, rows, rows[word]), mask=rows[word] == NO_PRICE)
+def _optional_prices(result: RunResult, rows: Structs, ticks: npt.NDArray[np.int64]) -> pa.Array:
+    """Prices, null where the order has none."""
+    missing = ticks == NONE
+    return pa.array(prices(result, rows, np.where(missing, 0, ticks)), mask=missing)
 
 
 def _times(ts: npt.NDArray[np.int64]) -> pa.Array:
@@ -180,7 +192,8 @@ def _times(ts: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _sides(lots: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(np.where(lots > 0, "buy", "sell"))
+    """Which way; null for a refused order of no size."""
+    return pa.array(np.where(lots > 0, "buy", "sell"), mask=lots == 0)
 
 
 def _symbols(result: RunResult, rows: Structs) -> pa.Array:

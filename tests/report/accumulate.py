@@ -1,23 +1,25 @@
-"""A reference in Python of the accumulators that std/metrics.qdsl keeps, for tests of the report."""
+"""A reference in Python of the accumulators that std/metrics.qdsl keeps."""
 
 import math
+
+ZERO = """
+equity_last ts_first ts_last bars bars_in_market peak_ts under_ns_max
+dd_money_max dd_drop dd_peak_ts dd_trough_ts ret_n ret_bad ret_origin ret_sum ret_sq
+ret_up ret_down ret_down_sq ret_best ret_worst equity_sum fills traded fees_paid
+slippage_paid financing_paid trades wins losses gross_profit gross_loss trade_sq
+trade_best trade_worst trades_long wins_long profit_long hold_bars hold_bars_max
+hold_ns hold_ns_max mae_sum mae_max mfe_sum mfe_max win_run loss_run win_run_max
+loss_run_max orders orders_filled orders_rejected orders_cancelled orders_nan
+orders_cut liquidations
+"""
+"""The accumulators that begin at 0."""
 
 
 class Accumulators:
     """Folds marks, day samples, fills and trades; `values` is what a RunResult carries."""
 
     def __init__(self, equity: int) -> None:
-        self.values: dict[str, float] = dict.fromkeys(
-            """equity_last ts_first ts_last bars bars_in_market peak_ts under_ns_max
-            dd_money_max dd_drop dd_peak_ts dd_trough_ts ret_n ret_bad ret_origin ret_sum ret_sq
-            ret_up ret_down ret_down_sq ret_best ret_worst equity_sum fills traded fees_paid
-            slippage_paid financing_paid trades wins losses gross_profit gross_loss trade_sq
-            trade_best trade_worst trades_long wins_long profit_long hold_bars hold_bars_max
-            hold_ns hold_ns_max mae_sum mae_max mfe_sum mfe_max win_run loss_run win_run_max
-            loss_run_max orders orders_filled orders_rejected orders_cancelled orders_nan
-            orders_cut liquidations""".split(),
-            0,
-        )
+        self.values: dict[str, float] = dict.fromkeys(ZERO.split(), 0)
         self.values |= {"equity_first": equity, "equity_last": equity}
         self.values |= {"peak": equity, "dd_peak": equity, "equity_day": equity}
 

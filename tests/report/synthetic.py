@@ -6,6 +6,7 @@ import numpy as np
 
 from quantdsl.events.layout import BAR, RECORD, Kind
 from quantdsl.report.result import Benchmark, Plot, RunResult, Setting, Traded
+from quantdsl.report.tables import NONE
 from tests.report.accumulate import Accumulators
 
 MINUTE = 60_000_000_000
@@ -36,8 +37,9 @@ def market(n_days: int, seed: int) -> np.ndarray:
 
 
 def record(kind: Kind, ts: int, *words: int, flags: int = 0) -> np.ndarray:
+    """One record of the five-minute bar that closes at `ts`."""
     row = np.zeros(1, RECORD)
-    row["ts_event"] = row["ts_recv"] = ts
+    row["ts_event"], row["ts_recv"] = ts, ts - 5 * MINUTE
     row["kind"], row["flags"] = kind, flags
     for name, word in zip("abcde", words, strict=False):
         row[name] = word
@@ -65,13 +67,15 @@ class Trader:
 
     def fill(self, ts: int, bar: int, ticks: int, lots: int) -> None:
         self.order_id += 1
-        self.records.append(record(Kind.ORDER, ts - 1, self.order_id, lots))
+        order = (self.order_id, lots, NONE, NONE, 26)
+        self.records.append(record(Kind.ORDER, ts, *order))
         self.cash -= ticks * lots * TICK_MONEY + FEE
         self.lots += lots
         self.acc.add("orders", 1)
         self.acc.add("orders_filled", 1)
         self.acc.fill(ticks * lots * TICK_MONEY, FEE, abs(lots) * TICK_MONEY)
-        self.records.append(record(Kind.FILL, ts, self.order_id, lots, ticks, FEE, self.lots))
+        closed = ts + 5 * MINUTE
+        self.records.append(record(Kind.FILL, closed, self.order_id, lots, ticks, FEE, self.lots))
         if lots > 0:
             self.entry = {"ts": ts, "bar": bar, "ticks": ticks, "worst": 0, "best": 0}
         else:
@@ -81,9 +85,10 @@ class Trader:
         e = self.entry
         net = (ticks - e["ticks"]) * LOTS * TICK_MONEY - 2 * FEE
         trip = (e["ts"], e["ticks"], ticks, LOTS, net)
-        self.records.append(record(Kind.ROUND_TRIP, ts, *trip))
+        closed = ts + 5 * MINUTE
+        self.records.append(record(Kind.ROUND_TRIP, closed, *trip))
         more = (e["bar"], bar, 2 * FEE, e["worst"], e["best"])
-        self.records.append(record(Kind.ROUND_TRIP_MORE, ts, *more))
+        self.records.append(record(Kind.ROUND_TRIP_MORE, closed, *more))
         self.acc.trade(net, ts - e["ts"], bar - e["bar"], e["worst"], e["best"])
 
     def excursion(self, low: int, high: int) -> None:
@@ -115,7 +120,7 @@ def synthetic_run(n_days: int = 120, seed: int = 7) -> RunResult:
             trader.records.append(record(Kind.DAY, ts, *words))
     trader.acc.add("orders", 1)
     trader.acc.add("orders_rejected", 1)
-    trader.records.append(record(Kind.REJECT, OPENING, 9_999, LOTS, 0, 26, flags=3))
+    trader.records.append(record(Kind.REJECT, OPENING, 9_999, LOTS, NONE, 26, flags=3))
     closes = price[BARS_A_DAY - 1 :: BARS_A_DAY]
     return RunResult(
         strategy="SmaCross",

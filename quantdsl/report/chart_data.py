@@ -1,0 +1,140 @@
+"""The arrays that the page draws: thinned so that a million bars stay a small, quick file.
+
+A line keeps first, lowest, highest and last value of each stretch, so no extreme is lost; bars
+are merged into candles of equal numbers of bars. Arrays travel as base64 of little-endian
+floats: times as f64 seconds since 1970 (UTC), values as f32.
+"""
+
+import base64
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.report.day_metrics import days_of
+from quantdsl.report.result import Float64s, Int64s, Plot, RunResult
+from quantdsl.report.tables import curve_drawdown, trades
+
+CANDLES_MAX = 20_000
+LINE_STRETCHES = 1_000  # of four values each
+TRADES_MAX = 10_000
+NS = 1_000_000_000
+
+Packed = dict[str, str]
+
+
+def chart_data(result: RunResult) -> dict[str, Any]:
+    """Everything the page's script draws, ready for JSON."""
+    return {
+        "equity": _equity(result),
+        "price": _price(result),
+        "trades": _trades(result),
+        "currency": result.currency,
+    }
+
+
+def _pack(values: npt.NDArray[Any], kind: str = "<f4") -> str:
+    return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind)).tobytes()).decode()
+
+
+def _seconds(ts_ns: Int64s) -> str:
+    return _pack(ts_ns / NS, "<f8")
+
+
+def extremes(values: Float64s, stretches: int = LINE_STRETCHES) -> npt.NDArray[np.intp]:
+    """Indices of first, lowest, highest and last value of each of `stretches` equal stretches."""
+    n = len(values)
+    if n <= 4 * stretches:
+        return np.arange(n)
+    starts = np.arange(stretches + 1) * n // stretches
+    kept = {0, n - 1}
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        stretch = values[begin:end]
+        kept |= {begin, end - 1, begin + int(stretch.argmin()), begin + int(stretch.argmax())}
+    return np.array(sorted(kept), np.intp)
+
+
+def _last_of_second(ts_ns: Int64s) -> npt.NDArray[np.intp]:
+    """Indices of the last row of each whole second: the chart's axis counts seconds."""
+    seconds = ts_ns // NS
+    return np.flatnonzero(np.append(seconds[1:] != seconds[:-1], True)) if len(ts_ns) else seconds
+
+
+def _equity(result: RunResult) -> dict[str, Any]:
+    rows = _last_of_second(result.curve_ts)
+    ts = result.curve_ts[rows]
+    level, under = result.money(result.curve_equity)[rows], curve_drawdown(result)[rows]
+    at = np.union1d(extremes(level), extremes(under))
+    curve: dict[str, Any] = {
+        "start": float(result.money(result.accumulators["equity_first"])),
+        "time": _seconds(ts[at]),
+        "equity": _pack(level[at]),
+        "drawdown": _pack(under[at] * 100.0),
+    }
+    if result.benchmark is not None:
+        curve["benchmark"] = _benchmark(result, result.benchmark.name, result.benchmark.levels)
+    return curve
+
+
+def _benchmark(result: RunResult, name: str, levels: Float64s) -> dict[str, Any]:
+    """The benchmark as money, as if the starting equity had been put into it."""
+    ts = days_of(result).ts
+    known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
+    money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
+    return {"name": name, "time": _seconds(ts[known]), "value": _pack(money[known])}
+
+
+def _price(result: RunResult) -> dict[str, Any]:
+    """Candles of the first instrument at its bars' open times, with the strategy's plots."""
+    bars, plots = result.bars, result.plots
+    rows = _last_of_second(bars["ts_recv"])
+    bars = bars[rows]
+    bars_each = max(1, -(-len(bars) // CANDLES_MAX))
+    first = np.arange(0, len(bars), bars_each)
+    last = np.append(first[1:], len(bars))[: len(first)] - 1
+    tick = result.instruments[0].tick
+    price = {
+        "open": bars["open"][first],
+        "high": np.maximum.reduceat(bars["high"], first) if len(first) else first,
+        "low": np.minimum.reduceat(bars["low"], first) if len(first) else first,
+        "close": bars["close"][last],
+    }
+    scaled = {name: ticks * tick.numerator / tick.denominator for name, ticks in price.items()}
+    lowest, highest = (scaled["low"].min(), scaled["high"].max()) if len(first) else (0.0, 0.0)
+    return {
+        "symbol": result.instruments[0].symbol,
+        "bars_each": bars_each,
+        "tick": float(tick),
+        "time": _seconds(bars["ts_recv"][first]),
+        **{name: _pack(values) for name, values in scaled.items()},
+        "plots": [_plot(plot, plot.values[rows][last], lowest, highest) for plot in plots],
+    }
+
+
+def _plot(plot: Plot, values: Float64s, lowest: float, highest: float) -> dict[str, Any]:
+    """One line; it shares the price's scale if it lies near it, else it gets its own pane."""
+    known = values[np.isfinite(values)]
+    middle = float(np.median(known)) if len(known) else lowest
+    return {
+        "name": plot.name,
+        "color": plot.color if plot.color.isalpha() else "",
+        "on_price": bool(lowest * 0.5 <= middle <= highest * 1.5),
+        "value": _pack(values),
+    }
+
+
+def _trades(result: RunResult) -> dict[str, Any]:
+    """The first TRADES_MAX round trips, column by column."""
+    table = trades(result)
+    shown = table.slice(0, TRADES_MAX)
+    numbers = ("quantity", "entry_price", "exit_price", "profit", "return", "fees", "mae", "mfe")
+    bars = shown["exit_bar"].to_numpy() - shown["entry_bar"].to_numpy()
+    return {
+        "total": len(table),
+        "entry": _seconds(shown["entry_time"].cast("int64").to_numpy()),
+        "exit": _seconds(shown["exit_time"].cast("int64").to_numpy()),
+        "instrument": shown["instrument"].to_pylist(),
+        "side": shown["side"].to_pylist(),
+        "bars": _pack(bars),
+        **{name: _pack(shown[name].to_numpy()) for name in numbers},
+    }

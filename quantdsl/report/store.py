@@ -1,0 +1,115 @@
+"""A run as a folder of files, and back.
+
+    run.json        what was run: strategy, data, params, settings, hashes, notes, warnings
+    metrics.json    name -> value, null where a metric is not defined or infinite
+    NAME.parquet    orders, fills, trades, equity, days; the same table as NAME.arrow (Arrow IPC)
+    report.html     the page
+
+Equal runs give byte-identical files: nothing here reads a clock.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from quantdsl.errors import DataError
+from quantdsl.report import tearsheet
+from quantdsl.report.result import RunResult, Setting
+from quantdsl.report.tables import tables
+
+RUN, METRICS, PAGE = "run.json", "metrics.json", "report.html"
+
+
+class RunInfo(msgspec.Struct, frozen=True):
+    """run.json: what was run, in words."""
+
+    strategy: str
+    source_path: str
+    source_sha256: str
+    version: str
+    data: str
+    data_sha256: str
+    currency: str
+    instruments: tuple[str, ...]
+    first_bar_ns: int
+    last_bar_ns: int
+    bars: int
+    params: dict[str, str]
+    settings: tuple[Setting, ...]
+    rejected: dict[str, int]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What `load` finds in a folder."""
+
+    path: Path
+    info: RunInfo
+    metrics: dict[str, float]  # NaN where the file says null
+    trades: pa.Table
+
+
+def info_of(result: RunResult) -> RunInfo:
+    """The words of a run without its arrays."""
+    ts = result.curve_ts
+    return RunInfo(
+        strategy=result.strategy,
+        source_path=result.source_path,
+        source_sha256=result.source_sha256,
+        version=result.version,
+        data=result.data_name,
+        data_sha256=result.data_sha256,
+        currency=result.currency,
+        instruments=tuple(instrument.symbol for instrument in result.instruments),
+        first_bar_ns=int(ts[0]) if len(ts) else 0,
+        last_bar_ns=int(ts[-1]) if len(ts) else 0,
+        bars=len(ts),
+        params=dict(result.params),
+        settings=result.settings,
+        rejected=result.rejected(),
+        notes=result.notes,
+        warnings=result.warnings,
+    )
+
+
+def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
+    """Write every file of a run into `folder`, made if absent; the path of the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables(result).items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        with pa.ipc.new_file(folder / f"{name}.arrow", table.schema) as file:
+            file.write_table(table)
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    for name, content in ((RUN, info_of(result)), (METRICS, finite)):
+        encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        (folder / name).write_bytes(encoded + b"\n")
+    page = folder / PAGE
+    page.write_text(tearsheet.page(result, metrics), encoding="utf-8")
+    return page
+
+
+def load(folder: Path) -> SavedRun:
+    """Read a folder that `save` wrote; raises DataError where it is not one."""
+    try:
+        info = msgspec.json.decode((folder / RUN).read_bytes(), type=RunInfo)
+        values = msgspec.json.decode((folder / METRICS).read_bytes(), type=dict[str, float | None])
+        trades = pq.read_table(folder / "trades.parquet")
+    except FileNotFoundError as error:
+        raise DataError(
+            f"{folder} is not the folder of a run: it has no {Path(error.filename).name}.\n"
+            "help: give the folder that 'quantdsl backtest --out FOLDER' wrote"
+        ) from None
+    except (msgspec.MsgspecError, pa.ArrowInvalid) as error:
+        raise DataError(
+            f"{folder} was written by another version of quantdsl, or is damaged: {error}\n"
+            "help: run the backtest again"
+        ) from None
+    metrics = {name: math.nan if value is None else value for name, value in values.items()}
+    return SavedRun(folder, info, metrics, trades)

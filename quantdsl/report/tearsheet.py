@@ -1,0 +1,185 @@
+"""The page of a run: one HTML file with everything in it, that opens without a network.
+
+Its content security policy allows exactly the two scripts and the style sheet that are written
+into it, by their hashes, and nothing else; every text of a strategy or a data file is escaped.
+"""
+
+import base64
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import escape
+from importlib import resources
+from string import Template
+
+import msgspec
+
+from quantdsl.report.chart_data import chart_data
+from quantdsl.report.day_metrics import days_of, monthly_returns
+from quantdsl.report.formula import Group
+from quantdsl.report.metrics import BY_NAME, METRICS
+from quantdsl.report.result import RunResult
+from quantdsl.report.verdict import verdict
+from quantdsl.report.words import date, figure, plural
+
+CARDS = (
+    "total_return",
+    "annual_return",
+    "sharpe",
+    "max_drawdown",
+    "trades",
+    "win_rate",
+    "profit_factor",
+    "final_equity",
+)
+COLORED = {"total_return", "annual_return", "sharpe"}
+GROUPS: dict[Group, str] = {
+    "return": "Return",
+    "risk": "Risk",
+    "drawdown": "Drawdown",
+    "trades": "Trades",
+    "costs": "Costs",
+    "orders": "Orders",
+    "benchmark": "Benchmark",
+}
+MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+HEAT_STEP = 0.02
+"""Return of a month at which its colour grows by one of four steps."""
+
+
+def page(result: RunResult, metrics: Mapping[str, float]) -> str:
+    """The whole page as text; the same run gives the same bytes."""
+    style, library, script = (
+        _asset("tearsheet.css"),
+        _asset("lightweight-charts.js"),
+        _asset("tearsheet.js"),
+    )
+    return Template(_asset("tearsheet.html")).substitute(
+        policy=_policy(style, (library, script)),
+        title=escape(f"{result.strategy}: backtest report"),
+        strategy=escape(result.strategy),
+        subtitle=escape(_subtitle(result)),
+        params=escape(", ".join(f"{name} = {value}" for name, value in result.params.items())),
+        verdict=_banners(result),
+        cards="".join(_card(name, metrics[name], result.currency) for name in CARDS),
+        monthly=_monthly(result),
+        figures=_figures(metrics, result.currency),
+        about=_about(result),
+        source=escape(result.source_text),
+        hashes=escape(
+            f"strategy sha256 {result.source_sha256} · data sha256 {result.data_sha256} · "
+            f"quantdsl {result.version}"
+        ),
+        data=_json(chart_data(result)),
+        style=style,
+        library=library,
+        script=script,
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (resources.files("quantdsl.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, scripts: Iterable[str]) -> str:
+    """A content security policy that lets in what the page itself holds, by hash."""
+    allowed = " ".join(_digest(script) for script in scripts)
+    return (
+        f"default-src 'none'; style-src {_digest(style)}; script-src {allowed}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _json(data: object) -> str:
+    """JSON that cannot end the script element which holds it."""
+    return msgspec.json.encode(data).decode().replace("<", "\\u003c")
+
+
+def _subtitle(result: RunResult) -> str:
+    parts = [", ".join(instrument.symbol for instrument in result.instruments)]
+    if len(result.curve_ts):
+        parts.append(f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}")
+        parts.append(plural(len(result.curve_ts), "bar"))
+    return " · ".join([*parts, result.data_name])
+
+
+def _banners(result: RunResult) -> str:
+    said = verdict(result)
+    bad = f'<div class="banner bad">{escape(said)}</div>' if said else ""
+    warnings = (f'<div class="banner warn">{escape(text)}</div>' for text in result.warnings)
+    return bad + "".join(warnings)
+
+
+def _card(name: str, value: float, currency: str) -> str:
+    text = escape(figure(value, BY_NAME[name].unit, currency))
+    tone = ""
+    if name in COLORED and value:
+        tone = "gain" if value > 0 else "loss"
+    return f'<div class="card"><b class="{tone}">{text}</b><span>{BY_NAME[name].title}</span></div>'
+
+
+def _monthly(result: RunResult) -> str:
+    """Years down, months across, the year's compounded return at the end."""
+    years: dict[int, dict[int, float]] = {}
+    for month in monthly_returns(days_of(result)):
+        years.setdefault(month.year, {})[month.month] = month.value
+    if not years:
+        return "<p>No day was sampled.</p>"
+    head = "".join(f"<th>{name}</th>" for name in ["", *MONTHS, "Year"])
+    rows = []
+    for year, months in years.items():
+        cells = "".join(_heat_cell(months.get(month)) for month in range(1, 13))
+        total = math.prod(1.0 + value for value in months.values()) - 1.0
+        rows.append(f"<tr><th>{year}</th>{cells}{_heat_cell(total)}</tr>")
+    return f'<table class="months"><thead><tr>{head}</tr></thead>{"".join(rows)}</table>'
+
+
+def _heat_cell(value: float | None) -> str:
+    if value is None:
+        return "<td></td>"
+    step = min(4, math.ceil(abs(value) / HEAT_STEP))
+    tone = f"{'h' if value > 0 else 'l'}{step}" if step else ""
+    return f'<td class="{tone}">{value * 100:.1f}</td>'
+
+
+def _figures(metrics: Mapping[str, float], currency: str) -> str:
+    """Every metric by group; its formula shows where the pointer rests on its name."""
+    blocks = []
+    for group, title in GROUPS.items():
+        rows = [
+            (
+                f'<abbr title="{escape(metric.formula)}">{escape(metric.title)}</abbr>',
+                escape(figure(metrics[metric.name], metric.unit, currency)),
+            )
+            for metric in METRICS
+            if metric.group == group
+        ]
+        blocks.append(_pairs(title, rows))
+    return "".join(blocks)
+
+
+def _pairs(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A titled table of two columns; the cells are HTML already."""
+    body = "".join(f"<tr><td>{left}</td><td>{right}</td></tr>" for left, right in rows)
+    return f'<div><h3>{escape(title)}</h3><table class="pairs">{body}</table></div>' if body else ""
+
+
+def _about(result: RunResult) -> str:
+    """Settings with their sources, what became of refused orders, and the notes."""
+    settings = [
+        (f"{escape(s.name)}<small>{escape(s.source)}</small>", escape(s.value))
+        for s in result.settings
+    ]
+    rejected = [(escape(why), f"{count:,}") for why, count in result.rejected().items()]
+    notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
+    return (
+        _pairs("Settings and where they come from", settings)
+        + _pairs("Rejected orders by reason", rejected)
+        + (f"<div><h3>Notes</h3><ul>{notes}</ul></div>" if notes else "")
+    )

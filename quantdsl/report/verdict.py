@@ -1,0 +1,25 @@
+"""What a reader must know before any figure: that the run did not do what it was written for."""
+
+from quantdsl.report.result import RunResult
+from quantdsl.report.words import plural
+
+
+def verdict(result: RunResult) -> str:
+    """The first line of every report: '' for a normal run, else what went wrong and why."""
+    orders = int(result.accumulators["orders"])
+    rejected = int(result.accumulators["orders_rejected"])
+    if orders and 2 * rejected > orders:
+        reasons = ", ".join(f"{why} ({count:,})" for why, count in result.rejected().items())
+        return f"Most orders were rejected: {rejected:,} of {orders:,}. Reasons: {reasons}."
+    if not result.accumulators["fills"]:
+        return f"Nothing was traded: {_why_silent(result, orders)}"
+    return ""
+
+
+def _why_silent(result: RunResult, orders: int) -> str:
+    """Why no order was filled; the run names its causes, the order counters are the last resort."""
+    if result.no_trade_reasons:
+        return "; ".join(result.no_trade_reasons) + "."
+    if orders:
+        return f"{plural(orders, 'order')} and no fill; the orders table says what became of each."
+    return "the strategy placed no order."

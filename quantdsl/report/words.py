@@ -1,0 +1,48 @@
+"""Figures as text, the same in terminal, page and comparison."""
+
+import math
+from datetime import UTC, datetime
+
+from quantdsl.report.formula import Unit
+
+UNDEFINED = "na"
+
+
+def figure(value: float, unit: Unit, currency: str = "") -> str:
+    """A metric's value as a reader writes it: '12.34 %', '1,200.50 USD', '3.2 days', 'na'."""
+    if math.isnan(value):
+        return UNDEFINED
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if unit == "fraction":
+        return f"{value * 100:,.2f} %"
+    if unit == "money":
+        return f"{value:,.2f} {currency}".rstrip()
+    if unit == "count":
+        return f"{value:,.0f}"
+    if unit == "days":
+        return duration(value)
+    return f"{value:,.1f} bars" if unit == "bars" else f"{value:,.2f}"
+
+
+def duration(days: float) -> str:
+    """A length of time in the unit that reads best."""
+    if days >= 2.0:
+        return f"{days:,.1f} days"
+    hours = days * 24.0
+    return f"{hours:.1f} h" if hours >= 2.0 else f"{hours * 60.0:.0f} min"
+
+
+def moment(ts_ns: int) -> str:
+    """A time as '2024-01-02 14:35' in UTC."""
+    return datetime.fromtimestamp(ts_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def date(ts_ns: int) -> str:
+    """A time's day as '2024-01-02' in UTC."""
+    return moment(ts_ns)[:10]
+
+
+def plural(count: int, noun: str) -> str:
+    """'1 trade', '2 trades', '0 trades'."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
