@@ -1,0 +1,165 @@
+"""Which column of a table is what: recognised by name in any case, or mapped by the user."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from quantdsl.errors import DataError
+
+PRICES = ("open", "high", "low", "close")
+FIELDS = ("time", *PRICES, "volume", "symbol")
+
+_ALIASES = {
+    "time": (
+        "time", "timestamp", "timestamputc", "datetime", "date", "ts", "tsevent", "opentime",
+        "timeutc", "gmttime", "index", "dt", "unixtime", "unix", "epoch", "",
+    ),
+    "open": ("open", "openprice", "openbid"),
+    "high": ("high", "highprice"),
+    "low": ("low", "lowprice"),
+    "close": ("close", "closeprice", "last", "price", "value", "adjclose"),
+    "volume": ("volume", "vol", "tickvolume", "tickvol", "qty", "size", "basevolume"),
+    "symbol": ("symbol", "ticker", "instrument", "name", "code", "tic"),
+}  # fmt: skip
+# One letter is also a ticker, so it counts only where all four prices are written so.
+_LETTERS = {"o": "open", "h": "high", "l": "low", "c": "close", "v": "volume", "t": "time"}
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """Column names by field. A close-only table has no open, high and low.
+
+    `clock` is a second column with the time of day where the date stands alone.
+    """
+
+    time: str
+    close: str
+    open: str | None = None
+    high: str | None = None
+    low: str | None = None
+    volume: str | None = None
+    symbol: str | None = None
+    clock: str | None = None
+
+    @property
+    def close_only(self) -> bool:
+        return self.open is None
+
+    def used(self) -> list[str]:
+        """Every column that has to be read, once each."""
+        given = [getattr(self, field) for field in self.__struct_fields__]
+        return list(dict.fromkeys(name for name in given if name is not None))
+
+
+def plain(name: str) -> str:
+    """A column name as it is compared: lower case, letters and digits only."""
+    text = name.strip().lower()
+    return "" if text.startswith("unnamed:") else "".join(c for c in text if c.isalnum())
+
+
+def recognise(
+    names: Sequence[str], mapping: Mapping[str, str], ticker: str | None, where: str
+) -> Columns:
+    """The columns of a table with these names; `ticker` chooses one column of a wide table.
+
+    Raises DataError that says which column is missing and what the nearest name is.
+    """
+    found = _mapped(names, mapping, where)
+    plains = {name: plain(name) for name in names}
+    letters = {p for p in plains.values() if p in _LETTERS}
+    if {"o", "h", "l", "c"} <= letters:
+        for name, text in plains.items():
+            if text in _LETTERS:
+                found.setdefault(_LETTERS[text], name)
+    for field in FIELDS:
+        for alias in _ALIASES[field]:
+            match = next((n for n in names if plains[n] == alias and n not in found.values()), None)
+            if match is not None:
+                found.setdefault(field, match)
+    clock = None
+    if plains.get(found.get("time", ""), "") == "date":
+        clock = next((n for n in names if plains[n] in ("time", "timeofday")), None)
+    elif plains.get(found.get("time", ""), "") == "time":
+        date = next((n for n in names if plains[n] == "date"), None)
+        if date is not None:
+            clock, found["time"] = found["time"], date
+    if "time" not in found:
+        raise DataError(_missing("time", names, where))
+    if not any(field in found for field in PRICES):
+        return _wide(names, found["time"], ticker, where)
+    missing = [field for field in PRICES if field not in found]
+    if missing and missing != ["open", "high", "low"]:
+        raise DataError(_missing(missing[0], names, where))
+    return Columns(clock=clock, **found)
+
+
+def _mapped(names: Sequence[str], mapping: Mapping[str, str], where: str) -> dict[str, str]:
+    for field, name in mapping.items():
+        if field not in FIELDS:
+            raise DataError(
+                f"{where}: columns.{field}: a column is one of {', '.join(FIELDS)}"
+                f"{_mean(field, FIELDS)}"
+            )
+        if name not in names:
+            raise DataError(
+                f"{where}: columns.{field} names the column {name!r}, and the table has "
+                f"{_list(names)}{_mean(name, names)}"
+            )
+    return dict(mapping)
+
+
+def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Columns:
+    """A column a ticker, each holding closes."""
+    tickers = [name for name in names if name != time]
+    if not tickers:
+        raise DataError(f"{where}: the table has a time and nothing else")
+    if ticker is None:
+        if len(tickers) == 1:
+            return Columns(time=time, close=tickers[0])
+        raise DataError(
+            f"{where}: holds no column open, high, low or close, so it is read as closes of "
+            f"{len(tickers)} tickers ({_list(tickers)}): choose one as in {where}#{tickers[0]}"
+        )
+    match = next((name for name in tickers if name.strip().upper() == ticker.upper()), None)
+    if match is None:
+        raise DataError(
+            f"{where}: has no column {ticker!r}; its columns are "
+            f"{_list(names)}{_mean(ticker, tickers)}"
+        )
+    return Columns(time=time, close=match)
+
+
+def _missing(field: str, names: Sequence[str], where: str) -> str:
+    if _looks_like_data(names):
+        return (
+            f"{where}: its first line holds values and no column names: put a line such as "
+            "time,open,high,low,close,volume before it"
+        )
+    near = difflib.get_close_matches(field, [plain(name) for name in names], 1, 0.6)
+    like = next((name for name in names if near and plain(name) == near[0]), None)
+    hint = f"; did you mean {like!r}?" if like is not None else ""
+    return (
+        f"{where}: no column for {field} among {_list(names)}{hint} Name it in the config: "
+        f'columns = {{ {field} = "{like or names[0]}" }}'
+    )
+
+
+def _looks_like_data(names: Sequence[str]) -> bool:
+    def is_number(text: str) -> bool:
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return True
+
+    return sum(is_number(name) for name in names) * 2 > len(names)
+
+
+def _mean(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:12])
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 12 else shown

@@ -1,0 +1,218 @@
+"""`open_data`: files or the built-in market in, the event stream of a run out.
+
+    source -> rows (checked) -> scan -> ticks and lots -> sessions -> bars of each clock -> merge
+
+Memory is bounded: whatever the size of the data, a few blocks of rows are held at a time.
+At one instant the order is: session open, coarse bars before fine ones and instruments in
+declared order, timers, session close; a session that opens in the instant of the last close
+opens after it.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
+from quantdsl.data.calendar import Schedule, schedule_of
+from quantdsl.data.feed import Feed, open_feed
+from quantdsl.data.instrument import Instrument, check_exact, money_digits
+from quantdsl.data.rows import Rows
+from quantdsl.data.spec import DataSpec
+from quantdsl.data.table import joined_sha256
+from quantdsl.data.times import Interval
+from quantdsl.data.timers import Clockwork
+from quantdsl.errors import DataError
+from quantdsl.events.layout import BAR, EVENT, Kind
+from quantdsl.events.merge import Merge, cut, mark
+
+Events = npt.NDArray[np.void]
+_INT64 = np.iinfo(np.int64)
+
+
+def open_data(spec: DataSpec) -> "Data":
+    """The data of a run, scanned and ready to stream; DataError or ConfigError if unusable."""
+    feeds = [open_feed(spec, index) for index in range(len(spec.instruments))]
+    return Data(spec, feeds)
+
+
+class Data:
+    """The data of one run. `notes` are one-line statements for the report; those that count what
+    was left out are complete once `chunks()` has been exhausted."""
+
+    def __init__(self, spec: DataSpec, feeds: list[Feed]) -> None:
+        self.spec = spec
+        self._feeds = feeds
+        self.instruments: list[Instrument] = [feed.instrument for feed in feeds]
+        self.money_digits = money_digits(self.instruments)
+        for feed in feeds:
+            check_exact(
+                feed.instrument, feed.scan.price_max, feed.scan.volume_max, self.money_digits
+            )
+        first = min(feed.scan.first_ts for feed in feeds)
+        last = max(feed.scan.last_ts for feed in feeds)
+        self.span = (first, last)
+        self.rows = sum(feed.scan.count for feed in feeds)
+        self.clocks = self._clocks()
+        self.schedule: Schedule = schedule_of(spec.session, first, last)
+        self._clockwork = Clockwork(self.schedule, spec.timers)
+        self.first_ns = _INT64.min if spec.start is None else spec.start
+        self.last_ns = _INT64.max if spec.end is None else spec.end
+        self._counts: dict[str, int] = {}
+        self._placing = [
+            Placing(
+                feed.scan.interval,
+                self.schedule,
+                feed.at_close,
+                feed.reader.dates_only,
+            )
+            for feed in feeds
+        ]
+
+    @property
+    def sha256(self) -> str:
+        """One hash of all data: of the file itself where there is one only."""
+        return joined_sha256([feed.reader.sha256() for feed in self._feeds])
+
+    @property
+    def name(self) -> str:
+        """What was read, for people."""
+        return ", ".join(dict.fromkeys(feed.name for feed in self._feeds))
+
+    @property
+    def has_volume(self) -> bool:
+        return all(feed.reader.has_volume for feed in self._feeds)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was inferred, assumed and left out, one line each, without repeats."""
+        lines = [line for feed in self._feeds for line in feed.notes]
+        if not self.schedule.named:
+            lines.append("no session: every hour counts, and a day ends at midnight UTC")
+        for what, count in self._counts.items():
+            if count:
+                lines.append(f"{count:,} {what}")
+        return list(dict.fromkeys(lines))
+
+    def chunks(self) -> Iterator[Events]:
+        """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""
+        self._counts = {}
+        yield from _Stream(self).chunks()
+
+    def bars_table(self, instrument: int = 0) -> Events:
+        """The bars of the finest clock of one instrument as one array of layout.BAR."""
+        found = [
+            chunk[
+                (chunk["kind"] == Kind.BAR)
+                & (chunk["side"] == 0)
+                & (chunk["instrument"] == instrument)
+            ]
+            for chunk in self.chunks()
+        ]
+        return np.concatenate([*found, np.empty(0, EVENT)]).view(BAR)
+
+    def _clocks(self) -> tuple[Interval, ...]:
+        """The bar lengths of the run; a file coarser than the finest of them is an error."""
+        if self.spec.clocks is None:
+            return (max((f.scan.interval for f in self._feeds), key=lambda i: i.nominal_ns),)
+        clocks = tuple(Interval.parse(text) for text in self.spec.clocks)
+        for feed in self._feeds:
+            length, finest = feed.scan.interval, clocks[0]
+            if length.nominal_ns > finest.nominal_ns:
+                raise DataError(
+                    f"{feed.name}: holds bars of {length} and the strategy asks for bars of "
+                    f"{finest}: finer data are needed, or --bars {length}"
+                )
+            if not finest.is_calendar and finest.nominal_ns % length.nominal_ns:
+                raise DataError(
+                    f"{feed.name}: bars of {finest} cannot be built from bars of {length}, "
+                    f"for {length} does not divide {finest}"
+                )
+        return clocks
+
+
+class _Stream:
+    """One pass over the data: reads each feed a chunk at a time and merges what is certain."""
+
+    def __init__(self, data: Data) -> None:
+        self._data = data
+        self._feeds = data._feeds
+        self._builders = [
+            [
+                BarBuilder(clock, feed.scan.interval, data.schedule, feed.name)
+                for clock in data.clocks
+            ]
+            for feed in self._feeds
+        ]
+        # Lanes in the order of one instant.
+        bars = len(data.clocks) * len(self._feeds)
+        self._timer_lane, self._close_lane, self._late_open_lane = bars + 1, bars + 2, bars + 3
+        self._merge = Merge(bars + 4)
+        self._sessions: set[int] = set()
+
+    def chunks(self) -> Iterator[Events]:
+        sources = [iter(feed.rows()) for feed in self._feeds]
+        reached: list[int | None] = [_INT64.min] * len(sources)
+        while any(mark is not None for mark in reached):
+            index = min(
+                (i for i, mark in enumerate(reached) if mark is not None),
+                key=lambda i: reached[i] or 0,
+            )
+            rows = next(sources[index], None)
+            if rows is None:
+                reached[index] = None
+            else:
+                bars = self._bars(index, rows)
+                if bars.size:
+                    reached[index] = int(bars.end[-1])
+            open_marks = [mark for mark in reached if mark is not None]
+            yield from self._given(min(open_marks) if open_marks else None)
+        counts = self._data._counts
+        counts["finest bars at the end of the data are incomplete and were left out"] = sum(
+            builders[0].unfinished for builders in self._builders
+        )
+
+    def _bars(self, index: int, rows: Rows) -> Bars:
+        """Pushes the bars that these rows complete; gives the rows as whole numbers."""
+        feed, data = self._feeds[index], self._data
+        start, end, session, inside = place(rows.ts, data._placing[index])
+        inside &= (start >= data.first_ns) & (end <= data.last_ns)
+        counts = data._counts
+        outside = "rows outside the sessions or the span were left out"
+        counts[outside] = counts.get(outside, 0) + int(rows.size - np.count_nonzero(inside))
+        bars = Bars(start, end, session, *feed.whole_numbers(rows)).where(inside)
+        self._sessions.update(np.unique(bars.session).tolist())
+        n = len(self._feeds)
+        for clock, builder in enumerate(self._builders[index]):
+            lane = 1 + (len(data.clocks) - 1 - clock) * n + index
+            self._merge.push(lane, to_events(builder.add(bars), index, clock))
+        return bars
+
+    def _given(self, before_ns: int | None) -> list[Events]:
+        """Everything earlier than `before_ns`, in finished pieces."""
+        opens = self._data.schedule.open_ns
+        ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
+        self._sessions.difference_update(ready)
+        sessions = np.array(ready, np.int64)
+        clockwork, merge = self._data._clockwork, self._merge
+        merge.push(0, clockwork.opens(sessions, joined=False))
+        merge.push(self._timer_lane, clockwork.timers(sessions))
+        merge.push(self._close_lane, clockwork.closes(sessions))
+        merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
+        events = merge.take(before_ns)
+        if self._data.spec.sync_all and len(self._feeds) > 1:
+            events = self._synchronous(events)
+        return cut(mark(events))
+
+    def _synchronous(self, events: Events) -> Events:
+        """Without the finest bars of those instants in which an instrument has none."""
+        finest = (events["kind"] == Kind.BAR) & (events["side"] == 0)
+        ts, where, counts = np.unique(
+            events["ts_event"][finest], return_inverse=True, return_counts=True
+        )
+        alone = np.zeros(len(events), bool)
+        alone[finest] = counts[where] < len(self._feeds)
+        what = "instants in which not every instrument has a bar were left out (sync = all)"
+        dropped = int(np.count_nonzero(counts < len(self._feeds)))
+        self._data._counts[what] = self._data._counts.get(what, 0) + dropped
+        return events[~alone]

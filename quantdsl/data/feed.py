@@ -1,0 +1,188 @@
+"""One instrument's data of a run: its source opened, scanned and its instrument settled."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data import times
+from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
+from quantdsl.data.scan import Scan, infer
+from quantdsl.data.spec import DataSpec
+from quantdsl.data.table import Table, list_files, open_table, stem
+from quantdsl.errors import DataError
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+BUILT_IN_CALENDAR = "XNYS"
+BUILT_IN_SPAN = (times.parse_instant("2022-01-01"), times.parse_instant("2023-12-31"))
+
+
+class Feed:
+    """Rows of one instrument as whole numbers of ticks and lots.
+
+    `notes` says in one line each what was inferred or assumed about them. `at_close`: a row's
+    time is the end of its bar.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reader: Reader,
+        scan: Scan,
+        instrument: Instrument,
+        notes: Sequence[str],
+        at_close: bool,
+    ) -> None:
+        self.name, self.reader, self.scan, self.instrument = name, reader, scan, instrument
+        self.notes, self.at_close = list(notes), at_close
+
+    def rows(self) -> Iterator[Rows]:
+        return self.scan.rows()
+
+    def whole_numbers(self, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
+        """Open, high, low, close in ticks and volume in lots; DataError off a tick that the user
+        named himself."""
+        tick, strict = self.instrument.tick, "tick" in self.instrument.named
+        strict = strict and self.instrument.prices == "traded"
+        prices = [to_steps(column, tick) for column in rows[1:5]]
+        if strict:
+            for column, ticks in zip(rows[1:5], prices, strict=True):
+                self._check_on_tick(rows, column, ticks)
+        open_, high, low, close = prices
+        # Rounding may move an open past the high by one tick; the span of a bar holds its prices.
+        high = np.maximum(high, np.maximum(open_, close))
+        low = np.minimum(low, np.minimum(open_, close))
+        return open_, high, low, close, to_steps(rows.volume, self.instrument.lot)
+
+    def _check_on_tick(self, rows: Rows, column: Float64s, ticks: Int64s) -> None:
+        tick = self.instrument.tick
+        off = np.abs(ticks * tick.numerator / tick.denominator - column) > SLACK * column
+        if off.any():
+            at = int(np.argmax(off))
+            raise DataError(
+                f"{self.name}: the price {column[at]:.12g} at "
+                f"{times.show_instant(int(rows.ts[at]))} is not a multiple of the tick "
+                f"{float(tick):.12g} that your instrument file names: mend the tick, or say there "
+                'prices = "adjusted"'
+            )
+
+
+def open_feed(spec: DataSpec, index: int) -> Feed:
+    """The feed of one instrument of the run; without a source it is the built-in market."""
+    source = spec.instruments[index]
+    if source.source is None:
+        return _built_in(spec, index)
+    venue, _, symbol = source.symbol.rpartition(":")
+    path, ticker = _split(source.source)
+    tables = _tables(path, symbol)
+    reader = RowReader(
+        tables,
+        Reading(
+            columns=spec.columns,
+            ticker=ticker or symbol or None,
+            tz=spec.tz or "UTC",
+            time_format=spec.time_format,
+            bad_rows=spec.bad_rows,
+        ),
+    )
+    scan = Scan(reader)
+    found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
+    instrument = _merged(found, source.instrument)
+    name = tables[0].name if len(tables) == 1 else str(path)
+    notes = [*_facts(name, reader, scan, spec), instrument.statement(), *notes]
+    return Feed(name, reader, scan, instrument, notes, spec.time == "close")
+
+
+def _built_in(spec: DataSpec, index: int) -> Feed:
+    from quantdsl.feeds import synthetic
+
+    source = spec.instruments[index]
+    venue, _, symbol = source.symbol.rpartition(":")
+    calendar = spec.session.calendar if spec.session is not None else BUILT_IN_CALENDAR
+    first = BUILT_IN_SPAN[0]
+    last = first + 180 * times.DAY_NS if calendar == ALWAYS_OPEN else BUILT_IN_SPAN[1]
+    sessions = schedule_of(SessionSpec(calendar=calendar), first, last).within(first, last)
+    reader: Reader = synthetic.SyntheticReader(index, spec.seed, sessions)
+    scan = Scan(reader, find_steps=False)
+    own = source.instrument
+    instrument = _merged(Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue), own)
+    name = f"the built-in market (seed {spec.seed})"
+    first_time, last_time = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
+    notes = [
+        f"{name}: invented prices, to try a strategy out and not to judge it: "
+        f"{scan.count:,} bars of {scan.interval} from {first_time} to {last_time}",
+        instrument.statement(),
+    ]
+    return Feed(name, reader, scan, instrument, notes, at_close=False)
+
+
+def _facts(name: str, reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:
+    first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
+    facts = [f"{name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
+    if reader.dropped:
+        counts = ", ".join(f"{n:,} {reason}" for reason, n in reader.dropped.most_common())
+        facts.append(f"{name}: bad rows left out: {counts}")
+    if not (reader.zoned or reader.dates_only):
+        said = spec.tz or "UTC (--tz names another zone)"
+        facts.append(f"times without a zone are read as {said}")
+    facts.append(f"a row's time is its bar's {spec.time}")
+    if reader.close_only:
+        facts.append(
+            "closes only: each bar opens, peaks and ends at its close, so a market order "
+            "fills at the next close and stops and limits are seen at closes only"
+        )
+    if not reader.has_volume:
+        facts.append("no volume: fills are not limited by it")
+    return facts
+
+
+def to_steps(values: Float64s, step: Fraction) -> Int64s:
+    """Each value as its nearest whole number of steps."""
+    scaled = values * float(step.denominator) / float(step.numerator)
+    whole: Int64s = np.rint(scaled).astype(np.int64)
+    return whole
+
+
+def _split(source: Any) -> tuple[Any, str | None]:
+    """`PATH#TICKER` as its parts."""
+    if not isinstance(source, str) or "#" not in source or Path(source).exists():
+        return source, None
+    path, _, ticker = source.rpartition("#")
+    return path, ticker
+
+
+def _tables(path: Any, symbol: str) -> list[Table]:
+    """The tables of one instrument: in a folder those named after it, or all as parts of one."""
+    if isinstance(path, str | Path) and Path(path).is_dir() and symbol:
+        files = list_files(Path(path))
+        own = [file for file in files if _symbol_of(file).upper() == symbol.upper()]
+        if not own:
+            held = ", ".join(stem(file) for file in files[:8])
+            raise DataError(f"{path}: has no file for {symbol}; it holds {held}")
+        return [table for file in own for table in open_table(file)]
+    return open_table(path)
+
+
+def _symbol_of(path: Any) -> str:
+    """The leading letters and digits of a file name, in capitals."""
+    if not isinstance(path, str | Path):
+        return "DATA"
+    name = stem(Path(path))
+    end = next((i for i, c in enumerate(name) if not c.isalnum()), len(name))
+    return name[:end].upper() or "DATA"
+
+
+def _merged(found: Instrument, own: Instrument | None) -> Instrument:
+    """What the data imply, under what the user named."""
+    if own is None:
+        return found
+    named = {field: getattr(own, field) for field in own.named}
+    return msgspec.structs.replace(found, **named, named=own.named)

@@ -1,0 +1,237 @@
+"""Rows of a table as checked numpy columns, chunk by chunk: bad ones stop the run or are counted."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data import times
+from quantdsl.data.columns import Columns, recognise
+from quantdsl.data.table import Table, joined_sha256
+from quantdsl.errors import DataError
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+SLACK = 1e-9
+"""Relative noise allowed in computed prices: rounding to ticks removes it."""
+
+
+class Rows(NamedTuple):
+    """Times in ns (as in the file: open or close) and prices in quote currency; volume in units."""
+
+    ts: Int64s
+    open: Float64s
+    high: Float64s
+    low: Float64s
+    close: Float64s
+    volume: Float64s
+
+    @property
+    def size(self) -> int:
+        return len(self.ts)
+
+    def where(self, kept: Bools) -> "Rows":
+        return Rows(*(column[kept] for column in self))
+
+
+class Reader(Protocol):
+    """Rows in order of time that can be read any number of times, and what was found in them."""
+
+    close_only: bool
+    has_volume: bool
+    zoned: bool
+    dates_only: bool
+    dropped: Counter[str]
+
+    def chunks(self) -> Iterator[Rows]: ...
+
+    def sha256(self) -> str: ...
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """How the tables of one instrument are to be read."""
+
+    columns: Mapping[str, str] = {}
+    ticker: str | None = None
+    tz: str = "UTC"
+    time_format: str | None = None
+    bad_rows: Literal["stop", "drop"] = "stop"
+
+
+class RowReader:
+    """The good rows of some tables, in order of time; readable any number of times.
+
+    After a full reading `dropped` counts the bad rows by reason, and `zoned`, `dates_only`,
+    `close_only` and `has_volume` describe what was found.
+    """
+
+    def __init__(self, tables: Sequence[Table], reading: Reading) -> None:
+        self._tables, self._reading = tables, reading
+        self._columns = [
+            recognise(table.columns(), reading.columns, reading.ticker, table.name)
+            for table in tables
+        ]
+        self.close_only = self._columns[0].close_only
+        self.has_volume = all(columns.volume is not None for columns in self._columns)
+        self.zoned = True
+        self.dates_only = True
+        self.dropped: Counter[str] = Counter()
+
+    def sha256(self) -> str:
+        """SHA-256 of the file, or of the hashes of several."""
+        return joined_sha256([table.sha256() for table in self._tables])
+
+    def chunks(self) -> Iterator[Rows]:
+        """Rows with strictly increasing times; DataError names file and row of a bad one."""
+        self.dropped.clear()
+        last_ts = np.iinfo(np.int64).min
+        for table, columns in zip(self._tables, self._columns, strict=True):
+            row = 0
+            seen: set[str] = set()
+            text = [name for name in (columns.time, columns.clock, columns.symbol) if name]
+            for batch in table.batches(text, _numbers(columns)):
+                chosen = self._of_ticker(batch, columns, seen, table.name)
+                rows = self._good(batch, columns, chosen, table, row, last_ts)
+                row += batch.num_rows
+                if rows.size:
+                    last_ts = int(rows.ts[-1])
+                    yield rows
+            if row and self._reading.ticker and columns.symbol and not self._ticker_in(seen):
+                raise DataError(
+                    f"{table.name}: has no row of {self._reading.ticker!r}; its column "
+                    f"{columns.symbol!r} holds {', '.join(sorted(seen)[:8])}"
+                )
+
+    def _ticker_in(self, seen: set[str]) -> bool:
+        return (self._reading.ticker or "").upper() in {one.upper() for one in seen}
+
+    def _of_ticker(self, batch: Any, columns: Columns, seen: set[str], where: str) -> Bools | None:
+        """Which rows belong to the instrument, None for all of them."""
+        if columns.symbol is None:
+            return None
+        import pyarrow.compute as pc
+
+        names = batch.column(columns.symbol)
+        seen.update(str(name) for name in pc.unique(names).to_pylist())
+        ticker = self._reading.ticker
+        if ticker is not None:
+            same = pc.equal(pc.utf8_upper(pc.cast(names, "string")), ticker.upper())
+            return np.asarray(pc.fill_null(same, False))
+        if len(seen) > 1:
+            raise DataError(
+                f"{where}: holds several instruments ({', '.join(sorted(seen)[:8])}): choose one "
+                f"as in {where}#{min(seen)}"
+            )
+        return None
+
+    def _good(
+        self,
+        batch: Any,
+        columns: Columns,
+        chosen: Bools | None,
+        table: Table,
+        first_row: int,
+        last_ts: int,
+    ) -> Rows:
+        rows, time_valid = self._columns_of(batch, columns)
+        positions = np.arange(first_row, first_row + rows.size)
+        if chosen is not None:
+            rows, time_valid, positions = rows.where(chosen), time_valid[chosen], positions[chosen]
+        if not rows.size:
+            return rows
+        fine = time_valid & _consistent(rows)
+        before = np.maximum.accumulate(
+            np.concatenate(([last_ts], np.where(fine, rows.ts, last_ts)))
+        )[:-1]
+        fine &= rows.ts > before
+        if fine.all():
+            return rows
+        if self._reading.bad_rows == "stop":
+            at = int(np.argmin(fine))
+            raise DataError(self._complaint(rows, time_valid, before, at, int(positions[at]), table))
+        for at in np.flatnonzero(~fine):
+            self.dropped[_reason(rows, time_valid, before, int(at))[0]] += 1
+        return rows.where(fine)
+
+    def _columns_of(self, batch: Any, columns: Columns) -> tuple[Rows, Bools]:
+        try:
+            stamps = times.parse_times(_time_text(batch, columns), self._reading.time_format)
+        except DataError as error:
+            raise DataError(f"{self._tables[0].name}: {error}") from None
+        ts = stamps.ns
+        self.zoned &= stamps.zoned
+        self.dates_only &= bool(np.all(ts % times.DAY_NS == 0))
+        if not stamps.zoned and self._reading.tz != "UTC" and not self.dates_only:
+            ts = times.utc_of_local(ts, self._reading.tz)
+
+        def numbers(name: str) -> Float64s:
+            column = batch.column(name)
+            found = column.to_numpy(zero_copy_only=False)
+            return found.astype(np.float64, copy=False)
+
+        close = numbers(columns.close)
+        price = [numbers(name) if name else close for name in (columns.open, columns.high, columns.low)]
+        volume = numbers(columns.volume) if columns.volume else np.zeros(len(close))
+        return Rows(ts, *price, close, volume), stamps.valid
+
+    def _complaint(
+        self, rows: Rows, time_valid: Bools, before: Int64s, at: int, row: int, table: Table
+    ) -> str:
+        reason, detail = _reason(rows, time_valid, before, at)
+        line = f" (line {row + 1 + table.header_rows})" if table.header_rows else ""
+        advice = "Mend the file, or leave bad rows out and count them with --bad-rows drop."
+        if rows.size > 2 and np.all(rows.ts[1:] < rows.ts[:-1]):
+            advice = "The rows run from new to old: sort the file by time."
+        return f"{table.name}: row {row + 1}{line}: {reason}: {detail}. {advice}"
+
+
+def _numbers(columns: Columns) -> list[str]:
+    given = (columns.open, columns.high, columns.low, columns.close, columns.volume)
+    return [name for name in given if name is not None]
+
+
+def _time_text(batch: Any, columns: Columns) -> Any:
+    """The time column, joined with the time of day where that stands in a second column."""
+    column = batch.column(columns.time)
+    if columns.clock is None:
+        return column
+    import pyarrow.compute as pc
+
+    clock = pc.cast(batch.column(columns.clock), "string")
+    return pc.binary_join_element_wise(pc.cast(column, "string"), clock, " ")
+
+
+def _consistent(rows: Rows) -> Bools:
+    """Rows whose prices are positive, finite and within low to high, and volume not negative."""
+    top = rows.high * (1.0 + SLACK)
+    bottom = rows.low * (1.0 - SLACK)
+    inside = (bottom <= rows.open) & (rows.open <= top)
+    inside &= (bottom <= rows.close) & (rows.close <= top) & (rows.low <= top)
+    inside &= (rows.low > 0.0) & (rows.high < np.inf)
+    inside &= (rows.volume >= 0.0) & (rows.volume < np.inf)
+    return inside
+
+
+def _reason(rows: Rows, time_valid: Bools, before: Int64s, at: int) -> tuple[str, str]:
+    """The kind of fault of row `at` and its figures."""
+    prices = {name: float(getattr(rows, name)[at]) for name in Rows._fields[1:]}
+    shown = ", ".join(f"{name} {value:.15g}" for name, value in prices.items())
+    if not time_valid[at]:
+        return "no time", "its time is empty"
+    if not all(np.isfinite(value) for value in prices.values()):
+        return "missing value", shown
+    if prices["volume"] < 0.0:
+        return "negative volume", shown
+    if min(prices[name] for name in ("open", "high", "low", "close")) <= 0.0:
+        return "price not positive", shown
+    if not _consistent(rows)[at]:
+        return "prices outside low to high", shown
+    now, earlier = (times.show_instant(int(ts)) for ts in (rows.ts[at], before[at]))
+    if rows.ts[at] == before[at]:
+        return "duplicate time", f"{now} stands there twice"
+    return "backward time", f"{now} comes after {earlier}"

@@ -1,0 +1,164 @@
+"""The first pass over an instrument's rows: size, span, bar length, price step and size step.
+
+The steps must be known before the first event, hence a pass of its own. Small data are kept, so
+that they are parsed once; large data are read again.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.instrument import EXACT_MAX, Instrument, decimals
+from quantdsl.data.rows import Reader, Rows
+from quantdsl.data.times import DAY_NS, Interval
+from quantdsl.errors import DataError
+
+Float64s = npt.NDArray[np.float64]
+
+KEPT_ROWS_MAX = 2_000_000
+"""Rows kept in memory between the two passes: 48 bytes each, 96 MB."""
+
+TICK_DIGITS_MAX = 8
+"""Decimals of a price that can be its own step; more are the trace of an adjustment."""
+
+STEP_EVIDENCE = 1_000
+"""Prices needed before a step coarser than their last decimal is believed (0.25, 0.00005)."""
+
+_ULPS = 1e-15
+_QUOTES = ("USDT", "USDC", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "NZD", "BTC", "ETH")
+
+
+class StepFinder:
+    """The largest step that holds every number added, as digits after the point and a divisor."""
+
+    def __init__(self) -> None:
+        self.digits, self.divisor, self.count, self.exact = 0, 0, 0, True
+
+    def add(self, values: Float64s) -> None:
+        self.count += len(values)
+        while self.exact:
+            scale = 10.0**self.digits
+            whole = np.rint(values * scale)
+            if bool(np.all(np.abs(whole / scale - values) <= _ULPS * np.abs(values))):
+                if whole.max(initial=0.0) >= EXACT_MAX:
+                    break
+                common = int(np.gcd.reduce(whole.astype(np.int64)))
+                self.divisor = math.gcd(self.divisor, common)
+                return
+            if self.digits == TICK_DIGITS_MAX:
+                break
+            self.digits += 1
+            self.divisor *= 10
+        self.exact = False
+
+    def step(self) -> Fraction:
+        """The step; without enough numbers the last decimal rather than a chance multiple of it."""
+        believed = self.count >= STEP_EVIDENCE and self.divisor > 0
+        return Fraction(self.divisor if believed else 1, 10**self.digits)
+
+
+class Scan:
+    """What one pass over the rows found; iterate `rows()` for the second pass."""
+
+    def __init__(self, reader: Reader, find_steps: bool = True) -> None:
+        self._reader, self._find_steps = reader, find_steps
+        self._kept: list[Rows] | None = []
+        self._steps: Counter[int] = Counter()
+        self.prices, self.sizes = StepFinder(), StepFinder()
+        self.count = 0
+        self.first_ts = self.last_ts = 0
+        self.price_min, self.price_max, self.volume_max = math.inf, 0.0, 0.0
+        self.longest_gap: tuple[int, int] = (0, 0)
+        for rows in reader.chunks():
+            self._add(rows)
+        self.interval = self._interval()
+
+    def rows(self) -> Iterator[Rows]:
+        return iter(self._kept) if self._kept is not None else self._reader.chunks()
+
+    @property
+    def gaps(self) -> int:
+        """Steps longer than the usual one, within a day."""
+        usual = self.interval.nominal_ns
+        return sum(n for step, n in self._steps.items() if usual < step < DAY_NS)
+
+    def _add(self, rows: Rows) -> None:
+        if self.count == 0:
+            self.first_ts = int(rows.ts[0])
+        else:
+            self._step(np.array([self.last_ts, rows.ts[0]]))
+        self._step(rows.ts)
+        self.count += rows.size
+        self.last_ts = int(rows.ts[-1])
+        self.price_min = min(self.price_min, float(rows.low.min()))
+        self.price_max = max(self.price_max, float(rows.high.max()))
+        self.volume_max = max(self.volume_max, float(rows.volume.max()))
+        if self._find_steps:
+            for column in (rows.close,) if self._reader.close_only else rows[1:5]:
+                self.prices.add(column)
+            if self._reader.has_volume:
+                self.sizes.add(rows.volume)
+        if self._kept is not None:
+            self._kept.append(rows)
+            if self.count > KEPT_ROWS_MAX:
+                self._kept = None
+
+    def _step(self, ts: npt.NDArray[np.int64]) -> None:
+        steps = np.diff(ts)
+        if not len(steps):
+            return
+        at = int(steps.argmax())
+        self.longest_gap = max(self.longest_gap, (int(steps[at]), int(ts[at])))
+        lengths, counts = np.unique(steps, return_counts=True)
+        self._steps.update(dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
+
+    def _interval(self) -> Interval:
+        """The commonest step between rows; months and years count as one each."""
+        if not self._steps:
+            raise DataError(f"only {self.count} usable rows: bars need two to tell their length")
+        named: Counter[Interval] = Counter()
+        for step, n in self._steps.items():
+            named[Interval.of_ns(step)] += n
+        return max(named, key=lambda interval: (named[interval], -interval.nominal_ns))
+
+
+def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
+    """The instrument that the data imply, and what was assumed in lines for the report."""
+    notes = []
+    if scan.prices.exact:
+        tick = scan.prices.step()
+    else:
+        digits = min(12, max(0, math.ceil(6 - math.log10(scan.price_min))))
+        tick = Fraction(1, 10**digits)
+        notes.append(
+            f"prices hold more than {TICK_DIGITS_MAX} decimals, as adjusted ones do: rounded to "
+            f"a tick of 1e-{digits}, and price levels are not historical"
+        )
+    lot = Fraction(1)
+    if scan.sizes.digits > 0 or not scan.sizes.exact:
+        digits = min(scan.sizes.digits, max(0, TICK_DIGITS_MAX - (decimals(tick) or 0)))
+        lot = Fraction(1, 10**digits)
+        if digits < scan.sizes.digits or not scan.sizes.exact:
+            notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
+    prices = "traded" if scan.prices.exact else "adjusted"
+    currency = _quote_currency(symbol)
+    return Instrument(
+        symbol=symbol, venue=venue, tick=tick, lot=lot, currency=currency, prices=prices
+    ), notes
+
+
+def _quote_currency(symbol: str) -> str:
+    """The last letters of a pair such as EURUSD or btc-usdt; USD for anything else."""
+    letters = "".join(c for c in symbol.upper() if c.isalnum())
+    for quote in _QUOTES:
+        base = letters.removesuffix(quote)
+        if base != letters and (base in _QUOTES or base in _BASES):
+            return quote
+    return "USD"
+
+
+_BASES = ("XAU", "XAG", "SOL", "XRP", "LTC", "ADA", "DOGE", "BNB", "DOT", "AVAX", "LINK", "TRX")

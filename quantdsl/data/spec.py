@@ -1,0 +1,44 @@
+"""What a run asks of its data."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.timers import Timer
+
+
+class SourceSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One instrument of the run.
+
+    `symbol` is the name in the strategy (`XNYS:KO`), empty for its one unnamed instrument.
+    `source` is a file, a folder, `PATH#TICKER` for one of a table of many, or a live pyarrow,
+    pandas or polars table; None is the built-in market. `instrument` is the user's own definition.
+    """
+
+    symbol: str = ""
+    source: Any = None
+    instrument: Instrument | None = None
+
+
+class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The data of one run. `clocks` are bar lengths, the finest first; None takes the file's own.
+
+    `start` and `end` are hard cuts in ns UTC (end excluded): warm-up also comes from inside them.
+    """
+
+    instruments: tuple[SourceSpec, ...] = (SourceSpec(),)
+    clocks: tuple[str, ...] | None = None
+    session: SessionSpec | None = None
+    timers: tuple[Timer, ...] = ()
+    sync_all: bool = False
+    start: int | None = None
+    end: int | None = None
+    time: Literal["open", "close"] = "open"
+    tz: str = ""
+    time_format: str | None = None
+    bad_rows: Literal["stop", "drop"] = "stop"
+    columns: Mapping[str, str] = {}
+    seed: int = 1

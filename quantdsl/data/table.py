@@ -1,0 +1,357 @@
+"""Tables from anywhere as batches of columns: CSV, Parquet, Arrow IPC, folders, live objects.
+
+A `Table` can be read any number of times and never as a whole, so data larger than memory works.
+pyarrow is loaded on first use, because a run on the built-in market does not need it.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from quantdsl.errors import DataError
+
+BLOCK_BYTES = 4 << 20
+"""Size of one block of text: large enough to parse fast, small enough for bounded memory."""
+
+_HEADER_BYTES = 1 << 16
+_NULLS = ["", "NaN", "nan", "NA", "N/A", "#N/A", "null", "NULL", "None", "-"]
+_SUFFIXES = (".csv", ".txt", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
+_PACKED = (".gz", ".zst", ".bz2", ".lz4", ".zip")
+
+
+class Table(Protocol):
+    """A named table; `header_rows` lines stand before its first row."""
+
+    name: str
+    header_rows: int
+
+    def columns(self) -> list[str]: ...
+
+    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+        """Record batches with the `text` columns in their own type and `numbers` as float64."""
+        ...
+
+    def sha256(self) -> str: ...
+
+
+def open_table(source: object) -> list[Table]:
+    """The tables behind a path, a folder (its files in order of name) or an arrow-like object."""
+    if not isinstance(source, str | Path):
+        return [ObjectTable(source)]
+    path = Path(source)
+    if path.is_dir():
+        return [_open_file(one) for one in list_files(path)]
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder")
+    return [_open_file(path)]
+
+
+def list_files(folder: Path) -> list[Path]:
+    """The data files of a folder in order of name, or DataError where it has none."""
+    found = sorted(one for one in folder.iterdir() if one.is_file() and _is_data(one))
+    if not found:
+        raise DataError(
+            f"{folder}: holds no data file: looked for {' '.join(_SUFFIXES)}, also packed as "
+            f"{' '.join(_PACKED)}"
+        )
+    return found
+
+
+def stem(path: Path) -> str:
+    """The file name without its endings: `KO` of `KO.csv.gz`."""
+    name = path.name
+    for ending in (*_PACKED, *_SUFFIXES):
+        if name.lower().endswith(ending):
+            name = name[: -len(ending)]
+    return name
+
+
+def _is_data(path: Path) -> bool:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in _SUFFIXES
+
+
+def _open_file(path: Path) -> Table:
+    try:
+        with path.open("rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    if not head:
+        raise DataError(f"{path}: the file is empty")
+    if head.startswith(b"PAR1"):
+        return ParquetTable(path)
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return ArrowTable(path)
+    return CsvTable(path)
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of the file's bytes, as `sha256sum` prints it."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def joined_sha256(hashes: Sequence[str]) -> str:
+    """One hash of several; a single one stands for itself."""
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+
+class CsvTable:
+    """Delimited text, plain or packed; the delimiter and the decimal sign are found out."""
+
+    header_rows = 1
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, str(path)
+        head = self._head()
+        self._delimiter = max(",;\t|", key=head[0].count)
+        self._comma = self._delimiter != "," and any(
+            _is_comma_number(cell) for line in head[1:] for cell in line.split(self._delimiter)
+        )
+        header = next(csv.reader([head[0]], delimiter=self._delimiter))
+        self._names = [name or f"Unnamed: {index}" for index, name in enumerate(header)]
+        if len(self._names) < 2:
+            raise DataError(f"{self.name}: is not a table: its first line is {head[0][:60]!r}")
+        repeated = {name for name in self._names if self._names.count(name) > 1}
+        if repeated:
+            raise DataError(f"{self.name}: the column {min(repeated)!r} stands there twice")
+
+    def columns(self) -> list[str]:
+        return self._names
+
+    def sha256(self) -> str:
+        return file_sha256(self.path)
+
+    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        columns = [f"c{self._names.index(name)}" for name in (*text, *numbers)]
+        kinds = [pa.string()] * len(text) + [pa.float64()] * len(numbers)
+        convert = pc.ConvertOptions(
+            column_types=dict(zip(columns, kinds, strict=True)),
+            include_columns=columns,
+            null_values=_NULLS,
+            strings_can_be_null=True,
+            decimal_point="," if self._comma else ".",
+        )
+        names = [f"c{index}" for index in range(len(self._names))]
+        read = pc.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK_BYTES)
+        parse = pc.ParseOptions(delimiter=self._delimiter)
+        try:
+            for batch in pc.open_csv(self._stream(), read, parse, convert):
+                yield batch.rename_columns([*text, *numbers])
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                return
+            raise DataError(f"{self.name}: {self._fault(numbers) or error}") from None
+        except OSError as error:
+            raise DataError(f"{self.name}: is damaged: {error}") from None
+
+    def _fault(self, numbers: Sequence[str]) -> str | None:
+        """The first cell that should be a number and is not, with its line."""
+        lines = csv.reader(
+            io.TextIOWrapper(self._stream(), "utf-8", "replace"), delimiter=self._delimiter
+        )
+        next(lines)
+        for line_number, cells in enumerate(lines, 2):
+            if not cells:
+                continue
+            if len(cells) != len(self._names):
+                return f"line {line_number} has {len(cells)} cells and the header has " + str(
+                    len(self._names)
+                )
+            for name in numbers:
+                cell = cells[self._names.index(name)].strip()
+                if cell not in _NULLS and not _is_number(cell, self._comma):
+                    return f"line {line_number}: {name} is {cell!r}, which is not a number"
+        return None
+
+    def _stream(self) -> Any:
+        import pyarrow as pa
+
+        if self.path.suffix.lower() == ".zip":
+            return _unzip(self.path)
+        return pa.input_stream(str(self.path), compression="detect")
+
+    def _head(self) -> list[str]:
+        """The first lines; DataError where they are not text."""
+        try:
+            raw: bytes = self._stream().read(_HEADER_BYTES)
+        except OSError as error:
+            raise DataError(f"{self.name}: is damaged: {error}") from None
+        if not raw.strip():
+            raise DataError(f"{self.name}: the file is empty")
+        try:
+            text = raw.decode("utf-8-sig") if len(raw) < _HEADER_BYTES else raw.rpartition(b"\n")[0].decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise DataError(
+                f"{self.name}: is not a table: its first bytes are {raw[:8].hex(' ')}. quantdsl "
+                "reads CSV (UTF-8), Parquet and Arrow files, also packed as .gz .zst .bz2 .zip"
+            )
+        return text.splitlines()[:20]
+
+
+def _unzip(path: Path) -> io.BufferedIOBase:
+    import zipfile
+
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise DataError(f"{path}: is damaged: it is not a zip archive") from None
+    members = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(members) != 1:
+        raise DataError(f"{path}: holds {len(members)} files; a zip archive must hold one table")
+    return io.BufferedReader(archive.open(members[0]))  # type: ignore[arg-type]
+
+
+def _is_number(cell: str, comma: bool) -> bool:
+    try:
+        float(cell.replace(",", ".") if comma else cell)
+    except ValueError:
+        return False
+    return "_" not in cell
+
+
+def _is_comma_number(cell: str) -> bool:
+    return cell.count(",") == 1 and cell.replace(",", "").strip("- ").isdigit()
+
+
+class ParquetTable:
+    """A Parquet file, read row group by row group."""
+
+    header_rows = 0
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        self.path, self.name = path, str(path)
+        try:
+            self._names: list[str] = pq.read_schema(path).names
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{path}: is a damaged Parquet file: {error}") from None
+
+    def columns(self) -> list[str]:
+        return self._names
+
+    def sha256(self) -> str:
+        return file_sha256(self.path)
+
+    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+        import pyarrow.parquet as pq
+
+        columns = [*text, *numbers]
+        with pq.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(batch_size=1 << 16, columns=columns):
+                yield _as_numbers(batch.select(columns), numbers, self.name)
+
+
+class ArrowTable:
+    """An Arrow IPC file (also called Feather) or stream, mapped into memory."""
+
+    header_rows = 0
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+
+        self.path, self.name = path, str(path)
+        try:
+            with pa.memory_map(str(path)) as source:
+                self._names: list[str] = self._open(source).schema.names
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{path}: is a damaged Arrow file: {error}") from None
+
+    def columns(self) -> list[str]:
+        return self._names
+
+    def sha256(self) -> str:
+        return file_sha256(self.path)
+
+    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        columns = [*text, *numbers]
+        with pa.memory_map(str(self.path)) as source:
+            reader = self._open(source)
+            count = getattr(reader, "num_record_batches", None)
+            found = reader if count is None else map(reader.get_batch, range(count))
+            for batch in found:
+                yield _as_numbers(batch.select(columns), numbers, self.name)
+
+    def _open(self, source: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            return pa.ipc.open_file(source)
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return pa.ipc.open_stream(source)
+
+
+class ObjectTable:
+    """A table in memory: pyarrow, pandas, polars or anything with the Arrow C stream."""
+
+    header_rows = 0
+
+    def __init__(self, source: object) -> None:
+        import pyarrow as pa
+
+        self.name = f"the {type(source).__name__} given"
+        if hasattr(source, "reset_index") and hasattr(source, "columns"):  # pandas: the index is time
+            named = {str(name) for name in source.columns}
+            if "time" not in named and type(getattr(source, "index", None)).__name__ != "RangeIndex":
+                source = source.reset_index()
+        if isinstance(source, pa.Table):
+            self._table = source
+        elif hasattr(source, "__arrow_c_stream__"):
+            self._table = pa.table(source)
+        else:
+            raise DataError(
+                f"{self.name} is not a table: give a path, or a pyarrow, pandas or polars table"
+            )
+
+    def columns(self) -> list[str]:
+        return [str(name) for name in self._table.column_names]
+
+    def sha256(self) -> str:
+        digest = hashlib.sha256()
+        for column in self._table.combine_chunks().columns:
+            for chunk in column.chunks:
+                for buffer in chunk.buffers():
+                    digest.update(b"" if buffer is None else buffer)
+        return digest.hexdigest()
+
+    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+        columns = [*text, *numbers]
+        for batch in self._table.select(columns).to_batches(max_chunksize=1 << 16):
+            yield _as_numbers(batch, numbers, self.name)
+
+
+def _as_numbers(batch: Any, numbers: Sequence[str], where: str) -> Any:
+    """The batch with `numbers` as float64; float32 keeps the short decimal that it stands for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in numbers:
+        index = batch.schema.get_field_index(name)
+        column = batch.column(index)
+        if column.type == pa.float64():
+            continue
+        try:
+            if column.type == pa.float32():
+                # 1.1 stored in 32 bits is 1.10000002384: its shortest decimal is what was meant.
+                column = pc.cast(column, pa.string())
+            number = pc.cast(column, pa.float64(), safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"{where}: column {name!r} does not hold numbers: {error}") from None
+        batch = batch.set_column(index, name, number)
+    return batch

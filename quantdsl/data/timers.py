@@ -1,0 +1,140 @@
+"""Moments inside sessions at which the core is woken: session borders and the strategy's timers."""
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data import times
+from quantdsl.data.calendar import Schedule
+from quantdsl.errors import ConfigError
+from quantdsl.events.layout import EVENT, Kind
+
+Int64s = npt.NDArray[np.int64]
+Events = npt.NDArray[np.void]
+
+Days = Literal["day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end"]
+
+OPEN, CLOSE = 0, 1
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    """One `at` or `every` of a strategy; exactly one of the four moments is given.
+
+    - `at_s`: seconds after midnight on the session's clock. On a day with an early close a time
+      after it moves to the same distance before that close, so `flat_by` also holds on half days.
+    - `every_ns`: each multiple of it after the open, the close included.
+    - `after_open_ns`, `before_close_ns`: a distance from the session's border.
+    """
+
+    id: int
+    at_s: int | None = None
+    every_ns: int | None = None
+    after_open_ns: int | None = None
+    before_close_ns: int | None = None
+    on: Days = "day"
+    tz: str | None = None
+
+
+class Clockwork:
+    """The session and timer events of a schedule, made for those sessions that are asked for."""
+
+    def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
+        self._schedule, self._timers = schedule, timers
+        self._moments = [(timer.id, self._of(timer)) for timer in timers if timer.every_ns is None]
+        # Where a session opens in the instant in which the last one closed, the close comes first.
+        self._joined = np.zeros(len(schedule), bool)
+        self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
+
+    def opens(self, sessions: Int64s, *, joined: bool) -> Events:
+        """Opens of named sessions; plain UTC days have none."""
+        if not self._schedule.named:
+            return np.empty(0, EVENT)
+        chosen = sessions[self._joined[sessions] == joined]
+        return _events(self._schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
+
+    def closes(self, sessions: Int64s) -> Events:
+        return _events(self._schedule.close_ns[sessions], Kind.SESSION, side=CLOSE)
+
+    def timers(self, sessions: Int64s) -> Events:
+        """Timer events in order of time, then of id; `payload[0]` is the id."""
+        found = []
+        for timer_id, moments in self._moments:
+            ts = moments[sessions]
+            found.append(_events(ts[ts >= 0], Kind.TIMER, timer=timer_id))
+        for timer in self._timers:
+            if timer.every_ns is not None:
+                found.append(_events(self._every(timer, sessions), Kind.TIMER, timer=timer.id))
+        if not found:
+            return np.empty(0, EVENT)
+        events = np.concatenate(found)
+        return events[np.lexsort((events["payload"][:, 0], events["ts_event"]))]
+
+    def _of(self, timer: Timer) -> Int64s:
+        """The moment of a timer in each session, -1 where it does not fire."""
+        schedule = self._schedule
+        if timer.after_open_ns is not None:
+            ts = schedule.open_ns + timer.after_open_ns
+        elif timer.before_close_ns is not None:
+            ts = schedule.close_ns - timer.before_close_ns
+        else:
+            assert timer.at_s is not None
+            ts = self._at(timer.at_s, timer.tz or schedule.tz)
+        inside = (schedule.open_ns <= ts) & (ts <= schedule.close_ns)
+        if not inside.any():
+            raise ConfigError(
+                f"{_show(timer)} lies outside every session of {schedule.name}: "
+                "it would never happen"
+            )
+        return np.where(inside & self._chosen(timer.on), ts, -1)
+
+    def _at(self, at_s: int, tz: str) -> Int64s:
+        schedule = self._schedule
+        ts = times.utc_of_local(schedule.day * times.DAY_NS + at_s * times.SECOND_NS, tz)
+        if not schedule.named:
+            return ts
+        closes = schedule.local_close_s()
+        usual = int(np.median(closes))
+        moved = schedule.close_ns - (usual - at_s) * times.SECOND_NS
+        late = (ts > schedule.close_ns) & (closes < usual) & (at_s <= usual)
+        return np.where(late, moved, ts)
+
+    def _chosen(self, on: Days) -> npt.NDArray[np.bool_]:
+        """The first or last session of each week, month or year."""
+        chosen = np.ones(len(self._schedule), bool)
+        if on == "day":
+            return chosen
+        unit, _, side = on.partition("_")
+        period = self._schedule.periods({"week": "w", "month": "mo", "year": "y"}[unit])
+        changes = period[1:] != period[:-1]
+        if side == "start":
+            chosen[1:], chosen[0] = changes, False
+        else:
+            chosen[:-1], chosen[-1] = changes, False
+        return chosen
+
+    def _every(self, timer: Timer, sessions: Int64s) -> Int64s:
+        assert timer.every_ns is not None
+        opens, closes = self._schedule.open_ns[sessions], self._schedule.close_ns[sessions]
+        counts = (closes - opens) // timer.every_ns
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        moments: Int64s = np.repeat(opens, counts) + (within + 1) * timer.every_ns
+        return moments
+
+
+def _show(timer: Timer) -> str:
+    if timer.at_s is not None:
+        return f"at {timer.at_s // 3600:02d}:{timer.at_s // 60 % 60:02d}"
+    if timer.after_open_ns is not None:
+        return f"session_open + {times.Interval.of_ns(timer.after_open_ns)}"
+    return f"session_close - {times.Interval.of_ns(timer.before_close_ns or 0)}"
+
+
+def _events(ts: Int64s, kind: Kind, *, side: int = 0, timer: int = 0) -> Events:
+    events = np.zeros(len(ts), EVENT)
+    events["ts_event"] = events["ts_recv"] = ts
+    events["kind"] = kind
+    events["side"] = side
+    events["payload"][:, 0] = timer
+    return events
