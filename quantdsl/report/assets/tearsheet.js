@@ -70,7 +70,7 @@ function drawEquity() {
   const inMoney = { type: "custom", minMove: 0.01, formatter: (v) => `${money(v)} ${currency}` };
   const inPercent = { type: "custom", minMove: 0.01, formatter: (v) => `${v.toFixed(2)} %` };
   const level = chart.addSeries(L.BaselineSeries, {
-    baseValue: { type: "price", price: curve.start }, lineWidth: 2, priceFormat: inMoney,
+    baseValue: { type: "price", price: curve.start }, lineWidth: time.length > 500 ? 1 : 2, priceFormat: inMoney,
     priceLineVisible: false, title: "equity",
   });
   level.setData(points(time, f32(curve.equity)));
