@@ -241,10 +241,9 @@ class StatementParser(ExpressionParser):
         args: list[ast.Type | int] = []
         if name.id and self.kind == "[":
             self.advance()
-            while self.kind != "]" and not self.quiet:
+            args.append(self.type_argument())
+            while not self.quiet and self.take(","):
                 args.append(self.type_argument())
-                if not self.take(","):
-                    break
             if self.quiet:
                 self.skip_to(frozenset())
                 self.quiet = False
