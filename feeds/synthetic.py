@@ -55,7 +55,6 @@ class SyntheticReader:
     def chunks(self) -> Iterator[Rows]:
         yield market(self._index, self._seed, self._schedule)
 
-
     def sha256(self) -> str:
         """Hash of what the rows follow from; the rows themselves are the same everywhere."""
         sessions = self._schedule.open_ns.tobytes() + self._schedule.close_ns.tobytes()

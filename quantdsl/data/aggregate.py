@@ -21,7 +21,7 @@ Events = npt.NDArray[np.void]
 
 
 class Bars(NamedTuple):
-    """Bars as whole numbers, [n] each: span in ns, session index, prices in ticks, volume in lots."""
+    """Bars as whole numbers, [n] each: span in ns, session, prices in ticks, volume in lots."""
 
     start: Int64s
     end: Int64s

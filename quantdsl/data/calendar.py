@@ -5,14 +5,15 @@ cache folder as numbers and the library is asked only once.
 """
 
 import difflib
-import os
-from pathlib import Path
+import hashlib
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.codegen.cache import Cache
 from quantdsl.data import times
 from quantdsl.errors import ConfigError
 
@@ -20,11 +21,12 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 ALWAYS_OPEN = "24/7"
+_YEAR_NS = times.DAY_NS * 365 + times.DAY_NS // 4
 _YEARS = 10  # a cached calendar covers whole decades, so that few files serve all data
 
 
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """`session "XNYS", start = 10:00, tz = "UTC"`; start and end in seconds after midnight of tz."""
+    """`session "XNYS", start = 10:00`: start and end in seconds after midnight of zone `tz`."""
 
     calendar: str
     start_s: int | None = None
@@ -129,35 +131,22 @@ def _narrowed(base: Schedule, spec: SessionSpec) -> Schedule:
     )
 
 
-class _Cached(msgspec.Struct, forbid_unknown_fields=True):
-    """A calendar on disk: numbers only, so that a damaged or planted file can do no more harm
-    than a wrong session, and it is recomputed when it does not parse."""
+class _Sessions(msgspec.Struct, forbid_unknown_fields=True):
+    """A computed calendar as the cache keeps it."""
 
-    library: str
     tz: str
     day: list[int]
     open_ns: list[int]
     close_ns: list[int]
 
-    def is_sound(self) -> bool:
-        n = len(self.day)
-        if n == 0 or len(self.open_ns) != n or len(self.close_ns) != n:
-            return False
-        open_ns, close_ns = np.array(self.open_ns), np.array(self.close_ns)
-        return bool(np.all(open_ns < close_ns) and np.all(close_ns[:-1] <= open_ns[1:]))
-
 
 def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
-    first, last = (1970 + ts // (times.DAY_NS * 365 + times.DAY_NS // 4) for ts in (first_ns, last_ns))
+    first, last = (1970 + ts // _YEAR_NS for ts in (first_ns, last_ns))
     first = first // _YEARS * _YEARS
     last = (last // _YEARS + 1) * _YEARS - 1
-    path = cache_folder() / "calendars" / f"{_file_name(name)}-{first}-{last}.json"
-    cached = _read(path)
-    if cached is None:
-        cached = _compute(name, first, last)
-        _write(path, cached)
-    day = np.array(cached.day, np.int64)
-    open_ns, close_ns = np.array(cached.open_ns, np.int64), np.array(cached.close_ns, np.int64)
+    sessions = _cached(name, first, last)
+    day = np.array(sessions.day, np.int64)
+    open_ns, close_ns = np.array(sessions.open_ns, np.int64), np.array(sessions.close_ns, np.int64)
     near = (close_ns >= first_ns) & (open_ns <= last_ns)
     if not near.any():
         raise ConfigError(
@@ -165,11 +154,23 @@ def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
             f"{times.show_instant(last_ns)}"
         )
     return Schedule(
-        name=name, tz=cached.tz, day=day[near], open_ns=open_ns[near], close_ns=close_ns[near]
+        name=name, tz=sessions.tz, day=day[near], open_ns=open_ns[near], close_ns=close_ns[near]
     )
 
 
-def _compute(name: str, first_year: int, last_year: int) -> _Cached:
+def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
+    label = f"calendar {name} {first_year} {last_year} {version('exchange_calendars')}"
+    key = hashlib.sha256(label.encode()).hexdigest()
+    cache = Cache()
+    kept = cache.get(key)
+    if kept is not None:
+        return msgspec.json.decode(kept, type=_Sessions)
+    sessions = _compute(name, first_year, last_year)
+    cache.put(key, msgspec.json.encode(sessions))
+    return sessions
+
+
+def _compute(name: str, first_year: int, last_year: int) -> _Sessions:
     """Sessions of these years from the calendar library, as far as it knows them."""
     import exchange_calendars as xc
 
@@ -190,45 +191,9 @@ def _compute(name: str, first_year: int, last_year: int) -> _Cached:
     calendar = xc.get_calendar(name, start=start, end=end)
 
     def ns(column: Any) -> list[int]:
-        return np.asarray(column.to_numpy("datetime64[ns]")).astype(np.int64).tolist()
+        found: list[int] = column.to_numpy("datetime64[ns]").astype(np.int64).tolist()
+        return found
 
     days = np.asarray(calendar.sessions.to_numpy("datetime64[D]")).astype(np.int64)
     opens, closes = calendar.opens.dt.tz_localize(None), calendar.closes.dt.tz_localize(None)
-    return _Cached(xc.__version__, str(calendar.tz), days.tolist(), ns(opens), ns(closes))
-
-
-def _library_version() -> str:
-    from importlib.metadata import version
-
-    return version("exchange_calendars")
-
-
-def _read(path: Path) -> _Cached | None:
-    try:
-        cached = msgspec.json.decode(path.read_bytes(), type=_Cached)
-    except (OSError, msgspec.DecodeError):
-        return None
-    return cached if cached.library == _library_version() and cached.is_sound() else None
-
-
-def _write(path: Path, cached: _Cached) -> None:
-    """Readers see the old file or the new one; a folder that cannot be written is no error."""
-    scratch = path.with_suffix(f".{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        scratch.write_bytes(msgspec.json.encode(cached))
-        scratch.replace(path)
-    except OSError:
-        scratch.unlink(missing_ok=True)
-
-
-def _file_name(name: str) -> str:
-    return "".join(c if c.isalnum() else "_" for c in name)
-
-
-def cache_folder() -> Path:
-    """Where results that can be computed again are kept; QUANTDSL_CACHE_DIR overrides."""
-    own = os.environ.get("QUANTDSL_CACHE_DIR")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quantdsl"
+    return _Sessions(str(calendar.tz), days.tolist(), ns(opens), ns(closes))

@@ -20,8 +20,8 @@ from quantdsl.data.instrument import Instrument, check_exact, money_digits
 from quantdsl.data.rows import Rows
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
-from quantdsl.data.times import Interval
 from quantdsl.data.timers import Clockwork
+from quantdsl.data.times import Interval
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
 from quantdsl.events.merge import Merge, cut, mark
@@ -207,7 +207,7 @@ class _Stream:
     def _synchronous(self, events: Events) -> Events:
         """Without the finest bars of those instants in which an instrument has none."""
         finest = (events["kind"] == Kind.BAR) & (events["side"] == 0)
-        ts, where, counts = np.unique(
+        _, where, counts = np.unique(
             events["ts_event"][finest], return_inverse=True, return_counts=True
         )
         alone = np.zeros(len(events), bool)

@@ -22,6 +22,7 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 BUILT_IN_CALENDAR = "XNYS"
+_INVENTED = frozenset({"tick", "lot", "currency"})
 BUILT_IN_SPAN = (times.parse_instant("2022-01-01"), times.parse_instant("2023-12-31"))
 
 
@@ -102,7 +103,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
 
 
 def _built_in(spec: DataSpec, index: int) -> Feed:
-    from quantdsl.feeds import synthetic
+    from quantdsl.feeds.synthetic import SyntheticReader
 
     source = spec.instruments[index]
     venue, _, symbol = source.symbol.rpartition(":")
@@ -110,10 +111,11 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
     first = BUILT_IN_SPAN[0]
     last = first + 180 * times.DAY_NS if calendar == ALWAYS_OPEN else BUILT_IN_SPAN[1]
     sessions = schedule_of(SessionSpec(calendar=calendar), first, last).within(first, last)
-    reader: Reader = synthetic.SyntheticReader(index, spec.seed, sessions)
+    reader: Reader = SyntheticReader(index, spec.seed, sessions)
     scan = Scan(reader, find_steps=False)
     own = source.instrument
-    instrument = _merged(Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue), own)
+    invented = Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue, named=_INVENTED)
+    instrument = _merged(invented, own)
     name = f"the built-in market (seed {spec.seed})"
     first_time, last_time = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
     notes = [

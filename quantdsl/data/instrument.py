@@ -138,9 +138,7 @@ def instrument_of(entry: object, where: str) -> Instrument:
         given[key] = value
     if not file.symbol:
         raise ConfigError(f'{where}: an instrument needs a symbol, as in symbol = "KO"')
-    return msgspec.structs.replace(
-        Instrument(symbol=file.symbol, named=frozenset(given)), **given
-    )
+    return msgspec.structs.replace(Instrument(symbol=file.symbol, named=frozenset(given)), **given)
 
 
 def load_instruments(path: Path) -> dict[str, Instrument]:

@@ -1,4 +1,4 @@
-"""Rows of a table as checked numpy columns, chunk by chunk: bad ones stop the run or are counted."""
+"""Rows of a table as checked numpy columns: bad ones stop the run or are left out and counted."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,8 @@ class Rows(NamedTuple):
         return len(self.ts)
 
     def where(self, kept: Bools) -> "Rows":
-        return Rows(*(column[kept] for column in self))
+        numbers = (column[kept] for column in self[1:])
+        return Rows(self.ts[kept], *numbers)
 
 
 class Reader(Protocol):
@@ -153,9 +154,11 @@ class RowReader:
             return rows
         if self._reading.bad_rows == "stop":
             at = int(np.argmin(fine))
-            raise DataError(self._complaint(rows, time_valid, before, at, int(positions[at]), table))
-        for at in np.flatnonzero(~fine):
-            self.dropped[_reason(rows, time_valid, before, int(at))[0]] += 1
+            raise DataError(
+                self._complaint(rows, time_valid, before, at, int(positions[at]), table)
+            )
+        for at in np.flatnonzero(~fine).tolist():
+            self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
         return rows.where(fine)
 
     def _columns_of(self, batch: Any, columns: Columns) -> tuple[Rows, Bools]:
@@ -171,13 +174,14 @@ class RowReader:
 
         def numbers(name: str) -> Float64s:
             column = batch.column(name)
-            found = column.to_numpy(zero_copy_only=False)
-            return found.astype(np.float64, copy=False)
+            return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
         close = numbers(columns.close)
-        price = [numbers(name) if name else close for name in (columns.open, columns.high, columns.low)]
+        open_, high, low = (
+            numbers(name) if name else close for name in (columns.open, columns.high, columns.low)
+        )
         volume = numbers(columns.volume) if columns.volume else np.zeros(len(close))
-        return Rows(ts, *price, close, volume), stamps.valid
+        return Rows(ts, open_, high, low, close, volume), stamps.valid
 
     def _complaint(
         self, rows: Rows, time_valid: Bools, before: Int64s, at: int, row: int, table: Table

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +145,7 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         lot = Fraction(1, 10**digits)
         if digits < scan.sizes.digits or not scan.sizes.exact:
             notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
-    prices = "traded" if scan.prices.exact else "adjusted"
+    prices: Literal["traded", "adjusted"] = "traded" if scan.prices.exact else "adjusted"
     currency = _quote_currency(symbol)
     return Instrument(
         symbol=symbol, venue=venue, tick=tick, lot=lot, currency=currency, prices=prices

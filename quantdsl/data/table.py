@@ -9,7 +9,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from quantdsl.errors import DataError
 
@@ -189,7 +189,9 @@ class CsvTable:
         if not raw.strip():
             raise DataError(f"{self.name}: the file is empty")
         try:
-            text = raw.decode("utf-8-sig") if len(raw) < _HEADER_BYTES else raw.rpartition(b"\n")[0].decode("utf-8-sig")
+            # A block of full size may end within a character, so its last line is left out.
+            whole = raw if len(raw) < _HEADER_BYTES else raw.rpartition(b"\n")[0]
+            text = whole.decode("utf-8-sig")
         except UnicodeDecodeError:
             text = "\0"
         if "\0" in text:
@@ -200,7 +202,7 @@ class CsvTable:
         return text.splitlines()[:20]
 
 
-def _unzip(path: Path) -> io.BufferedIOBase:
+def _unzip(path: Path) -> IO[bytes]:
     import zipfile
 
     try:
@@ -210,7 +212,7 @@ def _unzip(path: Path) -> io.BufferedIOBase:
     members = [name for name in archive.namelist() if not name.endswith("/")]
     if len(members) != 1:
         raise DataError(f"{path}: holds {len(members)} files; a zip archive must hold one table")
-    return io.BufferedReader(archive.open(members[0]))  # type: ignore[arg-type]
+    return archive.open(members[0])
 
 
 def _is_number(cell: str, comma: bool) -> bool:
@@ -306,10 +308,8 @@ class ObjectTable:
         import pyarrow as pa
 
         self.name = f"the {type(source).__name__} given"
-        if hasattr(source, "reset_index") and hasattr(source, "columns"):  # pandas: the index is time
-            named = {str(name) for name in source.columns}
-            if "time" not in named and type(getattr(source, "index", None)).__name__ != "RangeIndex":
-                source = source.reset_index()
+        if type(getattr(source, "index", None)).__name__ == "DatetimeIndex":
+            source = source.reset_index()  # type: ignore[attr-defined]  # pandas: the index is time
         if isinstance(source, pa.Table):
             self._table = source
         elif hasattr(source, "__arrow_c_stream__"):

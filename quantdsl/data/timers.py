@@ -14,7 +14,9 @@ from quantdsl.events.layout import EVENT, Kind
 Int64s = npt.NDArray[np.int64]
 Events = npt.NDArray[np.void]
 
-Days = Literal["day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end"]
+Days = Literal[
+    "day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end"
+]  # fmt: skip
 
 OPEN, CLOSE = 0, 1
 
@@ -38,7 +40,10 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Clockwork:
-    """The session and timer events of a schedule, made for those sessions that are asked for."""
+    """The session and timer events of a schedule, made for those sessions that are asked for.
+
+    Plain UTC days are no sessions: the core knows their borders by itself.
+    """
 
     def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
         self._schedule, self._timers = schedule, timers
@@ -48,14 +53,13 @@ class Clockwork:
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
 
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
-        """Opens of named sessions; plain UTC days have none."""
-        if not self._schedule.named:
-            return np.empty(0, EVENT)
-        chosen = sessions[self._joined[sessions] == joined]
+        """Opens of sessions that do, or do not, follow the last close at once."""
+        chosen = sessions[self._schedule.named & (self._joined[sessions] == joined)]
         return _events(self._schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
 
     def closes(self, sessions: Int64s) -> Events:
-        return _events(self._schedule.close_ns[sessions], Kind.SESSION, side=CLOSE)
+        chosen = sessions[: len(sessions) * self._schedule.named]
+        return _events(self._schedule.close_ns[chosen], Kind.SESSION, side=CLOSE)
 
     def timers(self, sessions: Int64s) -> Events:
         """Timer events in order of time, then of id; `payload[0]` is the id."""
@@ -63,9 +67,11 @@ class Clockwork:
         for timer_id, moments in self._moments:
             ts = moments[sessions]
             found.append(_events(ts[ts >= 0], Kind.TIMER, timer=timer_id))
-        for timer in self._timers:
-            if timer.every_ns is not None:
-                found.append(_events(self._every(timer, sessions), Kind.TIMER, timer=timer.id))
+        found.extend(
+            _events(self._every(timer.every_ns, sessions), Kind.TIMER, timer=timer.id)
+            for timer in self._timers
+            if timer.every_ns is not None
+        )
         if not found:
             return np.empty(0, EVENT)
         events = np.concatenate(found)
@@ -114,12 +120,11 @@ class Clockwork:
             chosen[:-1], chosen[-1] = changes, False
         return chosen
 
-    def _every(self, timer: Timer, sessions: Int64s) -> Int64s:
-        assert timer.every_ns is not None
+    def _every(self, every_ns: int, sessions: Int64s) -> Int64s:
         opens, closes = self._schedule.open_ns[sessions], self._schedule.close_ns[sessions]
-        counts = (closes - opens) // timer.every_ns
+        counts = (closes - opens) // every_ns
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        moments: Int64s = np.repeat(opens, counts) + (within + 1) * timer.every_ns
+        moments: Int64s = np.repeat(opens, counts) + (within + 1) * every_ns
         return moments
 
 

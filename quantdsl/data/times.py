@@ -1,4 +1,4 @@
-"""Durations, dates and time columns: whatever a file or a flag says becomes ns since 1970 in UTC."""
+"""Durations, dates and time columns: what a file or a flag says becomes ns since 1970 in UTC."""
 
 import datetime as dt
 import re
@@ -53,7 +53,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_ns(cls, length_ns: int) -> "Interval":
-        """The interval of this length in its largest whole unit; lengths near a calendar unit are it."""
+        """This length in its largest whole unit; what is near a month or a year is one."""
         for unit, low, high in (("d", 1, 1), ("w", 7, 7), ("mo", 28, 31), ("y", 365, 366)):
             if low * DAY_NS <= length_ns <= high * DAY_NS:
                 return cls(1, unit)
@@ -88,9 +88,7 @@ def parse_instant(text: str, tz: str = "UTC") -> int:
     try:
         moment = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigError(
-            f"{text!r} is not a date: write 2024-01-31 or 2024-01-31T15:30"
-        ) from None
+        raise ConfigError(f"{text!r} is not a date: write 2024-01-31 or 2024-01-31T15:30") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=zone(tz))
     since = moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -145,9 +143,9 @@ class TimeColumn(msgspec.Struct, frozen=True):
 
 
 def parse_times(column: Any, time_format: str | None) -> TimeColumn:
-    """An arrow column of epochs, dates, timestamps or text as ns since 1970 (wall clock if not zoned).
+    """An arrow column of epochs, dates, timestamps or text as ns since 1970.
 
-    Raises DataError with the value that is none of these.
+    Times without a zone are given as their wall clock shows them. Raises DataError with the value that is none of these.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
