@@ -145,7 +145,8 @@ class TimeColumn(msgspec.Struct, frozen=True):
 def parse_times(column: Any, time_format: str | None) -> TimeColumn:
     """An arrow column of epochs, dates, timestamps or text as ns since 1970.
 
-    Times without a zone are given as their wall clock shows them. Raises DataError with the value that is none of these.
+    Times without a zone are given as their wall clock shows them. DataError names the value that
+    is none of these.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
