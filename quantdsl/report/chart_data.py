@@ -113,7 +113,7 @@ def _price(result: RunResult) -> dict[str, Any]:
     scaled = {name: ticks * tick.numerator / tick.denominator for name, ticks in price.items()}
     lowest, highest = (scaled["low"].min(), scaled["high"].max()) if len(first) else (0.0, 0.0)
     return {
-        "symbol": result.instruments[0].symbol,
+        "symbol": result.instruments[0].name,
         "bars_each": bars_each,
         "tick": float(tick),
         "time": _seconds(bars["ts_recv"][first]),

@@ -218,7 +218,7 @@ def trips_of(result: RunResult) -> Trips:
     """The round trips of a run, in order of their exit."""
     trips = result.of_kind(Kind.ROUND_TRIP)
     value_per_tick_lot = np.array(
-        [float(i.tick * i.lot * i.multiplier * 10**result.money_digits) for i in result.instruments]
+        [float(i.tick_value * 10**result.money_digits) for i in result.instruments]
     )[trips["instrument"]]
     entry_value = np.abs(trips["b"] * trips["d"]).astype(np.float64) * value_per_tick_lot
     with np.errstate(divide="ignore", invalid="ignore"):

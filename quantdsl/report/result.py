@@ -9,28 +9,17 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.data.instrument import Instrument
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 Structs = npt.NDArray[np.void]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Traded:
-    """One instrument of the run, with what turns ticks and lots into prices and units."""
-
-    symbol: str
-    currency: str
-    tick: Fraction  # price of one tick, in quote currency
-    lot: Fraction = Fraction(1)  # units in one lot
-    multiplier: Fraction = Fraction(1)  # money per price unit and unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +59,7 @@ class RunResult:
     data_name: str
     data_sha256: str
     params: Mapping[str, str]
-    instruments: tuple[Traded, ...]
+    instruments: tuple[Instrument, ...]
     currency: str
     money_digits: int
     periods_per_year: float  # day samples in a year: 252 with a session, 365 without one

@@ -67,7 +67,7 @@ def info_of(result: RunResult) -> RunInfo:
         data=result.data_name,
         data_sha256=result.data_sha256,
         currency=result.currency,
-        instruments=tuple(instrument.symbol for instrument in result.instruments),
+        instruments=tuple(instrument.name for instrument in result.instruments),
         first_bar_ns=int(ts[0]) if len(ts) else 0,
         last_bar_ns=int(ts[-1]) if len(ts) else 0,
         bars=len(ts),

@@ -52,7 +52,7 @@ def _parts(result: RunResult, metrics: Mapping[str, float]) -> list[RenderableTy
 
 def _heading(result: RunResult) -> Text:
     """Strategy, instruments, span and params in one or two lines."""
-    symbols = ", ".join(instrument.symbol for instrument in result.instruments)
+    symbols = ", ".join(instrument.name for instrument in result.instruments)
     heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
     if len(result.curve_ts):
         span = f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}"

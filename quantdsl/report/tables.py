@@ -197,5 +197,5 @@ def _sides(lots: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _symbols(result: RunResult, rows: Structs) -> pa.Array:
-    names = pa.array([instrument.symbol for instrument in result.instruments], pa.string())
+    names = pa.array([instrument.name for instrument in result.instruments], pa.string())
     return names.take(pa.array(np.ascontiguousarray(rows["instrument"])))

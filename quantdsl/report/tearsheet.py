@@ -102,7 +102,7 @@ def _json(data: object) -> str:
 
 
 def _subtitle(result: RunResult) -> str:
-    parts = [", ".join(instrument.symbol for instrument in result.instruments)]
+    parts = [", ".join(instrument.name for instrument in result.instruments)]
     if len(result.curve_ts):
         parts.append(f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}")
         parts.append(plural(len(result.curve_ts), "bar"))

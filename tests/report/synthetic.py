@@ -4,8 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import BAR, RECORD, Kind
-from quantdsl.report.result import Benchmark, Plot, RunResult, Setting, Traded
+from quantdsl.report.result import Benchmark, Plot, RunResult, Setting
 from quantdsl.report.tables import NONE
 from tests.report.accumulate import Accumulators
 
@@ -130,7 +131,7 @@ def synthetic_run(n_days: int = 120, seed: int = 7) -> RunResult:
         data_name="synthetic market, seed 7",
         data_sha256="0" * 64,
         params={"fast": "10", "slow": "40"},
-        instruments=(Traded(symbol="XNYS:TEST", currency="USD", tick=Fraction(1, 100)),),
+        instruments=(Instrument(symbol="TEST", venue="XNYS", tick=Fraction(1, 100)),),
         currency="USD",
         money_digits=6,
         periods_per_year=252.0,
