@@ -1,7 +1,7 @@
-"""Derives every constant and polynomial of quantdsl/std/{explog,trig,gauss}.qdsl, and writes them there.
+"""Derives every constant and polynomial of std/{explog,trig,gauss}.qdsl, and writes them there.
 
-    python tests/std/math_coefficients.py            compare the files with a fresh derivation
-    python tests/std/math_coefficients.py --write    replace the blocks in the files
+    python -m tests.std.math_coefficients            compare the files with a fresh derivation
+    python -m tests.std.math_coefficients --write    replace the blocks in the files
 
 Each polynomial interpolates its function at the Chebyshev nodes of the interval, which is within
 a small factor of the best approximation and, unlike an exchange iteration, has one solution. All
@@ -17,7 +17,7 @@ from mpmath import mp, mpf
 STD = Path(__file__).parents[2] / "quantdsl" / "std"
 BEGIN = "# Derived by tests/std/math_coefficients.py; do not edit between here and the next rule."
 END = "# " + "-" * 96
-mp.prec = 300
+BITS = 300
 
 Real = mpf
 
@@ -98,7 +98,7 @@ def exp_constants() -> Constants:
 
 def trig_constants() -> Constants:
     half_pi = mp.pi / 2
-    first, rest = pair(half_pi)
+    first = float(half_pi)
     second, third = pair(half_pi - first)
     z_max = (mp.pi / 4) ** 2
     sin_tail = taylor_tail(lambda n: (-1) ** (n + 1) / mp.factorial(2 * n + 3))
@@ -175,7 +175,9 @@ def derived_text(name: str) -> tuple[str, str]:
     """The text of the std file `name` as it is, and with its block derived anew."""
     text = (STD / name).read_text(encoding="utf-8")
     start, stop = text.index(BEGIN), text.index(END + "\n") + len(END) + 1
-    return text, text[:start] + render(DERIVATIONS[name]()) + text[stop:]
+    with mp.workprec(BITS):
+        block = render(DERIVATIONS[name]())
+    return text, text[:start] + block + text[stop:]
 
 
 def main(arguments: list[str]) -> int:

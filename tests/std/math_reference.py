@@ -6,6 +6,7 @@ last place of a double, so they find the worst candidates among millions, and mp
 those. Where `longdouble` is no wider than a double, `HAS_EXTENDED` is false.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -43,6 +44,7 @@ class Function(NamedTuple):
     arguments: int = 1
 
 
+@functools.cache
 def _erfcx_table() -> tuple[Extended, float]:
     """Taylor coefficients of exp(x^2) erfc(x) about the middles of cells of 1/16 up to 28."""
     cell, terms = 1 / 16, 14
@@ -190,7 +192,7 @@ def _family(rng: np.random.Generator, function: Function, family: str, count: in
 def _fold(x: Floats, lo: float, hi: float) -> Floats:
     """`x` with what lies beyond lo..hi mirrored or halved, as often as needed, into it."""
     x = np.where(x < lo, np.abs(x), x)
-    excess = np.where(x > hi, np.ceil(np.log2(np.abs(x) / hi)), 0)
+    excess = np.ceil(np.log2(np.maximum(x, hi) / hi)) if np.isfinite(hi) else np.zeros(len(x))
     return np.ldexp(x, -excess.astype(np.int64))
 
 
