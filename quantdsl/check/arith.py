@@ -38,17 +38,6 @@ ONE = ops.f64(1.0)
 # ---- series -----------------------------------------------------------------------------------
 
 
-def latest(left: Warm, right: Warm) -> Warm:
-    """Defined when both are."""
-    if left == right:
-        return left
-    if isinstance(left.count, ops.Const) and isinstance(right.count, ops.Const):
-        count: ops.Expr = ops.i64(max(int(left.count.bits), int(right.count.bits)))
-    else:
-        count = ops.Binary("imax", left.count, right.count)
-    return Warm(count, sizes.larger(left.most, right.most))
-
-
 def joined(values: Sequence[Value]) -> Series | None:
     """The series of what is computed from these values; None when one is not a series."""
     clocks = 0
@@ -58,7 +47,7 @@ def joined(values: Sequence[Value]) -> Series | None:
             return None
         clocks |= value.series.clocks
         for clock, need in value.series.warm:
-            warm[clock] = latest(warm[clock], need) if clock in warm else need
+            warm[clock] = warm[clock].latest(need) if clock in warm else need
     return Series(clocks, tuple(sorted(warm.items(), key=lambda item: item[0])))
 
 

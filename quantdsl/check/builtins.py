@@ -69,10 +69,10 @@ class Builtin(Binding):
         few, many = self.doc.arity
         named = next((arg for arg in node.args if arg.name is not None), None)
         if named is not None:
-            return cx.error("QD0306", f"{self.doc.name} takes its arguments by position",
+            return cx.error("QD0308", f"{self.doc.name} takes its arguments by position",
                             named.span, help=self.doc.signature)
         if not few <= len(values) <= many:
-            return cx.error("QD0306", f"{self.doc.name} takes {few} arguments, not {len(values)}",
+            return cx.error("QD0308", f"{self.doc.name} takes {few} arguments, not {len(values)}",
                             node.span, help=self.doc.signature)
         return self.doc.make(cx, node, values)
 

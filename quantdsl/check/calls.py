@@ -55,7 +55,7 @@ def _elaborate(cx: Context, node: ast.Call) -> Given | None:
         value = cx.expr(arg.value)
         if arg.name is None:
             if given.named:
-                cx.error("QD0306", "a positional argument stands before the named ones", arg.span)
+                cx.error("QD0308", "a positional argument stands before the named ones", arg.span)
                 return None
             given.positional.append(value)
         else:
@@ -100,7 +100,7 @@ def _match(
     if extra or len(given.positional) > len(names):
         span = given.spans[extra[0]] if extra else node.span
         what = f"no parameter {extra[0]!r}" if extra else f"{len(names)} parameters at most"
-        cx.error("QD0306", f"{binding.name} has {what}", span,
+        cx.error("QD0308", f"{binding.name} has {what}", span,
                  help=f"{binding.name}({', '.join(names)})")
         return None
     values: list[Value] = []
@@ -110,7 +110,7 @@ def _match(
         else:
             value = given.named.get(param.name) or _default(cx, binding, param)
         if value is None:
-            cx.error("QD0306", f"{binding.name} needs {param.name!r}", node.span,
+            cx.error("QD0308", f"{binding.name} needs {param.name!r}", node.span,
                      help=f"{binding.name}({', '.join(names)})")
             return None
         values.append(_convert(cx, param, value))
@@ -212,12 +212,7 @@ def _warm_of(routine: "Routine", values: list[Value], bound: tuple[ops.Size, ...
 
 def _after(warm: Warm, more: Warm) -> Warm:
     """`more` ticks counted from the first tick on which the arguments are defined."""
-    if isinstance(warm.count, ops.Const) and isinstance(more.count, ops.Const):
-        count: ops.Expr = ops.i64(int(warm.count.bits) + int(more.count.bits) - 1)
-    else:
-        total = ops.Binary("iadd", warm.count, more.count)
-        count = ops.Binary("isub", total, ops.i64(1))
-    return Warm(count, sizes.sub(sizes.add(warm.most, more.most), 1))
+    return warm.plus(more.count, more.most).plus(ops.i64(-1), -1)
 
 
 def _instance(
@@ -247,6 +242,9 @@ def _invoke(
         cx.emit(ops.Do(ir, cx.line(node)))
         return Value(VOID, ops.i64(0), node.span)
     series = arith.joined(values) if not routine.impure else None
+    if not routine.impure and series is not None and hasattr(cx.home, "keep"):
+        value = Value(routine.result, ir, node.span, series=series)
+        return value if routine.result.kind != "struct" else cx.home.keep(cx, value)
     if routine.impure or routine.result.kind == "struct":
         name = cx.fresh("c")
         cx.emit(ops.Let(name, ir_type(routine.result), ir, cx.line(node)))

@@ -5,14 +5,14 @@ equations of a strategy). What differs between these is its `home`; the rules of
 statements are the same in all of them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from quantdsl.check.bindings import Local
 from quantdsl.check.proofs import Ranges
-from quantdsl.check.values import Value, error_value
+from quantdsl.check.values import Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
@@ -82,6 +82,7 @@ class Context:
     size_names: frozenset[str] = frozenset()
     expected: Any = None  # the declared result type, if any
     ranges: Ranges = field(default_factory=Ranges)
+    reads: dict[int, Warm] = field(default_factory=dict)  # what must be warm, by clock
 
     # ---- naming and emitting ----
 
@@ -124,7 +125,15 @@ class Context:
         """Elaborate an expression; on an error report it and return an error value."""
         value = EXPRESSIONS[type(node)](self, node)
         value.span = node.span
+        if value.series is not None and value.series.warm:
+            self.need(value.series.warm)
         return value
+
+    def need(self, warm: Iterable[tuple[int, Warm]]) -> None:
+        """Note that what is being built reads something that is defined only from then on."""
+        for clock, count in warm:
+            known = self.reads.get(clock)
+            self.reads[clock] = count if known is None else known.latest(count)
 
     def stmt(self, node: ast.Stmt) -> None:
         """Elaborate a statement into the current block."""

@@ -285,7 +285,7 @@ class IndicatorBuilder(Builder):
                 return Warm(value.ir, value.high)
         total = Warm(ops.i64(1), 1)
         for need in self.needs:
-            total = arith.latest(total, need)
+            total = total.latest(need)
         return total
 
     # ---- what the body may use ----

@@ -293,7 +293,7 @@ class Library:
             given[arg.name] = arith.coerce(cx, cx.expr(arg.value), known[arg.name])
         missing = [name for name in known if name not in given]
         if missing:
-            return cx.error("QD0306", f"{binding.type} also needs {', '.join(missing)}", node.span)
+            return cx.error("QD0308", f"{binding.type} also needs {', '.join(missing)}", node.span)
         values = [given[name] for name in known]
         if any(value.bad for value in values):
             return error_value(node.span)

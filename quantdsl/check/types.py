@@ -12,10 +12,10 @@ from quantdsl.ir import ops
 MISSING = -(2**63)
 """What a missing value of a fixed type holds; `is na` compares with it."""
 
-INVALID = 2**62
+INVALID = -(2**53)
 """What a float that is not finite or out of range becomes on its way to a fixed type.
 
-The order gate refuses every quantity beyond 2**53, so such an order is rejected with a reason.
+It is orders.FAULT of std: the order gate refuses it with a reason.
 """
 
 SAFE = 2**53

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from quantdsl.check import sizes
 from quantdsl.check.types import ERROR, Type
 from quantdsl.ir import ops
 from quantdsl.lang.ast import Span
@@ -21,6 +22,24 @@ class Warm:
 
     count: ops.Expr
     most: ops.Size
+
+    def latest(self, other: "Warm") -> "Warm":
+        """Defined when both are."""
+        if self == other:
+            return self
+        if isinstance(self.count, ops.Const) and isinstance(other.count, ops.Const):
+            count: ops.Expr = ops.i64(max(self.count.bits, other.count.bits))
+        else:
+            count = ops.Binary("imax", self.count, other.count)
+        return Warm(count, sizes.larger(self.most, other.most))
+
+    def plus(self, more: ops.Expr, most: ops.Size) -> "Warm":
+        """`more` ticks later."""
+        if isinstance(self.count, ops.Const) and isinstance(more, ops.Const):
+            count: ops.Expr = ops.i64(self.count.bits + more.bits)
+        else:
+            count = ops.Binary("iadd", self.count, more)
+        return Warm(count, sizes.add(self.most, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +85,3 @@ class Value:
 def error_value(span: Span) -> Value:
     """Stands for an expression whose error is reported; silences what follows from it."""
     return Value(ERROR, ops.i64(0), span, series=TIMELESS)
-
-
-def int_value(number: int, span: Span = (0, 0)) -> Value:
-    """A compile-time integer."""
-    from quantdsl.check.types import INT
-
-    return Value(INT, ops.i64(number), span, number, number, series=TIMELESS, const=number)

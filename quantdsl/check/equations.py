@@ -1,0 +1,187 @@
+"""The equations of a strategy: clocked series, each evaluated once per tick of its clock.
+
+Every indicator call is an equation of its own, shared when written twice, so where it stands
+cannot matter. An equation is evaluated from the tick on which all that it reads is defined, and
+its value lives in a field of the strategy's state; a history that is looked back at is a ring
+beside it, indexed by the number of ticks of its clock.
+"""
+
+from dataclasses import dataclass, field
+
+from quantdsl.check import arith, sizes
+from quantdsl.check.functions import Routine, crossing
+from quantdsl.check.context import Context
+from quantdsl.check.types import INT, Type, ir_type, stored
+from quantdsl.check.values import Series, Value, Warm
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+STATE = ops.Var("s")
+
+
+@dataclass
+class Equation:
+    """`place = value` whenever one of `clocks` ticks and `needs` are met."""
+
+    place: ops.Field
+    type: Type
+    value: ops.Expr
+    clocks: int
+    needs: tuple[tuple[int, Warm], ...]
+    line: int
+
+
+@dataclass
+class Ring:
+    """The history of a place: `depth` values back; `size` is the name of its length."""
+
+    place: ops.Field
+    counter: ops.Expr
+    size: str
+    type: ops.ScalarType
+    depth: int = 1
+
+
+@dataclass
+class Equations:
+    """All equations and histories of a strategy, and the state fields they live in."""
+
+    fields: list[ops.FieldDecl] = field(default_factory=list)
+    all: list[Equation] = field(default_factory=list)
+    rings: dict[ops.Expr, Ring] = field(default_factory=dict)
+    masks: dict[int, ops.Field] = field(default_factory=dict)  # tick counters by clock mask
+    _shared: dict[tuple[object, ...], Value] = field(default_factory=dict)
+
+    def field(self, stem: str, type_: ops.Type) -> ops.Field:
+        """A new field of the state."""
+        name = f"{stem}{len(self.fields)}"
+        self.fields.append(ops.FieldDecl(name, type_))
+        return ops.Field(STATE, name)
+
+    def counter(self, clocks: int) -> ops.Field:
+        """How often one of these clocks has ticked."""
+        if clocks not in self.masks:
+            self.masks[clocks] = self.field("n", ops.I64_T)
+        return self.masks[clocks]
+
+    # ---- the home of equation and handler contexts ----
+
+    def keep(self, cx: Context, value: Value) -> Value:
+        """The value as an equation of its own; a value that has a place already stays there."""
+        if isinstance(value.ir, ops.Field) or value.series is None:
+            return value
+        key = ("value", value.ir)
+        if key not in self._shared:
+            place = self.field("v", ir_type(value.type))
+            series = value.series
+            self.all.append(Equation(place, value.type, value.ir, series.clocks, series.warm,
+                                     cx.module.source.position(value.span[0]).line))
+            self._shared[key] = Value(value.type, place, value.span, unit=value.unit,
+                                      series=series)
+        known = self._shared[key]
+        return Value(known.type, known.ir, value.span, value.low, value.high, value.unit,
+                     value.series)
+
+    def instance(
+        self, cx: Context, routine: Routine, args: tuple[ops.Expr, ...],
+        bound: tuple[ops.Size, ...], values: list[Value], warm: Warm, node: ast.Call,
+    ) -> Value:
+        """An indicator call: an instance in the state and an equation that steps it."""
+        series = arith.joined(values)
+        if series is None:
+            bad = next(value for value in values if value.series is None)
+            return cx.error(
+                "QD0305", "an indicator runs on every bar, so its arguments must be series",
+                bad.span, reason="this value exists only when the handler runs",
+                help="write the argument as an equation: a 'let' at the level of the strategy",
+            )
+        key = (routine.ir_name, args, bound)
+        if key not in self._shared:
+            assert routine.state is not None
+            state = self.field("i", ops.StructType(routine.state, bound))
+            place = self.field("v", ir_type(routine.result))
+            call = ops.Call(routine.ir_name, (state, *args), bound)
+            self.all.append(Equation(place, routine.result, call, series.clocks, series.warm,
+                                     cx.line(node)))
+            self._shared[key] = Value(routine.result, place, node.span, series=series)
+        known = self._shared[key]
+        return Value(known.type, known.ir, node.span, series=series)
+
+    def history(self, cx: Context, node: ast.Index, value: Value, index: Value) -> Value:
+        """`x[k]`: the value k ticks of its clock ago."""
+        if value.series is None or not value.series.clocks:
+            return cx.error(
+                "QD0402", "only a series has history; this is computed when the handler runs"
+                if value.series is None else "a constant has no history",
+                node.value.span, help="write it as an equation: a 'let' of the strategy",
+            )
+        if index.series is None or not isinstance(index.high, int):
+            return cx.error("QD0403", "how far back this looks must be known when compiling",
+                            node.index.span, help="use a constant or a param with a range")
+        if index.low is None or index.low < 0:
+            return cx.error("QD0401", "this may read the future", node.index.span,
+                            help="the index must not be negative over the param's whole range")
+        kept = self.keep(cx, value)
+        ring = self._ring(kept)
+        ring.depth = max(ring.depth, index.high)
+        mask = ops.SizeOf(sizes.sub(ops.SizeName(ring.size), 1))
+        slot = ops.Binary("iand", ops.Binary("isub", ring.counter, index.ir), mask)
+        assert value.series is not None
+        warm = tuple((clock, need.plus(index.ir, index.high)) for clock, need in value.series.warm)
+        return Value(value.type, ops.Elem(ring.place, slot), node.span, unit=value.unit,
+                     series=Series(value.series.clocks, warm))
+
+    def _ring(self, kept: Value) -> Ring:
+        assert kept.series is not None
+        if kept.ir not in self.rings:
+            size = f"H{len(self.rings)}"
+            place = self.field("h", ops.ArrayType(stored(kept.type), ops.SizeName(size)))
+            self.rings[kept.ir] = Ring(place, self.counter(kept.series.clocks), size,
+                                       stored(kept.type))
+        return self.rings[kept.ir]
+
+    def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:
+        """Both sides one tick ago and now."""
+        one = Value(INT, ops.i64(1), low=1, high=1, const=1, series=Series())
+        index = ast.Index(node.span, node.left, node.right)
+        now, before = [], []
+        for side in (left, right):
+            timeless = side.series is not None and not side.series.clocks
+            now.append(side)
+            before.append(side if timeless else self.history(cx, index, side, one))
+        if any(value.bad for value in before):
+            return before[0] if before[0].bad else before[1]
+        return crossing(cx, node, now, before)
+
+    def note_local(self, cx: Context, name: str, kept: Value, value: Value) -> None:
+        """A local of a handler is no series, whatever it was computed from."""
+
+    def after_branch(self, cx: Context) -> None:
+        """Nothing to do."""
+
+    def declare_state(self, cx: Context, node: ast.State) -> None:
+        """A state inside a handler would be another strategy-level state in disguise."""
+        cx.error("QD0606", "a state stands at the level of the strategy", node.span,
+                 help="move it out of the handler")
+
+    # ---- IR ----
+
+    def evaluate(self, equation: Equation) -> list[ops.Stmt]:
+        """The statements of one equation, its history included, without its guard."""
+        stmts: list[ops.Stmt] = [ops.Assign(equation.place, equation.value, equation.line)]
+        return stmts + self.record(equation.place)
+
+    def record(self, source: ops.Expr) -> list[ops.Stmt]:
+        """Store the newest value of a place into its ring, if it has one."""
+        ring = self.rings.get(source)
+        if ring is None:
+            return []
+        mask = ops.SizeOf(sizes.sub(ops.SizeName(ring.size), 1))
+        slot = ops.Binary("iand", ring.counter, mask)
+        return [ops.Assign(ops.Elem(ring.place, slot), source)]
+
+    def ring_sizes(self) -> dict[str, int]:
+        """The length of every ring: a power of two above its depth."""
+        return {ring.size: int(sizes.pow2(ring.depth + 1)) for ring in self.rings.values()}  # type: ignore[arg-type]
+
+

@@ -1,0 +1,264 @@
+"""What a strategy sees of the market and of its own account: names and the IR behind them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantdsl.check.bindings import Binding, Local
+from quantdsl.check.context import Context
+from quantdsl.check.equations import STATE
+from quantdsl.check.functions import BAR_PRICES, bars_value
+from quantdsl.check.types import BOOL, FLOAT, INT, TIME, Type, money, price, qty
+from quantdsl.check.values import Series, Unit, Value, Warm
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+ENGINE = ops.Field(STATE, "e")
+ONCE = Warm(ops.i64(1), 1)
+
+
+@dataclass(frozen=True)
+class Clock:
+    """`bars 5m as name`; clock 0 is the finest."""
+
+    text: str
+    name: str
+    span: ast.Span
+
+
+@dataclass(frozen=True)
+class Traded:
+    """An instrument of the strategy; `name` is its alias, or empty for the only one."""
+
+    index: int
+    name: str
+    symbol: str
+
+
+class Units:
+    """Ticks, lots and money of the strategy's instruments: read from the engine's state."""
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+
+    def _instrument(self, of: str) -> ops.Elem:
+        index = next((t.index for t in self.strategy.instruments if t.name == of), 0)
+        return ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(index))
+
+    def of(self, cx: Context, value: Value) -> Unit:
+        """How a count of this value's kind becomes a float."""
+        if value.type.kind == "money":
+            return self.money(cx)
+        if not value.type.of and len(self.strategy.instruments) > 1:
+            cx.error("QD0307", "of which instrument? There are several here", value.span,
+                     help="give the amount as a float, or compare prices of one instrument")
+        instrument = self._instrument(value.type.of)
+        stem = "lot" if value.type.kind == "qty" else "tick"
+        return Unit(ops.Field(instrument, stem + "_num"), ops.Field(instrument, stem + "_den"))
+
+    def default_qty(self, cx: Context, span: ast.Span) -> Type:
+        """A bare `100 shares` counts lots of the only instrument."""
+        if len(self.strategy.instruments) > 1:
+            return cx.error("QD0307", "shares of which instrument? There are several here", span,
+                            help="size by money: value = 10_000 USD").type
+        return qty("")
+
+    def money(self, cx: Context) -> Unit:
+        """Money units of the account."""
+        return Unit(ops.f64(1.0), ops.Field(STATE, "money_scale"))
+
+    def tick_lot(self, cx: Context, of: str) -> ops.Expr:
+        """Money of one lot moving one tick."""
+        return ops.Field(self._instrument(of), "money_per_tick_lot")
+
+
+class BarsBinding(Binding):
+    """Bars of one instrument on one clock: `close`, `y.close`, `daily.close`."""
+
+    what = "the bars of a clock"
+    has_members = True
+
+    def __init__(self, strategy: "Strategy", instrument: Traded, clock: int) -> None:
+        self.strategy = strategy
+        self.instrument = instrument
+        self.clock = clock
+
+    @property
+    def series(self) -> Series:
+        """Defined from the first bar on."""
+        bit = self.strategy.clock_bit(self.instrument.index, self.clock)
+        return Series(1 << bit, ((bit, ONCE),))
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The bars as an argument of an indicator."""
+        value = self.strategy.bar(self.instrument.index, self.clock)
+        return bars_value(value, self.instrument.name, node.span, self.series)
+
+    def member(self, name: str) -> "Binding | Local | None":
+        """A price, a mean of prices, the volume; of an instrument also its position and so on."""
+        if name in (*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4"):
+            place = self.strategy.bar(self.instrument.index, self.clock)
+            bars = bars_value(place, self.instrument.name, (0, 0), self.series)
+            return Local(bars.names[name])
+        if name in ("adj", "forming"):
+            return Later(f"'{name}' prices")
+        if self.clock == 0 and name in OF_INSTRUMENT:
+            return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
+        clock = next((n for n, c in enumerate(self.strategy.clocks) if c.name == name), None)
+        if clock is not None:
+            return BarsBinding(self.strategy, self.instrument, clock)
+        return None
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *OF_INSTRUMENT]
+
+
+class Later(Binding):
+    """A part of the language that this version does not compile."""
+
+    what = "not available yet"
+    has_members = True
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def _error(self, cx: Context, span: ast.Span) -> Value:
+        return cx.error("QD0110", f"{self.text} are not available yet", span)
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """An error that says so."""
+        return self._error(cx, node.span)
+
+    def attr(self, cx: Context, node: ast.Attr) -> Value:
+        """An error that says so."""
+        return self._error(cx, node.span)
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """An error that says so."""
+        return self._error(cx, node.span)
+
+
+# ---- values of the account ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Account:
+    """A readable figure: the std accessor behind it and the type of what it returns."""
+
+    accessor: str
+    type: Callable[[Traded], Type]
+    of_instrument: bool
+    text: str
+
+
+OF_INSTRUMENT: dict[str, Account] = {
+    "position": Account("position", lambda t: qty(t.name), True,
+                        "Filled position, signed; working orders do not count."),
+    "value": Account("position_value", lambda _: money(), True,
+                     "Signed value of the position at the last mark."),
+    "open_profit": Account("open_profit", lambda _: money(), True,
+                           "Profit of the open position at the last mark, before its fees."),
+}
+OF_ACCOUNT: dict[str, Account] = {
+    "equity": Account("equity", lambda _: money(), False, "Cash and positions at the last mark."),
+    "cash": Account("cash", lambda _: money(), False, "Cash; short sales are in it."),
+    "pnl": Account("pnl", lambda _: money(), False, "Change of equity since the start."),
+    "day_pnl": Account("day_pnl", lambda _: money(), False,
+                       "Change of equity since the day began."),
+    "fill_count": Account("fill_count", lambda _: INT, False, "Fills so far."),
+    "trade_count": Account("trade_count", lambda _: INT, False, "Round trips closed so far."),
+    "order_count": Account("order_count", lambda _: INT, False, "Orders sent so far."),
+}
+
+
+class Computed(Binding):
+    """A figure of the account or of a position; it is no series, so equations cannot read it."""
+
+    what = "a figure of the account"
+
+    def __init__(self, strategy: "Strategy", account: Account, instrument: Traded) -> None:
+        self.strategy = strategy
+        self.account = account
+        self.instrument = instrument
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The figure as it stands when the handler runs."""
+        if cx.home is not None and cx.home is self.strategy.equations and not self.strategy.acting:
+            return cx.error(
+                "QD0306", "an equation is made of market data and params alone", node.span,
+                reason="position, equity and state belong to handlers",
+                help="move this into 'on bar:'",
+            )
+        args: tuple[ops.Expr, ...] = (ENGINE,)
+        if self.account.of_instrument:
+            args = (ENGINE, ops.i64(self.instrument.index))
+        ir = ops.Call(self.strategy.core(f"engine.{self.account.accessor}"), args)
+        type_ = self.account.type(self.instrument)
+        value = Value(type_, ir, node.span)
+        if type_.kind in ("qty", "money"):
+            value.unit = cx.units.of(cx, value)
+        return value
+
+
+class Figure(Binding):
+    """A value made by a function of the context: flat, long, now, bar_index ..."""
+
+    what = "a figure of the run"
+
+    def __init__(self, make: Callable[[Context], Value]) -> None:
+        self.make = make
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The value here."""
+        return self.make(cx)
+
+
+def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
+    """The names every handler of a one-instrument strategy may read bare."""
+
+    def lots() -> ops.Expr:
+        return ops.Call(strategy.core("engine.position"), (ENGINE, ops.i64(0)))
+
+    def is_(op: str) -> Callable[[Context], Value]:
+        return lambda cx: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
+
+    def pending(cx: Context) -> Value:
+        ir = ops.Call(strategy.core("engine.pending"), (ENGINE, ops.i64(0)))
+        return Value(BOOL, ops.Binary("ine", ir, ops.i64(0)))
+
+    def entry_price(cx: Context) -> Value:
+        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, ops.i64(0)))
+        unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
+        ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
+        return Value(FLOAT.missing(), ir)
+
+    return {
+        "flat": Figure(is_("ieq")),
+        "long": Figure(is_("igt")),
+        "short_held": Figure(is_("ilt")),
+        "pending": Figure(pending),
+        "entry_price": Figure(entry_price),
+    }
+
+
+def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
+    """Time: now, bar_index."""
+
+    def now(cx: Context) -> Value:
+        return Value(TIME, ops.Field(ENGINE, "now"))
+
+    def bar_index(cx: Context) -> Value:
+        bit = strategy.clock_bit(0, 0)
+        count = strategy.equations.counter(1 << bit)
+        return Value(INT, ops.Binary("isub", count, ops.i64(1)),
+                     series=Series(1 << bit, ((bit, ONCE),)))
+
+    return {
+        "now": Figure(now),
+        "bar_index": Figure(bar_index),
+        "never": Local(Value(TIME, ops.i64(2**62), series=Series())),
+    }

@@ -1,0 +1,198 @@
+"""Params: their type, range and choices, and the word of state each is read from."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.arith import an
+from quantdsl.check.context import Context
+from quantdsl.check.literals import DURATION_NS, FRACTION, LOTS, UNITS_OF_QTY
+from quantdsl.check.signatures import resolve
+from quantdsl.check.types import BOOL, DURATION, FLOAT, INT, Type, money, qty
+from quantdsl.check.values import TIMELESS, Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class Param:
+    """A declared param.
+
+    `default`, `low`, `high` and `step` are exact decimals in the written unit (`unit`); `choices`
+    are words for a param of words or series; `field` is the word of state that holds the value:
+    an int, or a float for all else.
+    """
+
+    name: str
+    kind: str  # int float bool word qty money duration
+    field: str
+    unit: str
+    default: Fraction
+    low: Fraction | None = None
+    high: Fraction | None = None
+    step: Fraction | None = None
+    log_count: int = 0
+    choices: tuple[str, ...] = ()
+    span: ast.Span = (0, 0)
+
+    @property
+    def whole(self) -> bool:
+        """True where the state holds an integer."""
+        return self.kind in ("int", "bool", "word", "duration")
+
+
+def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Param, Value] | None:
+    """The param and the value that its name stands for; None when its errors are reported."""
+    if isinstance(node.domain, tuple):
+        return _choices(strategy, cx, node, node.domain)
+    if isinstance(node.default, ast.Bool):
+        return _bool(strategy, node, node.default)
+    default = literal(cx, node.default)
+    if default is None:
+        return None
+    number, unit = default
+    bounds = _bounds(cx, node, unit)
+    if bounds is None:
+        return None
+    low, high, step, count = bounds
+    kind = _kind(unit, [number, low, high, step], node)
+    place = strategy.equations.field("p", ops.I64_T if kind in ("int", "duration") else ops.F64_T)
+    param = Param(node.name.id, kind, place.name, unit, number, low, high, step, count,
+                  span=node.name.span)
+    if low is not None and high is not None and not low <= number <= high:
+        cx.warn("QD0701", f"the default {number} lies outside {low}..{high}", node.default.span)
+    value = _value(strategy, cx, param, place)
+    if node.type is not None:
+        value = arith.coerce(cx, value, resolve(cx, node.type))
+    return param, value
+
+
+def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
+    """A number with its unit, exactly; reports anything else."""
+    if isinstance(node, ast.Unary) and node.op in "+-":
+        inner = literal(cx, node.operand)
+        if inner is None:
+            return None
+        return (-inner[0] if node.op == "-" else inner[0]), inner[1]
+    if isinstance(node, ast.Num):
+        return Fraction(node.text), node.unit or ""
+    value = cx.expr(node)
+    if not value.bad and isinstance(value.const, int | float):
+        return Fraction(value.const), ""
+    if not value.bad:
+        cx.error("QD0702", "a param's default and range are literals", node.span)
+    return None
+
+
+def _bounds(
+    cx: Context, node: ast.ParamDecl, unit: str
+) -> tuple[Fraction | None, Fraction | None, Fraction | None, int] | None:
+    if node.domain is None:
+        return None, None, None, 0
+    if not isinstance(node.domain, ast.Range):
+        cx.error("QD0702", "a range or a set of choices stands after 'in'", node.span,
+                 help="such as 'in 5..50 step 5' or 'in {1, 2, 3}'")
+        return None
+    low, high = literal(cx, node.domain.low), literal(cx, node.domain.high)
+    step = literal(cx, node.step) if node.step is not None else None
+    if low is None or high is None:
+        return None
+    for end in (low, high, step):
+        if end is not None and end[1] != unit and not (end[1] == "" and end[0] == 0):
+            cx.error("QD0703", f"the range is in {end[1] or 'plain numbers'}, the default in "
+                     f"{unit or 'plain numbers'}", node.domain.span)
+            return None
+    if low[0] > high[0]:
+        cx.error("QD0703", f"the range {low[0]}..{high[0]} is empty", node.domain.span)
+        return None
+    if step is not None and step[0] <= 0:
+        cx.error("QD0703", "a step is above 0", node.domain.span)
+        return None
+    return low[0], high[0], step[0] if step else None, int(node.log) if node.log else 0
+
+
+def _kind(unit: str, numbers: list[Fraction | None], node: ast.ParamDecl) -> str:
+    if unit in DURATION_NS:
+        return "duration"
+    if unit in LOTS or unit in UNITS_OF_QTY:
+        return "qty"
+    if unit in FRACTION:
+        return "float"
+    if unit and unit not in ("bar", "bars", "day", "days"):
+        return "money"
+    texts = [node.default]
+    if isinstance(node.domain, ast.Range):
+        texts += [node.domain.low, node.domain.high]
+    decimal = any(isinstance(t, ast.Num) and any(c in t.text for c in ".eE") for t in texts)
+    whole = all(n is None or n.denominator == 1 for n in numbers)
+    return "int" if whole and not decimal and not node.log else "float"
+
+
+def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) -> Value:
+    """What reading the param gives: the word itself, or a count made of it."""
+    if param.kind == "duration":
+        return Value(DURATION, place, series=TIMELESS)
+    if param.kind == "int":
+        low = int(param.low) if param.low is not None else int(param.default)
+        high = int(param.high) if param.high is not None else int(param.default)
+        return Value(INT, place, low=low, high=high, series=TIMELESS)
+    if param.kind == "float":
+        return Value(FLOAT, place, series=TIMELESS)
+    type_ = money(param.unit) if param.kind == "money" else qty("")
+    value = Value(type_, place, param.span, series=TIMELESS)
+    unit = cx.units.of(cx, value)
+    value.unit = unit
+    amount = Value(FLOAT, place, series=TIMELESS)
+    value.ir = arith.from_float(cx, amount, unit, "rint" if param.kind == "money" else "floor")
+    return value
+
+
+def _bool(
+    strategy: "Strategy", node: ast.ParamDecl, default: ast.Bool
+) -> tuple[Param, Value]:
+    place = strategy.equations.field("p", ops.I64_T)
+    param = Param(node.name.id, "bool", place.name, "", Fraction(int(default.value)),
+                  Fraction(0), Fraction(1), Fraction(1), span=node.name.span)
+    return param, Value(BOOL, ops.Binary("ine", place, ops.i64(0)), series=TIMELESS)
+
+
+def _choices(
+    strategy: "Strategy", cx: Context, node: ast.ParamDecl, domain: tuple[ast.Expr, ...]
+) -> tuple[Param, Value] | None:
+    """A choice of words, numbers or series; the state holds its number."""
+    place = strategy.equations.field("p", ops.I64_T)
+    texts = [strategy.module.source.text[slice(*choice.span)] for choice in domain]
+    default = strategy.module.source.text[slice(*node.default.span)]
+    if default not in texts:
+        cx.error("QD0701", f"the default {default} is not one of the choices", node.default.span,
+                 help="choices: " + ", ".join(texts))
+        return None
+    words = all(isinstance(choice, ast.Str) for choice in domain)
+    param = Param(node.name.id, "word", place.name, "", Fraction(texts.index(default)),
+                  Fraction(0), Fraction(len(texts) - 1), Fraction(1),
+                  choices=tuple(text.strip('"') for text in texts), span=node.name.span)
+    if words:
+        value = Value(Type("choice", param.name), place, series=TIMELESS)
+        value.names = {text: Value(INT, ops.i64(n), const=n)
+                       for n, text in enumerate(param.choices)}
+        return param, value
+    values = [cx.expr(choice) for choice in domain]
+    if any(value.bad for value in values):
+        return None
+    for choice in values:
+        if choice.series is None:
+            cx.error("QD0702", f"a choice is a number, a word or a series, this is "
+                     f"{an(choice.type)}", choice.span)
+            return None
+    total = values[-1]
+    for number in range(len(values) - 2, -1, -1):
+        here = Value(BOOL, ops.Binary("ieq", place, ops.i64(number)), series=TIMELESS)
+        total = arith.select(cx, here, values[number], total, node.span)
+    if all(isinstance(value.const, int) for value in values):
+        known = [int(value.const) for value in values if isinstance(value.const, int)]
+        total.low, total.high = min(known), max(known)
+    return param, total

@@ -1,0 +1,175 @@
+"""The risk and backtest blocks: each line against the one table of what may stand there."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.bindings import unknown
+from quantdsl.check.context import Context
+from quantdsl.check.market import ENGINE
+from quantdsl.check.params import literal
+from quantdsl.check.types import DURATION, FLOAT, money
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+LIMITS = ops.Field(ENGINE, "limits")
+
+RISK: dict[str, tuple[str, str]] = {
+    "max_order": ("lots", "largest single order"),
+    "max_position": ("lots", "largest position, working orders counted"),
+    "max_notional": ("money", "largest value of one position"),
+    "max_weight": ("share", "largest value of one position, of equity"),
+    "max_gross": ("money", "largest sum of the values of all positions, signs dropped"),
+    "max_net": ("money", "largest sum of the values of all positions, signed"),
+    "max_entries": ("count", "orders that open or add to one position"),
+    "max_order_rate": ("rate", "orders in a sliding window, such as 200 / 1s"),
+    "price_band": ("share", "largest distance of an order's price from the last close"),
+    "max_data_age": ("duration", "oldest bar an order may be based on"),
+    "cooldown": ("duration", "pause after a closed round trip"),
+    "max_daily_loss": ("money", "loss of equity since the day began"),
+    "max_drawdown": ("drawdown", "loss of equity since its peak"),
+    "max_leg_gap": ("duration", "how long one leg of an atomic block may wait for the other"),
+}
+"""name -> (unit, meaning). std/risk.qdsl enforces each; the order here is the order there."""
+
+ACTIONS = {"reject": 1, "flatten": 2, "halt": 4, "cancel_all": 8, "alert": 16}
+
+
+@dataclass
+class RiskBlock:
+    """`limits` writes the values; `once` the masks of actions, which never change."""
+
+    limits: list[ops.Stmt] = field(default_factory=list)
+    once: list[ops.Stmt] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -> None:
+    """Elaborate the lines of a risk block."""
+    for line in block.settings:
+        name = line.name.id
+        if name not in RISK:
+            unknown(cx, name, line.name.span, list(RISK), "in the risk block")
+            continue
+        if name in into.names:
+            cx.error("QD0206", f"{name!r} is limited already", line.name.span)
+            continue
+        into.names.append(name)
+        cx.block = into.limits
+        value = _limit(strategy, cx, RISK[name][0], line)
+        if value is None:
+            continue
+        into.limits.append(ops.Assign(ops.Field(LIMITS, name), value, cx.line(line)))
+        mask = _actions(cx, line)
+        into.once.append(ops.Assign(ops.Field(LIMITS, name + "_does"), ops.i64(mask)))
+
+
+def _actions(cx: Context, line: ast.Setting) -> int:
+    mask = 0
+    for node in line.actions:
+        name_node = node.func if isinstance(node, ast.Call) else node
+        name = name_node.id if isinstance(name_node, ast.Name) else ""
+        if name not in ACTIONS:
+            unknown(cx, name, node.span, list(ACTIONS), "among the actions of a limit")
+            continue
+        mask |= ACTIONS[name]
+    return mask or ACTIONS["reject"]
+
+
+def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> ops.Expr | None:
+    node = line.value
+    if unit == "rate":
+        return _rate(cx, node)
+    if unit == "drawdown" and isinstance(node, ast.Num) and node.unit in ("%", "bps"):
+        # A share is meant of the peak, from which a drawdown is measured.
+        peak = Value(money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)),
+                     unit=cx.units.money(cx))
+        share = cx.expr(node)
+        return arith.coerce(cx, arith.binary(cx, "of", share, peak, node.span), money()).ir
+    value = arith.plain(cx, cx.expr(node))
+    if value.bad:
+        return None
+    kind = value.type.kind
+    if unit == "lots":
+        if kind != "qty":
+            cx.error("QD0804", f"{line.name.id} is a quantity, such as 500 shares", node.span)
+            return None
+        return value.ir
+    if unit == "count" and kind == "int":
+        return value.ir
+    wanted = {"money": money(), "drawdown": money(), "share": FLOAT, "duration": DURATION}
+    if unit in wanted:
+        value = arith.coerce(cx, value, wanted[unit])
+        return None if value.bad else value.ir
+    cx.error("QD0804", f"{line.name.id} is a {unit}", node.span)
+    return None
+
+
+def _rate(cx: Context, node: ast.Expr) -> ops.Expr | None:
+    """`200 / 1s`: a count and the window it counts in."""
+    if isinstance(node, ast.Binary) and node.op == "/":
+        count, window = cx.expr(node.left), cx.expr(node.right)
+        if isinstance(count.const, int) and window.type == DURATION:
+            cx.emit(ops.Assign(ops.Field(LIMITS, "rate_ns"), window.ir))
+            return count.ir
+    cx.error("QD0804", "a rate is a count in a window, such as 200 / 1s", node.span)
+    return None
+
+
+# ---- backtest ----------------------------------------------------------------------------------
+
+BACKTEST: dict[str, str] = {
+    "cash": "money at the start",
+    "fees": "a share of the value (2bps), per_share(0.005 USD), per_order(1 USD), or a fn",
+    "min_fee": "least fee of an order",
+    "maker_fee": "a share of the value for orders that rested; negative is a rebate",
+    "slippage": "ticks, or a share of price, against every order that takes liquidity",
+    "impact": "share of price for an order as large as the bar's volume",
+    "fill": "next_open",
+    "delay": "bars an order waits before it may fill",
+    "path": "conservative, nearest, high_first or low_first: which extreme comes first",
+    "volume_share": "most of a bar's volume that fills may use",
+    "leverage": "largest gross exposure over equity",
+    "maintenance": "share of gross exposure below which all is closed",
+    "borrow": "yearly rate on the value held short",
+    "unaffordable": "cut or reject",
+    "close_at_end": "true: close what is open at the last price",
+}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A line of the backtest block: a number in a unit, or a word; `span` for messages."""
+
+    name: str
+    number: float | None
+    unit: str
+    word: str
+    span: ast.Span
+
+
+def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen]:
+    """The lines of a backtest block as plain data; the run turns them into config words."""
+    chosen: list[Chosen] = []
+    for line in block.settings:
+        name = line.name.id
+        if name not in BACKTEST:
+            unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
+            continue
+        node, word = line.value, ""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+            word, node = node.func.id, node.args[0].value
+        if isinstance(node, ast.Name):
+            chosen.append(Chosen(name, None, "", node.id, line.span))
+            continue
+        if isinstance(node, ast.Bool):
+            chosen.append(Chosen(name, float(node.value), "", word, line.span))
+            continue
+        number = literal(cx, node)
+        if number is not None:
+            chosen.append(Chosen(name, float(number[0]), number[1], word, line.span))
+    return chosen

@@ -1,0 +1,344 @@
+"""Order functions: what a handler writes becomes an intent of std/orders.qdsl."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.arith import an
+from quantdsl.check.bindings import Binding
+from quantdsl.check.context import Context
+from quantdsl.check.market import ENGINE, BarsBinding, Traded
+from quantdsl.check.types import BOOL, INT, VOID, money, price, qty
+from quantdsl.check.values import Unit, Value, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+NOTHING = ops.i64(0)
+PRICES = frozenset({"limit", "stop", "touch", "take_profit", "stop_loss"})
+FLAGS = frozenset({"post_only", "reduce_only"})
+TIFS = {"gtc": "gtc", "day": "day", "gtd": "gtd", "ioc": "ioc", "fok": "fok"}
+AUCTIONS = {"opg": "open", "moo": "open", "loo": "open", "cls": "close", "moc": "close",
+            "loc": "close"}
+NAMED = PRICES | FLAGS | {"qty", "value", "trail", "tif", "oco", "tag", "after"}
+
+
+@dataclass(frozen=True)
+class OrderDoc:
+    """A row of the table of order functions."""
+
+    signature: str
+    text: str
+    example: str
+    buys: bool | None  # which way it trades; None where that depends on the amount
+
+
+ORDERS: dict[str, OrderDoc] = {
+    "buy": OrderDoc("buy([instrument,] qty, limit=, stop=, ...)", "Buy: open or add to a long.",
+                    "buy(100 shares)", True),
+    "sell": OrderDoc("sell([instrument,] qty, ...)", "Sell out of a long; never below flat.",
+                     "sell(50 shares)", False),
+    "short": OrderDoc("short([instrument,] qty, ...)", "Sell short: open or add to a short.",
+                      "short(100 shares)", False),
+    "cover": OrderDoc("cover([instrument,] qty, ...)", "Buy back a short; never above flat.",
+                      "cover(100 shares)", True),
+    "target": OrderDoc("target([instrument,] qty | value=)",
+                       "Trade the difference to the wanted position.", "target(200 shares)", None),
+}
+
+
+class OrderFunction(Binding):
+    """buy, sell, short, cover, target."""
+
+    what = "an order function"
+
+    def __init__(self, strategy: "Strategy", verb: str) -> None:
+        self.strategy = strategy
+        self.verb = verb
+        self.doc = ORDERS[verb]
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """Emit the intent."""
+        if not self.strategy.acting:
+            return cx.error("QD0801", "orders are placed in handlers", node.span,
+                            help="move this into 'on bar:'")
+        return _Intent(self, cx, node).emit()
+
+
+class _Intent:
+    """One order being built: a local Intent whose fields are set one by one."""
+
+    def __init__(self, function: OrderFunction, cx: Context, node: ast.Call) -> None:
+        self.strategy = function.strategy
+        self.function = function
+        self.cx = cx
+        self.node = node
+        self.buys = function.doc.buys
+        self.fields: list[tuple[str, ops.Expr]] = []
+        self.bad = False
+
+    def emit(self) -> Value:
+        cx, strategy = self.cx, self.strategy
+        args = list(self.node.args)
+        traded = self._instrument(args)
+        if traded is None:
+            return error_value(self.node.span)
+        unit = cx.units.of(cx, Value(price(traded.name), NOTHING, self.node.span))
+        self._amount(args, traded)
+        for arg in args:
+            self._named(arg, traded, unit)
+        if self.bad:
+            return error_value(self.node.span)
+        name = cx.fresh("o")
+        line = cx.line(self.node)
+        verb = strategy.enum_value("orders.Verb", self.function.verb)
+        make = ops.Call(strategy.core("orders.intent"),
+                        (verb, ops.i64(traded.index), ops.i64(line)))
+        cx.emit(ops.Let(name, ops.StructType("orders.Intent"), make, line))
+        if strategy.atomic_group is not None:
+            self.fields.append(("atomic", strategy.atomic_group))
+        for field, value in self.fields:
+            cx.emit(ops.Assign(ops.Field(ops.Var(name), field), value, line))
+        place = ops.Call(strategy.core("orders.place"), (ENGINE, ops.Var(name)))
+        cx.emit(ops.Do(place, line))
+        return Value(VOID, NOTHING, self.node.span)
+
+    def _instrument(self, args: list[ast.Arg]) -> Traded | None:
+        """The instrument: the first argument where there are several."""
+        if args and args[0].name is None and isinstance(args[0].value, ast.Name):
+            found = self.cx.scope.find(args[0].value.id)
+            if isinstance(found, BarsBinding):
+                args.pop(0)
+                return found.instrument
+        if len(self.strategy.instruments) > 1:
+            names = ", ".join(t.name for t in self.strategy.instruments)
+            self.cx.error("QD0802", "which instrument? There are several here", self.node.span,
+                          help=f"give it first: one of {names}")
+            return None
+        return self.strategy.instruments[0]
+
+    def _amount(self, args: list[ast.Arg], traded: Traded) -> None:
+        """The positional quantity, or `qty =`, or `value =`."""
+        given = [arg for arg in args if arg.name in (None, "qty", "value")
+                 and not _is_bracket(arg)]
+        if len(given) != 1:
+            self._fail("QD0802", f"{self.function.verb} needs one amount: a quantity or value =",
+                       self.node.span, "such as 100 shares, or value = 10% of equity")
+            return
+        args.remove(given[0])
+        value = self.cx.expr(given[0].value)
+        if value.bad:
+            self.bad = True
+            return
+        if given[0].name == "value":
+            amount = arith.coerce(self.cx, arith.plain(self.cx, value), money())
+            self.bad |= amount.bad
+            self._set_enum("size_by", "orders.SizeBy", "value")
+            self.fields.append(("value", amount.ir))
+            return
+        if value.type.kind != "qty" or value.type.of not in ("", traded.name):
+            self._fail("QD0803", f"an order's size is a quantity, this is {an(value.type)}",
+                       given[0].span, "write floor_qty(...) to make a quantity of a number, "
+                       "or 100 shares")
+            return
+        self.fields.append(("lots", value.ir))
+
+    def _named(self, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
+        name = arg.name
+        if name in PRICES:
+            self._price(name, arg, unit)
+        elif name in FLAGS:
+            value = arith.coerce(self.cx, self.cx.expr(arg.value), BOOL)
+            self.bad |= value.bad
+            self.fields.append((name, value.ir))
+        elif name == "trail":
+            self._trail(arg, unit)
+        elif name == "tif":
+            self._tif(arg)
+        elif name in ("oco", "tag", "after") and isinstance(arg.value, ast.Str):
+            self.fields.append((name, ops.i64(self.strategy.tag(arg.value.value))))
+        elif _is_bracket(arg):
+            assert isinstance(arg.value, ast.Call)
+            for inner in arg.value.args:
+                self._named(inner, traded, unit)
+        else:
+            self._fail("QD0802", f"{self.function.verb} has no argument {name!r}", arg.span,
+                       "it takes " + ", ".join(sorted(NAMED)))
+
+    def _price(self, name: str, arg: ast.Arg, unit: Unit) -> None:
+        """A price as it is, or a float snapped to the passive side."""
+        value = arith.plain(self.cx, self.cx.expr(arg.value))
+        if value.bad:
+            self.bad = True
+            return
+        if value.type.kind == "price":
+            self.fields.append((name, value.ir))
+            return
+        buys = self.buys if self.buys is not None else True
+        # Buys rest below and sells above; the exits of a long are sells. A stop rounds the way
+        # that triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
+        up = {"limit": not buys, "stop": buys, "touch": not buys, "take_profit": buys,
+              "stop_loss": not buys}[name]
+        ir = arith.from_float(self.cx, value, unit, "ceil" if up else "floor")
+        self.bad |= arith.as_float(self.cx, value).bad
+        self.fields.append((name, ir))
+
+    def _trail(self, arg: ast.Arg, unit: Unit) -> None:
+        """A distance in ticks or price, or a share of the price."""
+        if isinstance(arg.value, ast.Num) and arg.value.unit in ("%", "bps"):
+            self.fields.append(("trail_fraction", self.cx.expr(arg.value).ir))
+            return
+        value = arith.plain(self.cx, self.cx.expr(arg.value))
+        if value.bad:
+            self.bad = True
+        elif value.type.kind in ("ticks", "price"):
+            self.fields.append(("trail", value.ir))
+        else:
+            self.fields.append(("trail", arith.from_float(self.cx, value, unit, "rint")))
+
+    def _tif(self, arg: ast.Arg) -> None:
+        word = arg.value.id if isinstance(arg.value, ast.Name) else ""
+        if word in TIFS:
+            self._set_enum("tif", "orders.Tif", TIFS[word])
+        elif word in AUCTIONS:
+            self._set_enum("when", "orders.When", AUCTIONS[word])
+        else:
+            self._fail("QD0802", "tif is one of " + ", ".join([*TIFS, *AUCTIONS]), arg.span, "")
+
+    def _set_enum(self, field: str, enum: str, member: str) -> None:
+        self.fields.append((field, self.strategy.enum_value(enum, member)))
+
+    def _fail(self, code: str, message: str, span: ast.Span, help_: str) -> None:
+        self.cx.error(code, message, span, help=help_)
+        self.bad = True
+
+
+def _is_bracket(arg: ast.Arg) -> bool:
+    call = arg.value
+    return (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+            and call.func.id == "bracket")
+
+
+class EngineCall(Binding):
+    """close_position, flatten, cancel_all: a call of std with the instrument and the line."""
+
+    what = "an order function"
+
+    def __init__(self, strategy: "Strategy", routine: str, *, per_instrument: bool) -> None:
+        self.strategy = strategy
+        self.routine = routine
+        self.per_instrument = per_instrument
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """Emit the call, once for the instrument given, or for every instrument."""
+        if not self.strategy.acting:
+            return cx.error("QD0801", "orders are placed in handlers", node.span,
+                            help="move this into 'on bar:'")
+        line = ops.i64(cx.line(node))
+        for index in self._instruments(cx, node):
+            args: tuple[ops.Expr, ...] = (ENGINE, line)
+            if self.per_instrument:
+                args = (ENGINE, ops.i64(index), line)
+            cx.emit(ops.Do(ops.Call(self.strategy.core(self.routine), args), cx.line(node)))
+        return Value(VOID, NOTHING, node.span)
+
+    def _instruments(self, cx: Context, node: ast.Call) -> list[int]:
+        everything = [t.index for t in self.strategy.instruments]
+        if not self.per_instrument:
+            return [0]
+        if not node.args:
+            return everything
+        arg = node.args[0].value
+        found = cx.scope.find(arg.id) if isinstance(arg, ast.Name) else None
+        if isinstance(found, BarsBinding) and len(node.args) == 1:
+            return [found.instrument.index]
+        cx.error("QD0802", "this takes an instrument or nothing", node.span)
+        return []
+
+
+class CancelTag(Binding):
+    """cancel("tag"): the working orders with that tag."""
+
+    what = "an order function"
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """Emit the cancel, for every instrument."""
+        if len(node.args) != 1 or not isinstance(node.args[0].value, ast.Str):
+            return cx.error("QD0802", "cancel takes the tag of an order as text", node.span,
+                            help='such as cancel("entry"); cancel_all() cancels everything')
+        tag = ops.i64(self.strategy.tag(node.args[0].value.value))
+        line = ops.i64(cx.line(node))
+        for traded in self.strategy.instruments:
+            call = ops.Call(self.strategy.core("orders.cancel_tag"),
+                            (ENGINE, ops.i64(traded.index), tag, line))
+            cx.emit(ops.Do(call, cx.line(node)))
+        return Value(VOID, NOTHING, node.span)
+
+
+class FloorQty(Binding):
+    """floor_qty(x): a number of units as a quantity, rounded down to a lot."""
+
+    what = "a function"
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The quantity; na and infinity become a fault that the gate refuses."""
+        if not 1 <= len(node.args) <= 2:
+            return cx.error("QD0308", "floor_qty takes a number and, with several instruments, "
+                            "the instrument", node.span)
+        of = ""
+        if len(node.args) == 2 and isinstance(node.args[1].value, ast.Name):
+            found = cx.scope.find(node.args[1].value.id)
+            of = found.instrument.name if isinstance(found, BarsBinding) else ""
+        value = arith.plain(cx, cx.expr(node.args[0].value))
+        if value.bad:
+            return value
+        type_ = qty(of)
+        unit = cx.units.of(cx, Value(type_, NOTHING, node.span))
+        ir = arith.from_float(cx, value, unit, "floor")
+        return Value(type_, ir, node.span, unit=unit, series=value.series)
+
+
+class Snap(Binding):
+    """snap(x, up|down|nearest): a float as a price on the tick grid."""
+
+    what = "a function"
+    ROUNDING = {"up": "ceil", "down": "floor", "nearest": "rint"}  # noqa: RUF012 - a constant
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The price."""
+        way = node.args[1].value if len(node.args) == 2 else None
+        if not isinstance(way, ast.Name) or way.id not in self.ROUNDING:
+            return cx.error("QD0308", "snap takes a price and one of up, down, nearest", node.span,
+                            help="snap(close - 0.5 * ta.atr(14), down)")
+        value = arith.plain(cx, cx.expr(node.args[0].value))
+        if value.bad or value.type.kind == "price":
+            return value
+        unit = cx.units.of(cx, Value(price(""), NOTHING, node.span))
+        ir = arith.from_float(cx, value, unit, self.ROUNDING[way.id])
+        return Value(price(""), ir, node.span, unit=unit, series=value.series)
+
+
+class BarsSince(Binding):
+    """bars_since(entry): bars since the position was opened."""
+
+    what = "a function"
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The count; the bar that filled the entry is 0."""
+        traded = self.strategy.instruments[0]
+        ir = ops.Call(self.strategy.core("engine.bars_since_entry"),
+                      (ENGINE, ops.i64(traded.index)))
+        return Value(INT, ir, node.span)
+
+
