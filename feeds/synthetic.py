@@ -47,6 +47,7 @@ class SyntheticReader:
     has_volume = True
     zoned = True
     dates_only = False
+    first_fault = ""
 
     def __init__(self, index: int, seed: int, schedule: Schedule) -> None:
         self._index, self._seed, self._schedule = index, seed, schedule

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
-from quantdsl.data.instrument import Instrument, check_exact, money_digits
+from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.rows import Rows
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
@@ -93,6 +93,11 @@ class Data:
             if count:
                 lines.append(f"{count:,} {what}")
         return list(dict.fromkeys(lines))
+
+    def limits(self, instrument: int) -> Limits:
+        """Largest price, position and the money of one tick of one lot, proven to stay exact."""
+        feed = self._feeds[instrument]
+        return limits(feed.instrument, feed.scan.price_max, self.money_digits)
 
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""

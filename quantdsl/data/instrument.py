@@ -172,6 +172,32 @@ def money_digits(instruments: list[Instrument]) -> int:
     return digits
 
 
+class Limits(msgspec.Struct, frozen=True):
+    """What the core may count with for one instrument; every product of them is below 2^53."""
+
+    money_per_tick_lot: int
+    price_ticks_min: int
+    price_ticks_max: int
+    position_lots_max: int
+
+
+def limits(one: Instrument, price_max: float, digits: int) -> Limits:
+    """The limits of a run whose data never trade above `price_max`.
+
+    An order's price may lie up to four times higher, unless the user named the highest price.
+    """
+    units = one.tick_value * 10**digits
+    assert units.denominator == 1
+    highest = one.price_max or Fraction(price_max) * 4
+    price_ticks_max = int(highest / one.tick)
+    return Limits(
+        money_per_tick_lot=int(units),
+        price_ticks_min=max(1, int((one.price_min or Fraction(0)) / one.tick)),
+        price_ticks_max=price_ticks_max,
+        position_lots_max=(EXACT_MAX - 1) // (price_ticks_max * int(units)),
+    )
+
+
 def check_exact(one: Instrument, price_max: float, volume_max: float, digits: int) -> None:
     """LimitError unless the largest price, volume and the value of one lot stay exact integers."""
     for what, largest, unit in (

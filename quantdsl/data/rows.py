@@ -48,6 +48,7 @@ class Reader(Protocol):
     zoned: bool
     dates_only: bool
     dropped: Counter[str]
+    first_fault: str
 
     def chunks(self) -> Iterator[Rows]: ...
 
@@ -67,7 +68,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class RowReader:
     """The good rows of some tables, in order of time; readable any number of times.
 
-    After a full reading `dropped` counts the bad rows by reason, and `zoned`, `dates_only`,
+    After a full reading `dropped` counts the bad rows by reason, `first_fault` tells of the first
+    one, and `zoned`, `dates_only`,
     `close_only` and `has_volume` describe what was found.
     """
 
@@ -82,6 +84,7 @@ class RowReader:
         self.zoned = True
         self.dates_only = True
         self.dropped: Counter[str] = Counter()
+        self.first_fault = ""
 
     def sha256(self) -> str:
         """SHA-256 of the file, or of the hashes of several."""
@@ -152,11 +155,11 @@ class RowReader:
         fine &= rows.ts > before
         if fine.all():
             return rows
+        at = int(np.argmin(fine))
+        fault = self._complaint(rows, time_valid, before, at, int(positions[at]), table)
         if self._reading.bad_rows == "stop":
-            at = int(np.argmin(fine))
-            raise DataError(
-                self._complaint(rows, time_valid, before, at, int(positions[at]), table)
-            )
+            raise DataError(f"{fault}. {_advice(rows)}")
+        self.first_fault = self.first_fault or fault
         for at in np.flatnonzero(~fine).tolist():
             self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
         return rows.where(fine)
@@ -188,10 +191,13 @@ class RowReader:
     ) -> str:
         reason, detail = _reason(rows, time_valid, before, at)
         line = f" (line {row + 1 + table.header_rows})" if table.header_rows else ""
-        advice = "Mend the file, or leave bad rows out and count them with --bad-rows drop."
-        if rows.size > 2 and np.all(rows.ts[1:] < rows.ts[:-1]):
-            advice = "The rows run from new to old: sort the file by time."
-        return f"{table.name}: row {row + 1}{line}: {reason}: {detail}. {advice}"
+        return f"{table.name}: row {row + 1}{line}: {reason}: {detail}"
+
+
+def _advice(rows: Rows) -> str:
+    if rows.size > 2 and np.all(rows.ts[1:] < rows.ts[:-1]):
+        return "The rows run from new to old: sort the file by time."
+    return "Mend the file, or leave bad rows out and count them with --bad-rows drop."
 
 
 def _numbers(columns: Columns) -> list[str]:

@@ -1,0 +1,68 @@
+"""`quantdsl config`: check a configuration, show where each value comes from, print its schema."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quantdsl import config
+from quantdsl.errors import ConfigError
+
+
+@click.group()
+def command() -> None:
+    """Check a configuration, or show where each value comes from."""
+
+
+@command.command()
+@click.argument("files", nargs=-1, required=True)
+def check(files: tuple[str, ...]) -> None:
+    """Say whether config files are right; the first mistake is named with its line."""
+    for name in files:
+        path = config.find(name)
+        values = config.load(path)
+        click.echo(f"{path}: {len(values)} keys, all known and in range")
+
+
+@command.command()
+@click.argument("file", required=False)
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="As on a command line.")
+@click.option("--changed", is_flag=True, help="Only what is not at its default.")
+def show(file: str | None, pairs: tuple[str, ...], changed: bool) -> None:
+    """Print each merged value with its source: command line, config, default."""
+    path: Path | None = config.find(file) if file else None
+    resolved = config.resolve(_settings(pairs), path)
+    rows = [entry for entry in resolved.entries if not changed or entry.source != config.DEFAULT]
+    shown = [(entry.key, _text(entry.value), entry.source) for entry in rows]
+    widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
+    for key, value, source in shown:
+        click.echo(f"{key:<{widths[0]}} = {value:<{widths[1]}}  # {source}")
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of config files, for editors."""
+    import json
+
+    click.echo(json.dumps(config.schema(), indent=2))
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {pair}: write KEY=VALUE, for example fees.taker_bps=2")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _text(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f" {k} = {_text(v)}" for k, v in value.items()) + " }"[not value :]
+    return str(value)

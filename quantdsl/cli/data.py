@@ -1,0 +1,114 @@
+"""`quantdsl data check`: what a data file holds, and the instrument file that says it."""
+
+from pathlib import Path
+
+import click
+
+from quantdsl.data.feed import Feed, open_feed
+from quantdsl.data.instrument import Instrument, show_fraction
+from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.times import Interval, show_instant
+from quantdsl.errors import ConfigError
+
+EXIT_BAD_ROWS = 1
+
+
+@click.group()
+def command() -> None:
+    """Look into market data and write the config that makes it explicit."""
+
+
+@command.command()
+@click.argument("path")
+@click.option("--write-instrument", "target", metavar="TOML", help="Write the instrument found.")
+@click.option("--tz", default="", metavar="ZONE", help="Zone of times that carry none.")
+@click.option("--time-format", default=None, metavar="FORM", help="strptime form of the times.")
+@click.option("--time", type=click.Choice(["open", "close"]), default="open", show_default=True)
+@click.pass_context
+def check(
+    ctx: click.Context, path: str, target: str | None, tz: str, time_format: str | None, time: str
+) -> None:
+    """Print rows, span, zone, gaps, bad rows and the instrument of PATH (a file, a folder, or
+    FILE#TICKER for one of a table of many). The exit code is 1 where there are bad rows."""
+    spec = DataSpec(
+        instruments=(SourceSpec(source=path),),
+        tz=tz,
+        time_format=time_format,
+        time="close" if time == "close" else "open",
+        bad_rows="drop",
+    )
+    feed = open_feed(spec, 0)
+    for label, value in _facts(feed, tz):
+        click.echo(f"{label:<12}{value}")
+    if target is not None:
+        _write(Path(target), feed.instrument)
+        click.echo(f"{'written':<12}{target}")
+    if feed.reader.dropped:
+        ctx.exit(EXIT_BAD_ROWS)
+
+
+def _facts(feed: Feed, tz: str) -> list[tuple[str, str]]:
+    scan, reader = feed.scan, feed.reader
+    first, last = show_instant(scan.first_ts), show_instant(scan.last_ts)
+    if reader.dates_only:
+        zone = "dates without a time of day"
+    elif reader.zoned:
+        zone = "fixed by the data themselves"
+    else:
+        zone = f"none in the data, read as {tz or 'UTC (--tz names another)'}"
+    length, after = scan.longest_gap
+    gaps = f"{scan.gaps:,} within a day; the longest of all is {_length(length)}"
+    facts = [
+        ("data", feed.name),
+        ("rows", f"{scan.count:,} bars of {scan.interval}"),
+        ("span", f"{first} to {last}"),
+        ("zone", zone),
+        ("time", f"a row's time is its bar's {'close' if feed.at_close else 'open'}"),
+        ("gaps", f"{gaps}, after {show_instant(after)}"),
+        ("bad rows", _bad_rows(feed)),
+        ("prices", f"{scan.price_min:.12g} to {scan.price_max:.12g}"),
+        ("volume", f"up to {scan.volume_max:,.12g}" if reader.has_volume else "none"),
+        ("instrument", feed.instrument.statement()),
+        ("sha256", reader.sha256()),
+    ]
+    if reader.close_only:
+        facts.insert(2, ("columns", "closes only: a market order fills at the next close"))
+    return facts
+
+
+def _bad_rows(feed: Feed) -> str:
+    dropped = feed.reader.dropped
+    if not dropped:
+        return "none"
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
+    return f"{counts}; the first: {feed.reader.first_fault}"
+
+
+def _length(ns: int) -> str:
+    """A length of time in the largest unit that it fills."""
+    for unit in ("1d", "1h", "1m", "1s"):
+        size = Interval.parse(unit).nominal_ns
+        if ns >= size:
+            return f"{ns / size:.4g}{unit[1]}"
+    return f"{ns}ns"
+
+
+def _write(path: Path, one: Instrument) -> None:
+    """The instrument as TOML with what each key means; an existing file is not touched."""
+    lines = ["[[instrument]]"]
+    for comment, key, value in (
+        ("Name in strategies and data, without the venue.", "symbol", one.symbol),
+        ("Smallest price step, in currency, exact: 0.01 or 1/32.", "tick", show_fraction(one.tick)),
+        ("Smallest size step, in units, exact.", "lot", show_fraction(one.lot)),
+        ("Money that one unit gains when the price rises by 1.", "multiplier", "1"),
+        ("Currency of its prices.", "currency", one.currency),
+        ("traded: prices as they were paid; adjusted: changed since.", "prices", one.prices),
+    ):
+        lines += [f"# {comment}", f'{key} = "{value}"']
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+    except FileExistsError:
+        raise ConfigError(f"{path}: exists already; remove it or name another file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None

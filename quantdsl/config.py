@@ -1,0 +1,307 @@
+"""Configuration: what a run is set to, and who said so.
+
+A value comes from the first of: the command line, the config file, the strategy's `backtest:`
+block, the default. `resolve` merges them and remembers the source of each. The structs below are
+the one table of keys: types, units, ranges, the JSON Schema and the messages all follow from it.
+"""
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from quantdsl.errors import ConfigError
+
+COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+Rate = Annotated[float, Meta(ge=0, le=10_000)]
+Money = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class DataConfig(_Section, frozen=True):
+    """Which bars the run is made on and how they are read."""
+
+    path: Annotated[str, Meta(description="File, folder or FILE#TICKER; empty: built-in")] = ""
+    instruments: Annotated[str, Meta(description="TOML file of instruments; empty: inferred")] = ""
+    bars: Annotated[str, Meta(description="Bar length, as 5m or 1d; empty: the strategy's")] = ""
+    session: Annotated[
+        str, Meta(description="Exchange code, 24/7 or none; empty: the strategy's")
+    ] = ""
+    tz: Annotated[str, Meta(description="IANA zone of times that carry none; empty: UTC")] = ""
+    time: Annotated[
+        Literal["open", "close"], Meta(description="What a row's time marks of its bar")
+    ] = "open"
+    time_format: Annotated[str, Meta(description="strptime form of times; empty: found out")] = ""
+    bad_rows: Annotated[
+        Literal["stop", "drop"], Meta(description="Stop at a bad row, or drop and count it")
+    ] = "stop"
+    start: Annotated[str, Meta(description="First date used, ISO 8601; empty: all")] = field(
+        default="", name="from"
+    )
+    end: Annotated[str, Meta(description="First date no longer used; empty: all")] = field(
+        default="", name="to"
+    )
+    seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of the built-in market")] = 1
+    columns: Annotated[dict[str, str], Meta(description="Column of each field of a row")] = {}
+
+
+class AccountConfig(_Section, frozen=True):
+    """The money of the run."""
+
+    cash: Annotated[float, Meta(gt=0, le=1e9, description="Money at the start")] = 100_000.0
+    currency: Annotated[
+        str, Meta(pattern="^[A-Z]{3,5}$", description="Currency of the account")
+    ] = "USD"
+    margin_initial: Annotated[
+        float,
+        Meta(gt=0, le=1, description="Equity needed per unit of exposure to open; 1: fully paid"),
+    ] = 1.0
+    margin_maintenance: Annotated[
+        float, Meta(ge=0, le=1, description="Below this share of exposure all is closed; 0: never")
+    ] = 0.0
+    borrow_bps: Annotated[Rate, Meta(description="Cost of shorts in bps of their value a year")] = (
+        0.0
+    )
+    unaffordable: Annotated[
+        Literal["cut", "reject"], Meta(description="What happens to an order beyond the cash")
+    ] = "cut"
+
+
+class FeesConfig(_Section, frozen=True):
+    """What the venue charges for a fill."""
+
+    taker_bps: Annotated[Rate, Meta(description="Of the value, for orders that take")] = 0.0
+    maker_bps: Annotated[
+        float, Meta(ge=-100, le=10_000, description="Of the value, for orders that rest; < 0: paid")
+    ] = 0.0
+    per_share: Annotated[Money, Meta(description="Money a unit (a share, a coin)")] = 0.0
+    per_contract: Annotated[Money, Meta(description="Money a lot of a future")] = 0.0
+    per_order: Annotated[Money, Meta(description="Money once an order, with its first fill")] = 0.0
+    minimum: Annotated[Money, Meta(description="Least fee of an order")] = 0.0
+
+
+class SlippageConfig(_Section, frozen=True):
+    """How much worse than the quoted price an order fills that takes liquidity."""
+
+    ticks: Annotated[float, Meta(ge=0, le=1_000, description="Ticks")] = 0.0
+    bps: Annotated[Rate, Meta(description="Of the price")] = 0.0
+    impact_bps: Annotated[Rate, Meta(description="Of the price, for a whole bar's volume")] = 0.0
+
+
+class FillsConfig(_Section, frozen=True):
+    """How orders meet bars."""
+
+    path: Annotated[
+        Literal["conservative", "nearest", "high_first", "low_first"],
+        Meta(description="Which extreme of a bar comes first where the bar cannot say"),
+    ] = "conservative"
+    volume_share: Annotated[
+        float, Meta(ge=0, le=1, description="Most of a bar's volume that fills use; 0: no cap")
+    ] = 0.0
+    delay_bars: Annotated[
+        int, Meta(ge=0, le=1_000, description="Bars an order waits; 0: it meets the next bar")
+    ] = 0
+    close_at_end: Annotated[
+        bool, Meta(description="Close what is open at the last price when the run ends")
+    ] = False
+
+
+class ReportConfig(_Section, frozen=True):
+    """Where results go and what they are compared with."""
+
+    out: Annotated[str, Meta(description="Folder of the run's files; empty: out/STRATEGY")] = ""
+    benchmark: Annotated[str, Meta(description="hold, or a file of prices; empty: none")] = ""
+
+
+class Config(_Section, frozen=True):
+    """Settings of `quantdsl backtest`. Every key may be left out."""
+
+    data: DataConfig = DataConfig()
+    account: AccountConfig = AccountConfig()
+    fees: FeesConfig = FeesConfig()
+    slippage: SlippageConfig = SlippageConfig()
+    fills: FillsConfig = FillsConfig()
+    report: ReportConfig = ReportConfig()
+    params: Annotated[
+        dict[str, bool | int | float | str], Meta(description="Values of the strategy's params")
+    ] = {}
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One merged value: its key (`fees.taker_bps`), the value and who said it."""
+
+    key: str
+    value: Any
+    source: str
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The settings of a run and the source of each."""
+
+    config: Config
+    entries: tuple[Entry, ...]
+
+    def source(self, key: str) -> str:
+        return next((entry.source for entry in self.entries if entry.key == key), DEFAULT)
+
+
+def resolve(
+    command_line: Mapping[str, Any] | None = None,
+    file: Path | None = None,
+    strategy: Mapping[str, Any] | None = None,
+) -> Resolved:
+    """The merged settings; keys are flat (`fees.taker_bps`). ConfigError names key and line.
+
+    Values of the command line and of the strategy may be text: `"2.5"` sets a number.
+    """
+    values: dict[str, Any] = dict(_flat(msgspec.to_builtins(Config())))
+    sources = dict.fromkeys(values, DEFAULT)
+    layers: list[tuple[Mapping[str, Any], str]] = [(strategy or {}, STRATEGY)]
+    if file is not None:
+        layers.append((load(file), f"config {file.name}"))
+    layers.append((command_line or {}, COMMAND_LINE))
+    for layer, source in layers:
+        for key, value in layer.items():
+            _check_key(key, source, None)
+            values[key], sources[key] = value, source
+    try:
+        config = msgspec.convert(_nested(values), Config, strict=False)
+    except msgspec.ValidationError as error:
+        key, reason = _fault(error)
+        raise ConfigError(f"{sources.get(key, COMMAND_LINE)}: {key}: {reason}") from None
+    merged = dict(_flat(msgspec.to_builtins(config)))
+    return Resolved(config, tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged)))
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The flat values of a TOML file, checked; ConfigError names key, line and the nearest key."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    values = dict(_flat(document))
+    for key in values:
+        _check_key(key, str(path), text)
+    try:
+        msgspec.convert(_nested(values), Config)
+    except msgspec.ValidationError as error:
+        key, reason = _fault(error)
+        raise ConfigError(f"{_place(str(path), text, key)}: {key}: {reason}") from None
+    return values
+
+
+def find(name: str) -> Path:
+    """A config file by path, or a shipped one by its bare name (`us_equities_minute`)."""
+    path = Path(name)
+    if path.exists():
+        return path
+    folder = shipped_folder()
+    shipped = folder / f"{name.removesuffix('.toml')}.toml"
+    if shipped.parent == folder and shipped.exists():
+        return shipped
+    known = sorted(one.stem for one in folder.glob("*.toml"))
+    raise ConfigError(f"{name}: there is no such file{_mean(name, known)} Shipped: {_list(known)}")
+
+
+def shipped_folder() -> Path:
+    """The configs that come with quantdsl: in a wheel inside the package, in a checkout beside."""
+    package = Path(__file__).parent
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of a config file, for editors."""
+    found = msgspec.json.schema(Config)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def keys() -> list[str]:
+    """Every key that a config file may hold, free tables as their own name."""
+    return [key for key, _ in _flat(msgspec.to_builtins(Config()))]
+
+
+_FREE = ("params", "data.columns")
+
+
+def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves by dotted key; a free table is one leaf, and dates become ISO text."""
+    for name, value in document.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and key not in _FREE:
+            yield from _flat(value, f"{key}.")
+        elif isinstance(value, dt.date | dt.datetime):
+            yield key, value.isoformat()
+        else:
+            yield key, value
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for key, value in values.items():
+        *tables, name = key.split(".")
+        table = document
+        for part in tables:
+            table = table.setdefault(part, {})
+        table[name] = value
+    return document
+
+
+def _check_key(key: str, source: str, text: str | None) -> None:
+    known = keys()
+    if key in known:
+        return
+    where = source if text is None else _place(source, text, key)
+    section, _, name = key.rpartition(".")
+    tables = {one.rpartition(".")[0] or one for one in known}
+    inside = [one for one in known if one.startswith(f"{section}.")] or sorted(tables)
+    elsewhere = [one for one in known if one.endswith(f".{name}")]
+    mean = f"; did you mean {elsewhere[0]!r}?" if elsewhere else _mean(key, known)
+    raise ConfigError(f"{where}: unknown key {key!r}{mean} Known: {_list(inside)}")
+
+
+def _place(path: str, text: str, key: str) -> str:
+    """`path:line` of a dotted key, or the path alone where the line cannot be told."""
+    *tables, name = key.split(".")
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        if header is not None:
+            section = header[1].replace('"', "")
+            if section == key:
+                return f"{path}:{number}"
+        match = re.match(r'\s*"?([\w.-]+)"?\s*=', line)
+        if match is not None and f"{section}.{match[1]}".lstrip(".") == ".".join((*tables, name)):
+            return f"{path}:{number}"
+    return path
+
+
+def _fault(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Key and reason of msgspec's message `reason - at `$.key``."""
+    reason, _, where = str(error).partition(" - at `$.")
+    return where.rstrip("`").removesuffix("[...]"), reason[:1].lower() + reason[1:]
+
+
+def _mean(word: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names)
