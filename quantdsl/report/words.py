@@ -27,10 +27,10 @@ def figure(value: float, unit: Unit, currency: str = "") -> str:
 
 def duration(days: float) -> str:
     """A length of time in the unit that reads best."""
-    if days >= 2.0:
+    if abs(days) >= 2.0:
         return f"{days:,.1f} days"
     hours = days * 24.0
-    return f"{hours:.1f} h" if hours >= 2.0 else f"{hours * 60.0:.0f} min"
+    return f"{hours:.1f} h" if abs(hours) >= 2.0 else f"{hours * 60.0:.0f} min"
 
 
 def moment(ts_ns: int) -> str:

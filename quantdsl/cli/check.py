@@ -1,0 +1,61 @@
+"""`quantdsl check`: what is wrong with a strategy, and what it costs to run."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from quantdsl.errors import EXIT_USER_ERROR
+
+EXIT_LOOKAHEAD = 1
+
+
+@click.command("check")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON document.")
+@click.option("--causality", is_flag=True, help="Rerun on cut data: no signal may change.")
+@click.option("--data", metavar="PATH", help="Data for --causality; the built-in market if absent.")
+def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int:
+    """Check the strategy FILE: every mistake, then warm-up, state and operations of a bar.
+
+    The exit code is 2 if there are errors and 1 if --causality finds a signal that changes.
+    """
+    from quantdsl.check import compile_file
+    from quantdsl.lang.diagnostics import SourceError
+
+    if as_json:
+        return _as_json(file)
+    checked = compile_file(file)
+    if checked.diagnostics:
+        click.echo(str(SourceError(checked.source, checked.diagnostics)))
+    width = max((len(label) for label, _ in checked.facts), default=0)
+    for label, text in checked.facts:
+        click.echo(f"{label:<{width}}  {text}")
+    return _causality(file, data) if causality else 0
+
+
+def _as_json(file: Path) -> int:
+    """The findings for tools: an empty list for a clean file."""
+    from quantdsl.check import compile_file
+    from quantdsl.lang.diagnostics import SourceError, has_errors, to_builtins
+
+    try:
+        checked = compile_file(file)
+        source, diagnostics = checked.source, checked.diagnostics
+    except SourceError as error:
+        source, diagnostics = error.source, error.diagnostics
+    found = {"diagnostics": [to_builtins(finding, source) for finding in diagnostics]}
+    click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    return EXIT_USER_ERROR if has_errors(diagnostics) else 0
+
+
+def _causality(file: Path, data: str | None) -> int:
+    """Say whether every signal is the same when the future is cut away."""
+    from quantdsl.backtest.causality import check
+
+    differences = check(file, data=data)
+    for difference in differences:
+        click.echo(f"changes with the future: {difference}")
+    if not differences:
+        click.echo("causality: no signal changes when the future is cut away")
+    return EXIT_LOOKAHEAD if differences else 0

@@ -1,0 +1,133 @@
+"""`quantdsl compare`: what differs between two finished runs."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from quantdsl.report.metrics import BY_NAME
+from quantdsl.report.store import RunInfo, SavedRun, load
+from quantdsl.report.words import date, figure, moment, plural
+
+RUN = click.Path(exists=True, file_okay=False, path_type=Path)
+SHOWN_TRADES = 5
+
+
+@click.command("compare")
+@click.argument("first", type=RUN)
+@click.argument("second", type=RUN)
+@click.option("--all", "everything", is_flag=True, help="Show the equal figures too.")
+def command(first: Path, second: Path, everything: bool) -> None:
+    """Show what differs between the runs in folders FIRST and SECOND: inputs, figures, trades."""
+    one, two = load(first), load(second)
+    console = Console(highlight=False)
+    heads = ("", str(first), str(second))
+    if inputs := _differing(_inputs(one.info), _inputs(two.info)):
+        console.print(_table("What was run", heads, inputs))
+    else:
+        console.print("The inputs are the same.")
+    if figures := _figures(one, two, everything):
+        console.print(_table("Figures", (*heads, "difference"), figures))
+    else:
+        console.print("Every figure is the same.")
+    for line in _trades(one, two):
+        console.print(line, soft_wrap=True)
+
+
+def _inputs(info: RunInfo) -> dict[str, str]:
+    """Everything that may make two runs differ, by name."""
+    return {
+        "strategy": info.strategy,
+        "strategy sha256": info.source_sha256[:12],
+        "data": info.data,
+        "data sha256": info.data_sha256[:12],
+        "quantdsl": info.version,
+        "instruments": ", ".join(info.instruments),
+        "bars": f"{info.bars:,} from {date(info.first_bar_ns)} to {date(info.last_bar_ns)}",
+        **{f"param {name}": value for name, value in info.params.items()},
+        **{setting.name: setting.value for setting in info.settings},
+    }
+
+
+def _differing(one: Mapping[str, str], two: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    names = dict.fromkeys([*one, *two])
+    rows = [(name, one.get(name, "-"), two.get(name, "-")) for name in names]
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _figures(one: SavedRun, two: SavedRun, everything: bool) -> list[tuple[str, str, str, str]]:
+    """Metrics side by side with their difference, those that differ or all."""
+    rows = []
+    for name, metric in BY_NAME.items():
+        a, b = one.metrics.get(name, math.nan), two.metrics.get(name, math.nan)
+        equal = a == b or (math.isnan(a) and math.isnan(b))
+        if everything or not equal:
+            change = "" if equal else figure(b - a, metric.unit, two.info.currency)
+            shown = figure(a, metric.unit, one.info.currency)
+            rows.append((metric.title, shown, figure(b, metric.unit, two.info.currency), change))
+    return rows
+
+
+def _table(title: str, heads: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2))
+    for index, head in enumerate(heads):
+        table.add_column(Text(head), justify="right" if index else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])
+    return table
+
+
+TRADE = (
+    "entry_time",
+    "exit_time",
+    "instrument",
+    "side",
+    "quantity",
+    "entry_price",
+    "exit_price",
+    "profit",
+)
+"""The columns that make a trade this trade."""
+
+
+def _trades(one: SavedRun, two: SavedRun) -> list[str]:
+    """How many trades the runs share, and the first few that only one of them has."""
+    first, second = _counted(one), _counted(two)
+    lines = [f"\n{plural((first & second).total(), 'trade')} in both runs"]
+    for name, alone in (("first", first - second), ("second", second - first)):
+        if alone:
+            lines.append(f"{plural(alone.total(), 'trade')} in the {name} run only:")
+            lines += [f"  {_line(*trade)}" for trade in list(alone)[:SHOWN_TRADES]]
+        if len(alone) > SHOWN_TRADES:
+            lines.append(f"  and {len(alone) - SHOWN_TRADES:,} more")
+    return lines
+
+
+def _counted(run: SavedRun) -> Counter[tuple[Any, ...]]:
+    """Each trade by its columns, with how often it occurs."""
+    columns = [run.trades[name] for name in TRADE]
+    plain = [c.cast("int64") if pa.types.is_timestamp(c.type) else c for c in columns]
+    return Counter(zip(*[column.to_pylist() for column in plain], strict=True))
+
+
+def _line(
+    entered: int,
+    left: int,
+    instrument: str,
+    side: str,
+    quantity: float,
+    entry_price: float,
+    exit_price: float,
+    profit: float,
+) -> str:
+    return (
+        f"{moment(entered)} to {moment(left)}  {instrument} {side} {quantity:g}  "
+        f"{entry_price:g} to {exit_price:g}  profit {profit:,.2f}"
+    )

@@ -1,0 +1,42 @@
+"""`quantdsl explain`: a page about an error code, or a stage of the compiler for a file."""
+
+from pathlib import Path
+
+import click
+
+from quantdsl.errors import ConfigError
+
+
+@click.command("explain")
+@click.argument("subject", metavar="CODE|FILE")
+@click.option("--stage", metavar="NAME", help="Print this stage of compiling FILE, such as llvm.")
+def command(subject: str, stage: str | None) -> None:
+    """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
+
+    The stages are ast, ir, each pass by its name, llvm and asm.
+    """
+    if stage is None:
+        _explain_code(subject)
+        return
+    from quantdsl.backtest.stages import STAGES, show
+
+    if stage not in STAGES:
+        raise ConfigError(f"error: there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
+    if not Path(subject).is_file():
+        raise ConfigError(f"error: there is no file {subject}")
+    click.echo(show(Path(subject), stage))
+
+
+def _explain_code(subject: str) -> None:
+    """Print the page of a code; a wrong one is answered with those like it."""
+    import quantdsl.lang.syntax_codes  # noqa: F401 (importing it defines its codes)
+    from quantdsl.lang import codes
+
+    code = codes.lookup(subject)
+    if code is not None:
+        click.echo(codes.explanation(code))
+        return
+    family = [known for known in codes.defined() if known.code[:4] == subject.upper()[:4]]
+    shown = family or codes.defined()
+    listing = "\n".join(f"  {known.code}  {known.title}" for known in shown)
+    raise ConfigError(f"error: there is no code {subject}\nhelp: these there are:\n{listing}")

@@ -1,0 +1,56 @@
+"""`quantdsl help`: what a function or an indicator of the language does."""
+
+from difflib import get_close_matches
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import click
+
+from quantdsl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quantdsl.cli.reference import Entry
+
+LABELS = ("formula", "warm-up", "cost", "example", "note", "source")
+
+
+@click.command("help")
+@click.argument("name", required=False)
+def command(name: str | None) -> None:
+    """Describe NAME, such as ta.sma; without it list every function and indicator."""
+    from quantdsl.cli.reference import entries, find
+
+    if name is None:
+        for line in _listing(entries()):
+            click.echo(line)
+        return
+    found = find(name)
+    if not found:
+        known = [entry.name for entry in entries()]
+        bare = [full.rpartition(".")[2] for full in known]
+        near = get_close_matches(name, list(dict.fromkeys(known + bare)), n=3)
+        hint = (
+            f"did you mean {' or '.join(near)}?" if near else "'quantdsl help' lists all there is"
+        )
+        raise ConfigError(f"error: the language has no '{name}'\nhelp: {hint}")
+    click.echo("\n\n".join(_page(entry) for entry in found))
+
+
+def _page(entry: "Entry") -> str:
+    lines = [click.style(entry.signature, bold=True), f"  {entry.summary}"]
+    lines += [f"  {label:<8} {entry.details[label]}" for label in LABELS if label in entry.details]
+    return "\n".join(lines)
+
+
+def _listing(entries: "tuple[Entry, ...]") -> list[str]:
+    """Names with their summaries, each namespace under its own heading."""
+    lines = []
+
+    def namespace(entry: "Entry") -> str:
+        return entry.name.rpartition(".")[0]
+
+    for space, members in groupby(sorted(entries, key=namespace), namespace):
+        lines += ["", click.style(space or "everywhere", bold=True)]
+        summaries = {entry.name: entry.summary for entry in members}
+        lines += [f"  {name:<22} {summary}" for name, summary in summaries.items()]
+    return lines[1:]

@@ -1,0 +1,38 @@
+"""What several commands share: the console, the end of a run, the progress bar of a long one."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.result import RunResult
+from quantdsl.report.store import save
+from quantdsl.report.summary import show
+
+ProgressCall = Callable[[int, int], None]
+"""(bars done, bars in all)"""
+
+
+def finish(result: RunResult, out: Path) -> None:
+    """Print the summary of a run, write its files, say where they are."""
+    console = Console(highlight=False)
+    metrics = evaluate(result)
+    show(result, metrics, console)
+    page = save(result, metrics, out)
+    console.print(f"\nreport  {page}\ntables  {out}", soft_wrap=True)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[ProgressCall | None]:
+    """A progress bar on stderr that vanishes when done; None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
