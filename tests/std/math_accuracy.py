@@ -36,8 +36,9 @@ The functions of `std/math.qdsl` return the same bits on every target. The table
 error found, in units in the last place (ulp) of the exact result, and an argument where it occurs.
 Each function was evaluated as machine code on {{count:,}} points of each of {len(FAMILIES)} kinds:
 {", ".join(FAMILIES)}.
-Extended doubles found the worst points, mpmath at {MP_BITS} bits measured them. An error of 0.5 is
-correct rounding; a subnormal result is rounded twice and may reach 0.75.
+Edges are those of overflow, of underflow and between two formulas. Extended doubles found the
+worst points, mpmath at {MP_BITS} bits measured them. An error of 0.5 is correct rounding; a
+subnormal result is rounded twice.
 
 - `abs`, `sqrt`, `floor`, `ceil`, `trunc`, `rint` and `fma` are exact or correctly rounded.
 - `sin`, `cos` and `tan` are `na` where |x| > 2^27 = 134,217,728.

@@ -21,7 +21,7 @@ Extended = npt.NDArray[np.longdouble]
 HAS_EXTENDED = bool(np.finfo(np.longdouble).nmant >= 63)
 MP_BITS = 200
 ANGLE_MAX = 2.0**27
-FAMILIES = ("dense", "exponents", "powers of two", "multiples of pi/2", "near 1", "overflow")
+FAMILIES = ("dense", "exponents", "powers of two", "multiples of pi/2", "near 1", "edges")
 
 
 class Function(NamedTuple):
@@ -206,7 +206,7 @@ def _power_exponents(rng: np.random.Generator, x: Floats, family: str) -> Floats
     target = rng.uniform(-745, 710, len(x))
     if family == "dense":
         return rng.uniform(-30, 30, len(x))
-    if family == "overflow":
+    if family == "edges":
         edge = rng.choice([709.782712893384, -708.3964185322641, -745.1332191019412], len(x))
         target = edge * (1 + rng.uniform(-1, 1, len(x)) * 2.0 ** -rng.uniform(4, 54, len(x)))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -58,6 +58,15 @@ def test_error_on_a_million_points(function: Function, family: str) -> None:
 
 
 @every_function
+def test_interpreter_and_machine_code_agree_to_the_bit(function: Function) -> None:
+    for family in FAMILIES:
+        arguments = points(function, family, 10, seed=3)
+        native = evaluate(function.name, *arguments)
+        interpreted = evaluate(function.name, *arguments, backend="interp")
+        assert native.tobytes() == interpreted.tobytes()
+
+
+@every_function
 def test_page_shows_what_the_function_does(function: Function) -> None:
     found = re.search(
         rf"^\| `{function.name}` \| (\d) \| ([\d.]+) \| [^|]+ \| ([^|]+) \|$",
