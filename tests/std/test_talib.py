@@ -6,12 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from quantdsl.ir import ops
-from quantdsl.ir.link import combine_sizes
 from tests.std import talib_cases
-from tests.std.harness import Bars, routine, run
+from tests.std.harness import Bars, run
 from tests.std.talib_cases import CASES, EXPECTED, Case
-from tests.std.windows import assert_close, rolling, spoiled, walk
+from tests.std.windows import assert_close, rolling, spoiled, walk, warm_up
 
 MADE = talib_cases.bars()
 RESULTS = json.loads(EXPECTED.read_text(encoding="utf-8"))
@@ -45,23 +43,7 @@ def test_equals_talib(case: Case) -> None:
 def test_warm_up_is_what_the_declaration_says(case: Case) -> None:
     found = list(ours(case).values())
     first = max(int(np.argmin(np.isnan(values))) for values in found)
-    assert first == warm_up(case) - 1
-
-
-def warm_up(case: Case) -> int:
-    """`@warmup` of the indicator with the parameters of the case."""
-    warm = routine(f"ta.{case.ours}").warm
-    assert warm is not None
-    return evaluate(warm.most, case.given)
-
-
-def evaluate(size: ops.Size, given: dict[str, float | int]) -> int:
-    """A compile-time size with its parameters bound."""
-    if isinstance(size, ops.SizeName):
-        return int(given[size.name])
-    if isinstance(size, ops.SizeOp):
-        return combine_sizes(size.op, evaluate(size.left, given), evaluate(size.right, given))
-    return size
+    assert first == warm_up(f"ta.{case.ours}", case.given) - 1
 
 
 def test_plus_di_of_one_bar_is_in_percent() -> None:

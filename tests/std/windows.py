@@ -1,9 +1,13 @@
-"""What the tests of window functions share: hostile series and an oracle in exact arithmetic."""
+"""What the tests of window functions share: hostile series, exact oracles, declared warm-ups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+
+from quantdsl.ir import ops
+from quantdsl.ir.link import combine_sizes
+from tests.std.harness import routine
 
 LARGEST = 1e100
 """std counts what lies beyond as infinite (sums.LARGEST)."""
@@ -56,3 +60,20 @@ def exact_products(x: Sequence[float], y: Sequence[float]) -> Fraction:
 def assert_close(got: np.ndarray, want: np.ndarray, rtol: float = 1e-12, atol: float = 0.0) -> None:
     """Equal to `rtol`, and na at the same places."""
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
+
+
+def warm_up(name: str, given: Mapping[str, object]) -> int:
+    """The steps that an indicator says it needs, with its const parameters bound."""
+    warm = routine(name).warm
+    assert warm is not None
+    return _size(warm.most, given)
+
+
+def _size(size: ops.Size, given: Mapping[str, object]) -> int:
+    if isinstance(size, ops.SizeName):
+        bound = given[size.name]
+        assert isinstance(bound, int)
+        return bound
+    if isinstance(size, ops.SizeOp):
+        return combine_sizes(size.op, _size(size.left, given), _size(size.right, given))
+    return size
