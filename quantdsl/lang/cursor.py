@@ -7,7 +7,7 @@ nothing more is reported on it.
 
 from quantdsl import limits
 from quantdsl.lang import spelling, words
-from quantdsl.lang.ast import Ident, Span
+from quantdsl.lang.ast import Bad, Ident, Span
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Edit, Label
 from quantdsl.lang.source import Source
 from quantdsl.lang.tree import DEDENT, END, INDENT, NAME, NEWLINE, NUMBER, STRING, TIME, Tokens
@@ -75,11 +75,20 @@ class Cursor:
 
     @property
     def end_before(self) -> int:
-        """Where the last token with text ended: the end of the node that is being built."""
-        return self.ends[self.at - 1] if self.at else 0
+        """Where the last line or token ended: the end of the node that is being built."""
+        last = self.at - 1
+        while last > 0 and self.kinds[last] in (DEDENT, INDENT):
+            last -= 1
+        return self.ends[last] if last >= 0 else 0
 
     def span_from(self, start: int) -> Span:
-        return (start, max(start, self.end_before))
+        """From `start` to the last token taken; an empty span behind it if none was taken."""
+        end = self.end_before
+        return (min(start, end), end)
+
+    def missing(self) -> Bad:
+        """Stands for an expression of which nothing was written."""
+        return Bad(self.span_from(self.start))
 
     def here(self) -> Span:
         return (self.starts[self.at], self.ends[self.at])
@@ -113,7 +122,7 @@ class Cursor:
             self.advance()
             return Ident((start, end), text)
         self.error("QD0113", f"expected {what}, found {self.shown()}")
-        return Ident((start, start), "")
+        return Ident(self.span_from(start), "")
 
     # ---- reporting --------------------------------------------------------------------------
 

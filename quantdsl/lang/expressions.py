@@ -167,8 +167,8 @@ class ExpressionParser(Cursor):
                 height = max(height, self.height)
             node = ast.Compare(self.span_from(start), tuple(operands), tuple(ops))
         self.deeper(max(height, self.height) + 1)
-        if _POWER.get(self.kind) == _COMPARE:
-            self.error("QD0117", f"'{self.kind}' cannot follow another comparison here",
+        if _POWER.get(self.kind, 0) >= _COMPARE:
+            self.error("QD0117", f"'{self.kind}' cannot follow a comparison here",
                        help="join the two with 'and', or set parentheses")
             raise Abandon
         return node

@@ -271,7 +271,8 @@ class ItemParser(StatementParser):
         start = self.start
         name = self.name("a field's name")
         if not self.quiet and self.expect(":", "':' and the field's type"):
-            fields.append(ast.Field(self.span_from(start), name, self.type()))
+            type_ = self.type()
+            fields.append(ast.Field(self.span_from(start), name, type_))
         self.end_line()
 
     # ---- functions --------------------------------------------------------------------------
@@ -376,7 +377,8 @@ class ItemParser(StatementParser):
         self.keywords.add(self.at)
         self.advance()
         if kind == "expect":
-            steps.append(ast.TestStep(self.span_from(start), kind, cond=self.expr()))
+            cond = self.expr()
+            steps.append(ast.TestStep(self.span_from(start), kind, cond=cond))
         else:
             bindings = [self.binding()]
             while self.take(","):
@@ -387,7 +389,7 @@ class ItemParser(StatementParser):
     def binding(self) -> ast.Binding:
         start = self.start
         name = self.name("a name")
-        value: ast.Expr = ast.Bad(self.here())
+        value: ast.Expr = self.missing()
         if not self.quiet and self.expect("=", "'=' and a value"):
             value = self.expr()
         return ast.Binding(self.span_from(start), name, value)

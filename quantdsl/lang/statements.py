@@ -234,22 +234,18 @@ class StatementParser(ExpressionParser):
     def type(self) -> ast.Type:
         start = self.start
         name = self.name("a type")
-        words = [name.id]
-        while name.id and self.kind == "." and not self.quiet:
-            self.advance()
-            words.append(self.name("a type").id)
+        path = [name.id]
+        while name.id and not self.quiet and self.take("."):
+            path.append(self.name("a type").id)
         args: list[ast.Type | int] = []
         if name.id and self.kind == "[":
             self.advance()
             args.append(self.type_argument())
             while not self.quiet and self.take(","):
                 args.append(self.type_argument())
-            if self.quiet:
-                self.skip_to(frozenset())
-                self.quiet = False
             self.close("]")
         optional = self.take("?")
-        return ast.Type(self.span_from(start), ".".join(words), tuple(args), optional)
+        return ast.Type(self.span_from(start), ".".join(path), tuple(args), optional)
 
     def type_argument(self) -> ast.Type | int:
         if self.kind != NUMBER:
@@ -346,10 +342,10 @@ class StatementParser(ExpressionParser):
 
     def for_(self, start: int, _annotations: Annotations) -> ast.For:
         parallel = self.take_word("parallel")
-        name = ast.Ident(self.here(), "")
+        name = ast.Ident(self.missing().span, "")
         if self.expect("for", "'for'"):
             name = self.name("a name for the loop's counter")
-        over: ast.Expr = ast.Bad(self.here())
+        over: ast.Expr = self.missing()
         if not self.quiet and self.expect("in", "'in' and a range"):
             over = self.expr()
         reduce = self.reductions() if self.at_word("reduce") else ()
@@ -372,14 +368,13 @@ class StatementParser(ExpressionParser):
                 self.advance()
                 if not self.take(","):
                     break
-            self.skip_to(frozenset())
             self.close(")")
         return tuple(found)
 
     def while_(self, start: int, _annotations: Annotations) -> ast.While:
         self.advance()
         cond = self.expr()
-        bound: ast.Expr = ast.Bad(self.here())
+        bound: ast.Expr = self.missing()
         if self.take_word("max"):
             bound = self.expr()
         else:
