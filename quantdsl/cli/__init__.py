@@ -100,10 +100,20 @@ def run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except QuantDSLError as error:
-        click.echo(str(error), err=True)
+        click.echo(_message(error), err=True)
         return EXIT_USER_ERROR
     except Exception as error:
         from quantdsl.cli.internal import report_internal
 
         click.echo(report_internal(error, argv), err=True)
         return EXIT_INTERNAL
+
+
+def _message(error: QuantDSLError) -> str:
+    """What the user reads; findings in a strategy are coloured where stderr is a terminal."""
+    from quantdsl.lang.diagnostics import SourceError
+    from quantdsl.lang.render import render_all
+
+    if isinstance(error, SourceError) and sys.stderr.isatty():
+        return render_all(error.diagnostics, error.source, colour=True)
+    return str(error)

@@ -9,7 +9,7 @@ from quantdsl import config
 from quantdsl.errors import ConfigError
 
 
-@click.group()
+@click.group("config")
 def command() -> None:
     """Check a configuration, or show where each value comes from."""
 
@@ -64,5 +64,6 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, dict):
-        return "{" + ", ".join(f" {k} = {_text(v)}" for k, v in value.items()) + " }"[not value :]
+        inside = ", ".join(f"{name} = {_text(one)}" for name, one in value.items())
+        return f"{{ {inside} }}" if value else "{}"
     return str(value)

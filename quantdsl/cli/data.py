@@ -13,7 +13,7 @@ from quantdsl.errors import ConfigError
 EXIT_BAD_ROWS = 1
 
 
-@click.group()
+@click.group("data")
 def command() -> None:
     """Look into market data and write the config that makes it explicit."""
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.report.day_metrics import days_of
-from quantdsl.report.result import Float64s, Int64s, Plot, RunResult
+from quantdsl.report.result import Benchmark, Float64s, Int64s, Plot, RunResult
 from quantdsl.report.tables import curve_drawdown, trades
 
 CANDLES_MAX = 20_000
@@ -83,16 +83,17 @@ def _equity(result: RunResult) -> dict[str, Any]:
         "drawdown": _pack(thin(under) * 100.0),
     }
     if result.benchmark is not None:
-        curve["benchmark"] = _benchmark(result, result.benchmark.name, result.benchmark.levels)
+        curve["benchmark"] = _benchmark(result, result.benchmark)
     return curve
 
 
-def _benchmark(result: RunResult, name: str, levels: Float64s) -> dict[str, Any]:
+def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
     """The benchmark as money, as if the starting equity had been put into it."""
+    levels = benchmark.levels
     ts = days_of(result).ts
     known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
     money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
-    return {"name": name, "time": _seconds(ts[known]), "value": _pack(money[known])}
+    return {"name": benchmark.name, "time": _seconds(ts[known]), "value": _pack(money[known])}
 
 
 def _price(result: RunResult) -> dict[str, Any]:

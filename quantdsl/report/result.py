@@ -84,6 +84,8 @@ class RunResult:
         assert self.bars.dtype == layout.BAR
         assert len(self.curve_ts) == len(self.curve_equity)
         assert all(len(plot.values) == len(self.curve_ts) for plot in self.plots)
+        if self.benchmark is not None:
+            assert len(self.benchmark.levels) == len(self.of_kind(Kind.DAY)) + 1
 
     @property
     def source_sha256(self) -> str:

@@ -14,36 +14,34 @@ from quantdsl.report.result import RunResult
 from quantdsl.report.verdict import verdict
 from quantdsl.report.words import date, figure, plural
 
-SHOWN = (
-    ("total_return", "sharpe", "trades"),
-    ("annual_return", "sortino", "win_rate"),
-    ("net_profit", "calmar", "profit_factor"),
-    ("final_equity", "volatility", "average_trade"),
-    ("max_drawdown", "value_at_risk", "average_holding"),
-    ("max_drawdown_duration", "exposure", "turnover"),
-    ("fees", "slippage", "financing"),
-    ("orders", "rejected_orders", "nan_orders"),
-)
-"""Rows of the table of figures; the page and metrics.json hold all of them."""
+SHOWN = """
+    total_return annual_return net_profit final_equity
+    max_drawdown max_drawdown_duration fees slippage
+    sharpe sortino calmar volatility value_at_risk exposure turnover financing
+    trades win_rate profit_factor average_trade average_holding
+    orders rejected_orders nan_orders
+""".split()
+"""The figures of the summary, column by column; the page and metrics.json hold all of them."""
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 72
+COLUMN_WIDTH = 38
 SIGNED = {"total_return", "annual_return", "net_profit", "average_trade", "sharpe"}
 
 
 def show(result: RunResult, metrics: Mapping[str, float], console: Console) -> None:
     """Print the summary; its first line is the verdict where there is one."""
-    console.print(Group(*_parts(result, metrics)))
+    console.print(Group(*_parts(result, metrics, console.width)))
 
 
-def _parts(result: RunResult, metrics: Mapping[str, float]) -> list[RenderableType]:
+def _parts(result: RunResult, metrics: Mapping[str, float], width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if said := verdict(result):
         parts += [Text(said, style="bold red"), Text("")]
     parts += [_heading(result), Text("")]
     if len(result.curve_equity):
-        parts += [Padding(_sparkline(result), (0, 0, 1, 2), expand=False)]
-    parts.append(_figures(result, metrics))
+        parts += [Padding(_sparkline(result, width - 4), (0, 0, 1, 2), expand=False)]
+    parts.append(_figures(result, metrics, width))
     parts += [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
     parts += [Text(f"note: {note}", style="dim") for note in result.notes]
     parts.append(_settings(result))
@@ -64,10 +62,10 @@ def _heading(result: RunResult) -> Text:
     return heading
 
 
-def _sparkline(result: RunResult) -> Text:
+def _sparkline(result: RunResult, room: int) -> Text:
     """Equity in one line of blocks: the last value of each of at most SPARK_WIDTH stretches."""
     equity = result.curve_equity
-    width = min(SPARK_WIDTH, len(equity))
+    width = max(1, min(SPARK_WIDTH, len(equity), room))
     ends = (np.arange(1, width + 1) * len(equity)) // width - 1
     sample = equity[ends].astype(np.float64)
     span = float(np.ptp(sample)) or 1.0
@@ -76,14 +74,17 @@ def _sparkline(result: RunResult) -> Text:
     return Text("".join(BLOCKS[level] for level in levels), style="green" if rising else "red")
 
 
-def _figures(result: RunResult, metrics: Mapping[str, float]) -> Table:
+def _figures(result: RunResult, metrics: Mapping[str, float], width: int) -> Table:
+    """The figures in as many columns as the terminal has room for."""
+    columns = max(1, min(3, width // COLUMN_WIDTH))
+    rows = -(-len(SHOWN) // columns)
     table = Table.grid(padding=(0, 2))
-    for _ in range(len(SHOWN[0])):
-        table.add_column(style="dim")
-        table.add_column(justify="right")
-    for row in SHOWN:
+    for _ in range(columns):
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+    for row in range(rows):
         cells: list[RenderableType] = []
-        for name in row:
+        for name in SHOWN[row::rows]:
             text = figure(metrics[name], BY_NAME[name].unit, result.currency)
             cells += [f"  {BY_NAME[name].title}", Text(text, style=_style(name, metrics[name]))]
         table.add_row(*cells)

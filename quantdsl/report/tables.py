@@ -39,8 +39,10 @@ def orders(result: RunResult) -> pa.Table:
     trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
     numbers = rows["a"].tolist()
     outcome, filled = _outcomes(result), _filled_lots(result)
-    fates = [outcome.get(number, ("working", "")) for number in numbers]
     done = np.array([filled.get(number, 0) for number in numbers], np.int64)
+    fates = [outcome.get(number, ("working", "")) for number in numbers]
+    status = np.array([fate for fate, _ in fates], object)
+    status[(status == "filled") & (np.abs(done) < np.abs(rows["b"]))] = "partly filled"
     return pa.table(
         {
             "time": _times(rows["ts_event"]),
@@ -52,7 +54,7 @@ def orders(result: RunResult) -> pa.Table:
             "limit": _optional_prices(result, rows, rows["c"]),
             "trigger": _optional_prices(result, rows, trigger),
             "filled": pa.array(quantities(result, rows, np.abs(done))),
-            "status": pa.array([status for status, _ in fates], pa.string()),
+            "status": pa.array(status, pa.string()),
             "reason": pa.array([reason for _, reason in fates], pa.string()),
             "line": pa.array(np.where(sent, rows["e"] & 0xFFFF_FFFF, rows["d"])),
         }

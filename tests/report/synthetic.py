@@ -141,7 +141,7 @@ def synthetic_run(n_days: int = 120, seed: int = 7) -> RunResult:
         bars=bars,
         accumulators=trader.acc.values,
         plots=(Plot(name="fast", values=fast, color="orange"), Plot(name="slow", values=slow)),
-        benchmark=Benchmark(name="hold", levels=np.concatenate((price[:1], closes))),
+        benchmark=Benchmark(name="hold", levels=np.concatenate(([470.0], closes))),
         settings=(
             Setting(name="cash", value="100_000 USD", source="default"),
             Setting(name="fees", value="1 USD per order", source="strategy"),

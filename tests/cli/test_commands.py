@@ -1,0 +1,224 @@
+"""The command line as a user meets it: every command, its messages and its exit codes."""
+
+import importlib
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from quantdsl import cli
+from quantdsl.cli.new import starter
+from quantdsl.errors import DataError
+from quantdsl.lang.format import format_source
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.store import save
+from tests.report.synthetic import synthetic_run
+
+HELP_SECONDS_MAX = 0.150
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_help_imports_nothing_that_a_command_needs():
+    code = "import sys, quantdsl.cli; quantdsl.cli.run(['--help']); print(*sys.modules)"
+    loaded = python("-c", code).stdout.split()
+    heavy = {"numpy", "pyarrow", "msgspec", "rich", "llvmlite", "quantdsl.lang", "asyncio"}
+    assert "click" in loaded
+    assert not heavy & set(loaded)
+
+
+def test_help_is_quick():
+    code = (
+        "import subprocess, sys, time\n"
+        "def once():\n"
+        "    start = time.perf_counter()\n"
+        "    command = [sys.executable, '-m', 'quantdsl.cli', '--help']\n"
+        "    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)\n"
+        "    return time.perf_counter() - start\n"
+        "print(min(once() for _ in range(5)))"
+    )
+    assert float(python("-c", code).stdout) <= HELP_SECONDS_MAX
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_describes_itself(name, capsys):
+    module = importlib.import_module(f"quantdsl.cli.{cli.COMMANDS[name][0]}")
+    assert module.command.name == name
+    assert cli.run([name, "--help"]) == 0
+    assert "Usage: quantdsl" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("quantdsl, version 0.")
+
+
+def test_a_misspelt_command_is_answered_with_the_right_one(capsys):
+    assert cli.run(["bcktest"]) == 2
+    assert "Did you mean 'backtest'?" in capsys.readouterr().err
+
+
+def test_completion_lists_commands():
+    completed = python(
+        "-m",
+        "quantdsl.cli",
+        _QUANTDSL_COMPLETE="bash_complete",
+        COMP_WORDS="quantdsl ba",
+        COMP_CWORD="1",
+    )
+    assert completed.stdout.split() == ["plain,backtest"]
+
+
+# ---- errors ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Makes `quantdsl cache` raise what the test wants."""
+
+    def plant(error: BaseException) -> None:
+        def raises(**_: object) -> None:
+            raise error
+
+        module = types.ModuleType("quantdsl.cli.failing")
+        module.command = cli.click.Command("cache", callback=raises)
+        monkeypatch.setitem(sys.modules, "quantdsl.cli.failing", module)
+        monkeypatch.setitem(cli.COMMANDS, "cache", ("failing", ""))
+
+    return plant
+
+
+def test_a_users_error_is_its_message_and_exit_code_2(failing, capsys):
+    failing(DataError("error: bars.csv:3: no number\nhelp: mend it"))
+    assert cli.run(["cache"]) == 2
+    assert capsys.readouterr().err == "error: bars.csv:3: no number\nhelp: mend it\n"
+
+
+def test_our_own_failure_is_a_report_file_and_exit_code_70(failing, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    failing(ZeroDivisionError("division by zero"))
+    assert cli.run(["cache"]) == 70
+    message = capsys.readouterr().err
+    assert message.startswith("error QD9001: quantdsl itself failed: ZeroDivisionError")
+    assert "Traceback" not in message
+    (report,) = tmp_path.iterdir()
+    assert str(report) in message
+    assert "Traceback" in report.read_text()
+
+
+def test_an_interrupt_is_clean(failing, capsys):
+    failing(KeyboardInterrupt())
+    assert cli.run(["cache"]) == 130
+    assert capsys.readouterr().err.strip() == "interrupted"
+
+
+# ---- commands --------------------------------------------------------------------------------
+
+
+def test_new_writes_a_canonical_strategy_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["new", "my_idea"]) == 0
+    text = Path("my_idea.qdsl").read_text()
+    assert "strategy MyIdea:" in text
+    assert format_source(text) == text
+    assert cli.run(["new", "my_idea.qdsl"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert Path("my_idea.qdsl").read_text() == text
+
+
+@pytest.mark.parametrize("name", ["My Idea", "1st", "a-b", "grün"])
+def test_new_refuses_what_is_no_name(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["new", name]) == 2
+    assert "cannot be the name" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_fmt_formats_in_place_and_checks(tmp_path, capsys):
+    file = tmp_path / "idea.qdsl"
+    file.write_text(starter("idea").replace("    bars 5m ", "    bars   5m "))
+    assert cli.run(["fmt", "--check", str(file)]) == 1
+    assert cli.run(["fmt", str(file)]) == 0
+    assert file.read_text() == starter("idea")
+    assert cli.run(["fmt", "--check", str(file)]) == 0
+    assert capsys.readouterr().err.count("idea.qdsl") == 2
+
+
+def test_fmt_of_a_broken_file_shows_where(tmp_path, capsys):
+    file = tmp_path / "idea.qdsl"
+    file.write_text("language 1\nstrategy A:\n    let x = (1 +\n")
+    assert cli.run(["fmt", str(file)]) == 2
+    assert "idea.qdsl:3" in capsys.readouterr().err
+
+
+def test_explain_shows_a_page_or_what_there_is(capsys):
+    assert cli.run(["explain", "qd0106"]) == 0
+    assert capsys.readouterr().out.startswith("QD0106: ")
+    assert cli.run(["explain", "QD0199"]) == 2
+    assert "QD0106" in capsys.readouterr().err
+
+
+def test_help_describes_a_function(capsys):
+    assert cli.run(["help", "ta.sma"]) == 0
+    page = capsys.readouterr().out
+    assert "ta.sma(src: series[price], len: const int) -> float" in page
+    assert "warm-up  len" in page
+    assert cli.run(["help", "ta.smma"]) == 2
+    assert "ta.sma" in capsys.readouterr().err
+
+
+def test_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("QUANTDSL_CACHE_DIR", str(tmp_path / "cache"))
+    assert cli.run(["cache", "info"]) == 0
+    assert "0 entries" in capsys.readouterr().out
+    assert cli.run(["cache", "clear"]) == 0
+
+
+def test_compare_says_what_differs(tmp_path, capsys):
+    for days in (10, 12):
+        run = synthetic_run(days)
+        save(run, evaluate(run), tmp_path / str(days))
+    assert cli.run(["compare", str(tmp_path / "10"), str(tmp_path / "12")]) == 0
+    said = capsys.readouterr().out
+    assert "Net profit" in said
+    assert "in the second run only" in said
+    assert cli.run(["compare", str(tmp_path / "10"), str(tmp_path / "10")]) == 0
+    assert "Every figure is the same." in capsys.readouterr().out
+    assert cli.run(["compare", str(tmp_path), str(tmp_path / "10")]) == 2
+    assert "not the folder of a run" in capsys.readouterr().err
+
+
+def test_backtest_passes_its_options_on_and_writes_the_report(tmp_path, monkeypatch, capsys):
+    asked = {}
+
+    def backtest(path, **options):
+        asked.update(options, path=path)
+        return synthetic_run(10)
+
+    module = types.ModuleType("quantdsl.backtest.run")
+    module.backtest = backtest
+    monkeypatch.setitem(sys.modules, "quantdsl.backtest.run", module)
+    file = tmp_path / "idea.qdsl"
+    file.write_text(starter("idea"))
+    out = tmp_path / "run"
+    arguments = ["--set", "fast=5", "--set", "slow = 20", "--from", "2024-01-01", "--out", str(out)]
+    assert cli.run(["backtest", str(file), *arguments]) == 0
+    assert asked["path"] == file
+    assert asked["params"] == {"fast": "5", "slow": "20"}
+    assert asked["start"] == "2024-01-01"
+    assert (out / "report.html").exists()
+    assert "Total return" in capsys.readouterr().out
+    assert cli.run(["backtest", str(file), "--set", "fast"]) == 2
+    assert "--set NAME=VALUE" in capsys.readouterr().err

@@ -1,0 +1,115 @@
+"""What a run leaves on disk: its tables, their units, and that equal runs give equal bytes."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from quantdsl.data.instrument import Instrument
+from quantdsl.errors import DataError
+from quantdsl.events.layout import Kind
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.store import load, save
+from quantdsl.report.tables import NONE, tables
+from tests.report.synthetic import OPENING, record, synthetic_run
+
+RUN = replace(synthetic_run(15), benchmark=None)
+EIGHTH = Instrument(symbol="ZN", tick=Fraction(1, 64), lot=Fraction(1), multiplier=Fraction(1000))
+
+
+def run_of(*records: np.ndarray):
+    """The run with these records only, of an instrument that ticks in 64ths."""
+    return replace(RUN, records=np.concatenate(records), instruments=(EIGHTH,))
+
+
+def test_equal_runs_write_equal_bytes(tmp_path):
+    for name in ("a", "b"):
+        save(synthetic_run(15), evaluate(synthetic_run(15)), tmp_path / name)
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    tables_written = ("orders", "fills", "trades", "equity", "days")
+    expected = [f"{table}.{kind}" for table in tables_written for kind in ("arrow", "parquet")]
+    assert files == sorted([*expected, "metrics.json", "run.json", "report.html"])
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_a_saved_run_is_read_back(tmp_path):
+    metrics = evaluate(RUN)
+    save(RUN, metrics, tmp_path)
+    saved = load(tmp_path)
+    assert saved.info.source_sha256 == RUN.source_sha256
+    assert saved.info.settings == RUN.settings
+    assert saved.metrics == pytest.approx(metrics, nan_ok=True)
+    assert saved.trades.equals(tables(RUN)["trades"])
+    assert pa.ipc.open_file(tmp_path / "trades.arrow").read_all().equals(saved.trades)
+
+
+@pytest.mark.parametrize("name", ["run.json", "metrics.json", "trades.parquet"])
+def test_a_damaged_folder_is_refused(name, tmp_path):
+    save(RUN, evaluate(RUN), tmp_path)
+    (tmp_path / name).write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        load(tmp_path)
+
+
+def test_metrics_that_are_not_defined_are_null(tmp_path):
+    save(synthetic_run(0), evaluate(synthetic_run(0)), tmp_path)
+    metrics = msgspec.json.decode((tmp_path / "metrics.json").read_bytes())
+    assert metrics["sharpe"] is None
+    assert metrics["total_return"] == 0.0
+
+
+def test_units_and_times():
+    every = tables(RUN)
+    trade = every["trades"].slice(0, 1).to_pylist()[0]
+    assert trade["profit"] == pytest.approx(
+        (trade["exit_price"] - trade["entry_price"]) * trade["quantity"] - trade["fees"]
+    )
+    assert every["trades"].schema.field("entry_time").type == pa.timestamp("ns", tz="UTC")
+    profit = sum(every["trades"]["profit"].to_pylist())
+    kept = RUN.accumulators["gross_profit"] - RUN.accumulators["gross_loss"]
+    assert profit == pytest.approx(float(RUN.money(kept)))
+    assert every["equity"]["drawdown"].to_numpy().min() == pytest.approx(
+        evaluate(RUN)["max_drawdown"]
+    )
+
+
+def test_prices_are_the_decimals_of_the_grid():
+    fill = record(Kind.FILL, OPENING, 1, 3, 7041, 0, 3)
+    (row,) = tables(run_of(fill))["fills"].to_pylist()
+    assert row["price"] == 110.015625
+    tenths = Instrument(symbol="X", tick=Fraction(1, 10))
+    run = replace(RUN, records=record(Kind.FILL, OPENING, 1, 3, 3, 0, 3), instruments=(tenths,))
+    assert tables(run)["fills"]["price"].to_pylist() == [0.3]  # 3 * 0.1 is not
+
+
+def test_what_became_of_each_order():
+    records = (
+        record(Kind.ORDER, OPENING, 1, 5, NONE, NONE, 12),
+        record(Kind.FILL, OPENING, 1, 5, 640, 0, 5),
+        record(Kind.ORDER, OPENING, 2, -5, 704, 704, 13 + (4 << 32)),
+        record(Kind.CANCEL, OPENING, 2, -5, flags=7),
+        record(Kind.ORDER, OPENING, 3, 5, NONE, 576, 14),
+        record(Kind.ORDER, OPENING, 4, 5, 640, 576, 15),
+        record(Kind.FILL, OPENING, 4, 2, 640, 0, 7),
+        record(Kind.REJECT, OPENING, 5, 0, NONE, 16, flags=3),
+    )
+    run = replace(run_of(*records), reasons={3: "zero_size", 7: "expired"})
+    rows = tables(run)["orders"].to_pylist()
+    assert [row["type"] for row in rows] == ["market", "limit", "stop", "stop_limit", "market"]
+    assert [row["status"] for row in rows] == [
+        "filled",
+        "cancelled",
+        "working",
+        "partly filled",
+        "rejected",
+    ]
+    assert [row["reason"] for row in rows] == ["", "expired", "", "", "zero_size"]
+    assert [row["line"] for row in rows] == [12, 13, 14, 15, 16]
+    assert [row["filled"] for row in rows] == [5, 0, 0, 2, 0]
+    assert [row["limit"] for row in rows] == [None, 11.0, None, 10.0, None]
+    assert [row["trigger"] for row in rows] == [None, None, 9.0, 9.0, None]
+    assert rows[-1]["side"] is None

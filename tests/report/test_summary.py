@@ -1,0 +1,83 @@
+"""The summary in the terminal: what it says first, and that it fits."""
+
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.summary import show
+from quantdsl.report.words import duration, figure
+from tests.report.synthetic import synthetic_run
+
+RUN = synthetic_run(30)
+
+
+def summary(run, width: int = 100) -> str:
+    console = Console(width=width, file=StringIO(), highlight=False)
+    show(run, evaluate(run), console)
+    return console.file.getvalue()
+
+
+def altered(**accumulators):
+    return replace(RUN, accumulators={**RUN.accumulators, **accumulators})
+
+
+def test_the_summary_names_the_run_and_its_figures():
+    text = summary(RUN)
+    assert text.startswith("SmaCross on XNYS:TEST · 2024-01-02 to")
+    for part in ("Sharpe ratio", "Max drawdown", "fast = 10", "(default)", "data 000000000000"):
+        assert part in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 160])
+def test_it_fits_the_terminal(width):
+    lines = summary(RUN, width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("Total return" in line for line in lines)
+
+
+def test_a_run_whose_orders_were_mostly_rejected_says_so_first():
+    first = summary(altered(orders=10, orders_rejected=6)).splitlines()[0]
+    assert first == "Most orders were rejected: 6 of 10. Reasons: max_notional (1)."
+
+
+def test_a_run_without_a_trade_says_why_first():
+    silent = altered(fills=0, orders=0, orders_rejected=0)
+    assert summary(silent).startswith("Nothing was traded: the strategy placed no order.")
+    said = replace(silent, no_trade_reasons=("the warm-up of 300 bars is longer than the data",))
+    assert summary(said).startswith("Nothing was traded: the warm-up of 300 bars is longer")
+    assert "2 orders and no fill" in summary(altered(fills=0, orders=2, orders_rejected=0))
+
+
+def test_markup_in_a_name_is_text():
+    assert "[bold]x[/bold]" in summary(replace(RUN, strategy="[bold]x[/bold]"))
+
+
+def test_a_run_without_bars_has_a_summary():
+    assert "Total return" in summary(synthetic_run(0))
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.12345, "fraction", "12.35 %"),
+        (-1234.5, "money", "-1,234.50 USD"),
+        (np.nan, "ratio", "na"),
+        (np.inf, "ratio", "∞"),
+        (12345.0, "count", "12,345"),
+        (29.71, "bars", "29.7 bars"),
+    ],
+)
+def test_figures_as_text(value, unit, text):
+    assert figure(value, unit, "USD") == text
+
+
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [(40, "40.0 days"), (1.5, "36.0 h"), (1 / 48, "30 min"), (-1.5, "-36.0 h")],
+)
+def test_durations_in_the_unit_that_reads_best(days, text):
+    assert duration(days) == text

@@ -1,0 +1,149 @@
+"""The page: complete in itself, safe with hostile texts, and alive in a real browser."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+
+from quantdsl.report.chart_data import CANDLES_MAX, STRETCHES, chart_data, thin, thin_rows
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.tearsheet import page
+from tests.report.synthetic import synthetic_run
+
+RUN = synthetic_run(15)
+HOSTILE = "</script><script>alert(1)</script>\"'&<!--"
+
+
+def page_of(run):
+    return page(run, evaluate(run))
+
+
+def floats(packed: str, kind: str = "<f4") -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed), kind)
+
+
+def test_nothing_is_loaded_from_anywhere():
+    text = page_of(RUN)
+    assert not re.search(r"<(link|img|iframe|object|embed)\b", text)
+    assert not re.search(r"<script[^>]*\bsrc\b", text)
+    assert "default-src 'none'" in text
+    assert len(text.encode()) < 600_000
+
+
+def test_the_policy_lets_in_exactly_the_scripts_and_style_of_the_page():
+    text = page_of(RUN)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    assert "unsafe" not in policy
+    blocks = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    blocks += re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert not re.search(r'\sstyle="|\son\w+="', text.split("<script")[0])
+
+
+def test_texts_of_strategy_and_data_are_escaped():
+    plots = tuple(replace(plot, name=HOSTILE, color=HOSTILE) for plot in RUN.plots)
+    hostile = replace(
+        RUN,
+        strategy=HOSTILE,
+        source_text=HOSTILE,
+        data_name=HOSTILE,
+        params={HOSTILE: HOSTILE},
+        notes=(HOSTILE,),
+        warnings=(HOSTILE,),
+        reasons={3: HOSTILE},
+        plots=plots,
+        instruments=(msgspec.structs.replace(RUN.instruments[0], symbol=HOSTILE),),
+        settings=tuple(replace(s, name=HOSTILE, value=HOSTILE) for s in RUN.settings),
+    )
+    text = page_of(hostile)
+    assert "<script>alert" not in text
+    assert text.count("</script>") == page_of(RUN).count("</script>") == 3
+    data = re.search(r'id="run">(.*?)</script>', text, re.DOTALL)[1]
+    assert json.loads(data)["price"]["plots"][0]["name"] == HOSTILE
+
+
+def test_a_thinned_line_keeps_its_extremes_and_its_end():
+    rng = np.random.default_rng(1)
+    values = np.cumsum(rng.normal(size=100_000))
+    kept = thin(values)
+    assert len(kept) == len(thin_rows(len(values))) == 2 * STRETCHES + 1
+    assert kept.min() == values.min()
+    assert kept.max() == values.max()
+    assert kept[-1] == values[-1]
+    assert np.ptp(np.diff(thin_rows(len(values))[:-1])) == 0
+    short = values[:100]
+    assert np.array_equal(thin(short), short)
+
+
+def test_many_bars_become_candles_of_equal_numbers_of_bars():
+    price = chart_data(RUN)["price"]
+    assert price["bars_each"] == 1
+    assert len(floats(price["time"], "<f8")) == len(RUN.bars)
+    k = -(-3 * CANDLES_MAX // len(RUN.bars))
+    bars = np.concatenate([RUN.bars] * k)
+    step = 300_000_000_000
+    bars["ts_recv"] = np.arange(len(bars)) * step
+    bars["ts_event"] = bars["ts_recv"] + step
+    long = replace(
+        RUN, bars=bars, curve_ts=bars["ts_event"], curve_equity=np.zeros(len(bars), int), plots=()
+    )
+    price = chart_data(long)["price"]
+    assert 3 <= price["bars_each"] <= 4
+    candles = floats(price["high"])
+    assert len(candles) <= CANDLES_MAX
+    assert candles.max() == np.float32(bars["high"].max() / 100)
+    assert floats(price["close"])[-1] == np.float32(bars["close"][-1] / 100)
+
+
+def test_plots_far_from_the_price_get_their_own_pane():
+    rsi = replace(RUN.plots[0], name="rsi", values=np.full(len(RUN.bars), 50.0))
+    run = replace(RUN, plots=(RUN.plots[0], rsi))
+    assert [plot["on_price"] for plot in chart_data(run)["price"]["plots"]] == [True, False]
+
+
+def test_an_empty_run_has_a_page_that_says_why():
+    empty = synthetic_run(0)
+    silent = {**empty.accumulators, "orders": 0, "orders_rejected": 0}
+    reasons = ("no bar lies in the session",)
+    run = replace(empty, accumulators=silent, no_trade_reasons=reasons)
+    assert "Nothing was traded: no bar lies in the session." in page_of(run)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("days", [15, 0])
+def test_a_browser_draws_it_without_a_complaint(days, tmp_path):
+    run = synthetic_run(days)
+    (tmp_path / "report.html").write_text(page_of(run), encoding="utf-8")
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=3000",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            (tmp_path / "report.html").as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert "CONSOLE" not in done.stderr
+    assert ("<canvas" in done.stdout) == (days > 0)
+    assert ("page 1 of" in done.stdout) == (days > 0)
