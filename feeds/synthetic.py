@@ -51,6 +51,7 @@ class SyntheticReader:
 
     def __init__(self, index: int, seed: int, schedule: Schedule) -> None:
         self._index, self._seed, self._schedule = index, seed, schedule
+        self.name = f"the built-in market (seed {seed})"
         self.dropped: Counter[str] = Counter()
 
     def chunks(self) -> Iterator[Rows]:

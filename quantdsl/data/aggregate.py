@@ -134,21 +134,23 @@ class BarBuilder:
     """Builds the bars of one clock from finer ones that come in order of time.
 
     A bar is given when it is complete: at the first finer bar that ends with it or begins after
-    it. `used` of the `expected` finer bars were there.
+    it. `missing` counts the finer bars that those made could hold and did not.
     """
 
     def __init__(self, interval: Interval, finer: Interval, schedule: Schedule, name: str) -> None:
         self._interval, self._finer, self._schedule, self._name = interval, finer, schedule, name
         self._open_bar: Bars | None = None
         self._spans = _period_spans(schedule, interval) if interval.is_calendar else None
-        self.made = self.used = self.expected = 0
+        self.missing = 0
+        self._waiting = 0  # finer bars in the open one
+        # Weeks and months span nights, in which nothing is missing.
+        self._countable = not finer.is_calendar and interval.unit not in ("w", "mo", "y")
 
     def add(self, bars: Bars) -> Bars:
         """The bars that these complete."""
         if self._interval == self._finer or not bars.size:
-            self.made += bars.size
             return bars
-        self.used += bars.size
+        new = bars.size
         start, bucket = self._buckets(bars)
         across = bars.end > bucket
         if across.any():
@@ -159,13 +161,17 @@ class BarBuilder:
             bars = Bars(*map(np.concatenate, zip(self._open_bar, bars, strict=True)))
         first = np.flatnonzero(np.concatenate(([True], bucket[1:] != bucket[:-1])))
         built = _join(bars, first, bucket)
+        finer = self._waiting + new
         if bars.end[-1] == bucket[-1]:
-            self._open_bar = None
+            self._open_bar, self._waiting = None, 0
         else:
+            in_last = int(np.count_nonzero(bucket[-new:] == bucket[-1]))
+            self._waiting = in_last if built.size > 1 else finer
             self._open_bar = built.slice(-1, None)._replace(end=bars.end[-1:])
             built = built.slice(0, -1)
-        self.made += len(built)
-        self.expected += int(np.sum((built.end - built.start) // self._finer.nominal_ns))
+        if self._countable:
+            room = -((built.start - built.end) // self._finer.nominal_ns)
+            self.missing += int(room.sum()) - (finer - self._waiting)
         return built
 
     @property

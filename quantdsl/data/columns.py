@@ -64,6 +64,14 @@ def recognise(
 
     Raises DataError that says which column is missing and what the nearest name is.
     """
+    if _looks_like_data(names):
+        raise DataError(
+            f"{where}: its first line holds values and no column names: put a line such as "
+            "time,open,high,low,close,volume before it"
+        )
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(f"{where}: the column {repeated[0]!r} stands there twice")
     found = _mapped(names, mapping, where)
     plains = {name: plain(name) for name in names}
     letters = {p for p in plains.values() if p in _LETTERS}
@@ -130,11 +138,6 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
 
 
 def _missing(field: str, names: Sequence[str], where: str) -> str:
-    if _looks_like_data(names):
-        return (
-            f"{where}: its first line holds values and no column names: put a line such as "
-            "time,open,high,low,close,volume before it"
-        )
     near = difflib.get_close_matches(field, [plain(name) for name in names], 1, 0.6)
     like = next((name for name in names if near and plain(name) == near[0]), None)
     hint = f"; did you mean {like!r}?" if like is not None else ""

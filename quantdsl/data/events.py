@@ -172,7 +172,10 @@ class _Stream:
                     reached[index] = int(bars.end[-1])
             open_marks = [mark for mark in reached if mark is not None]
             yield from self._given(min(open_marks) if open_marks else None)
-        counts = self._data._counts
+        data, counts = self._data, self._data._counts
+        for clock, length in enumerate(data.clocks):
+            missing = sum(builders[clock].missing for builders in self._builders)
+            counts[f"bars of the data are missing inside the bars of {length}"] = missing
         counts["finest bars at the end of the data are incomplete and were left out"] = sum(
             builders[0].unfinished for builders in self._builders
         )

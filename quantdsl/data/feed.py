@@ -35,14 +35,13 @@ class Feed:
 
     def __init__(
         self,
-        name: str,
         reader: Reader,
         scan: Scan,
         instrument: Instrument,
         notes: Sequence[str],
         at_close: bool,
     ) -> None:
-        self.name, self.reader, self.scan, self.instrument = name, reader, scan, instrument
+        self.name, self.reader, self.scan, self.instrument = reader.name, reader, scan, instrument
         self.notes, self.at_close = list(notes), at_close
 
     def rows(self) -> Iterator[Rows]:
@@ -85,6 +84,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     path, ticker = _split(source.source)
     tables = _tables(path, symbol)
     reader = RowReader(
+        tables[0].name if len(tables) == 1 else str(path),
         tables,
         Reading(
             columns=spec.columns,
@@ -97,9 +97,8 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     scan = Scan(reader)
     found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
     instrument = _merged(found, source.instrument)
-    name = tables[0].name if len(tables) == 1 else str(path)
-    notes = [*_facts(name, reader, scan, spec), instrument.statement(), *notes]
-    return Feed(name, reader, scan, instrument, notes, spec.time == "close")
+    notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
+    return Feed(reader, scan, instrument, notes, spec.time == "close")
 
 
 def _built_in(spec: DataSpec, index: int) -> Feed:
@@ -116,22 +115,21 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
     own = source.instrument
     invented = Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue, named=_INVENTED)
     instrument = _merged(invented, own)
-    name = f"the built-in market (seed {spec.seed})"
     first_time, last_time = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
     notes = [
-        f"{name}: invented prices, to try a strategy out and not to judge it: "
+        f"{reader.name}: invented prices, to try a strategy out and not to judge it: "
         f"{scan.count:,} bars of {scan.interval} from {first_time} to {last_time}",
         instrument.statement(),
     ]
-    return Feed(name, reader, scan, instrument, notes, at_close=False)
+    return Feed(reader, scan, instrument, notes, at_close=False)
 
 
-def _facts(name: str, reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:
+def _facts(reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
-    facts = [f"{name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
+    facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
     if reader.dropped:
         counts = ", ".join(f"{n:,} {reason}" for reason, n in reader.dropped.most_common())
-        facts.append(f"{name}: bad rows left out: {counts}")
+        facts.append(f"{reader.name}: bad rows left out: {counts}")
     if not (reader.zoned or reader.dates_only):
         said = spec.tz or "UTC (--tz names another zone)"
         facts.append(f"times without a zone are read as {said}")

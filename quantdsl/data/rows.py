@@ -43,6 +43,7 @@ class Rows(NamedTuple):
 class Reader(Protocol):
     """Rows in order of time that can be read any number of times, and what was found in them."""
 
+    name: str
     close_only: bool
     has_volume: bool
     zoned: bool
@@ -73,8 +74,8 @@ class RowReader:
     `close_only` and `has_volume` describe what was found.
     """
 
-    def __init__(self, tables: Sequence[Table], reading: Reading) -> None:
-        self._tables, self._reading = tables, reading
+    def __init__(self, name: str, tables: Sequence[Table], reading: Reading) -> None:
+        self.name, self._tables, self._reading = name, tables, reading
         self._columns = [
             recognise(table.columns(), reading.columns, reading.ticker, table.name)
             for table in tables

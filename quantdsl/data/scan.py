@@ -120,7 +120,10 @@ class Scan:
     def _interval(self) -> Interval:
         """The commonest step between rows; months and years count as one each."""
         if not self._steps:
-            raise DataError(f"only {self.count} usable rows: bars need two to tell their length")
+            raise DataError(
+                f"{self._reader.name}: only {self.count} usable rows: bars need two to tell their "
+                "length"
+            )
         named: Counter[Interval] = Counter()
         for step, n in self._steps.items():
             named[Interval.of_ns(step)] += n

@@ -118,9 +118,6 @@ class CsvTable:
         self._names = [name or f"Unnamed: {index}" for index, name in enumerate(header)]
         if len(self._names) < 2:
             raise DataError(f"{self.name}: is not a table: its first line is {head[0][:60]!r}")
-        repeated = {name for name in self._names if self._names.count(name) > 1}
-        if repeated:
-            raise DataError(f"{self.name}: the column {min(repeated)!r} stands there twice")
 
     def columns(self) -> list[str]:
         return self._names

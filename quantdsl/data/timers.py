@@ -46,7 +46,7 @@ class Clockwork:
     """
 
     def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
-        self._schedule, self._timers = schedule, timers
+        self._schedule, self._timers, self._named = schedule, timers, schedule.named
         self._moments = [(timer.id, self._of(timer)) for timer in timers if timer.every_ns is None]
         # Where a session opens in the instant in which the last one closed, the close comes first.
         self._joined = np.zeros(len(schedule), bool)
@@ -54,11 +54,11 @@ class Clockwork:
 
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
         """Opens of sessions that do, or do not, follow the last close at once."""
-        chosen = sessions[self._schedule.named & (self._joined[sessions] == joined)]
+        chosen = sessions[self._joined[sessions] == joined] if self._named else sessions[:0]
         return _events(self._schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
 
     def closes(self, sessions: Int64s) -> Events:
-        chosen = sessions[: len(sessions) * self._schedule.named]
+        chosen = sessions if self._named else sessions[:0]
         return _events(self._schedule.close_ns[chosen], Kind.SESSION, side=CLOSE)
 
     def timers(self, sessions: Int64s) -> Events:

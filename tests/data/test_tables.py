@@ -1,0 +1,228 @@
+"""Shapes and forms of tables: column names, times, packing, and clear words for what is wrong."""
+
+import gzip
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from quantdsl.errors import ConfigError, DataError
+from tests.data.helpers import bars, csv, events, one, utc
+
+ROWS = "2024-01-02 10:00,1.5,2,1,1.75,10\n2024-01-02 10:01,1.75,2.5,1.5,2,20\n"
+PLAIN = "time,open,high,low,close,volume\n" + ROWS
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "time,open,high,low,close,volume",
+        ",Open,High,Low,Close,Volume",
+        "Unnamed: 0,OPEN,HIGH,LOW,CLOSE,VOL",
+        "timestamp_utc,o,h,l,c,v",
+        "Date,Open,High,Low,Last,Tick Volume",
+        "<DATETIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>",
+    ],
+)
+def test_column_names(tmp_path: Path, header: str) -> None:
+    made = bars(one(csv(tmp_path, f"{header}\n{ROWS}")))
+    assert made["open"].tolist() == [150, 175]
+    assert made["volume"].tolist() == [10, 20]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ("2024-01-02T10:00:00Z", "2024-01-02T10:01:00Z"),
+        ("2024-01-02 05:00-05:00", "2024-01-02 05:01-05:00"),
+        ("2024-01-02T05:00:00-0500", "2024-01-02T05:01:00-0500"),
+        ("1704189600", "1704189660"),
+        ("1704189600000", "1704189660000"),
+        ("1704189600000000", "1704189660000000"),
+        ("1704189600000000000", "1704189660000000000"),
+        ("2024.01.02 10:00", "2024.01.02 10:01"),
+        ("2024/01/02 10:00:00", "2024/01/02 10:01:00"),
+        ("20240102 10:00", "20240102 10:01"),
+        ("2024-01-02 10:00:00.000000", "2024-01-02 10:01:00.000000"),
+    ],
+)
+def test_forms_of_time(tmp_path: Path, times: tuple[str, str]) -> None:
+    text = "time,close\n" + "".join(
+        f"{time},{price}\n" for time, price in zip(times, (1, 2), strict=True)
+    )
+    assert one(csv(tmp_path, text)).span == (utc("2024-01-02T10:00"), utc("2024-01-02T10:01"))
+
+
+def test_time_in_two_columns(tmp_path: Path) -> None:
+    text = "<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\n"
+    text += "2024.01.02\t10:00:00\t1\t2\t1\t2\n2024.01.02\t10:05:00\t1\t2\t1\t2\n"
+    data = one(csv(tmp_path, text))
+    assert data.span == (utc("2024-01-02T10:00"), utc("2024-01-02T10:05"))
+
+
+def test_american_dates_need_their_form_named(tmp_path: Path) -> None:
+    path = csv(tmp_path, "date,close\n01/02/2024,1\n01/03/2024,2\n")
+    with pytest.raises(DataError, match="'01/02/2024' is not a time that can be read"):
+        one(path)
+    assert one(path, time_format="%m/%d/%Y").span[0] == utc("2024-01-02")
+
+
+def test_compact_dates(tmp_path: Path) -> None:
+    data = one(csv(tmp_path, "date,close\n20240102,1\n20240103,2\n"))
+    assert data.span == (utc("2024-01-02"), utc("2024-01-03"))
+    assert str(data.clocks[0]) == "1d"
+
+
+def test_zone_of_times(tmp_path: Path) -> None:
+    text = "time,close\n2024-03-08 09:30,1\n2024-03-08 09:31,1\n2024-03-11 09:30,1\n"
+    data = one(csv(tmp_path, text), tz="America/New_York")
+    assert data.span == (utc("2024-03-08T14:30"), utc("2024-03-11T13:30"))
+    with pytest.raises(ConfigError, match="time zone 'Mars/Base' is not known"):
+        one(csv(tmp_path, text), tz="Mars/Base")
+
+
+def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
+    text = "time;open;high;low;close\n2024-01-02;1,5;2,25;1,0;2,0\n2024-01-03;2,0;2,5;1,5;2,25\n"
+    made = bars(one(csv(tmp_path, text)))
+    assert made["high"].tolist() == [225, 250]
+
+
+def test_packed_files_are_the_same(tmp_path: Path) -> None:
+    plain = events(one(csv(tmp_path, PLAIN)))
+    with gzip.open(tmp_path / "bars.csv.gz", "wt") as file:
+        file.write(PLAIN)
+    with zipfile.ZipFile(tmp_path / "bars.csv.zip", "w") as archive:
+        archive.writestr("bars.csv", PLAIN)
+    with pa.CompressedOutputStream(str(tmp_path / "bars.csv.zst"), "zstd") as stream:
+        stream.write(PLAIN.encode())
+    for ending in ("gz", "zip", "zst"):
+        assert np.array_equal(events(one(str(tmp_path / f"bars.csv.{ending}"))), plain)
+
+
+def test_mapping_of_columns(tmp_path: Path) -> None:
+    path = csv(tmp_path, "when,first,max,min,end\n2024-01-02,1,2,1,2\n2024-01-03,1,2,1,2\n")
+    mapping = {"time": "when", "open": "first", "high": "max", "low": "min", "close": "end"}
+    assert one(path, columns=mapping).rows == 2
+    with pytest.raises(DataError, match=r"names the column 'whn'.*did you mean 'when'"):
+        one(path, columns=mapping | {"time": "whn"})
+    with pytest.raises(DataError, match=r"a column is one of .* did you mean 'time'"):
+        one(path, columns={"tme": "when"})
+
+
+def test_folder_of_parts_and_of_symbols(tmp_path: Path) -> None:
+    for year in (2022, 2023):
+        text = f"date,close\n{year}-01-03,1\n{year}-01-04,2\n"
+        csv(tmp_path, text, f"{year}.csv")
+    assert one(str(tmp_path)).rows == 4
+    with pytest.raises(DataError, match="has no file for KO; it holds 2022, 2023"):
+        one(str(tmp_path), symbol="XNYS:KO")
+    csv(tmp_path, "date,close\n2024-01-03,5\n2024-01-04,6\n", "ko_daily.csv")
+    assert bars(one(str(tmp_path), symbol="XNYS:KO"))["close"].tolist() == [5, 6]
+
+
+def test_table_of_several_symbols(tmp_path: Path) -> None:
+    text = (
+        "date,symbol,close\n2024-01-02,KO,1\n2024-01-02,PEP,5\n2024-01-03,KO,2\n2024-01-03,PEP,6\n"
+    )
+    path = csv(tmp_path, text)
+    assert bars(one(path, symbol="XNYS:PEP"))["close"].tolist() == [5, 6]
+    assert bars(one(f"{path}#ko"))["close"].tolist() == [1, 2]
+    with pytest.raises(DataError, match=r"several instruments \(KO, PEP\): choose one"):
+        one(path)
+    with pytest.raises(DataError, match=r"has no row of 'GE'.*holds KO, PEP"):
+        one(path, symbol="GE")
+
+
+def test_live_tables(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    index = pandas.date_range("2024-01-02 10:00", periods=3, freq="min")
+    frame = pandas.DataFrame({"Open": 1.5, "High": 2.0, "Low": 1.0, "Close": 1.25}, index=index)
+    made = bars(one(frame))
+    assert made["close"].tolist() == [125] * 3
+    arrow = pa.table({"time": pa.array(index), "close": pa.array([1.1, 1.2, 1.3], pa.float32())})
+    assert bars(one(arrow))["close"].tolist() == [11, 12, 13]
+    with pytest.raises(DataError, match="the dict given is not a table"):
+        one({"time": []})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\n\n", "the file is empty"),
+        (b"\x00\x01\x02\x03" * 64, "is not a table: its first bytes are 00 01 02 03"),
+        (b"\xff\xfet\x00i\x00m\x00e\x00", "is not a table"),
+        (b"PK\x03\x04 broken", "is not a table"),
+        (b"PAR1 broken", "is a damaged Parquet file"),
+        (b"ARROW1\x00\x00 broken", "is a damaged Arrow file"),
+        (b"hello world\n", "is not a table: its first line is 'hello world'"),
+        (b"time,open,open\n1,2,3\n", "the column 'open' stands there twice"),
+        (b"a,b,c\n1,2,3\n", "no column for time among 'a', 'b', 'c'"),
+        (b"tiem,open,high,low,close\n", "no column for time .* did you mean 'tiem'"),
+        (b"time,open,high,close\n2024-01-02,1,2,1\n", "no column for low"),
+        (
+            b"2024,1.5,2.5,1.5,2.0\n2025,1,2,3,4\n",
+            "its first line holds values and no column names",
+        ),
+        (b"time,close\n", "only 0 usable rows"),
+        (b"time,close\n2024-01-02,1\n", "only 1 usable rows"),
+        (b"time,close\n2024-01-02,one\n2024-01-03,2\n", "line 2: close is 'one'.* not a number"),
+        (b"time,close\n2024-01-02,1\n2024-01-03,2,3\n", "line 3 has 3 cells and the header has 2"),
+        (b"time,close\nyesterday,1\ntoday,2\n", "'yesterday' is not a time"),
+        (b"time,close\n2024-01-02,1\n2024-01-01T00:00Z,2\n", "give all of them the same form"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "bars.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        one(str(path))
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no such file or folder"):
+        one(str(tmp_path / "none.csv"))
+    with pytest.raises(DataError, match="holds no data file"):
+        one(str(tmp_path))
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    packed = gzip.compress(PLAIN.encode() * 1000)
+    (tmp_path / "bars.csv.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(DataError, match="is damaged"):
+        one(str(tmp_path / "bars.csv.gz"))
+
+
+GOOD = "2024-01-02,5,6,4,5,9\n"
+BAD = [
+    ("2024-01-03,nan,6,4,5,9\n", "missing value"),
+    ("2024-01-03,5,,4,5,9\n", "missing value"),
+    ("2024-01-03,5,4,6,5,9\n", "prices outside low to high"),
+    ("2024-01-03,7,6,4,5,9\n", "prices outside low to high"),
+    ("2024-01-03,5,6,-4,5,9\n", "price not positive"),
+    ("2024-01-03,5,inf,4,5,9\n", "missing value"),
+    ("2024-01-03,5,6,4,5,-9\n", "negative volume"),
+    ("2024-01-02,5,6,4,5,9\n", "duplicate time"),
+    ("2024-01-01,5,6,4,5,9\n", "backward time"),
+    (",5,6,4,5,9\n", "no time"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD, ids=[reason for _, reason in BAD])
+def test_bad_rows_stop_or_are_counted(tmp_path: Path, row: str, reason: str) -> None:
+    text = f"date,open,high,low,close,volume\n{GOOD}{row}2024-01-04,5,6,4,5,9\n"
+    path = csv(tmp_path, text)
+    with pytest.raises(DataError, match=rf"bars.csv: row 2 \(line 3\): {reason}.*--bad-rows drop"):
+        one(path)
+    data = one(path, bad_rows="drop")
+    assert data.rows == 2
+    assert any(f"bad rows left out: 1 {reason}" in note for note in data.notes)
+
+
+def test_newest_first_is_named(tmp_path: Path) -> None:
+    text = "date,close\n" + "".join(f"2024-01-{day:02d},1\n" for day in range(20, 2, -1))
+    with pytest.raises(DataError, match="from new to old: sort the file by time"):
+        one(csv(tmp_path, text))
