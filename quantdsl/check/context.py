@@ -64,7 +64,7 @@ class Context:
     """What elaboration needs to know around the node at hand.
 
     `home` is the builder that owns states, histories and instances here, or None in a plain fn;
-    `units` knows tick, lot and money sizes.
+    `units` knows tick, lot and money sizes; `strategy` is the one whose handler this is, if any.
     `facts` are the IR expressions known to be present (not na) at this point.
     """
 
@@ -73,6 +73,7 @@ class Context:
     scope: Scope
     home: Any = None
     units: Any = None
+    strategy: Any = None
     block: list[ops.Stmt] = field(default_factory=list)
     facts: frozenset[ops.Expr] = frozenset()
     depth: int = 0  # of nested suites: 0 is the top level of the body

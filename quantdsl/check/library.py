@@ -69,7 +69,8 @@ class GlobalScope(Scope):
         self.names["inf"] = Local(Value(FLOAT, ops.f64(math.inf), series=TIMELESS, const=math.inf))
         for name in MODULE_SIZES:
             size = ops.SizeName(name)
-            self.names[name] = Local(Value(INT, ops.SizeOf(size), low=1, high=size,
+            least, most = (0, 1) if name in USES else (1, size)
+            self.names[name] = Local(Value(INT, ops.SizeOf(size), low=least, high=most,
                                            series=TIMELESS))
         for key, paths in library.files.items():
             for name in (key, *(path.stem for path in paths)):
@@ -164,11 +165,22 @@ class Library:
             if isinstance(item, ast.Struct):
                 self._declare_struct(cx, item)
 
-    def _enter(self, cx: Context, name: ast.Ident, binding: Any) -> None:
-        if name.id in cx.module.scope.names:
+    def declare_item(self, cx: Context, scope: Scope, item: "ast.Const | ast.Fn") -> None:
+        """A const or fn that stands inside a strategy."""
+        inner = Context(self, cx.module, scope, units=self.unitless)
+        if isinstance(item, ast.Const):
+            self._declare_const(inner, item, scope)
+        else:
+            self._enter(inner, item.name, Callable_(cx.module, [item]), scope)
+
+    def _enter(
+        self, cx: Context, name: ast.Ident, binding: Any, scope: Scope | None = None
+    ) -> None:
+        names = (scope or cx.module.scope).names
+        if name.id in names:
             cx.error("QD0206", f"{name.id!r} is defined already", name.span)
             return
-        cx.module.scope.names[name.id] = binding
+        names[name.id] = binding
 
     def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
         existing = cx.module.scope.names.get(item.name.id)
@@ -177,7 +189,9 @@ class Library:
             return
         self._enter(cx, item.name, Callable_(cx.module, [item]))
 
-    def _declare_const(self, cx: Context, item: ast.Const) -> None:
+    def _declare_const(
+        self, cx: Context, item: ast.Const, scope: Scope | None = None
+    ) -> None:
         if isinstance(item.value, ast.Array):
             self._declare_table(cx, item, item.value)
             return
@@ -188,7 +202,7 @@ class Library:
             value = evaluate(cx, value)
         if item.type is not None and not value.bad:
             value = arith.coerce(cx, value, resolve(cx, item.type))
-        self._enter(cx, item.name, Local(value, item.name.span, used=True))
+        self._enter(cx, item.name, Local(value, item.name.span, used=True), scope)
 
     def _declare_table(self, cx: Context, item: ast.Const, array: ast.Array) -> None:
         from quantdsl.check.consts import evaluate
@@ -324,7 +338,13 @@ class Library:
                 raise InternalError("the standard library does not compile:\n" + "\n".join(lines))
 
 
-MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS"})
+USES = (
+    "USES_TRAIL", "USES_TIF", "USES_TRIGGER", "USES_VALUE", "USES_LINK", "USES_TAG", "USES_SHORT",
+    "USES_CORPORATE", "USES_PORTFOLIO", "USES_PACE",
+)
+"""0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
+
+MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *USES})
 
 
 def _std_files() -> dict[str, list[Path]]:

@@ -36,6 +36,9 @@ RISK: dict[str, tuple[str, str]] = {
 }
 """name -> (unit, meaning). std/risk.qdsl enforces each; the order here is the order there."""
 
+PORTFOLIO = frozenset({"max_gross", "max_net", "max_weight"})
+PACE = frozenset({"max_order_rate", "cooldown", "max_entries", "max_data_age", "price_band"})
+
 ACTIONS = {"reject": 1, "flatten": 2, "halt": 4, "cancel_all": 8, "alert": 16}
 
 
@@ -59,6 +62,10 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
             cx.error("QD0206", f"{name!r} is limited already", line.name.span)
             continue
         into.names.append(name)
+        if name in PORTFOLIO:
+            strategy.uses.add("USES_PORTFOLIO")
+        elif name in PACE:
+            strategy.uses.add("USES_PACE")
         cx.block = into.limits
         value = _limit(strategy, cx, RISK[name][0], line)
         if value is None:

@@ -25,6 +25,24 @@ AUCTIONS = {"opg": "open", "moo": "open", "loo": "open", "cls": "close", "moc": 
 NAMED = PRICES | FLAGS | {"qty", "value", "trail", "tif", "oco", "tag", "after"}
 
 
+FEATURES = {
+    "trail": frozenset({"USES_TRAIL"}),
+    "trail_fraction": frozenset({"USES_TRAIL"}),
+    "tif": frozenset({"USES_TIF"}),
+    "expire_ts": frozenset({"USES_TIF"}),
+    "when": frozenset({"USES_TIF"}),
+    "post_only": frozenset({"USES_TIF"}),
+    "stop": frozenset({"USES_TRIGGER"}),
+    "touch": frozenset({"USES_TRIGGER"}),
+    "value": frozenset({"USES_VALUE"}),
+    "fraction": frozenset({"USES_VALUE"}),
+    "after": frozenset({"USES_LINK"}),
+    "oco": frozenset({"USES_LINK"}),
+    "atomic": frozenset({"USES_LINK"}),
+}
+"""What a field of an intent needs of the core (library.USES)."""
+
+
 @dataclass(frozen=True)
 class OrderDoc:
     """A row of the table of order functions."""
@@ -100,6 +118,7 @@ class _Intent:
         if strategy.atomic_group is not None:
             self.fields.append(("atomic", strategy.atomic_group))
         for field, value in self.fields:
+            strategy.uses |= FEATURES.get(field, frozenset())
             cx.emit(ops.Assign(ops.Field(ops.Var(name), field), value, line))
         place = ops.Call(strategy.core("orders.place"), (ENGINE, ops.Var(name)))
         cx.emit(ops.Do(place, line))
@@ -271,6 +290,7 @@ class CancelTag(Binding):
         if len(node.args) != 1 or not isinstance(node.args[0].value, ast.Str):
             return cx.error("QD0802", "cancel takes the tag of an order as text", node.span,
                             help='such as cancel("entry"); cancel_all() cancels everything')
+        self.strategy.uses.add("USES_TAG")
         tag = ops.i64(self.strategy.tag(node.args[0].value.value))
         line = ops.i64(cx.line(node))
         for traded in self.strategy.instruments:

@@ -1,0 +1,113 @@
+"""A checked strategy as loaded code with its memory: what a backtest and a test both drive."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.check import Checked
+from quantdsl.check.step import CURVE_WORDS
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
+from quantdsl.events import layout
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import F64_T, Module, StructType
+
+STATE = StructType("State")
+
+
+class Memory:
+    """The words of a run's state, written and read by path (`e.config.cash`)."""
+
+    def __init__(self, module: Module) -> None:
+        self.layout = Layout(module.structs)
+        self.words = np.zeros(self.layout.words(STATE), dtype=np.int64)
+
+    def set(self, path: str, value: float) -> None:
+        """Write a scalar; how it is stored follows from its type."""
+        slot = self.layout.locate(STATE, path)
+        if slot.type == F64_T:
+            self.words[slot.offset_words : slot.offset_words + 1].view(np.float64)[0] = value
+        else:
+            self.words[slot.offset_words] = int(value)
+
+    def get(self, path: str) -> float | int:
+        """Read a scalar."""
+        slot = self.layout.locate(STATE, path)
+        word = self.words[slot.offset_words : slot.offset_words + 1]
+        return float(word.view(np.float64)[0]) if slot.type == F64_T else int(word[0])
+
+    def view(self, path: str) -> npt.NDArray[np.int64]:
+        """The words of an aggregate, shared with the run."""
+        slot = self.layout.locate(STATE, path)
+        return self.words[slot.offset_words : slot.offset_words + slot.words]
+
+    def struct(self, path: str) -> dict[str, float | int]:
+        """Every scalar field of a struct by name."""
+        slot = self.layout.locate(STATE, path)
+        assert isinstance(slot.type, StructType)
+        return {
+            name: self.get(f"{path}.{name}")
+            for name, inner in self.layout.slots(slot.type.name).items()
+            if isinstance(inner.type, str)
+        }
+
+
+class Run:
+    """One run of a strategy: feed it events, collect records and the curve.
+
+    `executor` has `call(entry, *args)`: machine code, or the interpreter.
+    """
+
+    def __init__(self, checked: Checked, module: Module, executor: Any) -> None:
+        self.memory = Memory(module)
+        self.executor = executor
+        self.plots = len(checked.strategy.plots)
+        self.records: list[npt.NDArray[np.void]] = []
+        self.rows: list[npt.NDArray[np.int64]] = []
+        self._curve = np.zeros(0, dtype=np.int64)
+
+    def start(self) -> None:
+        """Prepare the first instant; config and params are written already."""
+        self.executor.call("init", self.memory.words)
+        self._drain()
+
+    def feed(self, events: npt.NDArray[np.void]) -> None:
+        """Run whole instants; drains the outbox as often as it fills."""
+        width = CURVE_WORDS + self.plots
+        if len(self._curve) < len(events) * width:
+            self._curve = np.zeros(len(events) * width, dtype=np.int64)
+        words = np.ascontiguousarray(events).view(np.int64).reshape(-1)
+        done = 0
+        while done < len(events):
+            rest = words[done * layout.WORDS :]
+            done += self.executor.call(
+                "run", self.memory.words, rest, len(events) - done, self._curve
+            )
+            rows = int(self.memory.get("rows"))
+            if rows:
+                self.rows.append(self._curve[: rows * width].reshape(rows, width).copy())
+            self._drain()
+
+    def _drain(self) -> None:
+        count = int(self.memory.get("e.outbox_count"))
+        if count:
+            words = self.memory.view("e.outbox")[: count * layout.WORDS]
+            self.records.append(words.copy().view(layout.RECORD))
+            self.memory.set("e.outbox_count", 0)
+
+    def all_records(self) -> npt.NDArray[np.void]:
+        """Every record so far, in order."""
+        return np.concatenate([*self.records, np.empty(0, layout.RECORD)])
+
+    def curve(self) -> npt.NDArray[np.int64]:
+        """One row per bar: time, equity, then the bits of each plot."""
+        width = CURVE_WORDS + self.plots
+        return np.concatenate([*self.rows, np.empty((0, width), np.int64)])
+
+
+def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> Run:
+    """A run on machine code of this machine, from the cache where it is there."""
+    module = checked.module(uses)
+    return Run(checked, module, load(module, native(), cache))

@@ -1,0 +1,190 @@
+"""One backtest: a strategy file, data, settings; out comes a `RunResult`.
+
+The host only carries: it writes config and params into the state, streams events in chunks and
+drains records. Every decision, fill, fee and metric is made by the compiled core.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import quantdsl
+from quantdsl import config as configuration
+from quantdsl.backtest import settings, values
+from quantdsl.backtest.program import Run, native_run
+from quantdsl.check import Checked, compile_file
+from quantdsl.check.step import CURVE_WORDS
+from quantdsl.codegen.cache import Cache
+from quantdsl.config import Resolved
+from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.events import Data, open_data
+from quantdsl.data.instrument import load_instruments
+from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.timers import Timer
+from quantdsl.errors import ConfigError
+from quantdsl.events import layout
+from quantdsl.events.layout import Kind
+from quantdsl.report.result import Plot, RunResult, Setting
+
+RUN_END = 2
+TRADING_DAYS, CALENDAR_DAYS = 252.0, 365.0
+NS_PER_DAY = 86_400_000_000_000
+Progress = Callable[[int, int], None]
+
+
+def backtest(
+    path: Path,
+    *,
+    data: Any = None,
+    params: Mapping[str, object] | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    config: Path | None = None,
+    benchmark: str | None = None,
+    bars: str | None = None,
+    session: str | None = None,
+    tz: str | None = None,
+    trace: str | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """The result of running the strategy file `path` over `data`.
+
+    `data` is a path or a table (pyarrow, pandas, polars); None is the built-in market. Raises
+    SourceError, DataError or ConfigError, each with one message that says how to mend it.
+    """
+    checked = compile_file(path)
+    line = {"data.path": data if isinstance(data, str | Path) else None, "data.to": end,
+            "data.bars": bars, "data.session": session, "data.tz": tz,
+            "report.benchmark": benchmark}
+    resolved = configuration.resolve(
+        command_line={key: str(value) for key, value in line.items() if value is not None},
+        file=config, strategy=settings.of_strategy(checked.strategy.chosen))
+    given = {**resolved.config.params, **(params or {})}
+    chosen = values.chosen(checked.strategy.params, given)
+    table = data if data is not None and not isinstance(data, str | Path) else None
+    opened = open_data(data_spec(checked, resolved, table))
+    run = native_run(checked, settings.needs(resolved.config), Cache())
+    settings.write(run.memory, resolved.config, opened, day_rule(opened))
+    values.write(run.memory, checked.strategy.params, chosen)
+    run.memory.set("trade_from", _time(start) if start else np.iinfo(np.int64).min)
+    run.memory.set("curve_on", True)
+    run.start()
+    carry(run, opened, progress)
+    return result(checked, path, resolved, opened, run, chosen)
+
+
+def data_spec(checked: Checked, resolved: Resolved, table: Any = None) -> DataSpec:
+    """What the strategy and the settings ask of the data layer."""
+    strategy, one = checked.strategy, resolved.config.data
+    known = load_instruments(Path(one.instruments)) if one.instruments else {}
+    paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
+    sources = []
+    for traded in strategy.instruments:
+        source = _source(paths, traded.index, len(strategy.instruments))
+        instrument = known.get(traded.symbol) or (
+            next(iter(known.values())) if len(known) == 1 else None)
+        sources.append(SourceSpec(symbol=traded.symbol, source=source, instrument=instrument))
+    clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
+    if one.bars:
+        clocks = (one.bars, *clocks[1:])
+    return DataSpec(
+        instruments=tuple(sources), clocks=clocks or None, session=_session(checked, one.session),
+        timers=tuple(Timer(id=t.id, at_s=t.at_s, before_close_ns=t.before_close_ns,
+                           every_ns=t.every_ns, on=t.on or "day")  # type: ignore[arg-type]
+                     for t in strategy.timers),
+        sync_all=strategy.sync_all, start=_time(one.start) if one.start else None,
+        end=_time(one.end) if one.end else None, time=one.time, tz=one.tz,
+        time_format=one.time_format or None, bad_rows=one.bad_rows, columns=one.columns,
+        seed=one.seed,
+    )
+
+
+def _source(paths: list[Any], index: int, count: int) -> Any:
+    """The file of one instrument: one path serves all, or there is one for each, in order."""
+    if not paths:
+        return None
+    if len(paths) not in (1, count):
+        raise ConfigError(f"--data names {len(paths)} files for {count} instruments; give one for "
+                          "each, separated by commas, in the order of the strategy")
+    return paths[index] if len(paths) == count else paths[0]
+
+
+def _session(checked: Checked, override: str) -> SessionSpec | None:
+    declared = checked.strategy.session
+    calendar = override or declared.get("calendar", "")
+    if not calendar or calendar == "none":
+        return None
+    return SessionSpec(calendar=calendar, start_s=declared.get("start"),
+                       end_s=declared.get("end"), tz=declared.get("tz"))
+
+
+def _time(text: str) -> int:
+    """An ISO date or time as ns since 1970, UTC where it names no zone."""
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a date; write 2024-01-31 or 2024-01-31T15:30") from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+    return int(moment.timestamp()) * 1_000_000_000
+
+
+def day_rule(data: Data) -> int:
+    """When a day ends: with each bar of a day or longer, at the session's close, or at midnight."""
+    if data.clocks[0].nominal_ns >= NS_PER_DAY:
+        return settings.DAY_BAR
+    return settings.DAY_SESSION if data.schedule.named else settings.DAY_UTC
+
+
+def carry(run: Run, data: Data, progress: Progress | None = None) -> None:
+    """Feed all of the data, then the end of the run."""
+    done, last = 0, 0
+    for events in data.chunks():
+        run.feed(events)
+        done += int(np.count_nonzero(events["kind"] == Kind.BAR))
+        last = int(events["ts_event"][-1])
+        if progress is not None:
+            progress(done, data.rows)
+    end = np.zeros(1, layout.EVENT)
+    end["ts_event"], end["kind"], end["side"] = last, Kind.SESSION, RUN_END
+    run.feed(end)
+
+
+def result(
+    checked: Checked, path: Path, resolved: Resolved, data: Data, run: Run,
+    chosen: Mapping[str, Any],
+) -> RunResult:
+    """Everything the run left behind."""
+    strategy = checked.strategy
+    curve = run.curve()
+    plots = tuple(
+        Plot(name=plot.name, color=plot.color,
+             values=np.ascontiguousarray(curve[:, CURVE_WORDS + n]).view(np.float64))
+        for n, plot in enumerate(strategy.plots)
+    )
+    by_name = {param.name: param for param in strategy.params}
+    daily = data.clocks[0].nominal_ns >= NS_PER_DAY
+    return RunResult(
+        strategy=strategy.name, source_path=str(path), source_text=checked.source.text,
+        version=quantdsl.__version__, data_name=data.name, data_sha256=data.sha256,
+        params={name: values.show(by_name[name], value) for name, value in chosen.items()},
+        instruments=tuple(data.instruments), currency=resolved.config.account.currency,
+        money_digits=data.money_digits,
+        periods_per_year=TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS,
+        records=run.all_records(), curve_ts=curve[:, 0].copy(), curve_equity=curve[:, 1].copy(),
+        bars=data.bars_table(0), accumulators=run.memory.struct("e.metrics"), plots=plots,
+        settings=tuple(Setting(name=e.key, value=str(e.value), source=e.source)
+                       for e in resolved.entries if e.value not in ("", {})),
+        notes=tuple(data.notes),
+        warnings=tuple(f"{d.code}: {d.message}" for d in checked.diagnostics),
+        reasons=reasons(checked), messages={n: m.template for n, m in
+                                            enumerate(strategy.messages)},
+    )
+
+
+def reasons(checked: Checked) -> dict[int, str]:
+    """The reject and cancel reasons of std/risk.qdsl in words."""
+    enum = checked.library.namespace("risk").names["Reason"]
+    return {code: name.replace("_", " ") for code, name in enumerate(enum.members())}

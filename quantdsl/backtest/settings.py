@@ -1,0 +1,119 @@
+"""From merged settings to the words of the engine's config."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from quantdsl.backtest.program import Memory
+from quantdsl.check.settings import Chosen
+from quantdsl.config import Config
+from quantdsl.data.events import Data
+from quantdsl.errors import ConfigError
+
+PATHS = ("conservative", "nearest", "high_first", "low_first")
+DAY_SESSION, DAY_UTC, DAY_BAR = range(3)
+BPS = Fraction(1, 10_000)
+PERCENT = {"%": 100.0, "bps": 1.0, "": 10_000.0}
+"""To basis points."""
+
+
+def of_strategy(chosen: Sequence[Chosen]) -> dict[str, object]:
+    """The strategy's backtest block in the keys of the config."""
+    flat: dict[str, object] = {}
+    for line in chosen:
+        flat.update(_line(line))
+    return flat
+
+
+def _line(line: Chosen) -> dict[str, object]:
+    number = line.number if line.number is not None else 0.0
+    bps = number * PERCENT.get(line.unit, 10_000.0)
+    name = line.name
+    if name == "cash":
+        return {"account.cash": number}
+    if name == "fees":
+        by_word = {"per_share": "fees.per_share", "per_contract": "fees.per_contract",
+                   "per_order": "fees.per_order"}
+        if line.word:
+            if line.word not in by_word:
+                raise ConfigError(
+                    f"fees = {line.word}(...) is not known; write a share of the value (2bps), "
+                    f"or one of {', '.join(by_word)}"
+                )
+            return {by_word[line.word]: number}
+        return {"fees.taker_bps": bps, "fees.maker_bps": bps}
+    if name == "slippage" and line.unit in ("tick", "ticks"):
+        return {"slippage.ticks": number}
+    simple: dict[str, dict[str, object]] = {
+        "min_fee": {"fees.minimum": number},
+        "maker_fee": {"fees.maker_bps": bps},
+        "slippage": {"slippage.bps": bps},
+        "impact": {"slippage.impact_bps": bps},
+        "fill": {},
+        "delay": {"fills.delay_bars": int(number)},
+        "path": {"fills.path": line.word},
+        "volume_share": {"fills.volume_share": bps / 10_000},
+        "leverage": {"account.margin_initial": 1 / number if number else 0.0},
+        "maintenance": {"account.margin_maintenance": bps / 10_000},
+        "borrow": {"account.borrow_bps": bps},
+        "unaffordable": {"account.unaffordable": line.word},
+        "close_at_end": {"fills.close_at_end": bool(number)},
+    }
+    return simple[name]
+
+
+def write(memory: Memory, config: Config, data: Data, day_rule: int) -> None:
+    """Fill the engine's config and instruments."""
+    scale = 10**data.money_digits
+    money = {
+        "cash": config.account.cash,
+        "fee_per_order": config.fees.per_order,
+        "fee_min": config.fees.minimum,
+    }
+    for name, amount in money.items():
+        memory.set(f"e.config.{name}", round(Fraction(str(amount)) * scale))
+    lot = data.instruments[0].lot
+    per_unit = Fraction(str(config.fees.per_share)) * lot
+    per_lot = per_unit + Fraction(str(config.fees.per_contract))
+    numbers = {
+        "fee_rate": config.fees.taker_bps / 10_000,
+        "maker_rate": config.fees.maker_bps / 10_000,
+        "fee_per_lot": float(per_lot * scale),
+        "slip_ticks": config.slippage.ticks,
+        "slip_rate": config.slippage.bps / 10_000,
+        "slip_impact": config.slippage.impact_bps / 10_000,
+        "delay_bars": config.fills.delay_bars,
+        "path": PATHS.index(config.fills.path),
+        "volume_share": config.fills.volume_share,
+        "margin_initial": config.account.margin_initial,
+        "margin_maintenance": config.account.margin_maintenance,
+        "borrow_rate": config.account.borrow_bps / 10_000,
+        "cut": config.account.unaffordable == "cut",
+        "day_rule": day_rule,
+        "close_at_end": config.fills.close_at_end,
+    }
+    for name, number in numbers.items():
+        memory.set(f"e.config.{name}", number)
+    memory.set("money_scale", float(scale))
+    for index, one in enumerate(data.instruments):
+        _instrument(memory, f"e.instruments[{index}]", one.tick, one.lot)
+        limits = data.limits(index)
+        memory.set(f"e.instruments[{index}].money_per_tick_lot", limits.money_per_tick_lot)
+        memory.set(f"e.instruments[{index}].price_min", limits.price_ticks_min)
+        memory.set(f"e.instruments[{index}].price_max", limits.price_ticks_max)
+        memory.set(f"e.instruments[{index}].lots_max", limits.position_lots_max)
+
+
+def _instrument(memory: Memory, at: str, tick: Fraction, lot: Fraction) -> None:
+    memory.set(f"{at}.tick_num", tick.numerator)
+    memory.set(f"{at}.tick_den", tick.denominator)
+    memory.set(f"{at}.lot_num", lot.numerator)
+    memory.set(f"{at}.lot_den", lot.denominator)
+
+
+def needs(config: Config) -> frozenset[str]:
+    """Parts of the core that the settings reach (check.library.USES)."""
+    uses = set()
+    account = config.account
+    if account.borrow_bps or account.margin_initial < 1 or account.margin_maintenance:
+        uses.add("USES_SHORT")
+    return frozenset(uses)

@@ -1,0 +1,94 @@
+"""Values for params: from text or numbers to the words of the state."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from quantdsl.backtest.program import Memory
+from quantdsl.check.literals import DURATION_NS, FRACTION
+from quantdsl.check.params import Param
+from quantdsl.errors import ConfigError
+from quantdsl.lang.spelling import nearest
+
+
+def chosen(params: list[Param], given: Mapping[str, object]) -> dict[str, Fraction]:
+    """Every param's value: as given, or its default. ConfigError names what does not fit."""
+    known = {param.name: param for param in params}
+    for name in given:
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"; did you mean {near}?" if near else ""
+            raise ConfigError(f"there is no param {name!r}{hint} It has: {', '.join(known)}")
+    return {
+        name: _value(param, given[name]) if name in given else param.default
+        for name, param in known.items()
+    }
+
+
+def _value(param: Param, given: object) -> Fraction:
+    if param.kind == "bool":
+        return Fraction(_bool(param, given))
+    if param.choices:
+        text = str(given).strip('"')
+        if text not in param.choices:
+            raise ConfigError(f"{param.name} is one of {', '.join(param.choices)}, not {text}")
+        return Fraction(param.choices.index(text))
+    number = _number(param, str(given))
+    if param.low is not None and param.high is not None and not param.low <= number <= param.high:
+        raise ConfigError(
+            f"{param.name} = {given} lies outside its range "
+            f"{show(param, param.low)}..{show(param, param.high)}"
+        )
+    if param.kind == "int" and number.denominator != 1:
+        raise ConfigError(f"{param.name} = {given}: a whole number is needed")
+    if param.kind == "int" and param.low is None and number > param.default:
+        raise ConfigError(
+            f"{param.name} = {given}: without a range it can only be lowered below its default "
+            f"{param.default}; declare one: param {param.name} = {param.default} in 1..{number}"
+        )
+    return number
+
+
+def _bool(param: Param, given: object) -> int:
+    words = {"true": 1, "false": 0, "1": 1, "0": 0}
+    text = str(given).lower()
+    if text not in words:
+        raise ConfigError(f"{param.name} is true or false, not {given}")
+    return words[text]
+
+
+def _number(param: Param, text: str) -> Fraction:
+    """A decimal, with or without the unit that the declaration has."""
+    bare = text.strip().replace("_", "")
+    if param.unit and bare.endswith(param.unit):
+        bare = bare[: -len(param.unit)].strip()
+    try:
+        return Fraction(bare)
+    except (ValueError, ZeroDivisionError):
+        unit = f" in {param.unit}" if param.unit else ""
+        raise ConfigError(f"{param.name} = {text}: a number{unit} is needed") from None
+
+
+def word(param: Param, value: Fraction) -> float | int:
+    """What the state's word holds."""
+    if param.kind == "duration":
+        return int(value * DURATION_NS[param.unit])
+    if param.whole:
+        return int(value)
+    return float(value * FRACTION.get(param.unit, Fraction(1)))
+
+
+def write(memory: Memory, params: list[Param], values: Mapping[str, Fraction]) -> None:
+    """Put the values into the state."""
+    for param in params:
+        memory.set(param.field, word(param, values[param.name]))
+
+
+def show(param: Param, value: Fraction) -> str:
+    """A value as the user writes it."""
+    if param.kind == "bool":
+        return "true" if value else "false"
+    if param.choices:
+        return param.choices[int(value)]
+    digits = float(value)
+    text = str(int(value)) if value.denominator == 1 else repr(digits)
+    return f"{text}{'' if param.unit in ('%', 'bps') else ' ' if param.unit else ''}{param.unit}"

@@ -1,0 +1,94 @@
+"""Calls of an action: its body stands in place of the call, its parameters as locals."""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.bindings import Local
+from quantdsl.check.context import Context, Scope
+from quantdsl.check.signatures import parameters
+from quantdsl.check.stmts import body
+from quantdsl.check.types import VOID, ir_type
+from quantdsl.check.values import Value, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import ActionBinding, Strategy
+
+
+def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast.Call) -> Value:
+    """Emit the body; a return inside leaves the action, not the handler."""
+    declared = parameters(cx, action.node.params)
+    values = _arguments(cx, action, node)
+    if values is None:
+        return error_value(node.span)
+    scope, outer_expected, outer_loops = cx.scope, cx.expected, cx.loops
+    cx.scope = Scope(strategy.scope)
+    # The body is one turn of a loop, so that `return` can become `break`: control stays structured.
+    block, cx.block = cx.block, []
+    for param, value in zip(declared, values, strict=True):
+        value = arith.coerce(cx, value, param.type)
+        if value.bad:
+            cx.scope, cx.block = scope, block
+            return value
+        name = cx.fresh("a")
+        cx.emit(ops.Let(name, ir_type(value.type), value.ir))
+        kept = Value(value.type, ops.Var(name), value.span, unit=value.unit)
+        cx.scope.names[param.name] = Local(kept, used=True)
+    action.busy = True
+    cx.expected, cx.loops = VOID, 0
+    body(cx, action.node.body)
+    action.busy = False
+    inner, cx.block = cx.block, block
+    cx.scope, cx.expected, cx.loops = scope, outer_expected, outer_loops
+    if _returns(inner):
+        once = ops.For(cx.fresh("once"), ops.i64(0), ops.i64(1), tuple(_leaving(inner)))
+        cx.emit(once)
+    else:
+        cx.block.extend(inner)
+    return Value(VOID, ops.i64(0), node.span)
+
+
+def _arguments(cx: Context, action: "ActionBinding", node: ast.Call) -> list[Value] | None:
+    """One value per parameter, positional or by name."""
+    names = [param.name.id for param in action.node.params]
+    given: dict[str, Value] = {}
+    for position, arg in enumerate(node.args):
+        name = arg.name or (names[position] if position < len(names) else "")
+        if name not in names or name in given:
+            cx.error("QD0308", f"{action.node.name.id} takes ({', '.join(names)})", arg.span)
+            return None
+        given[name] = cx.expr(arg.value)
+    for param in action.node.params:
+        if param.name.id not in given and param.default is not None:
+            given[param.name.id] = cx.expr(param.default)
+    missing = [name for name in names if name not in given]
+    if missing:
+        cx.error("QD0308", f"{action.node.name.id} also needs {', '.join(missing)}", node.span)
+        return None
+    return None if any(value.bad for value in given.values()) else [given[n] for n in names]
+
+
+def _returns(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> bool:
+    for stmt in block:
+        if isinstance(stmt, ops.Return):
+            return True
+        if isinstance(stmt, ops.If) and (_returns(stmt.then) or _returns(stmt.otherwise)):
+            return True
+        if isinstance(stmt, ops.For | ops.While) and _returns(stmt.body):
+            return True
+    return False
+
+
+def _leaving(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> list[ops.Stmt]:
+    """The block with every return as a break of the enclosing single-turn loop."""
+    changed: list[ops.Stmt] = []
+    for stmt in block:
+        if isinstance(stmt, ops.Return):
+            changed.append(ops.Break())
+        elif isinstance(stmt, ops.If):
+            changed.append(ops.If(stmt.cond, tuple(_leaving(stmt.then)),
+                                  tuple(_leaving(stmt.otherwise)), stmt.line))
+        else:
+            changed.append(stmt)
+    return changed

@@ -1,0 +1,73 @@
+"""A checked strategy: what the rest of the product needs to know about it, and its IR."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check.library import USES, Library
+from quantdsl.check.modules import Module
+from quantdsl.check.step import Assembly
+from quantdsl.check.strategy import Strategy
+from quantdsl.ir import ops
+from quantdsl.ir.link import link
+from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import ERROR, Diagnostic, SourceError
+from quantdsl.lang.parser import parse
+from quantdsl.lang.source import Source
+
+ORDERS_MAX = 32
+RECORDS_MAX = 4096
+
+
+@dataclass
+class Checked:
+    """A strategy file without errors: `strategy` with its declarations; `diagnostics` are warnings."""
+
+    source: Source
+    strategy: Strategy
+    library: Library
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def module(self, uses: frozenset[str] = frozenset()) -> ops.Module:
+        """The linked IR: entries init and run; `uses` are parts of the core that the run needs."""
+        sizes = {
+            **{name: int(name in self.strategy.uses or name in uses) for name in USES},
+            "N_INSTRUMENTS": len(self.strategy.instruments),
+            "N_ORDERS": ORDERS_MAX,
+            "N_RECORDS": RECORDS_MAX,
+            **self.strategy.equations.ring_sizes(),
+        }
+        return link(self.library.lookup, ["init", "run"], sizes)
+
+
+def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
+    """The checked strategy (None where there are errors) and every diagnostic of the file."""
+    parsed = parse(source)
+    if any(d.severity == ERROR for d in parsed.diagnostics):
+        return None, parsed.diagnostics
+    library = Library()
+    module = Module("user", source, parsed.file, std=False)
+    module.scope.parent = library.globals
+    library.declare(module)
+    strategies = [item for item in parsed.file.items if isinstance(item, ast.Strategy)]
+    found: Strategy | None = None
+    for node in strategies[:1]:
+        found = Strategy(library, module, node)
+        found.elaborate()
+    diagnostics = [*parsed.diagnostics, *module.report.diagnostics]
+    diagnostics.sort(key=lambda d: d.span)
+    library.raise_std_errors()
+    if found is None or any(d.severity == ERROR for d in diagnostics):
+        return None, diagnostics
+    Assembly(found).define()
+    library.raise_std_errors()
+    return Checked(source, found, library, diagnostics), diagnostics
+
+
+def compile_file(path: Path) -> Checked:
+    """The checked strategy of a file; raises SourceError with every diagnostic."""
+    source = Source.read(path)
+    checked, diagnostics = check_source(source)
+    if checked is None:
+        raise SourceError(source, diagnostics)
+    return checked

@@ -1,0 +1,89 @@
+"""log, alert and mark: a message number and up to four values; the text is made outside.
+
+The template is split at compile time: `"pnl {pnl}"` sends the number of the message and the
+value of `pnl`. Nothing is formatted where the strategy runs.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.bindings import Binding
+from quantdsl.check.context import Context
+from quantdsl.check.market import ENGINE
+from quantdsl.check.types import VOID
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+HOLE = re.compile(r"\{([A-Za-z_]\w*)\}")
+VALUES_MAX = 4
+LOG_RECORD = 20
+
+
+@dataclass(frozen=True)
+class Message:
+    """A template with `{}` where values go, and how each value is kept (f64 bits or int)."""
+
+    kind: str
+    template: str
+    values: tuple[str, ...]
+
+
+class LogFunction(Binding):
+    """log("..."), alert("..."), mark("...")."""
+
+    what = "an output function"
+
+    def __init__(self, strategy: "Strategy", kind: str) -> None:
+        self.strategy = strategy
+        self.kind = kind
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """Emit a record with the number of the message and its values."""
+        spoken = bool(node.args) and isinstance(node.args[0].value, ast.Str)
+        if self.kind == "log" and not spoken:
+            result: Value = cx.library.globals.find("log").call(cx, node)
+            return result
+        if not spoken:
+            return cx.error("QD0308", f"{self.kind} takes a text", node.span,
+                            help=f'{self.kind}("pnl {{pnl}}")')
+        assert isinstance(node.args[0].value, ast.Str)
+        text = node.args[0].value.value
+        names = HOLE.findall(text)
+        if len(names) > VALUES_MAX:
+            return cx.error("QD0308", f"a message holds at most {VALUES_MAX} values", node.span)
+        words: list[ops.Expr] = []
+        kinds: list[str] = []
+        for name in names:
+            value = cx.expr(ast.Name(node.args[0].span, name))
+            if value.bad:
+                return value
+            word, kind = _word(cx, value)
+            words.append(word)
+            kinds.append(kind)
+        message = Message(self.kind, HOLE.sub("{}", text), tuple(kinds))
+        if message not in self.strategy.messages:
+            self.strategy.messages.append(message)
+        number = self.strategy.messages.index(message)
+        padded = [*words, *[ops.i64(0)] * (VALUES_MAX - len(words))]
+        emit = ops.Call(self.strategy.core("engine.emit"), (
+            ENGINE, ops.i64(LOG_RECORD), ops.i64(0), ops.i64(0), ops.i64(0),
+            ops.i64(number), *padded))
+        cx.emit(ops.Do(emit, cx.line(node)))
+        return Value(VOID, ops.i64(0), node.span)
+
+
+def _word(cx: Context, value: Value) -> tuple[ops.Expr, str]:
+    """A value as one 64-bit word, and how to read it back."""
+    kind = value.type.kind
+    if kind == "bool":
+        return ops.Unary("bool_to_i64", value.ir), "bool"
+    if kind in ("int", "time", "duration", "enum"):
+        return value.ir, kind
+    number = arith.as_float(cx, value)
+    return ops.Unary("bits", number.ir), "float"

@@ -1,0 +1,314 @@
+"""The entry functions of a strategy: init, run, and the step that is one instant.
+
+One instant (language.md section 3): the engine moves the market; equations are evaluated, once,
+in the order of their dependence; handlers run; limits are renewed; intents pass the risk gate;
+metrics are counted. What the host sends is events, what it gets back are records in the engine's
+outbox and, per bar, a row of the curve.
+"""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.check.equations import STATE, Equation
+from quantdsl.check.market import ENGINE
+from quantdsl.check.types import stored
+from quantdsl.check.values import Warm
+from quantdsl.events.layout import MORE, Kind
+from quantdsl.ir import ops
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Handler, Strategy
+
+CURVE_WORDS = 2
+"""Words of a row of the curve before the plots: time, equity."""
+
+STATE_TYPE = ops.StructType("State")
+NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
+TICKED, TIMERS = ops.Field(STATE, "ticked"), ops.Field(STATE, "timers")
+ROWS, FILLS = ops.Field(STATE, "rows"), ops.Field(STATE, "fills")
+STARTED = ops.Field(STATE, "started")
+BASE_FIELDS = (
+    ops.FieldDecl("e", ops.StructType("engine.Engine")),
+    ops.FieldDecl("money_scale", ops.F64_T),
+    ops.FieldDecl("trade_from", ops.I64_T),  # no handler runs before this time
+    ops.FieldDecl("ticked", ops.I64_T),  # clocks that tick at this instant
+    ops.FieldDecl("timers", ops.I64_T),  # timers that fire at this instant
+    ops.FieldDecl("rows", ops.I64_T),  # rows of the curve written by this call
+    ops.FieldDecl("fills", ops.I64_T),  # fills that `on fill` has seen
+    ops.FieldDecl("started", ops.BOOL_T),
+    ops.FieldDecl("curve_on", ops.BOOL_T),
+)
+
+
+def band(x: ops.Expr, mask: int) -> ops.Expr:
+    """x and mask differ from 0 in common bits."""
+    return ops.Binary("ine", ops.Binary("iand", x, ops.i64(mask)), ops.i64(0))
+
+
+def all_of(conditions: list[ops.Expr]) -> ops.Expr:
+    """Every condition holds."""
+    total = conditions[0] if conditions else ops.boolean(True)
+    for condition in conditions[1:]:
+        total = ops.Binary("and", total, condition)
+    return total
+
+
+class Assembly:
+    """Builds the State struct and the entry functions of one elaborated strategy."""
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+        self.equations = strategy.equations
+        self.clocks = max(len(strategy.clocks), 1)
+        self.warm_fields: dict[ops.Expr, ops.Field] = {}
+        self.warm_init: list[ops.Stmt] = []
+
+    def define(self) -> None:
+        """Hand State, init, step and run to the library."""
+        strategy, library = self.strategy, self.strategy.library
+        step, ingest = self._step(), self._ingest()
+        init = self._init()
+        for func in (*strategy.funcs, step, ingest, init, self._run()):
+            library.define(func)
+        fields = (*BASE_FIELDS, *self.equations.fields)
+        library.define_struct(ops.StructDecl("State", fields))
+
+    def _state_func(self, name: str, body: list[ops.Stmt]) -> ops.Func:
+        return ops.Func(name, (ops.ParamDecl("s", STATE_TYPE, inout=True),), None, tuple(body))
+
+    def _do(self, routine: str, *args: ops.Expr) -> ops.Do:
+        return ops.Do(ops.Call(self.strategy.core(routine), (ENGINE, *args)))
+
+    # ---- warm-up ----
+
+    def _warm(self, warm: Warm) -> ops.Expr:
+        """A warm-up count: a literal, or a word computed once in init."""
+        if isinstance(warm.count, ops.Const):
+            return warm.count
+        if warm.count not in self.warm_fields:
+            field = self.equations.field("w", ops.I64_T)
+            self.warm_fields[warm.count] = field
+            self.warm_init.append(ops.Assign(field, warm.count))
+        return self.warm_fields[warm.count]
+
+    def _needs(self, needs: tuple[tuple[int, Warm], ...], *, always: int = 0) -> list[ops.Expr]:
+        """Conditions that every clock has ticked often enough; `always` has ticked once."""
+        conditions: list[ops.Expr] = []
+        for bit, warm in needs:
+            if warm.count == ops.i64(1) and always & (1 << bit):
+                continue
+            count = self.equations.counter(1 << bit)
+            conditions.append(ops.Binary("ige", count, self._warm(warm)))
+        return conditions
+
+    # ---- the step ----
+
+    def _step(self) -> ops.Func:
+        body: list[ops.Stmt] = [self._do("engine.market")]
+        body += self._equations()
+        body += self._handlers()
+        body += self._limits()
+        body.append(self._do("engine.submit"))
+        body.append(self._do("engine.finish"))
+        body += self._invariants()
+        body += self._curve()
+        body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
+        return self._state_func("step", body)
+
+    def _equations(self) -> list[ops.Stmt]:
+        """Bar histories, then the equations; neighbours with one guard share it."""
+        groups: list[tuple[ops.Expr, list[ops.Stmt]]] = []
+        for (instrument, clock), place in self.strategy.bars.items():
+            mask = 1 << self.strategy.clock_bit(instrument, clock)
+            for name in ("open", "high", "low", "close", "volume"):
+                stmts = self.equations.record(ops.Field(place, name))
+                if stmts:
+                    self._group(groups, band(TICKED, mask), stmts)
+        for equation in self.equations.all:
+            self._group(groups, self._guard(equation), self.equations.evaluate(equation))
+        return [ops.If(guard, tuple(stmts)) for guard, stmts in groups]
+
+    def _group(self, groups: list[tuple[ops.Expr, list[ops.Stmt]]], guard: ops.Expr,
+               stmts: list[ops.Stmt]) -> None:
+        if groups and groups[-1][0] == guard:
+            groups[-1][1].extend(stmts)
+        else:
+            groups.append((guard, stmts))
+
+    def _guard(self, equation: Equation) -> ops.Expr:
+        single = equation.clocks if equation.clocks.bit_count() == 1 else 0
+        needs = self._needs(equation.needs, always=single)
+        return all_of([band(TICKED, equation.clocks), *needs])
+
+    def _handlers(self) -> list[ops.Stmt]:
+        """In the order of language.md: start, fill, bars coarse to fine, at and every, stop."""
+        rank = {"start": 0, "session_open": 1, "fill": 2, "bar": 3, "timer": 5, "flat_by": 6,
+                "session_close": 7, "stop": 8}
+        handlers = sorted(self.strategy.handlers, key=lambda h: (rank[h.event], -h.clock))
+        stmts: list[ops.Stmt] = []
+        for handler in handlers:
+            call = ops.Do(ops.Call(handler.func, (STATE,)))
+            stmts.append(ops.If(self._when(handler), (call,)))
+        trading = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
+        tail: list[ops.Stmt] = []
+        if any(handler.event == "fill" for handler in handlers):
+            tail.append(ops.Assign(FILLS, self._fills()))
+        if any(handler.event == "start" for handler in handlers):
+            tail.append(ops.Assign(STARTED, ops.boolean(True)))
+        return [ops.If(trading, (*stmts, *tail))] if stmts else []
+
+    def _fills(self) -> ops.Expr:
+        return ops.Call(self.strategy.core("engine.fill_count"), (ENGINE,))
+
+    def _when(self, handler: "Handler") -> ops.Expr:
+        """The condition on which a handler runs: its event, and all that it reads is warm."""
+        event = handler.event
+        if event == "start":
+            first: ops.Expr = ops.Unary("not", STARTED)
+        elif event == "fill":
+            first = ops.Binary("ine", self._fills(), FILLS)
+        elif event in ("timer", "flat_by"):
+            first = band(TIMERS, 1 << handler.timer)
+        elif event == "bar":
+            mask = 0
+            for traded in self.strategy.instruments:
+                mask |= 1 << self.strategy.clock_bit(traded.index, handler.clock)
+            first = band(TICKED, mask)
+        else:
+            name = {"session_open": "opening", "session_close": "closing", "stop": "ending"}[event]
+            first = ops.Field(ENGINE, name)
+        ticks = 0
+        if event == "bar" and len(self.strategy.instruments) == 1:
+            ticks = 1 << self.strategy.clock_bit(0, handler.clock)
+        return all_of([first, *self._needs(tuple(sorted(handler.reads.items(),
+                                                        key=lambda item: item[0])), always=ticks)])
+
+    def _limits(self) -> list[ops.Stmt]:
+        """The user's limits, as they stand at this instant."""
+        return list(self.strategy.risk.limits)
+
+    def _invariants(self) -> list[ops.Stmt]:
+        from quantdsl.check.logs import LOG_RECORD, Message
+
+        stmts: list[ops.Stmt] = []
+        for condition, text in self.strategy.invariants:
+            number = len(self.strategy.messages)
+            self.strategy.messages.append(Message("invariant", text.replace("{", "{{"), ()))
+            emit = self._do("engine.emit", ops.i64(LOG_RECORD), ops.i64(0), ops.i64(1),
+                            ops.i64(0), ops.i64(number), *[ops.i64(0)] * 4)
+            stmts.append(ops.If(ops.Unary("not", condition), (emit,)))
+        return stmts
+
+    def _curve(self) -> list[ops.Stmt]:
+        """A row of the curve for every bar of clock 0: time, equity, plots."""
+        mask = 0
+        for traded in self.strategy.instruments:
+            mask |= 1 << self.strategy.clock_bit(traded.index, 0)
+        width = CURVE_WORDS + len(self.strategy.plots)
+        at = ops.Binary("imul", ROWS, ops.i64(width))
+        words: list[ops.Expr] = [
+            ops.Field(ENGINE, "now"),
+            ops.Call(self.strategy.core("engine.equity"), (ENGINE,)),
+        ]
+        for plot in self.strategy.plots:
+            assert plot.value.series is not None
+            defined = all_of(self._needs(plot.value.series.warm))
+            words.append(ops.Unary("bits", ops.Select(defined, plot.value.ir, NAN)))
+        row = [
+            ops.Assign(ops.Elem(ops.Var("curve"), ops.Binary("iadd", at, ops.i64(n))), word)
+            for n, word in enumerate(words)
+        ]
+        row.append(ops.Assign(ROWS, ops.Binary("iadd", ROWS, ops.i64(1))))
+        self.row = row
+        self.row_when = ops.Binary("and", band(TICKED, mask), ops.Field(STATE, "curve_on"))
+        return []
+
+    # ---- init, ingest, run ----
+
+    def _init(self) -> ops.Func:
+        """Words of the host (config, params) are there already."""
+        body: list[ops.Stmt] = [self._do("engine.init")]
+        for equation in self.equations.all:
+            if equation.type.kind in ("float", "na") and stored(equation.type) == ops.F64_T:
+                body.append(ops.Assign(equation.place, NAN))
+        body += self.strategy.initial
+        body += self.warm_init
+        body += self.strategy.risk.once
+        for (instrument, _), place in self.strategy.bars.items():
+            source = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(instrument))
+            for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
+                body.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
+        return self._state_func("init", body)
+
+    def _ingest(self) -> ops.Func:
+        """One event into bars, counters and timers of the strategy."""
+        event = ops.Var("ev")
+        head = ops.Field(event, "head")
+        kind = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(32)), ops.i64(255))
+        side = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(40)), ops.i64(255))
+        inst = ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
+        bars = self._ingest_bars(event)
+        timer = ops.Binary("shl", ops.i64(1), ops.Field(event, "a"))
+        body: list[ops.Stmt] = [
+            self._do("engine.ingest", event),
+            ops.Let("kind", ops.I64_T, kind),
+            ops.Let("at", ops.I64_T, ops.Binary(
+                "iadd", ops.Binary("imul", inst, ops.i64(self.clocks)), side)),
+            ops.If(
+                ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.BAR)), tuple(bars),
+                (ops.If(ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.TIMER)),
+                        (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),)),),
+            ),
+        ]
+        params = (ops.ParamDecl("s", STATE_TYPE, inout=True),
+                  ops.ParamDecl("ev", ops.StructType("engine.Event")))
+        return ops.Func("ingest", params, None, tuple(body))
+
+    def _ingest_bars(self, event: ops.Var) -> list[ops.Stmt]:
+        bit = ops.Binary("shl", ops.i64(1), ops.Var("at"))
+        stmts: list[ops.Stmt] = [ops.Assign(TICKED, ops.Binary("ior", TICKED, bit))]
+        words = {"ts": "ts_event", "open": "a", "high": "b", "low": "c", "close": "d",
+                 "volume": "e"}
+        for (instrument, clock), place in self.strategy.bars.items():
+            copies = tuple(ops.Assign(ops.Field(place, name), ops.Field(event, word))
+                           for name, word in words.items())
+            here = ops.Binary("ieq", ops.Var("at"),
+                              ops.i64(self.strategy.clock_bit(instrument, clock)))
+            single = len(self.strategy.instruments) * self.clocks == 1
+            stmts += copies if single else (ops.If(here, copies),)
+        return stmts
+
+    def _counters(self) -> list[ops.Stmt]:
+        """Count the ticks of every mask of clocks that something counts."""
+        stmts: list[ops.Stmt] = []
+        for mask, counter in self.equations.masks.items():
+            more = ops.Assign(counter, ops.Binary("iadd", counter, ops.i64(1)))
+            stmts.append(ops.If(band(TICKED, mask), (more,)))
+        return stmts
+
+    def _run(self) -> ops.Func:
+        """Events in order; an instant is complete when its last event has come."""
+        event = ops.Elem(ops.Var("events"), ops.Var("k"))
+        flags = ops.Binary("lshr", ops.Field(event, "head"), ops.i64(48))
+        state = ops.Var("s")
+        loop: list[ops.Stmt] = [
+            ops.Do(ops.Call("ingest", (state, event))),
+            ops.If(band(flags, MORE), (ops.Continue(),)),
+            *self._counters(),
+            ops.Let("row", ops.BOOL_T, self.row_when),
+            ops.Do(ops.Call("step", (state,))),
+            ops.If(ops.Var("row"), tuple(self.row)),
+            ops.If(ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
+                   (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),)),
+        ]
+        params = (
+            ops.ParamDecl("s", STATE_TYPE, inout=True),
+            ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event"))),
+            ops.ParamDecl("n", ops.I64_T),
+            ops.ParamDecl("curve", ops.BufferType(ops.I64_T), inout=True),
+        )
+        body = (
+            ops.Assign(ROWS, ops.i64(0)),
+            ops.For("k", ops.i64(0), ops.Var("n"), tuple(loop)),
+            ops.Return(ops.Var("n")),
+        )
+        return ops.Func("run", params, ops.I64_T, body)

@@ -1,0 +1,550 @@
+"""A strategy: its declarations in order, its equations on demand, its handlers one by one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from quantdsl.check import params, settings, trading
+from quantdsl.check.actions import inline
+from quantdsl.check.arith import as_float, coerce
+from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
+from quantdsl.check.context import Context, Scope
+from quantdsl.check.equations import Equations
+from quantdsl.check.expr import truth
+from quantdsl.check.functions import BAR
+from quantdsl.check.library import Library
+from quantdsl.check.logs import LogFunction, Message
+from quantdsl.check.market import (
+    ENGINE,
+    OF_ACCOUNT,
+    OF_INSTRUMENT,
+    BarsBinding,
+    Clock,
+    Computed,
+    Later,
+    Traded,
+    Units,
+    clock_figures,
+    figures,
+)
+from quantdsl.check.modules import Module
+from quantdsl.check.signatures import resolve
+from quantdsl.check.stmts import body
+from quantdsl.check.types import ERROR, FLOAT, VOID, Type, ir_type
+from quantdsl.check.values import Value, Warm, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+LATER_DATA = {"quotes": "quotes", "trades": "trades", "book": "order books",
+              "universe": "universes"}
+EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
+LATER_EVENTS = ("quote", "trade", "book", "ready", "stale", "halt")
+
+
+@dataclass
+class Handler:
+    """A handler as an IR function, and when it runs."""
+
+    func: str
+    event: str  # start bar fill stop timer
+    clock: int = 0
+    timer: int = -1
+    reads: dict[int, Warm] = field(default_factory=dict)
+
+
+@dataclass
+class TimerSpec:
+    """When a timer fires; the data layer turns it into events by the session's calendar."""
+
+    id: int
+    at_s: int | None = None
+    before_close_ns: int | None = None
+    every_ns: int | None = None
+    on: str = ""
+
+
+@dataclass
+class PlotSpec:
+    """A series drawn into the report."""
+
+    name: str
+    color: str
+    value: Value
+
+
+class Lazy(Binding):
+    """A strategy-level let: elaborated as an equation when first named."""
+
+    what = "an equation"
+
+    def __init__(self, strategy: "Strategy", node: ast.Let) -> None:
+        self.strategy = strategy
+        self.node = node
+        self.value: Value | None = None
+        self.used = False
+        self.busy = False
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The equation's value."""
+        self.used = True
+        value = self.get()
+        return Value(value.type, value.ir, node.span, value.low, value.high, value.unit,
+                     value.series, value.const, names=value.names)
+
+    def get(self) -> Value:
+        """Elaborate once; a definition by itself is an error."""
+        if self.value is None:
+            if self.busy:
+                return self.strategy.cx.error(
+                    "QD0211", f"{self.node.name.id!r} is defined by itself", self.node.name.span,
+                    help="look back with [1], or keep a 'state' in 'on bar'")
+            self.busy = True
+            self.value = self.strategy.equation(self.node)
+        return self.value
+
+
+class ActionBinding(Binding):
+    """action name(args): statements that may order and set state."""
+
+    what = "an action"
+
+    def __init__(self, strategy: "Strategy", node: ast.Action) -> None:
+        self.strategy = strategy
+        self.node = node
+        self.busy = False
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The body in place of the call: an action is part of the handler that calls it."""
+        if not self.strategy.acting:
+            return cx.error("QD0801", "actions run in handlers", node.span)
+        if self.busy:
+            return cx.error("QD0604", f"{self.node.name.id!r} calls itself", node.span)
+        return self.strategy.inline(cx, self, node)
+
+
+class Strategy:
+    """Elaborates one strategy of a file."""
+
+    def __init__(self, library: Library, module: Module, node: ast.Strategy) -> None:
+        self.library = library
+        self.module = module
+        self.node = node
+        self.name = node.name.id
+        self.doc = ""
+        self.equations = Equations()
+        self.units = Units(self)
+        self.scope = Scope(module.scope)
+        self.cx = self.context()
+        self.acting = False
+        self.atomic_group: ops.Expr | None = None
+        self.instruments: list[Traded] = []
+        self.clocks: list[Clock] = []
+        self.session: dict[str, Any] = {}
+        self.sync_all = False
+        self.params: list[params.Param] = []
+        self.requires: list[tuple[Value, ast.Require]] = []
+        self.handlers: list[Handler] = []
+        self.timers: list[TimerSpec] = []
+        self.plots: list[PlotSpec] = []
+        self.messages: list[Message] = []
+        self.risk = settings.RiskBlock()
+        self.chosen: list[settings.Chosen] = []
+        self.invariants: list[tuple[ops.Expr, str]] = []
+        self.initial: list[ops.Stmt] = []
+        self.tests: list[ast.Test] = []
+        self.tags: dict[str, int] = {}
+        self.funcs: list[ops.Func] = []
+        self.bars: dict[tuple[int, int], ops.Field] = {}
+        self.uses: set[str] = set()  # of library.USES
+        self.has_risk = False
+        self.has_backtest = False
+
+    # ---- services ----
+
+    def context(self) -> Context:
+        """A context at the level of the strategy."""
+        return Context(self.library, self.module, self.scope, home=self.equations,
+                       units=self.units, strategy=self)
+
+    def core(self, name: str) -> str:
+        """The IR name of a std core routine, elaborated."""
+        key, _, short = name.partition(".")
+        binding = self.library.namespace(key).names[short]
+        return self.library.routine(self.cx, binding, 0).ir_name
+
+    def enum_value(self, enum: str, member: str) -> ops.Expr:
+        """A member of a std enum as a literal."""
+        key, _, short = enum.partition(".")
+        binding: EnumBinding = self.library.namespace(key).names[short]
+        found = binding.member(member)
+        assert found is not None
+        return found.value.ir
+
+    def tag(self, text: str) -> int:
+        """The number of a tag; 0 is no tag."""
+        return self.tags.setdefault(text, len(self.tags) + 1)
+
+    def clock_bit(self, instrument: int, clock: int) -> int:
+        """The bit of a clock of an instrument in masks of clocks."""
+        return instrument * max(len(self.clocks), 1) + clock
+
+    def bar(self, instrument: int, clock: int) -> ops.Field:
+        """Where the last bar of a clock of an instrument is kept."""
+        key = (instrument, clock)
+        if key not in self.bars:
+            self.bars[key] = self.equations.field("b", BAR)
+        return self.bars[key]
+
+    # ---- items ----
+
+    def elaborate(self) -> None:
+        """All items: data and names first, then what computes, in source order."""
+        for item in self.node.items:
+            if isinstance(item, ast.Data):
+                self._data(item)
+        if not self.instruments:
+            self.instruments.append(Traded(0, "", ""))
+        if not self.clocks:
+            self.clocks.append(Clock("", "", self.node.name.span))
+        self._market_names()
+        for item in self.node.items:
+            self._declare(item)
+        for item in self.node.items:
+            self._elaborate(item)
+        self._flat_by()
+        self._lints()
+
+    def _data(self, node: ast.Data) -> None:
+        cx = self.cx
+        if node.kind in LATER_DATA:
+            cx.error("QD0110", f"{LATER_DATA[node.kind]} are not available yet", node.span)
+        elif node.kind == "instrument":
+            self._instrument(node)
+        elif node.kind == "bars":
+            self._bars(node)
+        elif node.kind == "session":
+            self._session(node)
+
+    def _instrument(self, node: ast.Data) -> None:
+        first = node.args[0].value if node.args else None
+        if not isinstance(first, ast.Str):
+            self.cx.error("QD0212", "an instrument is named in quotes", node.span,
+                          help='instrument "XNYS:KO" as y')
+            return
+        name = node.alias.id if node.alias else ""
+        self.instruments.append(Traded(len(self.instruments), name, first.value))
+
+    def _bars(self, node: ast.Data) -> None:
+        first = node.args[0] if node.args else None
+        text = self.module.source.text[slice(*first.span)] if first else ""
+        if first is None or not isinstance(first.value, ast.Num) or first.value.unit is None:
+            self.cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
+            return
+        if first.value.unit in ("tick", "ticks", "shares", "USD"):
+            self.cx.error("QD0110", "tick, volume and dollar bars are not available yet",
+                          first.span)
+            return
+        for arg in node.args[1:]:
+            if arg.name == "sync":
+                self.sync_all = isinstance(arg.value, ast.Name) and arg.value.id == "all"
+            elif arg.name not in ("timeout", "settle"):
+                self.cx.error("QD0110", f"'{arg.name} =' is not available yet", arg.span)
+        name = node.alias.id if node.alias else ""
+        self.clocks.append(Clock(text.replace(" ", ""), name, node.span))
+
+    def _session(self, node: ast.Data) -> None:
+        first = node.args[0].value if node.args else None
+        if not isinstance(first, ast.Str):
+            self.cx.error("QD0212", "a session names a calendar", node.span,
+                          help='session "XNYS", flat_by = 15:55')
+            return
+        self.session["calendar"] = first.value
+        for arg in node.args[1:]:
+            if arg.name in ("start", "end", "flat_by") and isinstance(arg.value, ast.Time):
+                self.session[arg.name] = arg.value.seconds
+            elif arg.name == "tz" and isinstance(arg.value, ast.Str):
+                self.session["tz"] = arg.value.value
+            else:
+                self.cx.error("QD0212", "a session takes start, end, flat_by (times) and tz",
+                              arg.span, help='session "XNYS", start = 09:35, flat_by = 15:55')
+
+    def _market_names(self) -> None:
+        names = self.scope.names
+        several = len(self.instruments) > 1
+        for traded in self.instruments:
+            if traded.name:
+                names[traded.name] = BarsBinding(self, traded, 0)
+        first = self.instruments[0]
+        bars = BarsBinding(self, first, 0)
+        if not several:
+            names["bars"] = bars
+            for name in ("open", "high", "low", "close", "volume", "hl2", "hlc3", "ohlc4"):
+                found = bars.member(name)
+                assert found is not None
+                names[name] = found
+            names.update(figures(self))
+            for name, account in OF_INSTRUMENT.items():
+                names[name] = Computed(self, account, first)
+            names["bars_since"] = trading.BarsSince(self)
+            names["entry"] = Local(error_value((0, 0)), used=True)
+        for number, clock in enumerate(self.clocks):
+            if clock.name:
+                names[clock.name] = BarsBinding(self, first, number)
+        for name, account in OF_ACCOUNT.items():
+            names[name] = Computed(self, account, first)
+        names.update(clock_figures(self))
+        for verb in trading.ORDERS:
+            names[verb] = trading.OrderFunction(self, verb)
+        names["close_position"] = trading.EngineCall(self, "orders.close", per_instrument=True)
+        names["cancel_all"] = trading.EngineCall(self, "orders.cancel_all", per_instrument=True)
+        names["flatten"] = trading.EngineCall(self, "orders.flatten", per_instrument=False)
+        names["cancel"] = trading.CancelTag(self)
+        names["floor_qty"] = trading.FloorQty(self)
+        names["snap"] = trading.Snap()
+        for kind in ("log", "alert", "mark"):
+            names[kind] = LogFunction(self, kind)
+        for name in ("spread", "mid", "bid", "ask", "book", "trade", "xs", "rebalance", "quote",
+                     "replace", "this"):
+            names.setdefault(name, Later(f"{name!r} and its kind"))
+
+    def _declare(self, node: ast.Item) -> None:
+        """Names that may be used before the line that declares them."""
+        names = self.scope.names
+        if isinstance(node, ast.Let):
+            self._own(node.name, Lazy(self, node))
+        elif isinstance(node, ast.Action):
+            self._own(node.name, ActionBinding(self, node))
+        elif isinstance(node, ast.ParamDecl):
+            declared = params.declare(self, self.cx, node)
+            if declared is None:
+                names[node.name.id] = Local(error_value(node.span), used=True)
+                return
+            self.params.append(declared[0])
+            self._own(node.name, Local(declared[1], node.name.span))
+        elif isinstance(node, ast.State):
+            self._state(node)
+        elif isinstance(node, ast.Const | ast.Fn):
+            self.library.declare_item(self.cx, self.scope, node)
+
+    def _own(self, name: ast.Ident, binding: Any) -> None:
+        known = self.scope.names.get(name.id)
+        if known is not None and isinstance(known, Local | Lazy | ActionBinding) and (
+            not isinstance(known, Local) or known.span != (0, 0)
+        ):
+            self.cx.error("QD0206", f"{name.id!r} is defined already", name.span)
+            return
+        self.scope.names[name.id] = binding
+
+    def _state(self, node: ast.State) -> None:
+        cx = self.context()
+        value = cx.expr(node.value) if node.value is not None else None
+        type_ = resolve(cx, node.type) if node.type is not None else ERROR
+        if node.type is None and value is not None:
+            type_ = value.type if value.type.kind != "na" else FLOAT.missing()
+        if type_ == ERROR or (value is not None and value.bad):
+            self.scope.names[node.name.id] = Local(error_value(node.span), used=True)
+            return
+        place = self.equations.field("u", ir_type(type_))
+        kept = Value(type_, place, node.span, writable=True)
+        if type_.kind in ("price", "qty", "money"):
+            kept.unit = self.units.of(cx, kept)
+        self._own(node.name, Local(kept, node.name.span))
+        if value is not None:
+            initial = coerce(cx, value, type_.elem if type_.elem else type_)
+            self._initialise(place, type_, initial)
+
+    def _initialise(self, place: ops.Field, type_: Type, value: Value) -> None:
+        if type_.kind != "array":
+            self.initial.append(ops.Assign(place, value.ir))
+            return
+        name = self.cx.fresh("i")
+        fill = ops.Assign(ops.Elem(place, ops.Var(name)), value.ir)
+        self.initial.append(ops.For(name, ops.i64(0), ops.SizeOf(type_.size), (fill,)))
+
+    def _elaborate(self, node: ast.Item) -> None:
+        makers: dict[type, Callable[[Any], None]] = {
+            ast.Doc: self._doc, ast.Let: self._let, ast.Require: self._require,
+            ast.On: self._on, ast.Every: self._every, ast.At: self._at, ast.Block: self._block,
+            ast.Invariant: self._invariant, ast.ExprStmt: self._output, ast.Test: self._test,
+        }
+        make = makers.get(type(node))
+        if make is not None:
+            make(node)
+
+    def _doc(self, node: ast.Doc) -> None:
+        self.doc = self.doc or node.value
+
+    def _let(self, node: ast.Let) -> None:
+        for annotation in node.annotations:
+            if annotation.name in ("async", "device", "fast"):
+                self.cx.error("QD0110", f"'@{annotation.name}' is not available yet",
+                              annotation.span)
+        binding = self.scope.names.get(node.name.id)
+        if isinstance(binding, Lazy):
+            binding.get()
+
+    def equation(self, node: ast.Let) -> Value:
+        """The value of a strategy-level let."""
+        cx, acting = self.context(), self.acting
+        self.acting = False
+        value = cx.expr(node.value)
+        self.acting = acting
+        if node.type is not None and not value.bad:
+            value = coerce(cx, value, resolve(cx, node.type))
+        if value.bad:
+            return value
+        if value.series is None:
+            return cx.error("QD0306", "an equation is made of market data and params alone",
+                            node.value.span, help="move this into 'on bar:'")
+        return self.equations.keep(cx, value) if value.series.clocks else value
+
+    def _require(self, node: ast.Require) -> None:
+        value = truth(self.cx, self.cx.expr(node.cond))
+        if not value.bad:
+            self.requires.append((value, node))
+
+    def handler(self, event: str, suite: ast.Suite, when: ast.Expr | None, clock: int = 0,
+                timer: int = -1) -> None:
+        """Elaborate the body of a handler into a function of the state."""
+        cx = self.context()
+        cx.scope = Scope(self.scope)
+        self.acting = True
+        if when is not None:
+            guard = truth(cx, cx.expr(when))
+            cx.emit(ops.If(ops.Unary("not", guard.ir), (ops.Return(),)))
+        cx.expected = VOID
+        body(cx, suite)
+        self.acting = False
+        name = f"handler.{len(self.handlers)}"
+        state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
+        self.funcs.append(ops.Func(name, (state,), None, tuple(cx.block)))
+        self.handlers.append(Handler(name, event, clock, timer, cx.reads))
+
+    def inline(self, cx: Context, action: ActionBinding, node: ast.Call) -> Value:
+        """The body of an action with its parameters bound, in the caller's block."""
+        return inline(self, cx, action, node)
+
+    def _on(self, node: ast.On) -> None:
+        event = node.event.id
+        if event in LATER_EVENTS:
+            self.cx.error("QD0110", f"'on {event}' is not available yet", node.event.span)
+            return
+        if event not in EVENTS:
+            unknown(self.cx, event, node.event.span, list(EVENTS), "among the events")
+            return
+        if event == "order":
+            self.cx.error("QD0110", "'on order' is not available yet", node.event.span)
+            return
+        clock = 0
+        if node.arg is not None:
+            found = self.scope.find(node.arg.id) if isinstance(node.arg, ast.Name) else None
+            if not isinstance(found, BarsBinding):
+                self.cx.error("QD0212", "'on bar(...)' names a clock", node.arg.span)
+                return
+            clock = found.clock
+        self.handler(event, node.body, node.when, clock)
+
+    def _every(self, node: ast.Every) -> None:
+        value = self.cx.expr(node.period)
+        if value.type.kind != "duration" or not isinstance(value.const, int) or value.const <= 0:
+            self.cx.error("QD0212", "'every' needs a duration, such as 'every 30s'",
+                          node.period.span)
+            return
+        timer = TimerSpec(len(self.timers), every_ns=value.const)
+        self.timers.append(timer)
+        self.handler("timer", node.body, None, timer=timer.id)
+
+    def _at(self, node: ast.At) -> None:
+        timer = TimerSpec(len(self.timers))
+        if isinstance(node.day, ast.Name):
+            timer.on = node.day.id
+        if isinstance(node.time, ast.Time):
+            timer.at_s = node.time.seconds
+        elif (isinstance(node.time, ast.Binary) and node.time.op == "-"
+              and isinstance(node.time.left, ast.Name) and node.time.left.id == "session_close"):
+            before = self.cx.expr(node.time.right)
+            timer.before_close_ns = before.const if isinstance(before.const, int) else None
+        if timer.at_s is None and timer.before_close_ns is None:
+            self.cx.error("QD0212", "'at' needs a time of day or 'session_close - 5m'",
+                          node.time.span)
+            return
+        self.timers.append(timer)
+        self.handler("timer", node.body, None, timer=timer.id)
+
+    def _flat_by(self) -> None:
+        """`flat_by = T`: at T every order is cancelled and every position closed."""
+        if "flat_by" not in self.session:
+            return
+        timer = TimerSpec(len(self.timers), at_s=self.session["flat_by"])
+        self.timers.append(timer)
+        line = ops.i64(self.module.source.position(self.node.span[0]).line)
+        call = ops.Call(self.core("orders.flatten"), (ENGINE, line))
+        name = f"handler.{len(self.handlers)}"
+        state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
+        self.funcs.append(ops.Func(name, (state,), None, (ops.Do(call),)))
+        self.handlers.append(Handler(name, "flat_by", timer=timer.id))
+
+    def _block(self, node: ast.Block) -> None:
+        if node.kind == "risk":
+            self.has_risk = True
+            cx = self.context()
+            self.acting = True
+            settings.risk(self, cx, node, self.risk)
+            self.acting = False
+        else:
+            self.has_backtest = True
+            self.chosen += settings.backtest(self, self.context(), node)
+
+    def _invariant(self, node: ast.Invariant) -> None:
+        cx = self.context()
+        self.acting = True
+        value = truth(cx, cx.expr(node.cond))
+        self.acting = False
+        if not value.bad:
+            self.invariants.append((value.ir, self.module.source.text[slice(*node.cond.span)]))
+
+    def _output(self, node: ast.ExprStmt) -> None:
+        call = node.value
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                and call.func.id == "plot" and call.args):
+            self.cx.error("QD0111", "only plot(...) stands here", node.span,
+                          help="statements belong into a handler, such as 'on bar:'")
+            return
+        cx = self.context()
+        value = cx.expr(call.args[0].value)
+        if value.bad:
+            return
+        if value.series is None:
+            cx.error("QD0306", "a plot shows a series", call.args[0].span)
+            return
+        name = self.module.source.text[slice(*call.args[0].value.span)]
+        color = ""
+        for arg in call.args[1:]:
+            if isinstance(arg.value, ast.Str) and arg.name in (None, "name"):
+                name = arg.value.value
+            elif arg.name == "color" and isinstance(arg.value, ast.Name):
+                color = arg.value.id
+            else:
+                cx.error("QD0308", "plot takes a series, a name and color =", arg.span)
+        self.plots.append(PlotSpec(name, color, as_float(cx, self.equations.keep(cx, value))))
+
+    def _test(self, node: ast.Test) -> None:
+        self.tests.append(node)
+
+    # ---- lints ----
+
+    def _lints(self) -> None:
+        cx = self.cx
+        for item in self.node.items:
+            if isinstance(item, ast.ParamDecl | ast.Let | ast.State):
+                binding = self.scope.names.get(item.name.id)
+                if isinstance(binding, Local | Lazy) and not binding.used:
+                    cx.warn("QD0204", f"{item.name.id!r} is never read", item.name.span)
+        if not self.has_risk:
+            cx.warn("QD0805", "this strategy limits no risk", self.node.name.span,
+                    help="add a 'risk:' block; a live session refuses to start without one")
+        if not self.has_backtest:
+            cx.warn("QD0806", "this strategy states no costs", self.node.name.span,
+                    help="add 'backtest:' with fees and slippage, or give them in a config")
+
+
