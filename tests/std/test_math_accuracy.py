@@ -18,6 +18,15 @@ from tests.std.math_reference import (
 
 MILLION = 1_000_000
 
+# The floats up to 2^27 that lie nearest to a multiple of pi/2, by continued fractions; the first is
+# 2^-60.5 from 29 pi/2. Their sines, cosines and tangents show an argument reduced too coarsely.
+NEXT_TO_MULTIPLES = [
+    "0x1.6c6cbc45dc8dep+5", "0x1.6c6cbc45dc8dep+6", "0x1.6c6cbc45dc8dep+9", "0x1.921fb54442d18p+0",
+    "0x1.2d97c7f3321d2p+2", "0x1.635e3d74befcap+14", "0x1.bf9b3c6059d24p+17",
+    "0x1.39c6fd67805a7p+18", "0x1.9eb7148f354d6p+20", "0x1.b951f1572eba5p+23",
+    "0x1.b951f1572eba5p+26",
+]  # fmt: skip
+
 every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=[f.name for f in FUNCTIONS])
 needs_extended = pytest.mark.skipif(
     not HAS_EXTENDED, reason="needs a C library with long doubles wider than doubles"
@@ -37,6 +46,13 @@ def test_error_on_few_points_against_mpmath_alone(function: Function) -> None:
         assert error <= function.limit_ulp, where
         if HAS_EXTENDED:  # else it is no reference
             assert candidate == pytest.approx(error, abs=0.01), where
+
+
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f.name in {"sin", "cos", "tan"}])
+def test_error_next_to_multiples_of_half_pi(function: Function) -> None:
+    angles = np.array([float.fromhex(text) for text in NEXT_TO_MULTIPLES])
+    for x, got in zip(angles, evaluate(function.name, angles), strict=True):
+        assert exact_ulp_error(function, (float(x),), float(got)) <= function.limit_ulp, x
 
 
 @needs_extended
