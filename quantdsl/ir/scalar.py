@@ -67,7 +67,7 @@ def fma(x: float, y: float, z: float) -> float:
     try:
         return num / (x_den * y_den * z_den)  # int / int rounds correctly, subnormals included
     except OverflowError:
-        return math.copysign(math.inf, num)
+        return math.inf if num > 0 else -math.inf
 
 
 def integral(x: float, rounding: Callable[[float], int]) -> float:

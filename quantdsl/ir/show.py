@@ -152,9 +152,10 @@ def _expr(expr: Expr) -> str:
 
 
 def _literal(type_: str, bits: int) -> str:
-    if type_ == "f64":
+    """Shows wrong bits too: the verifier calls this to say that they are wrong."""
+    if type_ == "f64" and 0 <= bits < 2**64:
         return repr(bits_to_f64(bits))
-    return ("false", "true")[bits] if type_ == "bool" else str(bits)
+    return {0: "false", 1: "true"}.get(bits, str(bits)) if type_ == "bool" else str(bits)
 
 
 def _type(type_: Type) -> str:
