@@ -1,0 +1,136 @@
+"""Rules that every indicator of std keeps: documentation, warm-up, and one result everywhere."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quantdsl.check.functions import Callable_, Routine
+from quantdsl.ir import ops
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.link import link
+from quantdsl.lang import ast
+from tests.std.harness import Bars, Ticks, library, routine, run
+from tests.std.windows import walk
+
+NAMESPACES = ("sums", "ta")
+N = 120
+LENGTHS = {"short": 4, "long": 6, "fast": 3, "slow": 8, "signal": 4, "middle": 5, "left": 3,
+           "right": 2, "depth": 2, "occurrence": 1, "min_len": 2, "max_len": 6, "offset": 0}
+ANCHORED = {"ta.pivot_point_levels", "ta.anchored", "ta.vwap_bands"}
+"""na until the caller's own anchor, whenever that is."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One overload of an indicator."""
+
+    name: str
+    overload: int
+    node: ast.Indicator
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.overload}" if self.overload else self.name
+
+
+def cases() -> Iterator[Case]:
+    """Every indicator of the namespaces, overloads apart."""
+    for key in NAMESPACES:
+        for name, found in library().namespace(key).names.items():
+            if isinstance(found, Callable_):
+                for overload, node in enumerate(found.nodes):
+                    if isinstance(node, ast.Indicator):
+                        yield Case(f"{key}.{name}", overload, node)
+
+
+def market(seed: int = 11) -> Bars:
+    """Bars of a random walk with sound ranges."""
+    rng = np.random.default_rng(seed)
+    close = np.rint(walk(N, seed) * 100).astype(np.int64)
+    open_ = np.concatenate([close[:1], close[:-1]])
+    high = np.maximum(open_, close) + rng.integers(0, 50, N)
+    low = np.minimum(open_, close) - rng.integers(1, 50, N)
+    return Bars(open_, high, low, close, rng.integers(1, 10_000, N))
+
+
+def arguments(found: Routine) -> dict[str, Any]:
+    """Something fitting for every parameter; small distinct lengths."""
+    given: dict[str, Any] = {}
+    for at, param in enumerate(found.params):
+        kind = param.type.kind
+        if kind == "bars":
+            given[param.name] = market()
+        elif kind == "price":
+            given[param.name] = Ticks(market().close)
+        elif param.const:
+            given[param.name] = LENGTHS.get(param.name, 5)
+        elif kind == "bool" and param.node.default is None:
+            given[param.name] = np.random.default_rng(at).random(N) < 0.3
+        elif kind == "float" and (param.series or param.node.default is None):
+            given[param.name] = walk(N, seed=at + 1)
+        elif kind in ("enum", "int") and param.node.default is None:
+            given[param.name] = 1
+    if "percentage" in given:
+        given["percentage"] = 40.0
+    if "periods" in given:
+        given["periods"] = np.full(N, 4.0)
+    return given
+
+
+def columns(result: Any) -> list[np.ndarray]:
+    """The outputs as a list of columns."""
+    return list(result.values()) if isinstance(result, dict) else [result]
+
+
+def declared_warmup(found: Routine, given: dict[str, Any]) -> int:
+    """The warm-up that callers are told, in steps."""
+    assert found.warm is not None
+    params = [p for p in found.params if p.const]
+    func = ops.Func("warm", tuple(ops.ParamDecl(f"p.{p.name}", ops.I64_T) for p in params),
+                    ops.I64_T, (ops.Return(found.warm.count),), found.sizes)
+    values = [int(given[p.name]) for p in params]
+    bound = tuple(int(given[size]) for size in found.sizes)
+    call = ops.Return(ops.Call("warm", tuple(ops.i64(v) for v in values), bound))
+    entry = ops.Func("run", (), ops.I64_T, (call,))
+    own = {"warm": func, "run": entry}
+    module = link(lambda name: own.get(name) or library().lookup(name), ["run"], {})
+    return int(Interpreter(module).call("run"))
+
+
+ALL = list(cases())
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_is_documented(case: Case) -> None:
+    docs = [stmt.value for stmt in case.node.body.body if isinstance(stmt, ast.Doc)]
+    assert docs, "a one-line summary"
+    assert docs[0][0].isupper() or docs[0].startswith("`")
+    assert docs[0].endswith(".")
+    for part in ("formula: ", "example: "):
+        assert any(line.startswith(part) for line in docs[1:]), part
+    assert any(note.name == "cost" for note in case.node.annotations), "@cost"
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_is_first_defined_when_it_says(case: Case) -> None:
+    if case.name in ANCHORED:
+        pytest.skip("hangs on the anchor")
+    found = routine(case.name, case.overload)
+    if found.result.optional or found.result.kind in ("bool", "int"):
+        pytest.skip("may be missing at any step, or is never na")
+    given = arguments(found)
+    outputs = [c for c in columns(run(case.name, overload=case.overload, **given))
+               if c.dtype == np.float64]
+    first = max(int(np.argmax(~np.isnan(column))) for column in outputs)
+    assert first == declared_warmup(found, given) - 1
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_interpreter_and_machine_code_agree_to_the_bit(case: Case) -> None:
+    given = arguments(routine(case.name, case.overload))
+    native = run(case.name, overload=case.overload, **given)
+    interpreted = run(case.name, overload=case.overload, backend="interp", **given)
+    for left, right in zip(columns(native), columns(interpreted), strict=True):
+        np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))
