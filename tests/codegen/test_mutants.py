@@ -109,8 +109,10 @@ def place_before_value(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(function.FunctionEmitter, "assign_struct", assign)
 
 
-def fold_without_wrapping(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(sys.modules["quantdsl.passes.fold"]._BINARY, "iadd", lambda x, y: (x + y) >> 1)
+def fold_to_the_next_integer(patch: pytest.MonkeyPatch) -> None:
+    fold = sys.modules["quantdsl.passes.fold"]
+    constant = fold._constant
+    patch.setattr(fold, "_constant", lambda type_, bits: constant(type_, bits ^ (type_ == "i64")))
 
 
 def shift_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def shift_too_far(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     reassociate, forget_array_aliases, truncate_quotients, keep_signed_remainders,
-    copy_one_word_less, place_before_value, fold_without_wrapping, shift_too_far,
+    copy_one_word_less, place_before_value, fold_to_the_next_integer, shift_too_far,
 ]  # fmt: skip
 
 
