@@ -74,6 +74,9 @@ def _data(ours: str, inputs: str, *options: float, outputs: tuple[str, ...] = ("
     return Case(ours, theirs or ours.upper(), tuple(inputs.split()), given, options, outputs)
 
 
+WILDER = 13
+"""TA-Lib's number of Wilder's average."""
+
 SAR_START = {"start": 95.0, "offset": 0.01, "start_long": 0.03, "step_long": 0.01,
              "max_long": 0.1, "start_short": 0.05, "step_short": 0.03, "max_short": 0.3}
 SAR_SHORT = SAR_START | {"start": -104.0, "max_long": 0.02}
@@ -93,6 +96,10 @@ CASES = [
     _src("macdext", 5, 0, 13, 0, 4, 0, outputs=("macd", "signal", "hist"), fast=5, slow=13,
          signal=4),
     _src("stochrsi", 6, 5, 3, 0, outputs=("k", "d"), rsi_len=6, len=5, smooth=3),
+    _src("coppock", 4, 5, 7, len=4, fast=5, slow=7),
+    *(_src("dpo", n, len=n) for n in (2, 9)),
+    *(_src(name, n, len=n) for n in (3, 8) for name in ("er", "fosc", "vhf", "zlema")),
+    _src("rvi", 6, 5, len=6, spread=5),
     _src("minmax", 8, outputs=("min", "max"), len=8),
     Case("beta", "BETA", ("high", "low"), {"len": 6}, (6,), ("",), ("benchmark", "src")),
     *(_data(name, "high low", n, len=n) for n in (1, 6)
@@ -114,6 +121,24 @@ CASES = [
     _data("aroonosc", "high low", 7, len=7),
     _data("ad", "high low close volume"),
     _data("adosc", "high low close volume", 3, 10, fast=3, slow=10),
+    _data("ao", "high low", 3, 8, fast=3, slow=8),
+    _data("ac", "high low", 3, 8, 4, fast=3, slow=8, signal=4),
+    _data("eri", "high low close", 6, outputs=("bull", "bear"), len=6),
+    _data("kdj", "high low close", 5, 3, WILDER, 4, WILDER, outputs=("k", "d", "j"), len=5,
+          smooth_k=3, smooth_d=4),
+    _data("qstick", "open close", 6, len=6),
+    _data("smi", "high low close", 6, 2, 5, 4, outputs=("smi", "signal"), len=6, fast=2, slow=5,
+          signal=4),
+    _data("vortex", "high low close", 6, outputs=("plus", "minus"), len=6),
+    _data("donchian", "high low", 6, outputs=("upper", "middle", "lower"), len=6),
+    _data("adr", "high low", 6, len=6),
+    _data("cvi", "high low", 5, 4, len=5, rate=4),
+    _data("massi", "high low", 3, 7, fast=3, slow=7),
+    _data("cmf", "high low close volume", 6, len=6),
+    _data("efi", "close volume", 6, len=6),
+    _data("marketfi", "high low volume"),
+    _data("rvol", "volume", 6, len=6),
+    _data("ha", "open high low close", outputs=("open", "high", "low", "close")),
     _data("trange", "high low close"),
     _data("avgprice", "open high low close"),
     _data("medprice", "high low"),

@@ -13,7 +13,8 @@ from tests.std.windows import assert_close, rolling, spoiled, walk, warm_up
 
 MADE = talib_cases.bars()
 RESULTS = json.loads(EXPECTED.read_text(encoding="utf-8"))
-EARLY = {("stochf", "k"), ("stochslow", "k"), ("stochrsi", "k"), ("macdext", "macd")}
+EARLY = {("stochf", "k"), ("stochslow", "k"), ("stochrsi", "k"), ("kdj", "k"),
+         ("macdext", "macd"), ("smi", "smi")}
 """Outputs that std gives as soon as they are defined, TA-Lib with the last one."""
 
 def ours(case: Case) -> dict[str, np.ndarray]:

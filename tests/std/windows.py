@@ -6,7 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from quantdsl.ir import ops
-from quantdsl.ir.link import combine_sizes
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.link import link
 from tests.std.harness import routine
 
 LARGEST = 1e100
@@ -64,16 +65,11 @@ def assert_close(got: np.ndarray, want: np.ndarray, rtol: float = 1e-12, atol: f
 
 def warm_up(name: str, given: Mapping[str, object]) -> int:
     """The steps that an indicator says it needs, with its const parameters bound."""
-    warm = routine(name).warm
-    assert warm is not None
-    return _size(warm.most, given)
-
-
-def _size(size: ops.Size, given: Mapping[str, object]) -> int:
-    if isinstance(size, ops.SizeName):
-        bound = given[size.name]
-        assert isinstance(bound, int)
-        return bound
-    if isinstance(size, ops.SizeOp):
-        return combine_sizes(size.op, _size(size.left, given), _size(size.right, given))
-    return size
+    found = routine(name)
+    assert found.warm is not None
+    consts = [param.name for param in found.params if param.const]
+    declared = ops.Func(
+        "run", tuple(ops.ParamDecl(f"p.{const}", ops.I64_T) for const in consts), ops.I64_T,
+        (ops.Return(found.warm.count),))
+    module = link(lambda _: declared, ["run"], {})
+    return Interpreter(module).call("run", *(given[const] for const in consts))
