@@ -91,10 +91,15 @@ def routine(name: str, overload: int = 0) -> Routine:
     return found
 
 
-def run(name: str, *, overload: int = 0, backend: str = "native", **given: Any) -> Any:
-    """Results of the routine, one per element of the inputs."""
+def run(
+    name: str, *, overload: int = 0, backend: str = "native", spare: int = 0, **given: Any
+) -> Any:
+    """Results of the routine, one per element of the inputs.
+
+    Buffers get `spare` more room than the lengths need, as where a param's largest value is.
+    """
     found = routine(name, overload)
-    made = _Entry(found, given)
+    made = _Entry(found, given, spare)
     module = link(made.lookup, ["run"], {"N_INSTRUMENTS": 1, "N_ORDERS": 16, "N_RECORDS": 64})
     verify(module)
     if backend == "native":
@@ -109,7 +114,7 @@ def run(name: str, *, overload: int = 0, backend: str = "native", **given: Any) 
 class _Entry:
     """An entry function that loops over the inputs and calls the routine."""
 
-    def __init__(self, found: Routine, given: dict[str, Any]) -> None:
+    def __init__(self, found: Routine, given: dict[str, Any], spare: int) -> None:
         self.found = found
         self.params: list[ops.ParamDecl] = []
         self.arguments: list[Any] = []
@@ -122,7 +127,7 @@ class _Entry:
             value = given[param.name] if param.name in given else _default(param)
             self._input(param.name, param.type, value)
             if param.const:
-                bound[param.name] = int(value)
+                bound[param.name] = int(value) + spare
         sizes = tuple(bound[size] for size in found.sizes)
         if found.state is not None:
             state = ops.StructType(found.state, sizes)

@@ -134,3 +134,12 @@ def test_interpreter_and_machine_code_agree_to_the_bit(case: Case) -> None:
     interpreted = run(case.name, overload=case.overload, backend="interp", **given)
     for left, right in zip(columns(native), columns(interpreted), strict=True):
         np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_room_for_longer_windows_changes_nothing(case: Case) -> None:
+    given = arguments(routine(case.name, case.overload))
+    tight = run(case.name, overload=case.overload, **given)
+    roomy = run(case.name, overload=case.overload, spare=13, **given)
+    for left, right in zip(columns(tight), columns(roomy), strict=True):
+        np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))
