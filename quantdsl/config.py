@@ -174,7 +174,7 @@ def resolve(
     for layer, source in layers:
         for key, value in layer.items():
             _check_key(key, source, None)
-            values[key], sources[key] = value, source
+            values[key], sources[key] = _digits(value), source
     try:
         config = msgspec.convert(_nested(values), Config, strict=False)
     except msgspec.ValidationError as error:
@@ -261,6 +261,12 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
             table = table.setdefault(part, {})
         table[name] = value
     return document
+
+
+def _digits(value: Any) -> Any:
+    """A number in text without the underscores between its digits."""
+    grouped = isinstance(value, str) and re.fullmatch(r"\d+(_\d+)+(\.\d+)?", value)
+    return value.replace("_", "") if grouped else value
 
 
 def _check_key(key: str, source: str, text: str | None) -> None:

@@ -187,10 +187,11 @@ class BarBuilder:
         return start, np.minimum(start + length, self._schedule.close_ns[bars.session])
 
     def _refuse(self, bars: Bars, at: int) -> None:
+        remedy = "or --session none" if self._schedule.named else "or times on the full minute"
         raise DataError(
             f"{self._name}: its bar of {self._finer} at {times.show_instant(int(bars.start[at]))} "
-            f"crosses the border of a bar of {self._interval} that begins with the session: use "
-            "finer data, another bar length, or --session none"
+            f"crosses the border of a bar of {self._interval}, which the session's open sets: use "
+            f"finer data, another bar length, {remedy}"
         )
 
 

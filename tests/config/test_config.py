@@ -1,0 +1,134 @@
+"""Configurations: who wins, who said it, and clear words for every mistake."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quantdsl import config
+from quantdsl.data.instrument import load_instruments
+from quantdsl.errors import ConfigError
+
+SHIPPED = sorted(config.shipped_folder().glob("*.toml"))
+INSTRUMENTS = sorted((config.shipped_folder() / "instruments").glob("*.toml"))
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "own.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_nearer_source_wins_and_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "[account]\ncash = 2e5\n[fees]\ntaker_bps = 2\nmaker_bps = 1\n")
+    resolved = config.resolve(
+        {"account.cash": "5_000"}, path, {"account.cash": 1, "fees.taker_bps": 9, "slippage.bps": 3}
+    )
+    assert resolved.config.account.cash == 5_000
+    assert resolved.config.fees.taker_bps == 2
+    assert resolved.config.fees.maker_bps == 1
+    assert resolved.config.slippage.bps == 3
+    assert resolved.source("account.cash") == "command line"
+    assert resolved.source("fees.taker_bps") == "config own.toml"
+    assert resolved.source("slippage.bps") == "strategy"
+    assert resolved.source("fills.path") == "default"
+    assert [entry.key for entry in resolved.entries] == sorted(config.keys())
+
+
+def test_params_and_columns_are_free_tables(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '[params]\nfast = 3\nsrc = "hl2"\n[data.columns]\ntime = "t"\n[data]\nfrom=2024-01-02',
+    )
+    found = config.resolve(file=path).config
+    assert found.params == {"fast": 3, "src": "hl2"}
+    assert found.data.columns == {"time": "t"}
+    assert found.data.start == "2024-01-02"
+
+
+MISTAKES = [
+    (
+        "[fees]\n\ntaker_bsp = 2\n",
+        r":3: unknown key 'fees.taker_bsp'; did you mean 'fees.taker_bps'",
+    ),
+    ("cash = 3\n", r":1: unknown key 'cash'; did you mean 'account.cash'"),
+    ("[feess]\nx = 1\n", r":2: unknown key 'feess.x'. Known: account, data, fees"),
+    ('[fees]\ntaker_bps = "x"\n', r":2: fees.taker_bps: expected `float`, got `str`"),
+    ("[account]\ncash = -1\n", r":2: account.cash: expected `float` > 0"),
+    ("[account]\ncash = nan\n", r":2: account.cash"),
+    ("[account]\ncash = inf\n", r":2: account.cash: expected `float` <="),
+    ("[account]\ncash = true\n", r":2: account.cash: expected `float`, got `bool`"),
+    ('[fills]\npath = "lucky"\n', r":2: fills.path: invalid enum value 'lucky'"),
+    ("[fills]\ndelay_bars = 1.5\n", r":2: fills.delay_bars: expected `int`"),
+    ("[data.columns]\ntime = 3\n", r":1: data.columns: expected `str`, got `int`"),
+    ("x = \n", "is not TOML"),
+    ("[fees]\n[fees]\n", "is not TOML"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES, ids=lambda v: v[:24])
+def test_mistakes_name_key_and_line(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        config.resolve(file=path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_mistakes_of_the_command_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigError, match=r"command line: unknown key 'fees.takr_bps'; did you mean"
+    ):
+        config.resolve({"fees.takr_bps": "1"})
+    with pytest.raises(
+        ConfigError, match=r"command line: account.cash: expected `float`, got `str`"
+    ):
+        config.resolve({"account.cash": "much"})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        config.load(tmp_path)
+    (tmp_path / "bin.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not text in UTF-8"):
+        config.load(tmp_path / "bin.toml")
+
+
+def test_shipped_configs_are_found_by_name() -> None:
+    assert config.find("crypto_minute") == config.shipped_folder() / "crypto_minute.toml"
+    with pytest.raises(
+        ConfigError, match=r"did you mean 'crypto_minute'. Shipped: crypto_minute, "
+    ):
+        config.find("cripto_minute")
+    with pytest.raises(ConfigError, match="there is no such file"):
+        config.find("../configs/crypto_minute")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_configs_are_right(path: Path) -> None:
+    assert config.resolve(file=path).config.account.cash > 0
+
+
+@pytest.mark.parametrize("path", INSTRUMENTS, ids=lambda path: path.stem)
+def test_shipped_instruments_are_right(path: Path) -> None:
+    for instrument in load_instruments(path).values():
+        assert {"tick", "lot", "currency", "calendar"} <= instrument.named
+
+
+@pytest.mark.parametrize("path", [*SHIPPED, *INSTRUMENTS], ids=lambda path: path.stem)
+def test_every_key_of_a_shipped_file_is_commented(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    for above, line in zip(["", *lines], lines, strict=False):
+        if re.match(r"\w+ *=", line):
+            assert above.startswith("# "), f"{path.name}: {line} has no comment"
+
+
+def test_schema_describes_every_key() -> None:
+    schema = config.schema()
+    json.dumps(schema)
+    for section in schema["$defs"].values():
+        assert section["additionalProperties"] is False
+        for name, entry in section["properties"].items():
+            assert "$ref" in entry or entry.get("description"), name
+
+
+def test_defaults_are_in_range() -> None:
+    assert msgspec.convert(msgspec.to_builtins(config.Config()), config.Config) == config.Config()
