@@ -15,7 +15,7 @@ from quantdsl.report.day_metrics import days_of
 from quantdsl.report.result import Benchmark, Float64s, Int64s, Plot, RunResult
 from quantdsl.report.tables import curve_drawdown, trades
 
-CANDLES_MAX = 20_000
+CANDLES_MAX = 40_000
 STRETCHES = 2_000  # of a line; each keeps two values
 TRADES_MAX = 10_000
 NS = 1_000_000_000

@@ -22,13 +22,17 @@ Float64s = npt.NDArray[np.float64]
 Structs = npt.NDArray[np.void]
 
 
+DEFAULT = "default"
+"""The source of a setting that nobody chose."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """One effective value of the run and where it was said."""
 
     name: str
     value: str  # as a reader would write it: "100_000 USD", "0.5 bps"
-    source: str  # "command line", "config FILE", "strategy", "default"
+    source: str  # "command line", "config FILE", "strategy" or DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from quantdsl.report.metrics import BY_NAME
-from quantdsl.report.result import RunResult
+from quantdsl.report.result import DEFAULT, RunResult
+from quantdsl.report.store import RUN
 from quantdsl.report.verdict import verdict
 from quantdsl.report.words import date, figure, plural
 
@@ -99,13 +100,18 @@ def _style(name: str, value: float) -> str:
 
 
 def _settings(result: RunResult) -> RenderableType:
-    """Each effective setting with its source, and the hashes that name the run."""
+    """Each setting that somebody chose, with its source, and the hashes that name the run."""
     table = Table.grid(padding=(0, 2))
-    for setting in result.settings:
+    chosen = [setting for setting in result.settings if setting.source != DEFAULT]
+    for setting in chosen:
         name, value = escape(setting.name), escape(setting.value)
         table.add_row(f"  {name}", value, Text(f"({setting.source})", style="dim"))
-    hashes = (
+    untouched = len(result.settings) - len(chosen)
+    lines = (
+        [f"  {plural(untouched, 'other setting')} at default, all in {RUN}"] if untouched else []
+    )
+    lines.append(
         f"  strategy {result.source_sha256[:12]} · data {result.data_sha256[:12]} · "
         f"quantdsl {result.version}"
     )
-    return Padding(Group(table, Text(hashes, style="dim")), (1, 0, 0, 0), expand=False)
+    return Padding(Group(table, Text("\n".join(lines), style="dim")), (1, 0, 0, 0), expand=False)

@@ -28,7 +28,14 @@ def altered(**accumulators):
 def test_the_summary_names_the_run_and_its_figures():
     text = summary(RUN)
     assert text.startswith("SmaCross on XNYS:TEST · 2024-01-02 to")
-    for part in ("Sharpe ratio", "Max drawdown", "fast = 10", "(default)", "data 000000000000"):
+    for part in (
+        "Sharpe ratio",
+        "Max drawdown",
+        "fast = 10",
+        "(strategy)",
+        "1 other setting at default",
+        "data 000000000000",
+    ):
         assert part in text
 
 

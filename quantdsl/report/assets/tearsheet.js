@@ -4,6 +4,12 @@
 const run = JSON.parse(document.getElementById("run").textContent);
 const L = LightweightCharts;
 const PALETTE = ["#f28e2b", "#4e79a7", "#b07aa1", "#59a14f", "#edc948", "#9c755f"];
+// The colour names of the language in tones that can be read on light and on dark.
+const TONES = {
+  blue: "#4878d0", orange: "#ee9b3a", red: "#d65f5f", green: "#4aa564", purple: "#9673c6",
+  yellow: "#d8b83f", teal: "#3aa6a0", pink: "#d87fb0", brown: "#9a7153", gray: "#8a93a0",
+  grey: "#8a93a0", black: "#5b6570", white: "#aeb6c0",
+};
 const MARKERS_MAX = 400; // more arrows than this in view hide the price
 const PAGE_ROWS = 25;
 
@@ -130,7 +136,7 @@ function drawPrice() {
   const legend = document.getElementById("legend");
   let panes = 0;
   price.plots.forEach((plot, i) => {
-    const color = plot.color || PALETTE[i % PALETTE.length];
+    const color = TONES[plot.color] || plot.color || PALETTE[i % PALETTE.length];
     const pane = plot.on_price ? 0 : ++panes;
     const line = chart.addSeries(L.LineSeries, {
       color, lineWidth: 2, priceLineVisible: false, lastValueVisible: !plot.on_price,
