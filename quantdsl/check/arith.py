@@ -332,6 +332,8 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
         return error_value(span)
     series = joined((left, right))
     lk, rk = left.type.kind, right.type.kind
+    if "choice" in (lk, rk):
+        return _compare_choice(cx, op, left, right, span)
     if lk in ("bool", "enum") or rk in ("bool", "enum"):
         return _compare_words(cx, op, left, right, span)
     if lk == rk == "int" or (_same_family(left, right) and lk in FIXED):
@@ -344,6 +346,19 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
     if x.bad or y.bad:
         return error_value(span)
     return Value(BOOL, ops.Binary("f" + COMPARE[op], x.ir, y.ir), span, series=series)
+
+
+def _compare_choice(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
+    """A param of words against one of its words."""
+    choice, word = (left, right) if left.type.kind == "choice" else (right, left)
+    if op not in ("==", "!=") or not isinstance(word.const, str):
+        return cx.error("QD0303", "a choice is compared with one of its words", span,
+                        help=", ".join(choice.names))
+    if word.const not in choice.names:
+        return cx.error("QD0201", f"{word.const!r} is not one of the choices", word.span,
+                        help="its choices: " + ", ".join(choice.names))
+    ir = ops.Binary("i" + COMPARE[op], choice.ir, choice.names[word.const].ir)
+    return Value(BOOL, ir, span, series=choice.series)
 
 
 def _compare_words(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check.imports import Importer
 from quantdsl.check.library import USES, Library
 from quantdsl.check.modules import Module
 from quantdsl.check.step import Assembly
@@ -48,6 +49,9 @@ def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
     library = Library()
     module = Module("user", source, parsed.file, std=False)
     module.scope.parent = library.globals
+    folder = Path(source.path).parent if source.path != "<input>" else None
+    importer = Importer(library, folder)
+    importer.imports_of(module)
     library.declare(module)
     strategies = [item for item in parsed.file.items if isinstance(item, ast.Strategy)]
     found: Strategy | None = None
@@ -56,6 +60,10 @@ def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
         found.elaborate()
     diagnostics = [*parsed.diagnostics, *module.report.diagnostics]
     diagnostics.sort(key=lambda d: d.span)
+    for imported in importer.loaded.values():
+        errors = [d for d in imported.report.diagnostics if d.severity == ERROR]
+        if errors:
+            raise SourceError(imported.source, errors)
     library.raise_std_errors()
     if found is None or any(d.severity == ERROR for d in diagnostics):
         return None, diagnostics

@@ -156,9 +156,6 @@ class Equations:
     def note_local(self, cx: Context, name: str, kept: Value, value: Value) -> None:
         """A local of a handler is no series, whatever it was computed from."""
 
-    def after_branch(self, cx: Context) -> None:
-        """Nothing to do."""
-
     def declare_state(self, cx: Context, node: ast.State) -> None:
         """A state inside a handler would be another strategy-level state in disguise."""
         cx.error("QD0606", "a state stands at the level of the strategy", node.span,

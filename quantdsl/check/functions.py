@@ -243,11 +243,17 @@ class IndicatorBuilder(Builder):
         self.lets: dict[str, int] = {}
         self.needs: list[Warm] = []
         self.step: ops.Expr = ops.Var("step")
+        self.implicit = ImplicitBars(self)
 
     def elaborate_body(self) -> None:
         """The body, then the histories that it turned out to need."""
         value = Value(INT, self.step, low=0)
-        self.cx.scope.names["step"] = Local(value, used=True)
+        names = self.cx.scope.names
+        names["step"] = Local(value, used=True)
+        if not self.module.std:
+            names.setdefault("bars", self.implicit)
+            for name in (*BAR_PRICES, "volume", "hl2", "hlc3", "ohlc4"):
+                names.setdefault(name, ImplicitPrice(self.implicit, name))
         super().elaborate_body()
         self._keep_histories()
         step = ops.Field(self.self_, "step")
@@ -258,6 +264,9 @@ class IndicatorBuilder(Builder):
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """The instance struct beside the function."""
+        if self.implicit.parameter is not None:
+            routine.params.append(self.implicit.parameter)
+            decls = [*decls, *pass_parameter(self.implicit.parameter)[0]]
         routine.state = self.ir_name + ".self"
         routine.impure = True
         routine.warm = self.warm_up()
@@ -328,9 +337,6 @@ class IndicatorBuilder(Builder):
         """Remember where a top-level let is made: its history is kept right after it."""
         if cx.depth == 0 and not kept.writable:
             self.lets[name] = len(cx.block)
-
-    def after_branch(self, cx: Context) -> None:
-        """Nothing to do: histories are kept at the top level only."""
 
     def history(self, cx: Context, node: ast.Index, value: Value, index: Value) -> Value:
         """`x[k]`: what x was k steps ago; na (0 for a fixed type) before there is one."""
@@ -421,6 +427,53 @@ class IndicatorBuilder(Builder):
         self.lets[local] = len(cx.block)
         self.needs.append(warm)
         return Value(routine.result, ops.Var(local), node.span, series=arith.joined(values))
+
+
+class ImplicitBars(Binding):
+    """`bars` inside an indicator that declares none: the bars of whoever calls it.
+
+    So `ta.atr(14)` works in an indicator too. The first use adds a last parameter to it.
+    """
+
+    what = "the bars of the caller"
+    has_members = True
+
+    def __init__(self, builder: IndicatorBuilder) -> None:
+        self.builder = builder
+        self.parameter: Parameter | None = None
+
+    def value(self) -> Value:
+        """The bars, as a parameter of the indicator."""
+        if self.parameter is None:
+            node = self.builder.node
+            default = ast.Name(node.name.span, "bars")
+            param = ast.Param(node.name.span, ast.Ident(node.name.span, "bars"), None,
+                              default=default)
+            self.parameter = Parameter("bars", Type("bars", "'bars"), param, series=True)
+        return pass_parameter(self.parameter)[1]
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The bars as an argument."""
+        return self.value()
+
+    def member(self, name: str) -> Local | None:
+        """A price or the volume of the bar."""
+        found = self.value().names.get(name)
+        return Local(found, used=True) if found is not None else None
+
+
+class ImplicitPrice(Binding):
+    """`close` inside an indicator that declares no such name: of the caller's bars."""
+
+    what = "a price of the caller's bars"
+
+    def __init__(self, bars: ImplicitBars, name: str) -> None:
+        self.bars = bars
+        self.name = name
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The price."""
+        return self.bars.value().names[self.name]
 
 
 def _only_consts(ir: ops.Expr) -> bool:

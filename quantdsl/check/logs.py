@@ -83,7 +83,9 @@ def _word(cx: Context, value: Value) -> tuple[ops.Expr, str]:
     kind = value.type.kind
     if kind == "bool":
         return ops.Unary("bool_to_i64", value.ir), "bool"
-    if kind in ("int", "time", "duration", "enum"):
+    if kind in ("int", "time", "duration"):
         return value.ir, kind
+    if kind in ("enum", "choice"):
+        return value.ir, f"{kind} {value.type.of}"
     number = arith.as_float(cx, value)
     return ops.Unary("bits", number.ir), "float"

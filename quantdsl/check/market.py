@@ -133,9 +133,9 @@ class Later(Binding):
         """An error that says so."""
         return self._error(cx, node.span)
 
-    def attr(self, cx: Context, node: ast.Attr) -> Value:
-        """An error that says so."""
-        return self._error(cx, node.span)
+    def member(self, name: str) -> "Later":
+        """What is not there has no parts either: the error is the same."""
+        return self
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """An error that says so."""

@@ -28,12 +28,16 @@ class Module:
 class Namespace(Binding):
     """`ta` in `ta.sma`: the names of a library file."""
 
-    what = "a namespace"
     has_members = True
 
     def __init__(self, name: str, scope: Scope) -> None:
         self.name = name
         self.scope = scope
+
+    @property
+    def what(self) -> str:  # type: ignore[override]
+        """As messages call it."""
+        return f"the namespace {self.name!r}"
 
     def member(self, name: str) -> Binding | None:
         """What the file declares under that name."""

@@ -148,6 +148,9 @@ BACKTEST: dict[str, str] = {
 }
 
 
+BACKTEST_LATER = frozenset({"latency", "queue"})
+
+
 @dataclass(frozen=True)
 class Chosen:
     """A line of the backtest block: a number in a unit, or a word; `span` for messages."""
@@ -164,6 +167,9 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
     chosen: list[Chosen] = []
     for line in block.settings:
         name = line.name.id
+        if name in BACKTEST_LATER:
+            cx.error("QD0110", f"'{name} =' is not available yet", line.name.span)
+            continue
         if name not in BACKTEST:
             unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
             continue

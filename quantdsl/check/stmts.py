@@ -94,11 +94,12 @@ def _assign(cx: Context, node: ast.Assign) -> None:
         return
     if node.op != "=":
         value = arith.binary(cx, node.op[0], arith.plain(cx, target), value, node.span)
+    present = not value.type.optional and value.type.kind != "na"
     value = coerce(cx, value, target.type)
     if value.bad:
         return
     cx.facts = frozenset(fact for fact in cx.facts if fact != target.ir)
-    if target.type.optional and not value.type.optional:
+    if target.type.optional and present:
         cx.facts |= {target.ir}
     cx.emit(ops.Assign(target.ir, value.ir, cx.line(node)))
 
@@ -125,17 +126,21 @@ def _branch(
     with cx.nested() as then:
         cx.facts = outer | facts(cond.ir, holds=True)
         body(cx, suite)
+        after_then = cx.facts
     with cx.nested() as other:
         cx.facts = outer | facts(cond.ir, holds=False)
         if rest:
             _branch(cx, rest, otherwise)
         elif otherwise is not None:
             body(cx, otherwise)
+        after_other = cx.facts
     cx.emit(ops.If(cond.ir, tuple(then), tuple(other), line))
     if leaves(tuple(then)):
-        cx.facts |= facts(cond.ir, holds=False)
-    if cx.home is not None:
-        cx.home.after_branch(cx)
+        cx.facts = after_other
+    elif leaves(tuple(other)):
+        cx.facts = after_then
+    else:
+        cx.facts = after_then & after_other
 
 
 def leaves(block: tuple[ops.Stmt, ...]) -> bool:

@@ -535,6 +535,8 @@ class Strategy:
 
     def _lints(self) -> None:
         cx = self.cx
+        if any(d.severity == "error" for d in self.module.report.diagnostics):
+            return  # what an error cut off would look unused
         for item in self.node.items:
             if isinstance(item, ast.ParamDecl | ast.Let | ast.State):
                 binding = self.scope.names.get(item.name.id)

@@ -22,7 +22,7 @@ FLAGS = frozenset({"post_only", "reduce_only"})
 TIFS = {"gtc": "gtc", "day": "day", "gtd": "gtd", "ioc": "ioc", "fok": "fok"}
 AUCTIONS = {"opg": "open", "moo": "open", "loo": "open", "cls": "close", "moc": "close",
             "loc": "close"}
-NAMED = PRICES | FLAGS | {"qty", "value", "trail", "tif", "oco", "tag", "after"}
+NAMED = PRICES | FLAGS | {"qty", "value", "size_at", "trail", "tif", "oco", "tag", "after"}
 
 
 FEATURES = {
@@ -147,6 +147,9 @@ class _Intent:
                        self.node.span, "such as 100 shares, or value = 10% of equity")
             return
         args.remove(given[0])
+        if given[0].name == "value" and self._sized_at_fill(args):
+            self._fraction(given[0])
+            return
         value = self.cx.expr(given[0].value)
         if value.bad:
             self.bad = True
@@ -163,6 +166,32 @@ class _Intent:
                        "or 100 shares")
             return
         self.fields.append(("lots", value.ir))
+
+    def _sized_at_fill(self, args: list[ast.Arg]) -> bool:
+        """Whether `size_at = fill` is given; takes it out of the arguments."""
+        for arg in args:
+            if arg.name == "size_at":
+                args.remove(arg)
+                if isinstance(arg.value, ast.Name) and arg.value.id == "fill":
+                    return True
+                self._fail("QD0802", "size_at is fill", arg.span,
+                           "leave it out to size the order where it is placed")
+        return False
+
+    def _fraction(self, given: ast.Arg) -> None:
+        """`p of equity`, where equity is that of the moment of the fill."""
+        node = given.value
+        whole = (isinstance(node, ast.Binary) and node.op == "of"
+                 and isinstance(node.right, ast.Name) and node.right.id == "equity")
+        if not whole:
+            self._fail("QD0803", "with size_at = fill the value is a share of equity", given.span,
+                       "such as value = 20% of equity")
+            return
+        assert isinstance(node, ast.Binary)
+        share = arith.as_float(self.cx, arith.plain(self.cx, self.cx.expr(node.left)))
+        self.bad |= share.bad
+        self._set_enum("size_by", "orders.SizeBy", "fraction")
+        self.fields.append(("fraction", share.ir))
 
     def _named(self, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
         name = arg.name
