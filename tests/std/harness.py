@@ -210,7 +210,7 @@ class _Entry:
         for at, (name, type_) in enumerate(self.fields):
             column = np.ascontiguousarray(table[:, at])
             columns[name] = column.view(np.float64) if type_ == ops.F64_T else column
-        return columns[""] if "" in columns else columns
+        return columns.get("", columns)
 
 
 def _default(param: Any) -> Any:

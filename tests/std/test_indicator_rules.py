@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quantdsl.check.checked import check_source
 from quantdsl.check.functions import Callable_, Routine
 from quantdsl.ir import ops
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
+from quantdsl.lang.source import Source
 from tests.std.harness import Bars, Ticks, library, routine, run
 from tests.std.windows import walk
 
@@ -99,18 +101,34 @@ def declared_warmup(found: Routine, given: dict[str, Any]) -> int:
     return int(Interpreter(module).call("run"))
 
 
+def docs(case: Case) -> list[str]:
+    """The lines of an indicator's documentation."""
+    return [stmt.value for stmt in case.node.body.body if isinstance(stmt, ast.Doc)]
+
+
 ALL = list(cases())
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_is_documented(case: Case) -> None:
-    docs = [stmt.value for stmt in case.node.body.body if isinstance(stmt, ast.Doc)]
-    assert docs, "a one-line summary"
-    assert docs[0][0].isupper() or docs[0].startswith("`")
-    assert docs[0].endswith(".")
+    summary, *details = docs(case)
+    assert summary[0].isupper() or summary[0] == "`"
+    assert summary.endswith(".")
     for part in ("formula: ", "example: "):
-        assert any(line.startswith(part) for line in docs[1:]), part
+        assert any(line.startswith(part) for line in details), part
     assert any(note.name == "cost" for note in case.node.annotations), "@cost"
+
+
+@pytest.mark.parametrize("key", NAMESPACES)
+def test_examples_compile_in_a_strategy(key: str) -> None:
+    examples = [line.removeprefix("example: ") for case in ALL if case.name.startswith(key + ".")
+                for line in docs(case) if line.startswith("example: ")]
+    equations = [f"    let e{i} = {example}" for i, example in enumerate(examples)]
+    source = Source("\n".join(["language 1", "strategy Examples:", "    bars 5m", *equations]))
+    _, diagnostics = check_source(source)
+    wrong = [(d.message, source.position(d.span[0]).line) for d in diagnostics
+             if d.severity == "error"]
+    assert [f"{message}: {examples[line - 4]}" for message, line in wrong] == []
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
