@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.events.layout import Kind
 from quantdsl.report.day_metrics import days_of
 from quantdsl.report.result import Benchmark, Float64s, Int64s, Plot, RunResult
-from quantdsl.report.tables import curve_drawdown, trades
+from quantdsl.report.tables import curve_drawdown, trade_numbers
 
 CANDLES_MAX = 40_000
 STRETCHES = 2_000  # of a line; each keeps two values
@@ -137,16 +138,16 @@ def _plot(plot: Plot, values: Float64s, lowest: float, highest: float) -> dict[s
 
 def _trades(result: RunResult) -> dict[str, Any]:
     """The first TRADES_MAX round trips, column by column."""
-    table = trades(result)
-    shown = table.slice(0, TRADES_MAX)
-    numbers = ("quantity", "entry_price", "exit_price", "profit", "return", "fees", "mae", "mfe")
-    bars = shown["exit_bar"].to_numpy() - shown["entry_bar"].to_numpy()
+    rows = result.of_kind(Kind.ROUND_TRIP)
+    columns = trade_numbers(result)
+    columns["bars"] = columns.pop("exit_bar") - columns.pop("entry_bar")
+    shown = rows[:TRADES_MAX]
+    names = [instrument.name for instrument in result.instruments]
     return {
-        "total": len(table),
-        "entry": _seconds(shown["entry_time"].cast("int64").to_numpy()),
-        "exit": _seconds(shown["exit_time"].cast("int64").to_numpy()),
-        "instrument": shown["instrument"].to_pylist(),
-        "side": shown["side"].to_pylist(),
-        "bars": _pack(bars),
-        **{name: _pack(shown[name].to_numpy()) for name in numbers},
+        "total": len(rows),
+        "entry": _seconds(shown["a"]),
+        "exit": _seconds(shown["ts_recv"]),
+        "instrument": [names[number] for number in shown["instrument"].tolist()],
+        "side": ["long" if lots > 0 else "short" for lots in shown["d"].tolist()],
+        **{name: _pack(values[:TRADES_MAX]) for name, values in columns.items()},
     }

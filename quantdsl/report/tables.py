@@ -7,18 +7,22 @@ the bar in which it happened, since a bar does not say when within it.
 """
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from quantdsl.events.layout import Kind
+from quantdsl.report.columns import choices, numbers, texts, times
 from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
-from quantdsl.report.result import Float64s, RunResult, Structs
+from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
 
-TIME = pa.timestamp("ns", tz="UTC")
 NONE = 2**53
 """Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
+
+LINE_BITS = 32
+"""An ORDER record's last word: the source line, and above these bits the tag."""
 
 
 def tables(result: RunResult) -> dict[str, pa.Table]:
@@ -32,61 +36,66 @@ def tables(result: RunResult) -> dict[str, pa.Table]:
     }
 
 
+# ---- orders ----------------------------------------------------------------------------------
+
+
 def orders(result: RunResult) -> pa.Table:
     """One row an order, refused ones too, with what became of it and the source line it is from."""
     rows = result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])]
     sent = rows["kind"] == Kind.ORDER
     trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
-    numbers = rows["a"].tolist()
-    outcome, filled = _outcomes(result), _filled_lots(result)
-    done = np.array([filled.get(number, 0) for number in numbers], np.int64)
-    fates = [outcome.get(number, ("working", "")) for number in numbers]
-    status = np.array([fate for fate, _ in fates], object)
-    status[(status == "filled") & (np.abs(done) < np.abs(rows["b"]))] = "partly filled"
+    done = _filled_lots(result, rows["a"])
+    fates = _fates(result, rows, done)
     return pa.table(
         {
-            "time": _times(rows["ts_event"]),
-            "order": pa.array(rows["a"]),
+            "time": times(rows["ts_event"]),
+            "order": numbers(rows["a"]),
             "instrument": _symbols(result, rows),
             "side": _sides(rows["b"]),
             "type": _types(rows["c"] != NONE, trigger != NONE),
-            "quantity": pa.array(quantities(result, rows, np.abs(rows["b"]))),
+            "quantity": numbers(quantities(result, rows, np.abs(rows["b"]))),
             "limit": _optional_prices(result, rows, rows["c"]),
             "trigger": _optional_prices(result, rows, trigger),
-            "filled": pa.array(quantities(result, rows, np.abs(done))),
-            "status": pa.array(status, pa.string()),
-            "reason": pa.array([reason for _, reason in fates], pa.string()),
-            "line": pa.array(np.where(sent, rows["e"] & 0xFFFF_FFFF, rows["d"])),
+            "filled": numbers(quantities(result, rows, np.abs(done))),
+            "status": texts([status for status, _ in fates]),
+            "reason": texts([reason for _, reason in fates]),
+            "line": numbers(np.where(sent, rows["e"] & (2**LINE_BITS - 1), rows["d"])),
         }
     )
 
 
 def _types(limited: npt.NDArray[np.bool_], triggered: npt.NDArray[np.bool_]) -> pa.Array:
     """The name of each order's type; a trigger is a stop's or a touch's price."""
-    names = np.array([["market", "limit"], ["stop", "stop_limit"]])
-    return pa.array(names[triggered.astype(int), limited.astype(int)])
+    which = limited.astype(np.int64) + 2 * triggered.astype(np.int64)
+    return choices(which, ("market", "limit", "stop", "stop_limit"))
 
 
-def _outcomes(result: RunResult) -> dict[int, tuple[str, str]]:
-    """Order number -> (status, reason); what was written last about an order decides."""
-    outcome: dict[int, tuple[str, str]] = {}
-    ends = {Kind.FILL: "filled", Kind.REJECT: "rejected", Kind.CANCEL: "cancelled"}
-    rows = result.records[np.isin(result.records["kind"], list(ends))]
-    for kind, number, code in zip(
-        rows["kind"].tolist(), rows["a"].tolist(), rows["flags"].tolist(), strict=True
-    ):
-        reason = "" if kind == Kind.FILL else result.reasons.get(code, f"reason {code}")
-        outcome[number] = (ends[Kind(kind)], reason)
-    return outcome
-
-
-def _filled_lots(result: RunResult) -> dict[int, int]:
-    """Order number -> signed lots filled."""
+def _filled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
+    """Signed lots filled of each order."""
     total: dict[int, int] = {}
     rows = result.of_kind(Kind.FILL)
     for number, lots in zip(rows["a"].tolist(), rows["b"].tolist(), strict=True):
         total[number] = total.get(number, 0) + lots
-    return total
+    return np.array([total.get(number, 0) for number in order_numbers.tolist()], np.int64)
+
+
+def _fates(result: RunResult, rows: Structs, done: Int64s) -> list[tuple[str, str]]:
+    """(status, reason) of each order; what was written last about it decides."""
+    ends = {Kind.REJECT: "rejected", Kind.CANCEL: "cancelled"}
+    last: dict[int, tuple[str, str]] = {}
+    ended = result.records[np.isin(result.records["kind"], list(ends))]
+    for kind, number, code in zip(
+        ended["kind"].tolist(), ended["a"].tolist(), ended["flags"].tolist(), strict=True
+    ):
+        last[number] = (ends[Kind(kind)], result.reasons.get(code, f"reason {code}"))
+    fates = []
+    for number, asked, lots in zip(rows["a"].tolist(), rows["b"].tolist(), done, strict=True):
+        filled = "working" if lots == 0 else "filled" if lots == asked else "partly filled"
+        fates.append(last.get(number, (filled, "")))
+    return fates
+
+
+# ---- fills and trades ------------------------------------------------------------------------
 
 
 def fills(result: RunResult) -> pa.Table:
@@ -94,51 +103,63 @@ def fills(result: RunResult) -> pa.Table:
     rows = result.of_kind(Kind.FILL)
     return pa.table(
         {
-            "time": _times(rows["ts_recv"]),
-            "order": pa.array(rows["a"]),
+            "time": times(rows["ts_recv"]),
+            "order": numbers(rows["a"]),
             "instrument": _symbols(result, rows),
             "side": _sides(rows["b"]),
-            "quantity": pa.array(quantities(result, rows, np.abs(rows["b"]))),
-            "price": pa.array(prices(result, rows, rows["c"])),
-            "fee": pa.array(result.money(rows["d"])),
-            "position": pa.array(quantities(result, rows, rows["e"])),
+            "quantity": numbers(quantities(result, rows, np.abs(rows["b"]))),
+            "price": numbers(prices(result, rows, rows["c"])),
+            "fee": numbers(result.money(rows["d"])),
+            "position": numbers(quantities(result, rows, rows["e"])),
         }
     )
 
 
 def trades(result: RunResult) -> pa.Table:
     """One row a closed round trip; `mae` and `mfe` are its worst and best open profit."""
-    rows, more = result.of_kind(Kind.ROUND_TRIP), result.of_kind(Kind.ROUND_TRIP_MORE)
-    assert len(rows) == len(more), "each ROUND_TRIP is followed by its ROUND_TRIP_MORE"
+    rows = result.of_kind(Kind.ROUND_TRIP)
+    columns = {name: numbers(values) for name, values in trade_numbers(result).items()}
     return pa.table(
         {
-            "entry_time": _times(rows["a"]),
-            "exit_time": _times(rows["ts_recv"]),
+            "entry_time": times(rows["a"]),
+            "exit_time": times(rows["ts_recv"]),
             "instrument": _symbols(result, rows),
-            "side": pa.array(np.where(rows["d"] > 0, "long", "short")),
-            "quantity": pa.array(quantities(result, rows, np.abs(rows["d"]))),
-            "entry_price": pa.array(prices(result, rows, rows["b"])),
-            "exit_price": pa.array(prices(result, rows, rows["c"])),
-            "profit": pa.array(result.money(rows["e"])),
-            "return": pa.array(trips_of(result).returns),
-            "fees": pa.array(result.money(more["c"])),
-            "mae": pa.array(result.money(more["d"])),
-            "mfe": pa.array(result.money(more["e"])),
-            "entry_bar": pa.array(more["a"]),
-            "exit_bar": pa.array(more["b"]),
+            "side": choices(rows["d"] < 0, ("long", "short")),
+            **columns,
         }
     )
+
+
+def trade_numbers(result: RunResult) -> dict[str, npt.NDArray[Any]]:
+    """The numbers of each closed round trip by column."""
+    rows, more = result.of_kind(Kind.ROUND_TRIP), result.of_kind(Kind.ROUND_TRIP_MORE)
+    assert len(rows) == len(more), "each ROUND_TRIP is followed by its ROUND_TRIP_MORE"
+    return {
+        "quantity": quantities(result, rows, np.abs(rows["d"])),
+        "entry_price": prices(result, rows, rows["b"]),
+        "exit_price": prices(result, rows, rows["c"]),
+        "profit": result.money(rows["e"]),
+        "return": trips_of(result).returns,
+        "fees": result.money(more["c"]),
+        "mae": result.money(more["d"]),
+        "mfe": result.money(more["e"]),
+        "entry_bar": more["a"],
+        "exit_bar": more["b"],
+    }
+
+
+# ---- equity ----------------------------------------------------------------------------------
 
 
 def equity(result: RunResult) -> pa.Table:
     """One row a bar: equity, drawdown as a fraction of the high so far, and the plots."""
     columns = {
-        "time": _times(result.curve_ts),
-        "equity": pa.array(result.money(result.curve_equity)),
-        "drawdown": pa.array(curve_drawdown(result)),
+        "time": times(result.curve_ts),
+        "equity": numbers(result.money(result.curve_equity)),
+        "drawdown": numbers(curve_drawdown(result)),
     }
     for plot in result.plots:
-        columns[f"plot.{plot.name}"] = pa.array(plot.values, from_pandas=True)
+        columns[f"plot.{plot.name}"] = numbers(plot.values, np.isnan(plot.values))
     return pa.table(columns)
 
 
@@ -155,26 +176,29 @@ def days(result: RunResult) -> pa.Table:
     rows, sampled = result.of_kind(Kind.DAY), days_of(result)
     return pa.table(
         {
-            "time": _times(rows["ts_event"]),
-            "equity": pa.array(result.money(rows["a"])),
-            "cash": pa.array(result.money(rows["b"])),
-            "return": pa.array(sampled.returns, from_pandas=True),
-            "drawdown": pa.array(drawdowns(sampled.returns)),
+            "time": times(rows["ts_event"]),
+            "equity": numbers(result.money(rows["a"])),
+            "cash": numbers(result.money(rows["b"])),
+            "return": numbers(sampled.returns, np.isnan(sampled.returns)),
+            "drawdown": numbers(drawdowns(sampled.returns)),
         }
     )
 
 
-def prices(result: RunResult, rows: Structs, ticks: npt.NDArray[np.int64]) -> Float64s:
+# ---- units -----------------------------------------------------------------------------------
+
+
+def prices(result: RunResult, rows: Structs, ticks: Int64s) -> Float64s:
     """Ticks of each row's own instrument as prices."""
     return _scaled(rows, ticks, [instrument.tick for instrument in result.instruments])
 
 
-def quantities(result: RunResult, rows: Structs, lots: npt.NDArray[np.int64]) -> Float64s:
+def quantities(result: RunResult, rows: Structs, lots: Int64s) -> Float64s:
     """Lots of each row's own instrument as units."""
     return _scaled(rows, lots, [instrument.lot for instrument in result.instruments])
 
 
-def _scaled(rows: Structs, counts: npt.NDArray[np.int64], steps: list[Fraction]) -> Float64s:
+def _scaled(rows: Structs, counts: Int64s, steps: list[Fraction]) -> Float64s:
     """counts * numerator / denominator: an exact product, then the only rounding."""
     which = rows["instrument"]
     numerators = np.array([step.numerator for step in steps], np.int64)
@@ -183,21 +207,17 @@ def _scaled(rows: Structs, counts: npt.NDArray[np.int64], steps: list[Fraction])
     return scaled
 
 
-def _optional_prices(result: RunResult, rows: Structs, ticks: npt.NDArray[np.int64]) -> pa.Array:
+def _optional_prices(result: RunResult, rows: Structs, ticks: Int64s) -> pa.Array:
     """Prices, null where the order has none."""
     missing = ticks == NONE
-    return pa.array(prices(result, rows, np.where(missing, 0, ticks)), mask=missing)
+    return numbers(prices(result, rows, np.where(missing, 0, ticks)), missing)
 
 
-def _times(ts: npt.NDArray[np.int64]) -> pa.Array:
-    return pa.array(np.ascontiguousarray(ts)).cast(TIME)
-
-
-def _sides(lots: npt.NDArray[np.int64]) -> pa.Array:
+def _sides(lots: Int64s) -> pa.Array:
     """Which way; null for a refused order of no size."""
-    return pa.array(np.where(lots > 0, "buy", "sell"), mask=lots == 0)
+    return choices(lots < 0, ("buy", "sell"), missing=lots == 0)
 
 
 def _symbols(result: RunResult, rows: Structs) -> pa.Array:
-    names = pa.array([instrument.name for instrument in result.instruments], pa.string())
-    return names.take(pa.array(np.ascontiguousarray(rows["instrument"])))
+    names = [instrument.name for instrument in result.instruments]
+    return choices(rows["instrument"], names)
