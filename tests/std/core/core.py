@@ -1,0 +1,192 @@
+"""The engine core alone, compiled or interpreted, behind a small Python handle."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check.context import Context
+from quantdsl.check.library import CORE, Library
+from quantdsl.codegen.jit import Program, object_code
+from quantdsl.codegen.target import native
+from quantdsl.events import layout
+from quantdsl.ir import ops
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.layout import Slot, field
+from quantdsl.ir.link import link
+from quantdsl.ir.verify import verify
+
+ENTRIES = {
+    "init": "engine.init", "ingest": "engine.ingest", "market": "engine.market",
+    "submit": "engine.submit", "finish": "engine.finish", "place": "orders.place",
+}
+N_ORDERS, N_RECORDS = 32, 1024
+SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS}
+NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
+HOUR = 3_600_000_000_000
+
+
+@cache
+def library() -> Library:
+    """The core, elaborated; an error in it fails here."""
+    made = Library()
+    for key in CORE:
+        made.namespace(key)
+    for module in list(made.modules):
+        if module.key in CORE:
+            cx = Context(made, module, module.scope, units=made.unitless)
+            for binding in list(module.scope.names.values()):
+                if hasattr(binding, "routines"):
+                    made.routine(cx, binding, 0)
+    made.raise_std_errors()
+    return made
+
+
+@cache
+def members(enum: str) -> tuple[str, ...]:
+    """Names of an enum of the core, in order of their codes."""
+    return library().enum(enum).names
+
+
+@cache
+def module(instruments: int) -> ops.Module:
+    """The core linked behind plain entry functions."""
+    found = library()
+
+    def lookup(name: str) -> Any:
+        if name not in ENTRIES:
+            return found.lookup(name)
+        inner = found.lookup(ENTRIES[name])
+        assert isinstance(inner, ops.Func)
+        call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
+        return ops.Func(name, inner.params, None, (ops.Do(call),))
+
+    linked = link(lookup, list(ENTRIES), {**SIZES, "N_INSTRUMENTS": instruments})
+    verify(linked)
+    return linked
+
+
+@cache
+def machine(instruments: int) -> Program:
+    """The core as machine code."""
+    linked = module(instruments)
+    return Program(object_code(linked, native()), linked, native())
+
+
+class Core:
+    """One engine; `interpreted` runs it in the IR interpreter instead of as machine code."""
+
+    def __init__(self, config: dict[str, Any], instruments: int = 1, *,
+                 interpreted: bool = False) -> None:
+        self.module = module(instruments)
+        self.runner: Any = Interpreter(self.module) if interpreted else machine(instruments)
+        self.words = np.zeros(self.slot_words(), np.int64)
+        self.event = np.zeros(1, layout.EVENT)
+        common = {"tick_num": 1.0, "tick_den": 100.0, "lot_num": 1.0, "lot_den": 1.0,
+                  "money_per_tick_lot": config.get("money", 10_000),
+                  "price_min": config.get("price_min", 1),
+                  "price_max": config.get("price_max", 10**7),
+                  "lots_max": config.get("lots_max", 10**6)}
+        for i in range(instruments):
+            for name, value in common.items():
+                self.set(f"instruments[{i}].{name}", value)
+        skip = {"money", "price_min", "price_max", "lots_max"}
+        for name, value in {"cash": 10**11, "margin_initial": 1.0, "cut": 1, **config}.items():
+            if name not in skip:
+                self.set(f"config.{name}", value)
+        self.run("init")
+
+    def slot_words(self) -> int:
+        last = field(self.module, "engine.Engine", "outbox_lost")
+        return last.offset_words + 1
+
+    def slot(self, path: str) -> Slot:
+        return _slot(self.module, path)
+
+    def set(self, path: str, value: float | bool) -> None:
+        """Write one word by its path in engine.Engine."""
+        slot = self.slot(path)
+        if slot.type == "f64":
+            self.words.view(np.float64)[slot.offset_words] = value
+        else:
+            self.words[slot.offset_words] = value
+
+    def get(self, path: str) -> Any:
+        """Read one word by its path in engine.Engine."""
+        slot = self.slot(path)
+        words = self.words.view(np.float64) if slot.type == "f64" else self.words
+        return words[slot.offset_words].item()
+
+    def run(self, entry: str, *args: Any) -> None:
+        """Call one of ENTRIES."""
+        self.runner.call(entry, self.words, *args)
+
+    def ingest(self, ts: int, ts_open: int, inst: int, kind: int, side: int,
+               *payload: int) -> None:
+        """One event."""
+        row = self.event[0]
+        row["ts_event"], row["ts_recv"], row["instrument"] = ts, ts_open, inst
+        row["kind"], row["side"], row["flags"] = kind, side, 0
+        row["payload"] = (*payload, *[0] * (5 - len(payload)))
+        self.run("ingest", self.event.view(np.int64))
+
+    def place(self, intent: dict[str, Any]) -> None:
+        """One intent: words by name, enums by member name, the rest absent."""
+        self.run("place", intent_words(self.module, intent))
+
+    def step(self, ts: int, ts_open: int, bars: dict[int, tuple[int, ...]],
+             intents: list[dict[str, Any]], session_close: bool = False) -> list[tuple[Any, ...]]:
+        """One instant; returns its records as (kind, reason, instrument, a, b, c, d, e)."""
+        for i, bar in bars.items():
+            self.ingest(ts, ts_open, i, layout.Kind.BAR, 0, *bar)
+        if session_close:
+            self.ingest(ts, ts, 0, layout.Kind.SESSION, 1)
+        self.run("market")
+        for intent in intents:
+            self.place(intent)
+        self.run("submit")
+        self.run("finish")
+        return self.drain()
+
+    def drain(self) -> list[tuple[Any, ...]]:
+        """The records since the last call."""
+        count = self.get("outbox_count")
+        first = self.slot("outbox[0].ts_event").offset_words
+        rows = self.words[first : first + 8 * count].view(layout.RECORD)
+        self.set("outbox_count", 0)
+        return [(layout.Kind(r["kind"]).name, int(r["flags"]), int(r["instrument"]),
+                 *(int(r[name]) for name in "abcde")) for r in rows]
+
+
+_SLOTS: dict[tuple[int, str], Slot] = {}
+
+
+def _slot(linked: ops.Module, path: str) -> Slot:
+    key = (id(linked), path)
+    if key not in _SLOTS:
+        _SLOTS[key] = field(linked, "engine.Engine", path)
+    return _SLOTS[key]
+
+
+ENUMS = {"verb": "orders.Verb", "tif": "orders.Tif", "when": "orders.When",
+         "size_by": "orders.SizeBy"}
+ABSENT = {"limit": NONE, "stop": NONE, "touch": NONE, "take_profit": NONE, "stop_loss": NONE,
+          "expire_ts": NEVER}
+
+
+def intent_words(linked: ops.Module, intent: dict[str, Any]) -> np.ndarray:
+    """An orders.Intent as words."""
+    decl = next(s for s in linked.structs if s.name == "orders.Intent")
+    given = {**ABSENT, **intent}
+    given["size_by"] = next((k for k in ("value", "fraction") if k in intent), "lots")
+    words = np.zeros(len(decl.fields), np.int64)
+    for at, entry in enumerate(decl.fields):
+        value = given.get(entry.name, 0)
+        if isinstance(value, str):
+            value = members(ENUMS[entry.name]).index(value)
+        if entry.type == "f64":
+            words.view(np.float64)[at] = value
+        else:
+            words[at] = value
+    return words

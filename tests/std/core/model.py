@@ -1,0 +1,533 @@
+"""A second engine in plain Python integers, written from the rules and not from std/*.qdsl.
+
+It knows bars, orders, fees, slippage, margin, round trips and the risk gate; prices are ticks,
+sizes lots, money is units. It is slow and direct on purpose: what a working order does is asked
+anew at each point of each bar, sizes are searched for, sums are taken over lists.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
+KEPT_ENTRIES = 8  # further entries join the newest, at its price
+
+
+@dataclass
+class Config:
+    """As engine.Config."""
+
+    cash: int = 10**11
+    fee_rate: float = 0.0
+    maker_rate: float = 0.0
+    fee_per_lot: float = 0.0
+    fee_per_order: int = 0
+    fee_min: int = 0
+    slip_ticks: float = 0.0
+    slip_rate: float = 0.0
+    slip_impact: float = 0.0
+    delay_bars: int = 0
+    path: str = "conservative"
+    volume_share: float = 0.0
+    margin_initial: float = 1.0
+    margin_maintenance: float = 0.0
+    cut: bool = True
+    close_at_end: bool = False
+    money: int = 10_000  # of one lot moving one tick
+    price_min: int = 1
+    price_max: int = 10**7
+    lots_max: int = 10**6
+
+
+@dataclass
+class Order:
+    """One order and what it has done so far."""
+
+    id: int
+    inst: int
+    lots: int
+    limit: int | None
+    trigger: int | None  # stop or touch, until it is met
+    stop_like: bool  # the trigger is met by a price moving the order's way
+    ask: dict[str, Any]
+    exit: bool = False
+    parent: int = 0
+    bracket: str = ""  # profit or stop: grows with its parent's fills
+    trail: int = 0
+    oco: int = 0
+    from_bar: int = 0
+    asleep: bool = False
+    woken: bool = False
+    looked: int | None = None  # price at its last look
+    filled: int = 0
+    fee_due: float = 0.0
+    fee_paid: int = 0
+    dead: bool = False
+
+    @property
+    def tif(self) -> str:
+        return str(self.ask.get("tif", "gtc"))
+
+    @property
+    def tag(self) -> int:
+        return int(self.ask.get("tag", 0))
+
+
+@dataclass
+class Book:
+    """Position and market of one instrument."""
+
+    bars: int = 0
+    bar: tuple[int, int, int, int, int] | None = None
+    mark: int = 0
+    room: int = 0
+    entries: list[dict[str, int]] = field(default_factory=list)
+    exit_ts: int = 0
+    entered: int = 0
+    open_ts: int = 0
+
+    @property
+    def lots(self) -> int:
+        return sum(e["lots"] for e in self.entries)
+
+
+def round_half_even(x: float) -> int:
+    return round(x)
+
+
+class Model:
+    """The engine of one portfolio; `log` collects what it does, oldest first."""
+
+    def __init__(self, config: Config, limits: dict[str, Any] | None = None, n: int = 1) -> None:
+        self.c, self.limits = config, limits or {}
+        self.books = [Book() for _ in range(n)]
+        self.orders: list[Order] = []
+        self.cash = config.cash
+        self.next_id = 1
+        self.log: list[tuple[Any, ...]] = []
+        self.now = 0
+        self.peak = self.day_start = config.cash
+        self.sent: list[int] = []
+        self.halted = False
+        self.tripped: set[str] = set()
+        self.cuts = 0
+
+    # ---- valuation ----
+
+    def equity(self) -> int:
+        return self.cash + sum(b.lots * b.mark * self.c.money for b in self.books)
+
+    def gross(self) -> int:
+        return sum(abs(b.lots) * b.mark * self.c.money for b in self.books)
+
+    def slip(self, price: int, lots: int, volume: int) -> int:
+        c = self.c
+        impact = price * c.slip_impact * lots / volume if volume > 0 else 0.0
+        return max(math.ceil(c.slip_ticks + price * c.slip_rate + impact), 0)
+
+    def fee(self, o: Order | None, lots: int, price: int, maker: bool) -> int:
+        """Fee of a fill; with an order, what is still to pay of its running total."""
+        c = self.c
+        rate = c.maker_rate if maker else c.fee_rate
+        due = abs(float(abs(lots) * price * c.money)) * rate + float(abs(lots)) * c.fee_per_lot
+        due = (o.fee_due if o else 0.0) + due + (0.0 if o and o.filled else float(c.fee_per_order))
+        total = round_half_even(due)
+        total = max(total, c.fee_min) if c.fee_min else total
+        if o is None:
+            return total
+        fee, o.fee_due, o.fee_paid = total - o.fee_paid, due, total
+        return fee
+
+    def most(self, budget: int, price: int, weight: float, up_to: int) -> int:
+        """Largest size that `budget` pays for."""
+        def fits(n: int) -> bool:
+            need = math.ceil(float(n * price * self.c.money) * weight)
+            return n == 0 or need + self.fee(None, n, price, False) <= budget
+        low, high = 0, up_to
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low if budget >= 0 else 0
+
+    def carried(self, book: Book, lots: int, price: int) -> int:
+        held = book.lots
+        closing = max(min(lots, max(-held, 0)), min(-held, 0))
+        if closing == lots:
+            return lots
+        kept = self.gross() - abs(closing) * book.mark * self.c.money
+        free = self.equity() - math.ceil(kept * self.c.margin_initial)
+        n = self.most(free, price, self.c.margin_initial, abs(lots - closing))
+        return closing + (n if lots > 0 else -n)
+
+    # ---- one instant ----
+
+    def step(self, ts: int, ts_open: int, bars: dict[int, tuple[int, int, int, int, int]],
+             intents: list[dict[str, Any]], session_close: bool = False) -> None:
+        self.now = ts
+        for i, bar in bars.items():
+            book = self.books[i]
+            book.bar, book.bars, book.open_ts = bar, book.bars + 1, ts_open
+            book.room = self.c.lots_max
+            if self.c.volume_share > 0:
+                book.room = min(math.floor(bar[4] * self.c.volume_share), self.c.lots_max)
+        self.closing = session_close
+        self.walk(bars)
+        if session_close:
+            for o in self.live():
+                if o.tif == "day":
+                    self.end(o, "expired")
+        self.guard()
+        for intent in intents:
+            self.ask(intent)
+        self.peak = max(self.peak, self.equity()) if bars else self.peak
+        if session_close:
+            self.day_start, self.tripped = self.equity(), set()
+
+    def live(self) -> list[Order]:
+        self.orders = [o for o in self.orders if not o.dead]
+        return sorted(self.orders, key=lambda o: (o.inst, o.id))
+
+    def walk(self, bars: dict[int, tuple[int, int, int, int, int]]) -> None:
+        paths: dict[int, list[int]] = {}
+        for point in range(4):
+            for i, (o, h, lo, c, _) in bars.items():
+                if point == 1:
+                    paths[i] = [o, *((lo, h) if self.low_first(i) else (h, lo)), c]
+                if point == 0:
+                    self.mark(i, o)
+            here = {i: paths[i][point] if point else bars[i][0] for i in bars}
+            later = []
+            for o in self.live():
+                if o.inst in here and not (o.asleep or o.woken or o.dead):
+                    if self.shrinks(o):
+                        self.look(o, here[o.inst], point)
+                    else:
+                        later.append(o)
+            for o in later:
+                if not o.dead:
+                    self.look(o, here[o.inst], point)
+            for o in self.live():
+                if o.woken and not o.dead:
+                    self.look(o, here[o.inst], point)
+                o.woken = False
+            for i in bars:
+                self.mark(i, here[i])
+
+    def shrinks(self, o: Order) -> bool:
+        held = self.books[o.inst].lots
+        return o.exit or (o.lots * held < 0 and abs(o.lots) <= abs(held))
+
+    def low_first(self, i: int) -> bool:
+        o, h, lo, _, _ = self.books[i].bar or (0, 0, 0, 0, 0)
+        rule = self.c.path
+        if rule == "nearest":
+            return o - lo <= h - o
+        if rule != "conservative":
+            return rule == "low_first"
+        if self.books[i].lots:
+            return self.books[i].lots > 0
+        waiting = [x for x in self.live() if x.inst == i and not x.asleep]
+        return waiting[0].lots < 0 if waiting else True
+
+    def mark(self, i: int, price: int) -> None:
+        book = self.books[i]
+        book.mark = price
+        for e in book.entries:
+            e["high"], e["low"] = max(e["high"], price), min(e["low"], price)
+
+    # ---- an order at one point ----
+
+    def look(self, o: Order, price: int, point: int) -> None:
+        book = self.books[o.inst]
+        when = o.ask.get("when", "any")
+        if book.bars < o.from_bar or (when == "close" and not (point == 3 and self.closing)):
+            return
+        if self.now > o.ask.get("expire_ts", NEVER):
+            self.end(o, "expired")
+            return
+        start = price if point == 0 or o.looked is None else o.looked
+        rested = o.looked is not None or book.bars > o.from_bar
+        o.looked = price
+        at: int | None = start
+        rests = o.trigger is None and o.limit is not None and rested
+        if o.trigger is not None:
+            rising = (o.lots > 0) == o.stop_like
+            at = reach(start, price, o.trigger, rising)
+            if at is None and o.trail:
+                o.trigger = self.trailed(o, price)
+            if at is not None:
+                o.trigger, o.trail, start = None, 0, at
+        if o.trigger is None and at is not None and o.limit is not None:
+            at = reach(start, price, o.limit, o.lots < 0)
+        if at is not None:
+            self.fill(o, at, rests)
+        if (o.tif in ("ioc", "fok") or when != "any") and not o.dead:
+            self.end(o, "unfilled")
+
+    @staticmethod
+    def trailed(o: Order, price: int) -> int:
+        if o.lots < 0:
+            return max(o.trigger if o.trigger is not None else FAULT, price - o.trail)
+        return min(o.trigger if o.trigger is not None else NONE, price + o.trail)
+
+    def fill(self, o: Order, at: int, maker: bool) -> None:
+        book = self.books[o.inst]
+        if o.ask.get("post_only") and not maker:
+            self.end(o, "post_only")
+            return
+        self.mark(o.inst, at)
+        want = o.lots
+        volume = book.bar[4] if book.bar else 0
+        if "fraction" in o.ask and o.ask["verb"] in ("buy", "short") and not o.filled:
+            price = at + (self.slip(at, abs(o.lots), volume) if o.lots > 0 else 0)
+            n = self.most(int(self.equity() * o.ask["fraction"]), price, 1.0, self.c.lots_max)
+            want = n if o.lots > 0 else -n
+        if o.exit:
+            want = max(min(want, max(-book.lots, 0)), min(-book.lots, 0))
+        lots = max(-book.room, min(book.room, want))
+        if lots == 0 or (o.tif == "fok" and lots != want):
+            return
+        ticks = at
+        if not maker:
+            slip = self.slip(at, abs(lots), volume)
+            ticks = at + slip if lots > 0 else at - slip
+            if o.limit is not None:
+                ticks = min(ticks, o.limit) if lots > 0 else max(ticks, o.limit)
+        paid = self.carried(book, lots, ticks)
+        if paid != lots:
+            self.cuts += 1
+            if paid == 0 or not self.c.cut:
+                self.end(o, "unaffordable")
+                return
+            want = want - lots + paid
+        book.room -= abs(paid)
+        o.lots = want - paid
+        fee = self.fee(o, paid, ticks, maker)
+        first = o.filled == 0
+        o.filled += paid
+        self.book(o.inst, paid, ticks, fee)
+        book.entered += first and not o.exit and book.lots * paid > 0
+        self.log.append(("fill", o.id, paid, ticks, fee, book.lots))
+        self.consequences(o, paid, ticks)
+
+    def book(self, i: int, lots: int, ticks: int, fee: int) -> None:
+        book, money = self.books[i], self.c.money
+        self.cash -= lots * ticks * money + fee
+        closing = min(abs(lots), abs(book.lots)) if lots * book.lots < 0 else 0
+        fee_closing = portion(fee, closing, abs(lots))
+        fee_opening, left = fee - fee_closing, closing
+        while left:
+            e = book.entries[0]
+            n = min(left, abs(e["lots"]))
+            exit_fee, costs = portion(fee_closing, n, left), portion(e["costs"], n, abs(e["lots"]))
+            signed = n if e["lots"] > 0 else -n
+            extremes = [(p - e["ticks"]) * signed * money
+                        for p in (max(e["high"], ticks), min(e["low"], ticks))]
+            net = (ticks - e["ticks"]) * signed * money - costs - exit_fee
+            self.log.append(("trip", e["ticks"], ticks, signed, net, e["bar"], book.bars - 1,
+                             min(extremes), max(extremes)))
+            e["lots"] -= signed
+            e["costs"] -= costs
+            fee_closing -= exit_fee
+            left -= n
+            book.exit_ts = self.now
+            if e["lots"] == 0:
+                book.entries.pop(0)
+        if not book.entries:
+            book.entered = 0
+        rest = (abs(lots) - closing) * (1 if lots > 0 else -1)
+        if rest and len(book.entries) == KEPT_ENTRIES:
+            newest = book.entries[-1]
+            newest["lots"] += rest
+            newest["costs"] += fee_opening + (ticks - newest["ticks"]) * rest * money
+        elif rest:
+            book.entries.append({"lots": rest, "ticks": ticks, "costs": fee_opening,
+                                 "bar": book.bars - 1, "high": ticks, "low": ticks})
+
+    def consequences(self, o: Order, lots: int, ticks: int) -> None:
+        if o.lots == 0:
+            o.dead = True
+        for other in self.live():
+            if other is o or other.dead:
+                continue
+            if other.parent == o.id and not o.exit:
+                other.lots -= lots if other.bracket else 0
+                if other.asleep:
+                    other.asleep, other.looked = False, ticks
+                    other.woken = True
+                    if other.trail:
+                        other.trigger = self.trailed(other, ticks)
+            elif o.oco and other.oco == o.oco:
+                other.lots -= lots if other.bracket else other.lots
+                if other.lots == 0:
+                    self.end(other, "oco")
+            elif other.exit and other.inst == o.inst and not other.asleep:
+                if other.lots * self.books[o.inst].lots >= 0:  # nothing is left for it to close
+                    self.end(other, "position_closed")
+
+    def end(self, o: Order, why: str) -> None:
+        o.dead = True
+        self.log.append(("cancel", o.id, o.lots, why))
+        if not o.filled:
+            for child in self.live():
+                if child.parent == o.id and child.asleep:
+                    child.dead = True
+                    self.log.append(("cancel", child.id, child.lots, "entry_cancelled"))
+
+    # ---- what handlers ask for ----
+
+    def ask(self, a: dict[str, Any]) -> None:
+        """One intent: resolved to signed lots, judged, sent."""
+        i, verb = a.get("inst", 0), a["verb"]
+        book = self.books[i]
+        held = book.lots
+        if verb == "cancel":
+            for o in self.live():
+                if o.inst == i and a.get("tag", 0) in (0, o.tag) and not o.dead:
+                    self.end(o, "cancelled")
+            return
+        if verb == "flatten":
+            self.flatten()
+            return
+        volume = book.bar[4] if book.bar else 0
+        price = a.get("limit", a.get("stop", a.get("touch")))
+        if price is None:
+            slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
+            buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
+            price = book.mark + slip if buys else book.mark - slip
+        size = a.get("lots", 0)
+        if "value" in a or "fraction" in a:
+            money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
+            size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
+        moving = sum(o.lots for o in self.live() if o.inst == i and not o.exit)
+        lots = {"buy": size, "short": -size, "sell": -min(size, max(held, 0)),
+                "cover": min(size, max(-held, 0)), "close": -held,
+                "target": size - held - moving - self.closing_lots(i)}[verb]
+        if lots == 0 and verb in ("target", "close"):
+            return
+        left = held + self.closing_lots(i)
+        exits = verb in ("sell", "cover", "close") or bool(a.get("reduce_only"))
+        exits = exits or (lots * left < 0 and abs(lots) <= abs(left))
+        why = self.judge(a, i, lots, price, exits)
+        if why:
+            self.log.append(("reject", self.next_id, lots, why))
+            self.next_id += 1
+        else:
+            self.send(a, i, lots, exits)
+
+    def closing_lots(self, i: int) -> int:
+        """Signed lots of market orders on their way that close the position."""
+        held = self.books[i].lots
+        total = sum(o.lots for o in self.live() if o.inst == i and o.exit and not o.asleep
+                    and o.trigger is None and o.limit is None and o.lots * held < 0)
+        return max(min(total, max(-held, 0)), min(-held, 0))
+
+    def reach_lots(self, i: int, up: bool) -> int:
+        """Furthest position that working orders can lead to."""
+        closing = self.closing_lots(i)
+        opening = [o.lots for o in self.live() if o.inst == i and not o.exit]
+        side = [n for n in [closing, *opening] if (n > 0) == up]
+        return self.books[i].lots + sum(side)
+
+    def judge(self, a: dict[str, Any], i: int, lots: int, price: int, exits: bool) -> str:
+        c, book, limit = self.c, self.books[i], self.limits
+        given = [a[k] for k in ("limit", "stop", "touch") if k in a]
+        if FAULT in given or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
+            return "not_a_number"
+        if book.bars == 0:
+            return "no_price"
+        total = self.reach_lots(i, lots > 0) + lots
+        if max(abs(a.get("lots", 0)), abs(lots), abs(total)) > c.lots_max:
+            return "out_of_range"
+        if given and not (min(given) >= c.price_min and price <= c.price_max):
+            return "out_of_range"
+        if lots == 0:
+            return "no_position" if a["verb"] in ("sell", "cover") else "zero_size"
+        if given and abs(price - book.mark) > limit.get("price_band", math.inf) * book.mark:
+            return "price_band"
+        if exits:
+            return ""
+        if self.halted:
+            return "halted"
+        for name in ("max_daily_loss", "max_drawdown"):
+            if name in self.tripped:
+                return name
+        value = abs(total * price * c.money)
+        side = lots > 0
+        others = [j for j in range(len(self.books)) if j != i]
+        worth = {j: {up: self.reach_lots(j, up) * self.books[j].mark * c.money
+                     for up in (True, False)} for j in others}
+        measured = {
+            "max_order": abs(lots), "max_position": abs(total), "max_notional": value,
+            "max_weight": value / self.equity() if self.equity() > 0 else math.inf,
+            "max_gross": value + sum(max(abs(w[True]), abs(w[False])) for w in worth.values()),
+            "max_net": abs(total * price * c.money + sum(w[side] for w in worth.values())),
+            "max_entries": 1 + book.entered + sum(not o.exit for o in self.live() if o.inst == i),
+        }
+        for name, amount in measured.items():
+            if amount > limit.get(name, math.inf):
+                return name
+        if book.exit_ts and self.now - book.exit_ts < limit.get("cooldown", 0):
+            return "cooldown"
+        n, window = limit.get("max_order_rate", (NONE, 0))
+        if len([t for t in self.sent if self.now - t < window]) >= n:
+            return "max_order_rate"
+        if not c.cut and self.carried(book, lots, price) != lots:
+            return "unaffordable"
+        return ""
+
+    def send(self, a: dict[str, Any], i: int, lots: int, exits: bool) -> Order:
+        book = self.books[i]
+        trail = a.get("trail", 0)
+        o = Order(self.next_id, i, lots, a.get("limit"), a.get("stop", a.get("touch")),
+                  "touch" not in a, a, exit=exits, oco=a.get("oco", 0),
+                  from_bar=book.bars + 1 + self.c.delay_bars)
+        if exits and trail:
+            o.trail = trail
+            o.trigger = self.trailed(o, book.mark) if o.trigger is None else o.trigger
+        self.next_id += 1
+        self.sent.append(self.now)
+        self.orders.append(o)
+        for side, price in (("profit", a.get("take_profit")), ("stop", a.get("stop_loss"))):
+            moves = trail if side == "stop" else 0
+            if not exits and (price is not None or moves):
+                profit = side == "profit"
+                child = Order(self.next_id, i, 0, price if profit else None,
+                              None if profit else price, True, {"tag": o.tag}, exit=True,
+                              parent=o.id, bracket=side, trail=moves, oco=-o.id, asleep=True)
+                self.next_id += 1
+                self.orders.append(child)
+        return o
+
+    def flatten(self) -> None:
+        for o in self.live():
+            if not o.dead:
+                self.end(o, "flattened")
+        self.live()
+        for i, book in enumerate(self.books):
+            if book.lots:
+                self.send({"verb": "close"}, i, -book.lots, exits=True)
+
+    def guard(self) -> None:
+        """Daily loss and drawdown: act once, then refuse until the day is over."""
+        losses = {"max_daily_loss": self.day_start - self.equity(),
+                  "max_drawdown": self.peak - self.equity()}
+        for name, loss in losses.items():
+            if loss > self.limits.get(name, NONE) and name not in self.tripped:
+                self.tripped.add(name)
+                does = self.limits.get(name + "_does", 1)
+                self.halted |= bool(does & 4)
+                if does & 2:
+                    self.flatten()
+
+
+def reach(start: int, end: int, level: int, rising: bool) -> int | None:
+    """Where a price going from start to end meets a level from the given side, if it does."""
+    if rising:
+        return start if start >= level else level if end >= level else None
+    return start if start <= level else level if end <= level else None
+
+
+def portion(money: int, part: int, whole: int) -> int:
+    """A share of money, rounded half to even."""
+    return money if part == whole else round_half_even(float(money) * (part / whole))
