@@ -12,7 +12,6 @@ import numpy.typing as npt
 from quantdsl.data import times
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.times import Interval
-from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
 
 Int64s = npt.NDArray[np.int64]
@@ -71,8 +70,13 @@ def _place_fixed(ts: Int64s, how: Placing) -> tuple[Int64s, Int64s, Int64s, Bool
     length = how.interval.nominal_ns
     if how.at_close:
         index, inside = how.schedule.at(ts - 1)
-        opens = how.schedule.open_ns[index]
-        return np.maximum(ts - length, opens), ts, index, inside & (ts > opens)
+        start = ts - length
+        if how.schedule.named:
+            start = np.maximum(start, how.schedule.open_ns[index])
+        return start, ts, index, inside
+    if not how.schedule.named:  # midnight cuts no bar, as those of 22:00 to 02:00
+        index, inside = how.schedule.at(ts + length - 1)
+        return ts, ts + length, index, inside
     index, inside = how.schedule.at(ts)
     opens, closes = how.schedule.open_ns[index], how.schedule.close_ns[index]
     end = ts + length
@@ -133,15 +137,17 @@ def _months_later(ts: Int64s, months: int) -> Int64s:
 class BarBuilder:
     """Builds the bars of one clock from finer ones that come in order of time.
 
-    A bar is given when it is complete: at the first finer bar that ends with it or begins after
-    it. `missing` counts the finer bars that those made could hold and did not.
+    A finer bar belongs to the bar in which it ends, so nothing of the future enters. A bar is
+    given when it is complete: at the first finer bar that ends with it or after it. `missing`
+    counts the finer bars that those made could hold and did not, `crossing` those that began in
+    an earlier bar.
     """
 
-    def __init__(self, interval: Interval, finer: Interval, schedule: Schedule, name: str) -> None:
-        self._interval, self._finer, self._schedule, self._name = interval, finer, schedule, name
+    def __init__(self, interval: Interval, finer: Interval, schedule: Schedule) -> None:
+        self._interval, self._finer, self._schedule = interval, finer, schedule
         self._open_bar: Bars | None = None
         self._spans = _period_spans(schedule, interval) if interval.is_calendar else None
-        self.missing = 0
+        self.missing = self.crossing = 0
         self._waiting = 0  # finer bars in the open one
         # Weeks and months span nights, in which nothing is missing.
         self._countable = not finer.is_calendar and interval.unit not in ("w", "mo", "y")
@@ -152,9 +158,7 @@ class BarBuilder:
             return bars
         new = bars.size
         start, bucket = self._buckets(bars)
-        across = bars.end > bucket
-        if across.any():
-            self._refuse(bars, int(np.argmax(across)))
+        self.crossing += int(np.count_nonzero(bars.start < start))
         bars = bars._replace(start=start)
         if self._open_bar is not None:
             bucket = np.concatenate((self._buckets(self._open_bar)[1], bucket))
@@ -183,16 +187,8 @@ class BarBuilder:
             return self._spans[0][bars.session], self._spans[1][bars.session]
         length = self._interval.nominal_ns
         opens = self._schedule.open_ns[bars.session]
-        start = opens + (bars.start - opens) // length * length
+        start = opens + (bars.end - 1 - opens) // length * length
         return start, np.minimum(start + length, self._schedule.close_ns[bars.session])
-
-    def _refuse(self, bars: Bars, at: int) -> None:
-        remedy = "or --session none" if self._schedule.named else "or times on the full minute"
-        raise DataError(
-            f"{self._name}: its bar of {self._finer} at {times.show_instant(int(bars.start[at]))} "
-            f"crosses the border of a bar of {self._interval}, which the session's open sets: use "
-            f"finer data, another bar length, {remedy}"
-        )
 
 
 def _join(bars: Bars, first: Int64s, bucket_end: Int64s) -> Bars:

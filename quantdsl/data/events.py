@@ -8,6 +8,7 @@ declared order, timers, session close; a session that opens in the instant of th
 opens after it.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,7 +43,7 @@ class Data:
 
     def __init__(self, spec: DataSpec, feeds: list[Feed]) -> None:
         self.spec = spec
-        self._feeds = feeds
+        self.feeds = feeds
         self.instruments: list[Instrument] = [feed.instrument for feed in feeds]
         self.money_digits = money_digits(self.instruments)
         for feed in feeds:
@@ -55,11 +56,11 @@ class Data:
         self.rows = sum(feed.scan.count for feed in feeds)
         self.clocks = self._clocks()
         self.schedule: Schedule = schedule_of(spec.session, first, last)
-        self._clockwork = Clockwork(self.schedule, spec.timers)
+        self.clockwork = Clockwork(self.schedule, spec.timers)
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
-        self._counts: dict[str, int] = {}
-        self._placing = [
+        self.counts: Counter[str] = Counter()
+        self.placing = [
             Placing(
                 feed.scan.interval,
                 self.schedule,
@@ -72,36 +73,36 @@ class Data:
     @property
     def sha256(self) -> str:
         """One hash of all data: of the file itself where there is one only."""
-        return joined_sha256([feed.reader.sha256() for feed in self._feeds])
+        return joined_sha256([feed.reader.sha256() for feed in self.feeds])
 
     @property
     def name(self) -> str:
         """What was read, for people."""
-        return ", ".join(dict.fromkeys(feed.name for feed in self._feeds))
+        return ", ".join(dict.fromkeys(feed.name for feed in self.feeds))
 
     @property
     def has_volume(self) -> bool:
-        return all(feed.reader.has_volume for feed in self._feeds)
+        return all(feed.reader.has_volume for feed in self.feeds)
 
     @property
     def notes(self) -> list[str]:
         """What was inferred, assumed and left out, one line each, without repeats."""
-        lines = [line for feed in self._feeds for line in feed.notes]
+        lines = [line for feed in self.feeds for line in feed.notes]
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
-        for what, count in self._counts.items():
+        for what, count in self.counts.items():
             if count:
-                lines.append(f"{count:,} {what}")
+                lines.append(f"{what}: {count:,}")
         return list(dict.fromkeys(lines))
 
     def limits(self, instrument: int) -> Limits:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""
-        feed = self._feeds[instrument]
+        feed = self.feeds[instrument]
         return limits(feed.instrument, feed.scan.price_max, self.money_digits)
 
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""
-        self._counts = {}
+        self.counts.clear()
         yield from _Stream(self).chunks()
 
     def bars_table(self, instrument: int = 0) -> Events:
@@ -119,9 +120,9 @@ class Data:
     def _clocks(self) -> tuple[Interval, ...]:
         """The bar lengths of the run; a file coarser than the finest of them is an error."""
         if self.spec.clocks is None:
-            return (max((f.scan.interval for f in self._feeds), key=lambda i: i.nominal_ns),)
+            return (max((f.scan.interval for f in self.feeds), key=lambda i: i.nominal_ns),)
         clocks = tuple(Interval.parse(text) for text in self.spec.clocks)
-        for feed in self._feeds:
+        for feed in self.feeds:
             length, finest = feed.scan.interval, clocks[0]
             if length.nominal_ns > finest.nominal_ns:
                 raise DataError(
@@ -141,12 +142,9 @@ class _Stream:
 
     def __init__(self, data: Data) -> None:
         self._data = data
-        self._feeds = data._feeds
+        self._feeds = data.feeds
         self._builders = [
-            [
-                BarBuilder(clock, feed.scan.interval, data.schedule, feed.name)
-                for clock in data.clocks
-            ]
+            [BarBuilder(clock, feed.scan.interval, data.schedule) for clock in data.clocks]
             for feed in self._feeds
         ]
         # Lanes in the order of one instant.
@@ -172,22 +170,23 @@ class _Stream:
                     reached[index] = int(bars.end[-1])
             open_marks = [mark for mark in reached if mark is not None]
             yield from self._given(min(open_marks) if open_marks else None)
-        data, counts = self._data, self._data._counts
-        for clock, length in enumerate(data.clocks):
+        counts = self._data.counts
+        for clock, length in enumerate(self._data.clocks):
             missing = sum(builders[clock].missing for builders in self._builders)
-            counts[f"bars of the data are missing inside the bars of {length}"] = missing
-        counts["finest bars at the end of the data are incomplete and were left out"] = sum(
+            crossing = sum(builders[clock].crossing for builders in self._builders)
+            counts[f"bars of the data missing inside bars of {length}"] = missing
+            counts[f"bars of the data that cross into a bar of {length} and count to it"] = crossing
+        counts["incomplete bars at the end of the data, left out"] = sum(
             builders[0].unfinished for builders in self._builders
         )
 
     def _bars(self, index: int, rows: Rows) -> Bars:
         """Pushes the bars that these rows complete; gives the rows as whole numbers."""
         feed, data = self._feeds[index], self._data
-        start, end, session, inside = place(rows.ts, data._placing[index])
+        start, end, session, inside = place(rows.ts, data.placing[index])
         inside &= (start >= data.first_ns) & (end <= data.last_ns)
-        counts = data._counts
-        outside = "rows outside the sessions or the span were left out"
-        counts[outside] = counts.get(outside, 0) + int(rows.size - np.count_nonzero(inside))
+        outside = int(rows.size - np.count_nonzero(inside))
+        data.counts["rows outside the sessions or the span, left out"] += outside
         bars = Bars(start, end, session, *feed.whole_numbers(rows)).where(inside)
         self._sessions.update(np.unique(bars.session).tolist())
         n = len(self._feeds)
@@ -202,7 +201,7 @@ class _Stream:
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
         self._sessions.difference_update(ready)
         sessions = np.array(ready, np.int64)
-        clockwork, merge = self._data._clockwork, self._merge
+        clockwork, merge = self._data.clockwork, self._merge
         merge.push(0, clockwork.opens(sessions, joined=False))
         merge.push(self._timer_lane, clockwork.timers(sessions))
         merge.push(self._close_lane, clockwork.closes(sessions))
@@ -220,7 +219,7 @@ class _Stream:
         )
         alone = np.zeros(len(events), bool)
         alone[finest] = counts[where] < len(self._feeds)
-        what = "instants in which not every instrument has a bar were left out (sync = all)"
-        dropped = int(np.count_nonzero(counts < len(self._feeds)))
-        self._data._counts[what] = self._data._counts.get(what, 0) + dropped
+        self._data.counts[
+            "instants in which not every instrument has a bar, left out (sync = all)"
+        ] += int(np.count_nonzero(counts < len(self._feeds)))
         return events[~alone]

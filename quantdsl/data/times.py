@@ -155,7 +155,10 @@ def parse_times(column: Any, time_format: str | None) -> TimeColumn:
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
         kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        column = column.cast(pa.string())
+        kind = column.type
+    if pa.types.is_string(kind):
         column, zoned = _parse_text(column, time_format)
     elif pa.types.is_timestamp(kind):
         zoned = kind.tz is not None
@@ -222,8 +225,11 @@ def _parse_text(column: Any, time_format: str | None) -> tuple[Any, bool]:
     sample = next((value for value in column.to_pylist() if value), None)
     if sample is None:
         return column.cast(pa.timestamp("ns")), False
-    if sample.isdigit() and len(sample) != 8:
-        epochs = _parse_epoch(pc.cast(column, pa.int64()))
+    if sample.isascii() and sample.isdigit() and len(sample) != 8:
+        try:
+            epochs = _parse_epoch(pc.cast(column, pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise DataError(f"{sample!r} is a time as a number, and not all are: {error}") from None
         return pa.array(epochs.ns, mask=~epochs.valid).cast(pa.timestamp("ns", "UTC")), True
     text = _iso(column)
     for zoned in (False, True):

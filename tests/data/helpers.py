@@ -8,7 +8,7 @@ import numpy.typing as npt
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.spec import DataSpec, SourceSpec
-from quantdsl.events.layout import BAR, MORE, Kind
+from quantdsl.events.layout import BAR, EVENT, MORE, Kind
 
 Events = npt.NDArray[np.void]
 
@@ -28,7 +28,7 @@ def csv(folder: Path, text: str, name: str = "bars.csv") -> str:
 
 
 def events(data: Data) -> Events:
-    return np.concatenate(list(data.chunks()))
+    return np.concatenate([*data.chunks(), np.empty(0, EVENT)])
 
 
 def bars(data: Data, clock: int = 0, instrument: int = 0) -> Events:
@@ -41,7 +41,7 @@ def check_stream(data: Data) -> Events:
     """The events of the data, after what must hold for every stream."""
     chunks = list(data.chunks())
     assert all((chunk["flags"][-1] & MORE) == 0 for chunk in chunks), "a chunk ends in an instant"
-    found = np.concatenate(chunks)
+    found = np.concatenate([*chunks, np.empty(0, EVENT)])
     ts = found["ts_event"]
     assert np.all(ts[1:] >= ts[:-1]), "time runs backwards"
     assert np.array_equal((found["flags"][:-1] & MORE) != 0, ts[1:] == ts[:-1])

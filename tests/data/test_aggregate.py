@@ -71,7 +71,7 @@ def test_bars_equal_the_oracle(
 ) -> None:
     rows = rows_of([*minutes, *range(dense[0], dense[0] + dense[1])], session)
     interval = Interval.parse(length)
-    builder = BarBuilder(interval, Interval.parse("1m"), SCHEDULES[session], "test")
+    builder = BarBuilder(interval, Interval.parse("1m"), SCHEDULES[session])
     made: list[tuple[int, ...]] = []
     for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
         found = builder.add(rows.slice(begin, end))
@@ -99,15 +99,27 @@ def test_rows_outside_the_session_are_counted(tmp_path: Path) -> None:
     text = "time,close\n" + "".join(f"{ts},{k + 1}\n" for k, ts in enumerate(stamps))
     data = one(csv(tmp_path, text), session=XNYS)
     assert len(bars(data)) == 13
-    assert "7 rows outside the sessions or the span were left out" in data.notes
+    assert "rows outside the sessions or the span, left out: 7" in data.notes
 
 
-def test_rows_that_cross_the_border_of_a_bar_are_refused(tmp_path: Path) -> None:
+def test_rows_that_cross_the_border_of_a_bar_count_to_the_later(tmp_path: Path) -> None:
     stamps = [utc("2024-03-04T15:00") + k * 60 * MINUTE for k in range(5)]
     text = "time,close\n" + "".join(f"{ts},{k + 1}\n" for k, ts in enumerate(stamps))
     data = one(csv(tmp_path, text), clocks=("2h",), session=XNYS)
-    with pytest.raises(DataError, match="crosses the border of a bar of 2h"):
-        list(data.chunks())
+    made = bars(data)
+    assert made["ts_event"].tolist() == [utc("2024-03-04T16:30"), utc("2024-03-04T18:30")]
+    assert made["close"].tolist() == [1, 3]
+    assert "bars of the data that cross into a bar of 2h and count to it: 2" in data.notes
+
+
+def test_bars_across_midnight_are_whole_without_a_session(tmp_path: Path) -> None:
+    stamps = [utc("2024-03-03T22:00") + k * 240 * MINUTE for k in range(13)]
+    text = "time,close\n" + "".join(f"{ts},{k + 1}\n" for k, ts in enumerate(stamps))
+    data = one(csv(tmp_path, text), clocks=("4h", "1d"))
+    assert len(bars(data)) == 13
+    days = bars(data, clock=1)
+    assert days["ts_event"].tolist() == [utc("2024-03-05"), utc("2024-03-06")]
+    assert days["close"].tolist() == [6, 12]
 
 
 def test_lengths_that_do_not_divide(tmp_path: Path) -> None:
@@ -150,7 +162,7 @@ def test_weeks_and_months_end_with_their_last_session(tmp_path: Path) -> None:
     weeks, months = bars(data, clock=1), bars(data, clock=2)
     assert utc("2024-03-28T20:00") in weeks["ts_event"]  # Good Friday shortens this week
     assert months["ts_event"].tolist() == [utc("2024-03-28T20:00"), utc("2024-04-30T20:00")]
-    assert "1 rows outside the sessions or the span were left out" in data.notes
+    assert "rows outside the sessions or the span, left out: 1" in data.notes
 
 
 def test_session_hours_of_the_users_own() -> None:

@@ -100,8 +100,8 @@ def test_minutes_become_hours_and_days(shared_data: Path) -> None:
     hours, days = bars(data), bars(data, clock=1)
     assert len(days) == 32  # the hour before midnight is a day's bar of its own, and it is said
     assert days["volume"].sum() == hours["volume"][:745].sum()
-    assert "1 bars of the data are missing inside the bars of 1h" in data.notes
-    assert "1,381 bars of the data are missing inside the bars of 1d" in data.notes
+    assert "bars of the data missing inside bars of 1h: 1" in data.notes
+    assert "bars of the data missing inside bars of 1d: 1,381" in data.notes
     second = slice(59, 119)  # the file begins at 23:01
     assert hours["high"][1] == minutes["high"][second].max()
     assert hours["close"][1] == minutes["close"][second][-1]
@@ -123,7 +123,7 @@ def test_all_505_stocks(stocks: Path) -> None:
     for path in sorted(stocks.glob("*.csv")):
         data = one(str(path), bad_rows="drop")
         good += data.rows
-        for reason, count in data._feeds[0].reader.dropped.items():
+        for reason, count in data.feeds[0].reader.dropped.items():
             dropped[reason] = dropped.get(reason, 0) + count
             bad += count
     assert good + bad == 619_040
