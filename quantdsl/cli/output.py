@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
@@ -32,6 +31,14 @@ def progress_bar(what: str) -> Iterator[ProgressCall | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = TextColumn(what), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)

@@ -83,7 +83,9 @@ def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
     """Write every file of a run into `folder`, made if absent; the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables(result).items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        words = [column.name for column in table.schema if column.type == pa.string()]
+        parquet = folder / f"{name}.parquet"
+        pq.write_table(table, parquet, compression="zstd", use_dictionary=words)
         with pa.ipc.new_file(folder / f"{name}.arrow", table.schema) as file:
             file.write_table(table)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
