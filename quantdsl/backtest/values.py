@@ -10,8 +10,14 @@ from quantdsl.errors import ConfigError
 from quantdsl.lang.spelling import nearest
 
 
-def chosen(params: list[Param], given: Mapping[str, object]) -> dict[str, Fraction]:
-    """Every param's value: as given, or its default. ConfigError names what does not fit."""
+def chosen(
+    params: list[Param], given: Mapping[str, object], *, below: bool = False
+) -> dict[str, Fraction]:
+    """Every param's value: as given, or its default. ConfigError names what does not fit.
+
+    `below` admits values under a range's low end, as short tests need; memory is sized by the
+    high end, which always holds.
+    """
     known = {param.name: param for param in params}
     for name in given:
         if name not in known:
@@ -19,12 +25,12 @@ def chosen(params: list[Param], given: Mapping[str, object]) -> dict[str, Fracti
             hint = f"; did you mean {near}?" if near else ""
             raise ConfigError(f"there is no param {name!r}{hint} It has: {', '.join(known)}")
     return {
-        name: _value(param, given[name]) if name in given else param.default
+        name: _value(param, given[name], below=below) if name in given else param.default
         for name, param in known.items()
     }
 
 
-def _value(param: Param, given: object) -> Fraction:
+def _value(param: Param, given: object, *, below: bool) -> Fraction:
     if param.kind == "bool":
         return Fraction(_bool(param, given))
     if param.choices:
@@ -33,7 +39,10 @@ def _value(param: Param, given: object) -> Fraction:
             raise ConfigError(f"{param.name} is one of {', '.join(param.choices)}, not {text}")
         return Fraction(param.choices.index(text))
     number = _number(param, str(given))
-    if param.low is not None and param.high is not None and not param.low <= number <= param.high:
+    low = param.low
+    if below and low is not None:
+        low = min(low, Fraction(1))
+    if low is not None and param.high is not None and not low <= number <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
             f"{show(param, param.low)}..{show(param, param.high)}"

@@ -3,7 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check.cases import Case, case
 from quantdsl.check.imports import Importer
 from quantdsl.check.library import USES, Library
 from quantdsl.check.modules import Module
@@ -28,9 +31,17 @@ class Checked:
     strategy: Strategy
     library: Library
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
 
-    def module(self, uses: frozenset[str] = frozenset()) -> ops.Module:
-        """The linked IR: entries init and run; `uses` are parts of the core that the run needs."""
+    def test_entries(self) -> tuple[str, ...]:
+        """The functions of the test blocks."""
+        given = [case.given for case in self.cases if case.given]
+        return (*given, *(e.func for case in self.cases for e in case.expectations))
+
+    def module(
+        self, uses: frozenset[str] = frozenset(), entries: tuple[str, ...] = ()
+    ) -> ops.Module:
+        """The linked IR: entries init, run and `entries`; `uses` are parts of the core needed."""
         sizes = {
             **{name: int(name in self.strategy.uses or name in uses) for name in USES},
             "N_INSTRUMENTS": len(self.strategy.instruments),
@@ -38,7 +49,16 @@ class Checked:
             "N_RECORDS": RECORDS_MAX,
             **self.strategy.equations.ring_sizes(),
         }
-        return link(self.library.lookup, ["init", "run"], sizes)
+        return link(self._lookup, ["init", "run", *entries], sizes)
+
+    def _lookup(self, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
+        """As the library says, the user's models in place of the built-in ones."""
+        own = self.strategy.models.get(name)
+        if own is None:
+            return self.library.lookup(name)
+        func = self.library.lookup(own)
+        assert isinstance(func, ops.Func)
+        return msgspec.structs.replace(func, name=name)
 
 
 def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
@@ -55,9 +75,11 @@ def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
     library.declare(module)
     strategies = [item for item in parsed.file.items if isinstance(item, ast.Strategy)]
     found: Strategy | None = None
+    cases: list[Case] = []
     for node in strategies[:1]:
         found = Strategy(library, module, node)
         found.elaborate()
+        cases = [case(found, test, n) for n, test in enumerate(found.tests)]
     diagnostics = [*parsed.diagnostics, *module.report.diagnostics]
     diagnostics.sort(key=lambda d: d.span)
     for imported in importer.loaded.values():
@@ -69,7 +91,7 @@ def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
         return None, diagnostics
     Assembly(found).define()
     library.raise_std_errors()
-    return Checked(source, found, library, diagnostics), diagnostics
+    return Checked(source, found, library, diagnostics, cases), diagnostics
 
 
 def compile_file(path: Path) -> Checked:

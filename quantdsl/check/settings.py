@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check import arith
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
+from quantdsl.check.functions import Callable_
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.types import DURATION, FLOAT, money
@@ -145,10 +146,20 @@ BACKTEST: dict[str, str] = {
     "borrow": "yearly rate on the value held short",
     "unaffordable": "cut or reject",
     "close_at_end": "true: close what is open at the last price",
+    "sizing": "a fn that sizes value = p of equity, size_at = fill",
 }
 
 
 BACKTEST_LATER = frozenset({"latency", "queue"})
+
+
+MODELS = {
+    "fees": "matching.fee_model",
+    "slippage": "matching.slippage_model",
+    "fill": "matching.fill_model",
+    "sizing": "orders.size_model",
+}
+"""Settings that may name a fn of the user's, and the std function that it stands in for."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +185,10 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
             unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
             continue
         node, word = line.value, ""
+        found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
+        if name in MODELS and isinstance(found, Callable_):
+            _model(strategy, cx, line, found)
+            continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
             word, node = node.func.id, node.args[0].value
         if isinstance(node, ast.Name):
@@ -186,3 +201,19 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
         if number is not None:
             chosen.append(Chosen(name, float(number[0]), number[1], word, line.span))
     return chosen
+
+
+def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Callable_) -> None:
+    """A fn of the user's in place of the std model with the same signature."""
+    name = MODELS[line.name.id]
+    key, _, short = name.partition(".")
+    std = strategy.library.routine(cx, strategy.library.namespace(key).names[short], 0)
+    routine = strategy.library.routine(cx, own, 0)
+    wanted = [param.type for param in std.params]
+    if [param.type for param in routine.params] != wanted or routine.result != std.result:
+        signature = ", ".join(f"{param.name}: {param.type}" for param in std.params)
+        cx.error("QD0807", f"{own.name} does not fit here", line.value.span,
+                 reason=f"a model for '{line.name.id}' takes what the built-in one takes",
+                 help=f"fn {own.name}({signature}) -> {std.result}")
+        return
+    strategy.models[name] = routine.ir_name

@@ -156,6 +156,7 @@ class Strategy:
         self.funcs: list[ops.Func] = []
         self.bars: dict[tuple[int, int], ops.Field] = {}
         self.uses: set[str] = set()  # of library.USES
+        self.models: dict[str, str] = {}  # std model -> the user's fn in its place
         self.has_risk = False
         self.has_backtest = False
 

@@ -1,0 +1,161 @@
+"""The test blocks of a file: what to set, what to feed, and what to expect, as IR."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from quantdsl.check.bindings import Binding, Local, unknown
+from quantdsl.check.context import Context, Scope
+from quantdsl.check.expr import truth
+from quantdsl.check.market import ENGINE
+from quantdsl.check.params import literal
+from quantdsl.check.types import INT
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+FEEDS = ("close", "open", "high", "low", "volume", "range")
+GIVEN = ("position", "equity", "cash")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A condition as an entry function of the state that returns a bool."""
+
+    func: str
+    text: str
+    line: int
+
+
+@dataclass
+class Case:
+    """One test block. Prices are exact decimals; `given` is an entry function or empty."""
+
+    name: str
+    line: int
+    sets: dict[str, str] = field(default_factory=dict)
+    feeds: dict[str, list[Fraction]] = field(default_factory=dict)
+    range: Fraction = Fraction(0)
+    cash: Fraction | None = None
+    given: str = ""
+    expectations: list[Expectation] = field(default_factory=list)
+
+
+class Counts(Binding):
+    """`orders.count`, `fills.count`, `trades.count` in an expectation."""
+
+    what = "a list of the run"
+    has_members = True
+
+    def __init__(self, strategy: "Strategy", accessor: str) -> None:
+        self.strategy = strategy
+        self.accessor = accessor
+
+    def member(self, name: str) -> Local | None:
+        """Its length."""
+        if name != "count":
+            return None
+        ir = ops.Call(self.strategy.core(f"engine.{self.accessor}"), (ENGINE,))
+        return Local(Value(INT, ir), used=True)
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return ["count"]
+
+
+def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
+    """A test of a strategy; its conditions become functions of the library."""
+    cx = strategy.context()
+    cx.scope = Scope(strategy.scope)
+    for word, accessor in (("orders", "order_count"), ("fills", "fill_count"),
+                           ("trades", "trade_count")):
+        cx.scope.names[word] = Counts(strategy, accessor)
+    made = Case(node.name, strategy.module.source.position(node.span[0]).line)
+    for step in node.steps:
+        if step.kind == "expect" and step.cond is not None:
+            func = f"expect.{number}.{len(made.expectations)}"
+            _expect(strategy, cx, made, step.cond, func)
+            continue
+        for binding in step.bindings:
+            if step.kind == "set":
+                text = strategy.module.source.text[slice(*binding.value.span)]
+                made.sets[binding.name.id] = text
+            elif step.kind == "feed":
+                _feed(cx, made, binding)
+            else:
+                _given(strategy, cx, made, binding, number)
+    return made
+
+
+def _expect(
+    strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func: str
+) -> None:
+    outer, cx.block = cx.block, []
+    strategy.acting = True
+    value = truth(cx, cx.expr(node))
+    strategy.acting = False
+    block, cx.block = cx.block, outer
+    if value.bad:
+        return
+    state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
+    strategy.funcs.append(ops.Func(func, (state,), ops.BOOL_T,
+                                   (*block, ops.Return(value.ir))))
+    position = strategy.module.source.position(node.span[0])
+    text = strategy.module.source.text[slice(*node.span)]
+    made.expectations.append(Expectation(func, text, position.line))
+
+
+def _feed(cx: Context, made: Case, binding: ast.Binding) -> None:
+    name = binding.name.id
+    if name not in FEEDS:
+        unknown(cx, name, binding.name.span, list(FEEDS), "to feed")
+        return
+    if name == "range":
+        number = literal(cx, binding.value)
+        made.range = number[0] if number else Fraction(0)
+        return
+    values = _list(cx, binding.value)
+    if values is not None:
+        made.feeds[name] = values
+
+
+def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
+    """`[1, 2, 3]` or `repeat([1, 2, 3], 100)`."""
+    if isinstance(node, ast.Array):
+        found = [literal(cx, item) for item in node.items]
+        return None if None in found else [item[0] for item in found if item is not None]
+    if (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            and node.func.id == "repeat" and len(node.args) == 2):
+        values, times = _list(cx, node.args[0].value), literal(cx, node.args[1].value)
+        if values is not None and times is not None and 0 < times[0] * len(values) <= 100_000:
+            return values * int(times[0])
+    cx.error("QD0215", "a feed is a list of numbers, or repeat([...], n)", node.span)
+    return None
+
+
+def _given(
+    strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding, number: int
+) -> None:
+    name = binding.name.id
+    if name not in GIVEN:
+        unknown(cx, name, binding.name.span, list(GIVEN), "to be given")
+        return
+    if name != "position":
+        amount = literal(cx, binding.value)
+        made.cash = amount[0] if amount else None
+        return
+    # The position is bought at the flat price before the first bar of the feed, so that the
+    # account is one that could exist.
+    outer, cx.block = cx.block, []
+    strategy.acting = True
+    target = ast.Name(binding.span, "target")
+    cx.expr(ast.Call(binding.span, target, (ast.Arg(binding.span, None, binding.value),)))
+    strategy.acting = False
+    block, cx.block = cx.block, outer
+    made.given = f"given.{number}"
+    state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
+    submit = ops.Do(ops.Call(strategy.core("engine.submit"), (ENGINE,)))
+    strategy.funcs.append(ops.Func(made.given, (state,), None, (*block, submit)))
