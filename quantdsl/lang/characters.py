@@ -31,26 +31,27 @@ def is_forbidden(character: str) -> bool:
 
 
 def _forbidden(run: str, start: int, end: int) -> Diagnostic:
-    name = describe(run[0])
-    reason, replacement = "it cannot be seen, and programs disagree on what it means.", ""
+    message = f"forbidden character: {describe(run[0])}"
+    reason, remedy, replacement = "it cannot be seen where it stands.", "remove it", ""
     if _BIDI_RUN.match(run):
         reason = "it turns the direction of the text: the reader sees other code than the compiler."
     elif run[0] == "\r" or _LINE_END_RUN.match(run):
         reason = "some programs end a line here and some do not."
-        replacement = "\n"
+        remedy, replacement = "end the line with a line feed", "\n"
     elif run[0] == "\ufeff":
         reason = "a file is UTF-8 without a byte order mark."
     elif "\ud800" <= run[0] <= "\udfff":
-        reason = "the file must be UTF-8."
+        message = f"this byte is not UTF-8: {ord(run[0]) - 0xDC00:#04x}"
+        reason = "a file is UTF-8 text."
     edit = Edit((start, end), replacement)
-    return Diagnostic("QD0101", ERROR, f"forbidden character: {name}", (start, end), reason=reason,
-                      help="remove it", edit=edit)
+    return Diagnostic("QD0101", ERROR, message, (start, end), reason=reason, help=remedy, edit=edit)
 
 
 def stray(text: str, start: int, end: int) -> Diagnostic:
     """A visible character that no token begins with."""
-    message = f"unexpected character: {describe(text[0])}"
-    if text[0] < "\x80":
+    culprit = next((c for c in text if c > "\x7f"), text[0])
+    message = f"unexpected character: {describe(culprit)}"
+    if culprit < "\x80":
         return Diagnostic("QD0102", ERROR, message, (start, end))
     plain = unicodedata.normalize("NFKC", text)
     meant = plain if plain.isascii() and plain.strip() else _LOOKS_LIKE.get(text, "")
@@ -65,15 +66,12 @@ def stray(text: str, start: int, end: int) -> Diagnostic:
 def describe(character: str) -> str:
     """U+00D7 (MULTIPLICATION SIGN), with the character itself where it can be seen."""
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        return f"byte {code - 0xDC00:#04x} is not UTF-8"
-    name = unicodedata.name(character, "control character")
+    name = unicodedata.name(character, "CARRIAGE RETURN" if code == 0x0D else "control character")
     shown = f"'{character}' " if character.isprintable() and not character.isspace() else ""
     return f"{shown}U+{code:04X} ({name})"
 
 
 _LOOKS_LIKE = {
     "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00f7": "/", "\u2264": "<=",
-    "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2018": '"', "\u2019": '"',
-    "\u2192": "->", "\u00b7": "*", "\u00a0": " ",
+    "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2192": "->", "\u00b7": "*",
 }

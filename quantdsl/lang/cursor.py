@@ -36,6 +36,7 @@ class Cursor:
         self.starts = tokens.starts
         self.ends = tokens.ends
         self.keywords = tokens.keywords
+        self.cut = tokens.cut
         self.at = 0
         self.kind = self.kinds[0]
         self.quiet = False
@@ -142,9 +143,10 @@ class Cursor:
         if self.quiet:
             return
         self.quiet = True
-        if len(self.diagnostics) >= limits.DIAGNOSTICS:
-            return
         place = span or self.here()
+        beyond = self.cut is not None and place[1] >= self.cut
+        if beyond or len(self.diagnostics) >= limits.DIAGNOSTICS:
+            return
         self.diagnostics.append(
             Diagnostic(code, ERROR, message, place, note, labels, reason, help, edit)
         )
@@ -178,16 +180,21 @@ class Cursor:
         self.take(NEWLINE)
         self.quiet = False
 
-    def leftover_advice(self) -> str:
+    def leftover_advice(self, *, in_brackets: bool = False) -> str:
         """What to say about a token that should not follow a complete statement."""
         kind, before = self.kind, self.kinds[self.at - 1]
         if kind == "=":
             return "'==' compares; '=' assigns, and only to a name, field or element"
         if kind == "%":
             return "'%' is percent; the remainder is 'a mod b'"
-        if kind == NAME and before == NUMBER:
-            near = spelling.nearest(self.texts[self.at], words.UNITS)
-            return f"did you mean the unit '{near}'?" if near else ""
-        if kind in (NAME, NUMBER, STRING, TIME) or kind in words.RESERVED:
-            return "an operator is missing before it, or it belongs on its own line"
-        return ""
+        if kind == NAME:
+            text = self.texts[self.at]
+            known = words.UNITS | words.AFTER_WORDS if before == NUMBER else words.AFTER_WORDS
+            near = words.UNIT_SYNONYMS.get(text) or spelling.nearest(text, known)
+            if near:
+                return f"did you mean '{near}'?"
+        if kind not in (NAME, NUMBER, STRING, TIME) and kind not in words.RESERVED:
+            return ""
+        if in_brackets:
+            return "a comma or an operator is missing before it"
+        return "an operator is missing before it, or it belongs on its own line"

@@ -75,6 +75,11 @@ class ExpressionParser(Cursor):
         self.error("QD0113", f"expected {what}, found {self.shown()}", help=help)
         return Abandon()
 
+    def unexpected(self) -> None:
+        """Report a token that cannot follow the complete expression before it, in brackets."""
+        advice = self.leftover_advice(in_brackets=True)
+        self.error("QD0114", f"unexpected {self.shown()}", help=advice)
+
     # ---- operators --------------------------------------------------------------------------
 
     def piped(self) -> Expr:
@@ -287,7 +292,7 @@ class ExpressionParser(Cursor):
         try:
             value = self.expression()
             if self.kind not in stops and self.kind not in CLOSERS:
-                self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
+                self.unexpected()
                 raise Abandon
             return value
         except Abandon:
@@ -351,7 +356,7 @@ class ExpressionParser(Cursor):
         try:
             value = self.piped()
             if self.kind != ")":
-                self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
+                self.unexpected()
                 raise Abandon
         except Abandon:
             self.skip_to(_NOTHING)

@@ -14,11 +14,12 @@ from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.items import LANGUAGE_VERSIONS
 from quantdsl.lang.lines import Line, logical_lines
 from quantdsl.lang.parser import parse
-from quantdsl.lang.rows import lay_out
+from quantdsl.lang.rows import WIDTH, lay_out
 from quantdsl.lang.source import Source
 from quantdsl.lang.tree import Tokens
 
 _INDENT = 4
+_COMMENT_GAP = 20
 
 
 def format_source(text: str, path: str = "<input>") -> str:
@@ -73,11 +74,7 @@ def _format_block(tokens: Tokens, lines: list[Line]) -> str:
 def _paddings(tokens: Tokens, lines: list[Line]) -> list[dict[int, int]]:
     """For each line, the extra blanks before its tokens that put its columns below others'."""
     found: list[dict[int, int]] = []
-    described = [
-        None if line.is_comment
-        else align.columns(tokens, line.first, line.last, in_settings=line.in_settings)
-        for line in lines
-    ]
+    described = [_columns(tokens, line) for line in lines]
     at = 0
     for key, group in groupby(described, key=lambda c: c.key if c else None):
         section = list(group)
@@ -91,17 +88,27 @@ def _paddings(tokens: Tokens, lines: list[Line]) -> list[dict[int, int]]:
     return found
 
 
+def _columns(tokens: Tokens, line: Line) -> align.Columns | None:
+    """The columns of a line that stands on one row, pipes aside, and will stay there."""
+    if line.is_comment or line.is_broken(tokens, WIDTH - line.level * _INDENT):
+        return None
+    return align.columns(tokens, line.first, line.last, in_settings=line.in_settings)
+
+
 def _cell_width(tokens: Tokens, lines: list[Line], line: int, start: int, end: int) -> int:
     return lines[line].width(tokens, start, end)
 
 
 def _add_comments(lines: list[Line], laid: list[list[str]]) -> None:
-    """Append trailing comments, those of neighbouring lines below each other."""
-    at = 0
-    for commented, group in groupby(lines, key=lambda line: bool(line.comment and line.last)):
-        count = len(list(group))
-        if commented:
-            width = max(len(rows[-1]) for rows in laid[at : at + count])
-            for line, rows in zip(lines[at : at + count], laid[at : at + count], strict=True):
-                rows[-1] = f"{rows[-1]:<{width}}  {line.comment}"
-        at += count
+    """Append trailing comments below each other: all of the section's, or else neighbours'."""
+    numbers = [number for number, line in enumerate(lines) if line.comment and line.last]
+    widths = [len(laid[number][-1]) for number in numbers]
+    if numbers and max(widths) - min(widths) <= _COMMENT_GAP:
+        runs = [numbers]
+    else:
+        keyed = groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0])
+        runs = [[number for _, number in run] for _, run in keyed]
+    for run in runs:
+        width = max(len(laid[number][-1]) for number in run)
+        for number in run:
+            laid[number][-1] = f"{laid[number][-1]:<{width}}  {lines[number].comment}"

@@ -127,8 +127,18 @@ class ItemParser(StatementParser):
             return item
         self.skip_line()
         self.end_line()
-        self.orphaned_block()
+        if methods is _ITEMS:
+            self.orphaned_block()
+        else:
+            self.skip_block()
         return ast.Bad(self.span_from(start))
+
+    def skip_block(self) -> None:
+        """Step over the block below an unknown header: anything may stand there."""
+        depth = 0
+        while self.kind == INDENT or depth:
+            depth += (self.kind == INDENT) - (self.kind == DEDENT)
+            self.advance()
 
     # ---- one-line items ---------------------------------------------------------------------
 

@@ -17,9 +17,9 @@ from quantdsl.lang.tree import DEDENT, END, INDENT, NAME, NEWLINE, NUMBER, STRIN
 _TOKEN = re.compile(
     r"""
     [ \t]*+ (?:
-      ( [A-Za-z_][A-Za-z0-9_]*+ )                                           # 1 word
+      ( [A-Za-z_][A-Za-z0-9_]*+ (?![^\W\x00-\x7f]) )                         # 1 word
     | ( \|>|->|\.\.<|\.\.|<=|>=|==(?!=)|!=(?!=)|\?\?                        # 2 operator
-      | (?!//|\*\*)[-+*/]=?|[=<>^%.,@?]|:(?!=) )
+      | (?!//|\*\*)[-+*/]=?|[<>^%.,@?]|=(?!==)|:(?!=) )
     | ( [(\[{] )                                                            # 3 open
     | ( [)\]}] )                                                            # 4 close
     | ( (?: (?:\#[^\n]*+)?+ \r?\n [ \t]*+ )++ )                             # 5 newlines
@@ -27,8 +27,9 @@ _TOKEN = re.compile(
     | ( [0-9]++(?:_[0-9]++)*+(?:\.[0-9]++(?:_[0-9]++)*+)?+(?:[eE][-+]?[0-9]++)?+ )  # 7 number
     | ( "(?:[^"\\\n]++|\\[^\n])*+" )                                        # 8 string
     | ( \#[^\n]*+ )                                                         # 9 comment at the end
-    | ( "[^\n]*+ | '(?:[^'\n]*+')?+ | && | \|\| | := | // | \*\* | === | !== | ! | ; )  # 10 foreign
-    | ( [^\x00-\x7f]++ | [\x00-\x08\x0b-\x1f\x7f]++ | . )                   # 11 other
+    | ( "[^\n]*+ | [\u2018-\u201d][^\u2018-\u201d"\n]*+["\u2018-\u201d]       # 10 foreign
+      | '(?:[^'\n]*+')?+ | && | \|\| | := | // | \*\* | === | !== | ! | ; )
+    | ( \w++ | [^\x00-\x7f\w]++ | [\x00-\x08\x0b-\x1f\x7f]++ | . )                   # 11 other
     | \Z )
     """,
     re.VERBOSE,
@@ -61,7 +62,6 @@ class _Lexer:
         self.tokens = Tokens(source.text)
         self.brackets: list[tuple[str, int]] = []  # bracket and its offset
         self.indents = [0]
-        self.stopped = False
 
     def run(self) -> Tokens:
         first = _FIRST_LINE.match(self.text)
@@ -113,7 +113,7 @@ class _Lexer:
                 handlers[group](match)
                 if group == _NUMBER:
                     number_end = match.end()
-                elif self.stopped:
+                elif tokens.cut is not None:
                     return
 
     # ---- brackets ---------------------------------------------------------------------------
@@ -215,7 +215,11 @@ class _Lexer:
     def finish(self) -> None:
         end = len(self.text)
         while self.brackets:
-            self.close_unclosed(None)
+            if self.tokens.cut is None:
+                self.close_unclosed(None)
+            else:
+                closer = _CLOSER[self.brackets.pop()[0]]
+                self.tokens.append(closer, closer, self.tokens.cut, self.tokens.cut)
         self.end_line()
         for _ in self.indents[1:]:
             self.tokens.append(DEDENT, "", end, end)
@@ -258,8 +262,8 @@ class _Lexer:
             remedy = "an underscore stands between two digits: 1_000"
         else:
             message = f"'{word}' is not a unit"
-            near = spelling.nearest(word, words.UNITS)
-            remedy = f"did you mean '{near}'?" if near else "the units are listed by 'explain'"
+            near = words.UNIT_SYNONYMS.get(word.lower()) or spelling.nearest(word, words.UNITS)
+            remedy = f"did you mean '{near}'?" if near else words.UNITS_SHOWN
             number = start
         self.error("QD0105", message, number, end, help=remedy)
 
@@ -282,12 +286,12 @@ class _Lexer:
             self.error("QD0111", "this string is not closed", start, end,
                        help="close it with \" on the same line")
             self.tokens.append(STRING, text.rstrip("\\") + '"', start, end)
-        elif text[0] == "'":
+        elif text[0] in "'\u2018\u2019\u201c\u201d":
             self.quoted(text, start, end)
         else:
             meant, remedy = _FOREIGN_SIGNS[text]
-            edit = Edit((start, end), meant) if meant else None
-            self.error("QD0112", f"'{text}' is not an operator here", start, end, help=remedy,
+            edit = Edit((start, end), meant) if meant and text != "//" else None
+            self.error("QD0112", f"'{text}' is no sign of this language", start, end, help=remedy,
                        edit=edit)
             if text == ";":
                 self.end_line()
@@ -296,8 +300,9 @@ class _Lexer:
 
     def quoted(self, text: str, start: int, end: int) -> None:
         closed = len(text) > 1
-        content = '"' + text.strip("'").replace("\\", "\\\\").replace('"', '\\"') + '"'
-        self.error("QD0111", "strings stand in double quotes", start, end,
+        inner = text.strip("'\"\u2018\u2019\u201c\u201d")
+        content = '"' + inner.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        self.error("QD0111", "strings stand in plain double quotes", start, end,
                    help='write "..."', edit=Edit((start, end), content) if closed else None)
         if closed:
             self.tokens.append(STRING, content, start, end)
@@ -307,6 +312,9 @@ class _Lexer:
         if characters.is_forbidden(text[0]):
             return  # reported by characters.check already
         self.diagnostics.append(characters.stray(text, start, end))
+        after_number = self.tokens.kinds[-1:] == [NUMBER] and self.tokens.ends[-1] == start
+        if text[0].isidentifier() and not after_number:
+            self.tokens.append(NAME, text, start, end)
 
     # ---- reporting --------------------------------------------------------------------------
 
@@ -317,7 +325,7 @@ class _Lexer:
     def limit(self, message: str, limit: limits.Limit, start: int, end: int) -> None:
         """Report a structural limit and read no further."""
         self.error("QD0109", message, start, end, reason=f"the limit is {limit}.")
-        self.stopped = True
+        self.tokens.cut = start
 
     def error(self, code: str, message: str, start: int, end: int, **rest: Any) -> None:
         self.diagnostics.append(Diagnostic(code, ERROR, message, (start, end), **rest))
@@ -331,6 +339,6 @@ _FOREIGN_SIGNS = {
     "!": ("not ", "write 'not'"),
     ":=": ("=", "write '='; a name that changes is declared with 'var' or 'state'"),
     "**": ("^", "write '^' for a power"),
-    "//": ("", "a comment begins with '#'; floor division is 'floor(a / b)'"),
+    "//": ("/", "a comment begins with '#'; floor division is 'floor(a / b)'"),
     ";": ("", "write one statement on a line"),
 }

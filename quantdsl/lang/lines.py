@@ -4,6 +4,7 @@ import re
 
 import msgspec
 
+from quantdsl.lang.cursor import CLOSERS
 from quantdsl.lang.spacing import blanks
 from quantdsl.lang.tree import DEDENT, END, INDENT, NEWLINE, Tokens
 
@@ -24,6 +25,26 @@ class Line(msgspec.Struct):
     @property
     def is_comment(self) -> bool:
         return not self.last
+
+    def is_broken(self, tokens: Tokens, room: int) -> bool:
+        """Is it broken inside brackets, or will it be, being wider than `room`?
+
+        A row that begins with a pipe breaks nothing; nor does one that is a closing bracket.
+        """
+        width = 0
+        for index in range(self.first, self.last):
+            kind = tokens.kinds[index]
+            starts_row = index > self.first and "\n" in tokens.gap(index)
+            if starts_row and kind != "|>" and kind not in CLOSERS:
+                return True
+            if index == self.first or (starts_row and kind == "|>"):
+                width = 0
+            else:
+                width += blanks(tokens, index, self.first)
+            width += len(tokens.texts[index])
+            if width > room:
+                return True
+        return False
 
     def width(self, tokens: Tokens, start: int, end: int) -> int:
         """Columns from the token at `start` (-1: the first) up to the one at `end`, unpadded."""

@@ -1,13 +1,12 @@
 """One logical line to rows of text: the writer's breaks, and more where a row is too wide."""
 
+from quantdsl.lang.cursor import CLOSERS, OPENERS
 from quantdsl.lang.lines import Line
 from quantdsl.lang.spacing import blanks
 from quantdsl.lang.tree import Tokens
 
-_WIDTH = 100
+WIDTH = 100
 _STEP = 4
-_OPENERS = frozenset("([{")
-_CLOSERS = frozenset(")]}")
 
 
 def lay_out(tokens: Tokens, line: Line, indent: int, pads: dict[int, int]) -> list[str]:
@@ -32,6 +31,7 @@ class _Layout:
         self.indent = indent
         self.rows: list[str] = []
         self.row = " " * indent
+        self.padded = 0  # blanks of the row that are for alignment; they make no row too wide
         self.open: list[int] = []  # for each open bracket, the indentation of rows inside it
         self.closing: list[int] = []  # and that of a row which begins with its closer
         self.commas: list[tuple[int, int, int]] = []  # in this row: depth, width, next token
@@ -48,12 +48,13 @@ class _Layout:
                 self.row = " " * self.row_indent(kind)
                 self.comments(index)
             else:
-                gap = blanks(self.tokens, index, line.first) + pads.get(index, 0)
-                self.row += " " * gap
+                pad = pads.get(index, 0)
+                self.padded += pad
+                self.row += " " * (blanks(self.tokens, index, line.first) + pad)
         self.row += self.tokens.texts[index]
-        if kind in _OPENERS:
+        if kind in OPENERS:
             self.open_bracket(index)
-        elif kind in _CLOSERS:
+        elif kind in CLOSERS:
             self.open.pop()
             self.closing.pop()
         elif kind == "," and self.open:
@@ -64,12 +65,12 @@ class _Layout:
         if index not in self.breaks:
             return False
         hangs = bool(self.open) and self.closing[-1] < 0
-        return not (kind in _CLOSERS and hangs and not self.tokens.comments(index))
+        return not (kind in CLOSERS and hangs and not self.tokens.comments(index))
 
     def row_indent(self, kind: str) -> int:
         if not self.open:
             return self.indent + _STEP
-        if kind in _CLOSERS and self.closing[-1] >= 0:
+        if kind in CLOSERS and self.closing[-1] >= 0:
             return self.closing[-1]
         return self.open[-1]
 
@@ -93,14 +94,15 @@ class _Layout:
                 self.rows.append(self.row + comment)
 
     def end_row(self) -> None:
-        if len(self.row) > _WIDTH and self.too_wide is None:
-            fitting = [comma for comma in self.commas if comma[1] <= _WIDTH]
+        if len(self.row) - self.padded > WIDTH and self.too_wide is None:
+            fitting = [comma for comma in self.commas if comma[1] <= WIDTH]
             outermost = min((depth for depth, _, _ in fitting), default=0)
             places = [place for depth, _, place in fitting if depth == outermost]
-            usable = [p for p in places if self.tokens.kinds[p] not in _CLOSERS]
+            usable = [p for p in places if self.tokens.kinds[p] not in CLOSERS]
             self.too_wide = usable[-1] if usable else None
         self.rows.append(self.row)
         self.commas = []
+        self.padded = 0
 
     def place_to_break(self) -> int | None:
         """The token before which the first row that is too wide should be broken, if any."""

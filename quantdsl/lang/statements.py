@@ -25,9 +25,11 @@ class StatementParser(ExpressionParser):
 
         The cursor stands on the colon. A header in doubt still has its block read.
         """
-        if self.quiet:
+        doubtful = self.quiet
+        if doubtful:
             self.skip_line()
         elif not self.take(":"):
+            doubtful = True
             self.no_colon()
             self.skip_line()
         opener = max(0, self.at - 1)
@@ -40,7 +42,7 @@ class StatementParser(ExpressionParser):
         if self.kind == INDENT:
             self.advance()
             self.lines(line)
-        elif not same_line:
+        elif not same_line and not doubtful:
             self.error("QD0119", f"{what} is missing", (self.starts[opener], self.ends[opener]),
                        note="no indented line follows", help="indent its lines by four spaces")
             self.quiet = False
@@ -54,7 +56,8 @@ class StatementParser(ExpressionParser):
             self.error("QD0118", "this line opens a block and ends without ':'", (place, place),
                        note="':' is missing", help="add ':'", edit=Edit((place, place), ":"))
         else:
-            self.error("QD0114", f"unexpected {self.shown()}", help=self.leftover_advice())
+            advice = self.leftover_advice()
+            self.error("QD0113", f"expected ':', found {self.shown()}", help=advice)
 
     def lines(self, line: Callable[[], None]) -> None:
         """Lines up to the matching DEDENT, which is consumed."""
@@ -166,7 +169,7 @@ class StatementParser(ExpressionParser):
         op = self.kind
         if not isinstance(target, _TARGETS):
             self.error("QD0122", "only a name, a field or an element can be assigned",
-                       (start, self.end_before), help="'==' compares")
+                       (start, self.end_before), help="'==' compares" if op == "=" else "")
         self.advance()
         value = self.pipe()
         node = ast.Assign(self.span_from(start), target, op, value)

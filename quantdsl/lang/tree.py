@@ -32,7 +32,7 @@ class Token(NamedTuple):
 class Tokens:
     """A file's tokens as parallel lists (the parser's hot path), the last one of kind END."""
 
-    __slots__ = ("ends", "keywords", "kinds", "source_text", "starts", "texts")
+    __slots__ = ("cut", "ends", "keywords", "kinds", "source_text", "starts", "texts")
 
     def __init__(self, source_text: str) -> None:
         self.source_text = source_text
@@ -40,6 +40,7 @@ class Tokens:
         self.texts: list[str] = []
         self.starts: list[int] = []
         self.ends: list[int] = []
+        self.cut: int | None = None  # where reading stopped at a limit
         self.keywords: set[int] = set()  # names that the parser took as contextual keywords
 
     def append(self, kind: str, text: str, start: int, end: int) -> None:

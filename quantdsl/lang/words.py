@@ -6,6 +6,9 @@ RESERVED = frozenset(
 )
 """Words that are never names (except after a dot)."""
 
+AFTER_WORDS = frozenset("step log when max reduce as on".split())
+"""Contextual words that stand after an expression."""
+
 DATA_WORDS = frozenset("bars quotes trades book session instrument universe".split())
 TOP_WORDS = frozenset(
     "language import from const enum struct fn indicator kernel strategy test".split()
@@ -40,6 +43,17 @@ CURRENCIES = frozenset(
 
 UNITS = TIME_UNITS | RATIO_UNITS | COUNT_UNITS | RISK_UNITS | CURRENCIES
 """All that may follow a number. The table is closed, so that `5..50 step 5` is no unit `step`."""
+
+UNITS_SHOWN = (
+    "units: ns us ms s m h d w mo y, % bps R, ticks shares units lots contracts bars days, USD ..."
+)
+UNIT_SYNONYMS = {
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
+    "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+    "week": "w", "weeks": "w", "month": "mo", "months": "mo", "year": "y", "years": "y",
+    "bp": "bps", "pct": "%", "percent": "%", "dollars": "USD", "usd": "USD", "eur": "EUR",
+}
+"""What people write for a unit elsewhere; never accepted, only understood."""
 
 CLOSE_UNITS = TIME_UNITS | RATIO_UNITS | RISK_UNITS
 """Units that are written without a space: `5m`, `10%`, `2R`."""

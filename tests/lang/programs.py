@@ -9,7 +9,10 @@ NAMES = ("x", "close", "fast", "spread_z", "y2", "state", "match", "risk", "log"
 UNITS = ("5m", "30 s", "10bps", "1%", "3 ticks", "100 shares", "1_000 USD", "2R", "7 bars")
 ATOMS = ("1", "2.5", "1e-6", "0", "15:50", "09:30:15", '"text"', '"a \\"b\\""', "true", "na")
 TYPES = ("int", "float", "price?", "array[float, 64]", "ring[price?, N]", "bool")
-PIECES = re.compile(r'\n *|"(?:\\.|[^"\\\n])*"|\d+[.:]\d[\d:]*|\d+e-\d+|\w+|\|>|->|\.\.<|\.\.|[-+*/<>=!]=|\?\?|[^\s\w]')
+PIECES = re.compile(
+    r'\n *|"(?:\\.|[^"\\\n])*"|\d+[.:]\d[\d:]*|\d+e-\d+|\w+'
+    r'|\|>|->|\.\.<|\.\.|[-+*/<>=!]=|\?\?|[^\s\w]'
+)
 
 
 class Writer:

@@ -120,7 +120,8 @@ def test_fixes_mend_the_file():
 
 
 def test_overlapping_fixes_are_made_once():
-    assert apply_edits("abcdef", [Edit((1, 4), "X"), Edit((2, 3), "Y"), Edit((5, 6), "Z")]) == "aXeZ"
+    edits = [Edit((1, 4), "X"), Edit((2, 3), "Y"), Edit((5, 6), "Z")]
+    assert apply_edits("abcdef", edits) == "aXeZ"
 
 
 @given(st.text(max_size=20), st.data())

@@ -101,6 +101,10 @@ strategy S:
     let a: int = 1
     let bc: float = 2
     let much_longer_name = 3
+
+    let score = f(x)
+      |> g()
+    let weight = 2
     on bar:
         side = next
         entered = bar_index
@@ -122,9 +126,13 @@ strategy S:
     param stop_k = 2.5 in 1.0..5.0 log 12
     param gross  = 100_000 USD
 
-    let a: int    = 1
+    let a: int = 1
     let bc: float = 2
     let much_longer_name = 3
+
+    let score  = f(x)
+        |> g()
+    let weight = 2
     on bar:
         side    = next
         entered = bar_index
