@@ -2,12 +2,15 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import quantdsl
 from tests.std import talib_cases
-from tests.std.harness import Bars, run
+from tests.std.harness import Bars, library, run
 from tests.std.talib_cases import CASES, EXPECTED, Case
 from tests.std.windows import assert_close, rolling, spoiled, walk, warm_up
 
@@ -73,6 +76,16 @@ def test_macdfix() -> None:
     assert_close(got["macd"], line, 1e-10, 1e-12)
     assert_close(got["signal"], signal, 1e-10, 1e-12)
     assert_close(got["hist"], line - signal, 1e-10, 1e-12)
+
+
+def test_the_page_of_names_is_complete_and_every_name_exists() -> None:
+    page = (Path(quantdsl.__file__).parent / "docs" / "talib.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([A-Z]\w+) \| (.*?) \|", page, re.MULTILINE)
+    names = [name for name, _ in rows if name != "TA"]
+    assert len(names) == len(set(names)) == 201 - 61
+    assert {case.theirs for case in CASES} <= set(names)
+    for namespace, name in re.findall(r"`(t[as])\.(\w+)", page):
+        assert name in library().namespace(namespace).names, name
 
 
 def test_natr_is_the_average_true_range_in_percent() -> None:
