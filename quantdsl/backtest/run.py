@@ -6,6 +6,7 @@ drains records. Every decision, fill, fee and metric is made by the compiled cor
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from quantdsl.data.timers import Timer
 from quantdsl.errors import ConfigError
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
+from quantdsl.report.benchmark import benchmark_of
 from quantdsl.report.result import Plot, RunResult, Setting
 
 RUN_END = 2
@@ -73,7 +75,10 @@ def backtest(
     run.memory.set("curve_on", True)
     run.start()
     carry(run, opened, progress)
-    return result(checked, path, resolved, opened, run, chosen)
+    finished = result(checked, path, resolved, opened, run, chosen)
+    if compared := resolved.config.report.benchmark:
+        finished = replace(finished, benchmark=benchmark_of(compared, finished))
+    return finished
 
 
 def data_spec(checked: Checked, resolved: Resolved, table: Any = None) -> DataSpec:
