@@ -20,6 +20,9 @@ Bools = npt.NDArray[np.bool_]
 SLACK = 1e-9
 """Relative noise allowed in computed prices: rounding to ticks removes it."""
 
+PRICE_MIN, PRICE_MAX, VOLUME_MAX = 1e-9, 1e12, 1e18
+"""No market quotes beyond these; what does is damage."""
+
 
 class Rows(NamedTuple):
     """Times in ns (as in the file: open or close) and prices in quote currency; volume in units."""
@@ -218,13 +221,14 @@ def _time_text(batch: Any, columns: Columns) -> Any:
 
 
 def _consistent(rows: Rows) -> Bools:
-    """Rows whose prices are positive, finite and within low to high, and volume not negative."""
-    top = rows.high * (1.0 + SLACK)
-    bottom = rows.low * (1.0 - SLACK)
+    """Rows whose prices are in range and within low to high, and volume not negative."""
+    with np.errstate(over="ignore"):  # what overflows is out of range as well
+        top = rows.high * (1.0 + SLACK)
+        bottom = rows.low * (1.0 - SLACK)
     inside = (bottom <= rows.open) & (rows.open <= top)
     inside &= (bottom <= rows.close) & (rows.close <= top) & (rows.low <= top)
-    inside &= (rows.low > 0.0) & (rows.high < np.inf)
-    inside &= (rows.volume >= 0.0) & (rows.volume < np.inf)
+    inside &= (rows.low >= PRICE_MIN) & (rows.high <= PRICE_MAX)
+    inside &= (rows.volume >= 0.0) & (rows.volume <= VOLUME_MAX)
     return inside
 
 
@@ -236,10 +240,12 @@ def _reason(rows: Rows, time_valid: Bools, before: Int64s, at: int) -> tuple[str
         return "no time", "its time is empty"
     if not all(np.isfinite(value) for value in prices.values()):
         return "missing value", shown
-    if prices["volume"] < 0.0:
-        return "negative volume", shown
+    if not 0.0 <= prices["volume"] <= VOLUME_MAX:
+        return "volume negative or beyond 1e18", shown
     if min(prices[name] for name in ("open", "high", "low", "close")) <= 0.0:
         return "price not positive", shown
+    if rows.low[at] < PRICE_MIN or rows.high[at] > PRICE_MAX:
+        return f"price outside {PRICE_MIN:g} to {PRICE_MAX:g}", shown
     if not _consistent(rows)[at]:
         return "prices outside low to high", shown
     now, earlier = (times.show_instant(int(ts)) for ts in (rows.ts[at], before[at]))

@@ -186,7 +186,7 @@ def _parse_epoch(column: Any) -> TimeColumn:
         numbers = np.asarray(pc.fill_null(column, 0)).astype(np.int64)
     else:
         real = np.asarray(pc.fill_null(column, 0.0), np.float64)
-        valid = valid & np.isfinite(real)
+        valid = valid & (np.abs(real) < 2.0**63)
         numbers = np.where(valid, real, 0.0)
     first = float(abs(numbers[valid][0])) if valid.any() else 0.0
     if 19_000_101 <= first <= 22_000_101 and numbers.dtype == np.int64:
