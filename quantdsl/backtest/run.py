@@ -6,11 +6,13 @@ drains records. Every decision, fill, fee and metric is made by the compiled cor
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 import quantdsl
 from quantdsl import config as configuration
@@ -58,6 +60,41 @@ def backtest(
     SourceError, DataError or ConfigError, each with one message that says how to mend it.
     """
     checked = compile_file(path)
+    prepared = prepare(
+        checked, data=data, params=params, start=start, end=end, config=config,
+        benchmark=benchmark, bars=bars, session=session, tz=tz)
+    carry(prepared.run, prepared.data, progress)
+    finished = result(prepared, path)
+    if compared := prepared.resolved.config.report.benchmark:
+        finished = replace(finished, benchmark=benchmark_of(compared, finished))
+    return finished
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready for its first event."""
+
+    checked: Checked
+    resolved: Resolved
+    data: Data
+    run: Run
+    chosen: Mapping[str, Fraction]
+
+
+def prepare(
+    checked: Checked,
+    *,
+    data: Any = None,
+    params: Mapping[str, object] | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    config: Path | None = None,
+    benchmark: str | None = None,
+    bars: str | None = None,
+    session: str | None = None,
+    tz: str | None = None,
+) -> Prepared:
+    """Merge the settings, open the data, load the code, fill the state."""
     line = {"data.path": data if isinstance(data, str | Path) else None, "data.to": end,
             "data.bars": bars, "data.session": session, "data.tz": tz,
             "report.benchmark": benchmark}
@@ -74,11 +111,7 @@ def backtest(
     run.memory.set("trade_from", _time(start) if start else np.iinfo(np.int64).min)
     run.memory.set("curve_on", True)
     run.start()
-    carry(run, opened, progress)
-    finished = result(checked, path, resolved, opened, run, chosen)
-    if compared := resolved.config.report.benchmark:
-        finished = replace(finished, benchmark=benchmark_of(compared, finished))
-    return finished
+    return Prepared(checked, resolved, opened, run, chosen)
 
 
 def data_spec(checked: Checked, resolved: Resolved, table: Any = None) -> DataSpec:
@@ -143,6 +176,13 @@ def day_rule(data: Data) -> int:
     return settings.DAY_SESSION if data.schedule.named else settings.DAY_UTC
 
 
+def run_end(ts: int) -> npt.NDArray[np.void]:
+    """The last event of a run: what is open is closed or stays, figures are completed."""
+    end = np.zeros(1, layout.EVENT)
+    end["ts_event"], end["kind"], end["side"] = ts, Kind.SESSION, RUN_END
+    return end
+
+
 def carry(run: Run, data: Data, progress: Progress | None = None) -> None:
     """Feed all of the data, then the end of the run."""
     done, last = 0, 0
@@ -152,17 +192,13 @@ def carry(run: Run, data: Data, progress: Progress | None = None) -> None:
         last = int(events["ts_event"][-1])
         if progress is not None:
             progress(done, data.rows)
-    end = np.zeros(1, layout.EVENT)
-    end["ts_event"], end["kind"], end["side"] = last, Kind.SESSION, RUN_END
-    run.feed(end)
+    run.feed(run_end(last))
 
 
-def result(
-    checked: Checked, path: Path, resolved: Resolved, data: Data, run: Run,
-    chosen: Mapping[str, Any],
-) -> RunResult:
+def result(prepared: Prepared, path: Path) -> RunResult:
     """Everything the run left behind."""
-    strategy = checked.strategy
+    checked, resolved, data = prepared.checked, prepared.resolved, prepared.data
+    run, strategy = prepared.run, prepared.checked.strategy
     curve = run.curve()
     plots = tuple(
         Plot(name=plot.name, color=plot.color,
@@ -174,7 +210,7 @@ def result(
     return RunResult(
         strategy=strategy.name, source_path=str(path), source_text=checked.source.text,
         version=quantdsl.__version__, data_name=data.name, data_sha256=data.sha256,
-        params={name: values.show(by_name[name], value) for name, value in chosen.items()},
+        params={name: values.show(by_name[name], value) for name, value in prepared.chosen.items()},
         instruments=tuple(data.instruments), currency=resolved.config.account.currency,
         money_digits=data.money_digits,
         periods_per_year=TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS,

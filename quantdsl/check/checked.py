@@ -7,6 +7,7 @@ import msgspec
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.cases import Case, case
+from quantdsl.check.facts import facts
 from quantdsl.check.imports import Importer
 from quantdsl.check.library import USES, Library
 from quantdsl.check.modules import Module
@@ -32,6 +33,11 @@ class Checked:
     library: Library
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What `quantdsl check` prints: warm-up, operations, state."""
+        return facts(self)
 
     def test_entries(self) -> tuple[str, ...]:
         """The functions of the test blocks."""

@@ -1,0 +1,80 @@
+"""What a strategy costs to run, known before it runs: warm-up, memory, operations."""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.walk import expressions
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.checked import Checked
+
+WORD_BYTES = 8
+EVENTS = {"timer": "at/every", "flat_by": "flat_by"}
+
+
+def facts(checked: "Checked") -> list[tuple[str, str]]:
+    """Label and text of each fact, in the order in which `quantdsl check` prints them."""
+    module = checked.module()
+    strategy = checked.strategy
+    lines: list[tuple[str, str]] = []
+    for node in strategy.node.items:
+        if isinstance(node, ast.Let):
+            lines.append((f"let {node.name.id}", _series(checked, node.name.id)))
+    operations = operation_counts(module)
+    for handler in strategy.handlers:
+        label = f"on {EVENTS.get(handler.event, handler.event)}"
+        warm = max((warm.most for warm in handler.reads.values()), default=1, key=_int)
+        lines.append((label, f"runs from bar {_int(warm)} on, {operations[handler.func]:,} "
+                             "operations at most straight through"))
+    total = Layout(module.structs).words(ops.StructType("State")) * WORD_BYTES
+    outbox = Layout(module.structs).locate(ops.StructType("State"), "e.outbox").words * WORD_BYTES
+    lines.append(("state", f"{total - outbox:,} bytes, and {outbox:,} for records on their way out"))
+    lines.append(("params", _params(checked)))
+    return lines
+
+
+def _series(checked: "Checked", name: str) -> str:
+    value = checked.strategy.scope.names[name].get()
+    warm = max((_int(w.most) for _, w in value.series.warm), default=1) if value.series else 1
+    return f"{value.type}, defined from bar {warm} on"
+
+
+def _params(checked: "Checked") -> str:
+    """How many points the ranges span."""
+    points = 1
+    for param in checked.strategy.params:
+        if param.low is not None and param.high is not None and param.step:
+            points *= int((param.high - param.low) / param.step) + 1
+        elif param.log_count:
+            points *= param.log_count
+    count = len(checked.strategy.params)
+    return f"{count}, whose ranges span {points:,} points before 'require'"
+
+
+def _int(size: ops.Size) -> int:
+    assert isinstance(size, int)
+    return size
+
+
+def operation_counts(module: ops.Module) -> dict[str, int]:
+    """Arithmetic, comparisons, loads and selects of each function, its callees included.
+
+    A loop counts once, so this is the cost of one pass through every branch.
+    """
+    funcs = {func.name: func for func in module.funcs}
+    known: dict[str, int] = {}
+
+    def count(name: str) -> int:
+        if name not in known:
+            known[name] = sum(
+                count(node.func) if isinstance(node, ops.Call) else 1
+                for node in expressions(funcs[name].body)
+                if not isinstance(node, ops.Const | ops.Var | ops.SizeOf | ops.Table)
+            )
+        return known[name]
+
+    for func in module.funcs:
+        count(func.name)
+    return known
