@@ -103,11 +103,12 @@ def test_higher_moments_need_enough_values(name: str, shortest: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "mean"])
-def test_sums_of_prices_are_exact(name: str) -> None:
+@pytest.mark.parametrize("overload", [1, 2])  # of prices and of sizes
+def test_sums_of_counts_are_exact(name: str, overload: int) -> None:
     ticks = np.rint(walk(N) * 100).astype(np.int64)
     want = rolling(lambda x: float(sum(exact(x)) / (100 if name == "sum" else 100 * LEN)), LEN,
                    ticks.astype(float))
-    got = run(f"ts.{name}", overload=1, src=Ticks(ticks), len=LEN)
+    got = run(f"ts.{name}", overload=overload, src=Ticks(ticks), len=LEN)
     assert_close(got, want, rtol=3e-16)
 
 
