@@ -13,18 +13,18 @@ from quantdsl.errors import ConfigError
 def command(subject: str, stage: str | None) -> None:
     """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
 
-    The stages are ast, ir, each pass by its name, llvm and asm.
+    The stages are ast, ir, each pass by its name, llvm, optimised and asm.
     """
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.backtest.stages import STAGES, show
+    from quantdsl.cli.stages import STAGES, stage_text
 
     if stage not in STAGES:
         raise ConfigError(f"error: there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
     if not Path(subject).is_file():
         raise ConfigError(f"error: there is no file {subject}")
-    click.echo(show(Path(subject), stage))
+    click.echo(stage_text(Path(subject), stage))
 
 
 def _explain_code(subject: str) -> None:

@@ -15,6 +15,7 @@ from quantdsl.errors import DataError
 from quantdsl.lang.format import format_source
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.store import save
+from quantdsl.shipped import shipped
 from tests.report.synthetic import synthetic_run
 
 HELP_SECONDS_MAX = 0.150
@@ -168,6 +169,24 @@ def test_explain_shows_a_page_or_what_there_is(capsys):
     assert capsys.readouterr().out.startswith("QD0106: ")
     assert cli.run(["explain", "QD0199"]) == 2
     assert "QD0106" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [
+        ("ast", "name: Ident id='SmaCross'"),
+        ("ir", "fn "),
+        ("fold", "fn "),
+        ("llvm", "define "),
+        ("asm", "ret"),
+    ],
+)
+def test_explain_prints_a_stage(stage, part, capsys):
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    assert cli.run(["explain", file, "--stage", stage]) == 0
+    assert part in capsys.readouterr().out
+    assert cli.run(["explain", file, "--stage", "nothing"]) == 2
+    assert "one of ast, ir" in capsys.readouterr().err
 
 
 def test_help_describes_a_function(capsys):
