@@ -33,6 +33,13 @@ def test_total(length: int) -> None:
 
 
 @pytest.mark.parametrize("length", LENGTHS)
+def test_weighted(length: int) -> None:
+    x = spoiled(walk(N) - 100.0)
+    oracle = rolling(lambda w: math.fsum(w * np.arange(1, length + 1)), length, x)
+    assert_close(run("sums.weighted", src=x, len=length), oracle, rtol=1e-14, atol=1e-13)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
 def test_moments(length: int) -> None:
     x = spoiled(walk(N))
     found = run("sums.moments", src=x, len=length)
@@ -53,11 +60,12 @@ def test_line(length: int) -> None:
 def test_joint(length: int) -> None:
     x, y = spoiled(walk(N, seed=3)), spoiled(walk(N, seed=4), seed=5)
     found = run("sums.joint", x=x, y=y, len=length)
-    xy = rolling(lambda a, b: float(exact_products(a, b)), length, x, y)
-    assert_close(found["xy"], xy, rtol=1e-13)
-    # One side's own moments are whole as soon as that side is.
-    assert_close(found["mean_x"], rolling(mean, length, x), rtol=1e-15)
-    assert_close(found["mean_y"], rolling(mean, length, y), rtol=1e-15)
+    oracles = {"mean_x": lambda a, _: mean(a), "mean_y": lambda _, b: mean(b),
+               "xx": lambda a, _: float(exact_products(a, a)),
+               "yy": lambda _, b: float(exact_products(b, b)),
+               "xy": lambda a, b: float(exact_products(a, b))}
+    for name, oracle in oracles.items():
+        assert_close(found[name], rolling(oracle, length, x, y), rtol=1e-13)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
