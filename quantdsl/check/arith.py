@@ -33,6 +33,8 @@ INT_OPS = {"+": "iadd", "-": "isub", "*": "imul"}
 COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 ONE = ops.f64(1.0)
+GRID_NOISE = 2.0**-46
+"""Relative: a few roundings of a float, far below half a step of any price that fits."""
 
 
 # ---- series -----------------------------------------------------------------------------------
@@ -91,10 +93,17 @@ def checked_int(x: ops.Expr) -> ops.Expr:
 
 
 def from_float(cx: Context, value: Value, unit: Unit, rounding: str) -> ops.Expr:
-    """A float amount as a fixed count in `unit`, rounded by `rounding` (floor, ceil, rint)."""
+    """A float amount as a fixed count in `unit`, rounded by `rounding` (floor, ceil, rint).
+
+    What is on the grid but for the noise of float arithmetic stays there: 1.15 in steps of 0.01
+    is 115 although 1.15 * 100 is below it.
+    """
     amount = as_float(cx, value).ir
     scaled = ops.Binary("fmul", amount, unit.den) if unit.den != ONE else amount
     count = ops.Binary("fdiv", scaled, unit.num) if unit.num != ONE else scaled
+    if rounding != "rint":
+        noise = ops.Binary("fmul", ops.Unary("fabs", count), ops.f64(GRID_NOISE))
+        count = ops.Binary("fadd" if rounding == "floor" else "fsub", count, noise)
     return checked_int(ops.Unary(rounding, count))
 
 
