@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta, field
 
 from quantdsl.errors import ConfigError
+from quantdsl.shipped import shipped
 
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
 
@@ -211,19 +212,12 @@ def find(name: str) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    folder = shipped_folder()
-    shipped = folder / f"{name.removesuffix('.toml')}.toml"
-    if shipped.parent == folder and shipped.exists():
-        return shipped
+    folder = shipped("configs")
+    found = folder / f"{name.removesuffix('.toml')}.toml"
+    if found.parent == folder and found.exists():
+        return found
     known = sorted(one.stem for one in folder.glob("*.toml"))
     raise ConfigError(f"{name}: there is no such file{_mean(name, known)} Shipped: {_list(known)}")
-
-
-def shipped_folder() -> Path:
-    """The configs that come with quantdsl: in a wheel inside the package, in a checkout beside."""
-    package = Path(__file__).parent
-    inside = package / "configs"
-    return inside if inside.is_dir() else package.parent / "configs"
 
 
 def schema() -> dict[str, Any]:

@@ -29,7 +29,7 @@ FLOW = {
     "passes": "errors limits ir",
     "codegen": "errors limits ir passes",
     "check": "errors limits events lang ir",
-    "config": "errors limits",
+    "config": "errors limits shipped",
     "feeds": "errors limits events data",
     "shipped": "errors",
     "data": "errors limits events config feeds shipped",

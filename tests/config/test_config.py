@@ -10,9 +10,11 @@ import pytest
 from quantdsl import config
 from quantdsl.data.instrument import load_instruments
 from quantdsl.errors import ConfigError
+from quantdsl.shipped import shipped
 
-SHIPPED = sorted(config.shipped_folder().glob("*.toml"))
-INSTRUMENTS = sorted((config.shipped_folder() / "instruments").glob("*.toml"))
+CONFIGS = shipped("configs")
+SHIPPED = sorted(CONFIGS.glob("*.toml"))
+INSTRUMENTS = sorted((CONFIGS / "instruments").glob("*.toml"))
 
 
 def write(folder: Path, text: str) -> Path:
@@ -93,7 +95,7 @@ def test_mistakes_of_the_command_line(tmp_path: Path) -> None:
 
 
 def test_shipped_configs_are_found_by_name() -> None:
-    assert config.find("crypto_minute") == config.shipped_folder() / "crypto_minute.toml"
+    assert config.find("crypto_minute") == CONFIGS / "crypto_minute.toml"
     with pytest.raises(
         ConfigError, match=r"did you mean 'crypto_minute'. Shipped: crypto_minute, "
     ):
