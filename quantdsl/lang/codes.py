@@ -1,7 +1,8 @@
 """The registry of diagnostic codes: what each means, and an example with its cure.
 
 Families: 01 syntax, 02 names, 03 types, 04 time, 05 na, 06 bounds, 07 params, 08 orders,
-09 kernels, 90 internal. A code is never given a second meaning and never reused.
+09 kernels, 90 internal. A code is never given a second meaning and never reused. Each family is
+defined by a module of its own on import, syntax by lang/syntax_codes.py.
 """
 
 import re

@@ -71,10 +71,10 @@ class ItemParser(StatementParser):
         """A line that begins with none of the words for this place."""
         start = self.start
         in_strategy = methods is _ITEMS
-        if in_strategy and self.kind == STRING:
-            return self.doc()
         word = self.texts[self.at]
         following = self.kinds[self.at + 1]
+        if in_strategy and self.kind == STRING and following == NEWLINE:
+            return self.doc()
         known = word in _ITEMS or word in _TOP
         if self.statement_method() is not None or (known and self.is_header()):
             return self.wrong_place(start, word, place)
@@ -123,6 +123,7 @@ class ItemParser(StatementParser):
                    edit=Edit(self.here(), near) if near else None)
         if near:
             self.quiet = False
+            self.texts[self.at] = near
             item: ast.Item = methods[near](self, start, annotations)
             return item
         self.skip_line()

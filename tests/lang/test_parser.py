@@ -187,6 +187,11 @@ def test_a_misspelt_word_is_read_as_the_right_one():
     assert isinstance(result.file.items[0], ast.Strategy)
 
 
+def test_a_misspelt_block_has_the_right_kind():
+    strategy = parsed("strategy S:\n    risc:\n        max_order = 1\n").file.items[0]
+    assert strategy.items[0].kind == "risk"
+
+
 def test_an_unclosed_bracket_costs_one_message():
     result = parsed("""\
         strategy S:
