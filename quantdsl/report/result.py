@@ -91,6 +91,13 @@ class RunResult:
         if self.benchmark is not None:
             assert len(self.benchmark.levels) == len(self.of_kind(Kind.DAY)) + 1
 
+    def _repr_html_(self) -> str:
+        """The page of the run where a notebook shows it."""
+        from quantdsl.report.metrics import evaluate
+        from quantdsl.report.tearsheet import framed
+
+        return framed(self, evaluate(self))
+
     @property
     def source_sha256(self) -> str:
         """SHA-256 of the strategy's text, in hex."""

@@ -78,6 +78,12 @@ def page(result: RunResult, metrics: Mapping[str, float]) -> str:
     )
 
 
+def framed(result: RunResult, metrics: Mapping[str, float]) -> str:
+    """The page inside an element of another page, such as a notebook's output."""
+    content = escape(page(result, metrics))
+    return f'<iframe srcdoc="{content}" width="100%" height="900" frameborder="0"></iframe>'
+
+
 @cache
 def _asset(name: str) -> str:
     return (resources.files("quantdsl.report") / "assets" / name).read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from quantdsl.report.day_metrics import Days
 from quantdsl.report.lane_metrics import Sums
 from quantdsl.report.metrics import BY_NAME, METRICS, evaluate
 from tests.report.accumulate import Accumulators
+from tests.report.metrics_page import PAGE, text
 from tests.report.synthetic import synthetic_run
 
 ROOT = Path(__file__).parents[2]
@@ -191,6 +192,10 @@ def test_every_metric_is_documented_and_evaluated():
     for metric in METRICS:
         assert metric.title, metric.name
         assert metric.formula, f"{metric.name} has no formula"
+
+
+def test_the_page_of_the_metrics_is_up_to_date():
+    assert PAGE.read_text(encoding="utf-8") == text(), "run python -m tests.report.metrics_page"
 
 
 def test_a_run_without_a_day_or_a_trade_is_undefined_not_zero():

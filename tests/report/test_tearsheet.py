@@ -72,6 +72,12 @@ def test_texts_of_strategy_and_data_are_escaped():
     assert json.loads(data)["price"]["plots"][0]["name"] == HOSTILE
 
 
+def test_a_notebook_shows_the_page_in_a_frame():
+    frame = RUN._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert frame.count("<") == 2
+
+
 def test_a_thinned_line_keeps_its_extremes_and_its_end():
     rng = np.random.default_rng(1)
     values = np.cumsum(rng.normal(size=100_000))

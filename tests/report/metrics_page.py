@@ -1,0 +1,44 @@
+"""Writes quantdsl/docs/metrics.md from METRICS: `python -m tests.report.metrics_page`."""
+
+from pathlib import Path
+
+from quantdsl.report.metrics import METRICS
+from quantdsl.report.tearsheet import GROUPS
+
+PAGE = Path(__file__).parents[2] / "quantdsl" / "docs" / "metrics.md"
+
+HEAD = """\
+# Metrics
+
+What each figure of a report is. Generated from the functions that compute them
+(`python -m tests.report.metrics_page`); a test holds this page to them.
+
+`r` are the returns between day samples: the session's close, the UTC day without a session, each
+bar for bars of a day and longer; the first is against the starting equity. `n` is their number and
+`P` the samples in a year (252 with a session or daily bars, 365 without). The riskless rate is 0.
+A figure that is not defined is `na` (null in metrics.json), never 0.
+
+What is computed from *accumulators* a lane of a sweep reports too, from the same sums, which
+`std/metrics.qdsl` keeps while the strategy runs. The drawdown looks at every bar, so it is never
+shallower than one of daily returns; money is compared by cross-multiplication and divided once.
+"""
+
+
+def text() -> str:
+    """The page as METRICS says it now."""
+    parts = [HEAD]
+    for group, title in GROUPS.items():
+        rows = [
+            f"| `{m.name}` | {m.title} | {m.unit} | {m.formula.replace('|', chr(92) + '|')} "
+            f"| {m.source} |"
+            for m in METRICS
+            if m.group == group
+        ]
+        parts.append("\n".join([f"## {title}\n", *TABLE_HEAD, *rows]) + "\n")
+    return "\n".join(parts)
+
+
+TABLE_HEAD = ("| Name | Title | Unit | Formula | From |", "|---|---|---|---|---|")
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
