@@ -18,7 +18,11 @@ from quantdsl.ir.ops import BOOL_T, BufferType, Const, Func, Module, TableDecl
 # "no-builtins" keeps LLVM from making calls of memset and memcpy out of our loops: a hot path
 # calls nothing outside its own code.
 COMMON = 'mustprogress nofree norecurse nosync nounwind willreturn "no-builtins"'
-ATTRIBUTES = [f"attributes #0 = {{ alwaysinline {COMMON} }}", f"attributes #1 = {{ {COMMON} }}"]
+ATTRIBUTES = [
+    f"attributes #0 = {{ alwaysinline {COMMON} }}",
+    # Left to itself LLVM would inline what the passes keep out of line to save compile time.
+    f"attributes #1 = {{ noinline {COMMON} }}",
+]
 
 
 def emit(module: Module, target: Target) -> str:

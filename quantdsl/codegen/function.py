@@ -218,11 +218,13 @@ class FunctionEmitter:
         otherwise = text.label() if stmt.otherwise else after
         text.branch(condition, then, otherwise)
         text.start(then)
-        self.block(stmt.then)
+        with text.scope():
+            self.block(stmt.then)
         text.jump(after)
         if stmt.otherwise:
             text.start(otherwise)
-            self.block(stmt.otherwise)
+            with text.scope():
+                self.block(stmt.otherwise)
             text.jump(after)
         text.start(after)
 
@@ -252,7 +254,8 @@ class FunctionEmitter:
         text.branch(text.value(f"icmp slt i64 {index}, {hi}"), body, after)
         text.start(body)
         self.loops.append((after, again))
-        yield index
+        with text.scope():
+            yield index
         self.loops.pop()
         text.jump(again)
         text.start(again)
@@ -356,12 +359,12 @@ class FunctionEmitter:
                 self.text.value(f"load {type_}, ptr {address}, align 8{spot.tag}"), spot.type
             )
         word = self.text.value(f"load i64, ptr {address}, align 8{spot.tag}")
-        return Value(self.text.value(f"icmp ne i64 {word}, 0"), BOOL_T)
+        return Value(self.text.pure(f"icmp ne i64 {word}, 0"), BOOL_T)
 
     def store(self, spot: Spot, value: Value) -> None:
         word, type_ = value.text, LLVM_TYPE[value.type]
         if value.type == BOOL_T:
-            word, type_ = self.text.value(f"zext i1 {word} to i64"), "i64"
+            word, type_ = self.text.pure(f"zext i1 {word} to i64"), "i64"
         self.text.do(f"store {type_} {word}, ptr {self.address(spot)}, align 8{spot.tag}")
 
     def unary(self, expr: Unary) -> Value:
@@ -380,7 +383,7 @@ class FunctionEmitter:
         condition, x, y = (self.value(operand) for operand in (expr.cond, expr.x, expr.y))
         type_ = LLVM_TYPE[x.type]
         chosen = f"select i1 {condition.text}, {type_} {x.text}, {type_} {y.text}"
-        return Value(self.text.value(chosen), x.type)
+        return Value(self.text.pure(chosen), x.type)
 
     def scalar_call(self, expr: Call) -> Value:
         value = self.call(expr, "")
@@ -433,12 +436,16 @@ class FunctionEmitter:
             base = self.spot(place.base)
         type_ = element(base.type)
         words = self.layout.words(type_)
+        if isinstance(base.type, ArrayType) and base.type.size == 1:
+            return Spot(base.base, base.offset, type_, base.tag)  # the index can only be 0
         if isinstance(place.index, Const):
             return Spot(base.base, base.offset + place.index.bits * words, type_, base.tag)
+        # The constant part waits for the end, so that all fields of an element share its address.
+        # On its own the sum so far may lie before the array, hence no `inbounds` here.
         index = self.value(place.index).text
         step = "i64" if words == 1 else f"[{words} x i64]"
-        address = f"getelementptr inbounds {step}, ptr {self.address(base)}, i64 {index}"
-        return Spot(self.text.value(address), 0, type_, base.tag)
+        address = self.text.pure(f"getelementptr {step}, ptr {base.base}, i64 {index}")
+        return Spot(address, base.offset, type_, base.tag)
 
     def address(self, spot: Spot) -> str:
         return self.word(spot.base, spot.offset) if spot.offset else spot.base
@@ -446,7 +453,7 @@ class FunctionEmitter:
     def word(self, address: str, index: int | str) -> str:
         if index == 0:
             return address
-        return self.text.value(f"getelementptr inbounds i64, ptr {address}, i64 {index}")
+        return self.text.pure(f"getelementptr i64, ptr {address}, i64 {index}")
 
     def leaf_tag(self, struct: str, field: str, type_: Type) -> str:
         holds_structs = isinstance(type_, StructType) or (

@@ -74,7 +74,7 @@ CHOICES = {
 def unary(text: Text, op: str, x: str) -> str:
     """Emit a unary operation; the name of its value."""
     if op in UNARY:
-        return text.value(UNARY[op].format(x=x))
+        return text.pure(UNARY[op].format(x=x))
     if op in INTRINSICS:
         return text.intrinsic(INTRINSICS[op], x)
     return _bits(text, x) if op == "bits" else _f64_to_i64(text, x)
@@ -83,88 +83,88 @@ def unary(text: Text, op: str, x: str) -> str:
 def binary(text: Text, op: str, x: str, y: str) -> str:
     """Emit a binary operation; the name of its value."""
     if op in BINARY:
-        return text.value(BINARY[op].format(x=x, y=y))
+        return text.pure(BINARY[op].format(x=x, y=y))
     if op in CHOICES:
         compare, type_ = CHOICES[op]
-        chosen = text.value(f"{compare} {type_} {x}, {y}")
-        return text.value(f"select i1 {chosen}, {type_} {x}, {type_} {y}")
+        chosen = text.pure(f"{compare} {type_} {x}, {y}")
+        return text.pure(f"select i1 {chosen}, {type_} {x}, {type_} {y}")
     return SPELLED[op](text, x, y)
 
 
 def _bits(text: Text, x: str) -> str:
     """A NaN made by an operation has other bits on each machine, so all become one."""
-    raw = text.value(f"bitcast double {x} to i64")
-    nan = text.value(f"fcmp uno double {x}, 0.0")
-    return text.value(f"select i1 {nan}, i64 {CANONICAL_NAN_BITS}, i64 {raw}")
+    raw = text.pure(f"bitcast double {x} to i64")
+    nan = text.pure(f"fcmp uno double {x}, 0.0")
+    return text.pure(f"select i1 {nan}, i64 {CANONICAL_NAN_BITS}, i64 {raw}")
 
 
 def _f64_to_i64(text: Text, x: str) -> str:
     """fptosi outside its range is poison, so what is out of range becomes 0.0 before it."""
-    above = text.value(f"fcmp oge double {x}, {MIN_I64_AS_F64}")
-    below = text.value(f"fcmp olt double {x}, {END_I64_AS_F64}")
-    fits = text.value(f"and i1 {above}, {below}")
-    safe = text.value(f"select i1 {fits}, double {x}, double 0.0")
-    return text.value(f"fptosi double {safe} to i64")
+    above = text.pure(f"fcmp oge double {x}, {MIN_I64_AS_F64}")
+    below = text.pure(f"fcmp olt double {x}, {END_I64_AS_F64}")
+    fits = text.pure(f"and i1 {above}, {below}")
+    safe = text.pure(f"select i1 {fits}, double {x}, double 0.0")
+    return text.pure(f"fptosi double {safe} to i64")
 
 
 def _idiv(text: Text, x: str, y: str) -> str:
     """sdiv traps on a divisor of 0 and on -2^63 / -1, so neither reaches it."""
     safe = _safe_divisor(text, y)
-    quotient = text.value(f"sdiv i64 {x}, {safe}")
+    quotient = text.pure(f"sdiv i64 {x}, {safe}")
     below, _ = _rounds_down(text, x, safe)
-    one = text.value(f"zext i1 {below} to i64")
-    floor = text.value(f"sub i64 {quotient}, {one}")
+    one = text.pure(f"zext i1 {below} to i64")
+    floor = text.pure(f"sub i64 {quotient}, {one}")
     if safe == y:
         return floor
-    negated = text.value(f"sub i64 0, {x}")
-    minus_one = text.value(f"icmp eq i64 {y}, -1")
-    divided = text.value(f"select i1 {minus_one}, i64 {negated}, i64 {floor}")
-    zero = text.value(f"icmp eq i64 {y}, 0")
-    return text.value(f"select i1 {zero}, i64 0, i64 {divided}")
+    negated = text.pure(f"sub i64 0, {x}")
+    minus_one = text.pure(f"icmp eq i64 {y}, -1")
+    divided = text.pure(f"select i1 {minus_one}, i64 {negated}, i64 {floor}")
+    zero = text.pure(f"icmp eq i64 {y}, 0")
+    return text.pure(f"select i1 {zero}, i64 0, i64 {divided}")
 
 
 def _imod(text: Text, x: str, y: str) -> str:
     """The remainder by 0 and by -1 is that by 1: zero."""
     safe = _safe_divisor(text, y)
     below, remainder = _rounds_down(text, x, safe)
-    lifted = text.value(f"add i64 {remainder}, {safe}")
-    return text.value(f"select i1 {below}, i64 {lifted}, i64 {remainder}")
+    lifted = text.pure(f"add i64 {remainder}, {safe}")
+    return text.pure(f"select i1 {below}, i64 {lifted}, i64 {remainder}")
 
 
 def _safe_divisor(text: Text, y: str) -> str:
     """`y`, or 1 where `y` is 0 or -1."""
     if not y.startswith("%") and int(y) not in (0, -1):
         return y
-    next_ = text.value(f"add i64 {y}, 1")
-    unsafe = text.value(f"icmp ult i64 {next_}, 2")
-    return text.value(f"select i1 {unsafe}, i64 1, i64 {y}")
+    next_ = text.pure(f"add i64 {y}, 1")
+    unsafe = text.pure(f"icmp ult i64 {next_}, 2")
+    return text.pure(f"select i1 {unsafe}, i64 1, i64 {y}")
 
 
 def _rounds_down(text: Text, x: str, y: str) -> tuple[str, str]:
     """Whether floor division lies one below truncation, and the truncated remainder."""
-    remainder = text.value(f"srem i64 {x}, {y}")
-    inexact = text.value(f"icmp ne i64 {remainder}, 0")
-    mixed = text.value(f"xor i64 {remainder}, {y}")
-    opposite = text.value(f"icmp slt i64 {mixed}, 0")
-    return text.value(f"and i1 {inexact}, {opposite}"), remainder
+    remainder = text.pure(f"srem i64 {x}, {y}")
+    inexact = text.pure(f"icmp ne i64 {remainder}, 0")
+    mixed = text.pure(f"xor i64 {remainder}, {y}")
+    opposite = text.pure(f"icmp slt i64 {mixed}, 0")
+    return text.pure(f"and i1 {inexact}, {opposite}"), remainder
 
 
 def _shift(instruction: str) -> Callable[[Text, str, str], str]:
     def emit(text: Text, x: str, y: str) -> str:
         """A count of 64 or more is poison, so the count is masked."""
-        count = text.value(f"and i64 {y}, 63") if y.startswith("%") else str(int(y) % 64)
-        return text.value(f"{instruction} i64 {x}, {count}")
+        count = text.pure(f"and i64 {y}, 63") if y.startswith("%") else str(int(y) % 64)
+        return text.pure(f"{instruction} i64 {x}, {count}")
 
     return emit
 
 
 def _umulh(text: Text, x: str, y: str) -> str:
     """LLVM makes one widening multiply of this."""
-    wide_x = text.value(f"zext i64 {x} to i128")
-    wide_y = text.value(f"zext i64 {y} to i128")
-    product = text.value(f"mul i128 {wide_x}, {wide_y}")
-    high = text.value(f"lshr i128 {product}, 64")
-    return text.value(f"trunc i128 {high} to i64")
+    wide_x = text.pure(f"zext i64 {x} to i128")
+    wide_y = text.pure(f"zext i64 {y} to i128")
+    product = text.pure(f"mul i128 {wide_x}, {wide_y}")
+    high = text.pure(f"lshr i128 {product}, 64")
+    return text.pure(f"trunc i128 {high} to i64")
 
 
 SPELLED: dict[str, Callable[[Text, str, str], str]] = {

@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True):
     intrinsics: frozenset[str] = FLOAT_INTRINSICS
 
     def machine(self) -> llvm.TargetMachine:
-        """A new target machine; one must not be used by two threads at a time."""
+        """A new target machine; no two threads may use one at a time."""
         _initialize()
         target = llvm.Target.from_triple(self.triple)
         return target.create_target_machine(
@@ -50,10 +50,17 @@ class Target(msgspec.Struct, frozen=True):
 
 @functools.cache
 def native() -> Target:
-    """The machine at hand. Raises UnavailableError below x86-64-v3 or NEON."""
+    """The machine at hand, for one lane. Raises UnavailableError below x86-64-v3 or NEON.
+
+    On x86-64 it is x86-64-v3 whatever the CPU has beyond: with AVX-512 LLVM keeps truth values in
+    mask registers, which made whole strategies run a third slower (Zen 5) and helps one lane
+    nowhere. So every x86-64 machine runs the same code.
+    """
     _initialize()
     triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
     require(triple, features)
+    if triple.startswith("x86_64"):
+        return Target(triple, "x86-64-v3", "")
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return Target(triple, llvm.get_host_cpu_name(), text)
 
@@ -63,7 +70,7 @@ def require(triple: str, features: Mapping[str, bool]) -> None:
     architecture = triple.partition("-")[0]
     if architecture in {"aarch64", "arm64"}:
         needed: tuple[str, ...] = ("neon",)
-    elif architecture in {"x86_64", "amd64"}:
+    elif architecture == "x86_64":
         needed = X86_64_V3
     else:
         raise UnavailableError(

@@ -3,6 +3,9 @@
 Text, not llvmlite.ir objects: it is built several times faster, and LLVM parses it at once.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Const
 
@@ -21,6 +24,9 @@ class Text:
         self.ended = False
         self._intrinsics = intrinsics
         self._names = 0
+        self._known: dict[str, str] = {}
+        """Instruction -> name, of the pure instructions that dominate this point."""
+        self._order: list[str] = []
 
     def value(self, instruction: str) -> str:
         """Append an instruction; the name of its result."""
@@ -28,6 +34,26 @@ class Text:
         name = f"%t{self._names}"
         self.lines.append(f"  {name} = {instruction}")
         return name
+
+    def pure(self, instruction: str) -> str:
+        """The value of an instruction that gives the same wherever it stands; emitted once.
+
+        LLVM would find the repetitions too, but late: it reads half as much this way.
+        """
+        name = self._known.get(instruction)
+        if name is None:
+            name = self._known[instruction] = self.value(instruction)
+            self._order.append(instruction)
+        return name
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is emitted inside `with` may not run, so its values are unknown after it."""
+        start = len(self._order)
+        yield
+        for instruction in self._order[start:]:
+            del self._known[instruction]
+        del self._order[start:]
 
     def do(self, instruction: str) -> None:
         """Append an instruction without result."""
@@ -45,7 +71,7 @@ class Text:
         if name not in self._intrinsics:
             raise InternalError(f"QD9501 codegen: {name} is not on the target's list")
         self.called.add(name)
-        return self.value(f"call double @{name}({', '.join(f'double {x}' for x in operands)})")
+        return self.pure(f"call double @{name}({', '.join(f'double {x}' for x in operands)})")
 
     def label(self) -> str:
         """The name of a block to come."""

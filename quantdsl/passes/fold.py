@@ -5,7 +5,7 @@ LLVM reads it. Floats are left to LLVM, which folds them to the same bits.
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -15,20 +15,26 @@ from quantdsl.ir.ops import (
     F64_T,
     I64_T,
     UNARY,
+    Assign,
     Binary,
+    Break,
     Const,
+    Continue,
     Expr,
     For,
     Func,
     If,
+    Let,
     Module,
+    Return,
     Select,
     Stmt,
     Unary,
+    Var,
     While,
     f64_to_bits,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
 
 _SIGN = 1 << 63
 _UNSIGNED = (1 << 64) - 1
@@ -73,50 +79,107 @@ def fold_constants(module: Module) -> Module:
 
 
 def _func(func: Func) -> Func:
-    body = _body(func.body)
+    body = _Folder(frozenset(_assigned(func.body))).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
 
 
-def _expr(expr: Expr) -> Expr:
-    new = rebuild_expr(expr, _expr)
-    if isinstance(new, Binary):
-        x, y = new.x, new.y
-        if isinstance(x, Const) and isinstance(y, Const) and new.op in _BINARY:
-            return _constant(BINARY[new.op].result, _BINARY[new.op](x.bits, y.bits))
-    elif isinstance(new, Unary):
-        if isinstance(new.x, Const) and new.op in _UNARY:
-            return _constant(UNARY[new.op].result, _UNARY[new.op](new.x.bits))
-    elif isinstance(new, Select) and isinstance(new.cond, Const):
-        return new.x if new.cond.bits else new.y
-    return new
+def _assigned(body: tuple[Stmt, ...]) -> Iterator[str]:
+    """The locals that are given a value more than once."""
+    for stmt in statements(body):
+        if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
+            yield stmt.place.name
+
+
+class _Folder:
+    """Folds one function; `known` are its locals whose one value is a constant."""
+
+    def __init__(self, assigned: frozenset[str]) -> None:
+        self.assigned = assigned
+        self.known: dict[str, Const] = {}
+
+    def expr(self, expr: Expr) -> Expr:
+        if isinstance(expr, Var):
+            return self.known.get(expr.name, expr)
+        new = rebuild_expr(expr, self.expr)
+        if isinstance(new, Binary):
+            x, y = new.x, new.y
+            if isinstance(x, Const) and isinstance(y, Const) and new.op in _BINARY:
+                return _constant(BINARY[new.op].result, _BINARY[new.op](x.bits, y.bits))
+            return _absorbed(new)
+        if isinstance(new, Unary):
+            if isinstance(new.x, Const) and new.op in _UNARY:
+                return _constant(UNARY[new.op].result, _UNARY[new.op](new.x.bits))
+        elif isinstance(new, Select) and isinstance(new.cond, Const):
+            return new.x if new.cond.bits else new.y
+        return new
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        new: list[Stmt] = []
+        for stmt in body:
+            new += self.stmt(stmt)
+            if new and isinstance(new[-1], Return | Break | Continue):
+                break  # what follows was reached only where a branch was not decided
+        same = len(new) == len(body) and all(a is b for a, b in zip(body, new, strict=True))
+        return body if same else tuple(new)
+
+    def stmt(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        """The statements that stand for one: a decided branch gives its own, names stay unique."""
+        match stmt:
+            case If():
+                return self.branch(stmt)
+            case For():
+                lo, hi = self.expr(stmt.lo), self.expr(stmt.hi)
+                if isinstance(lo, Const) and hi == Const(I64_T, lo.bits + 1) and _straight(stmt):
+                    self.known[stmt.name] = lo
+                    return self.body(stmt.body)
+        if isinstance(stmt, For | While):
+            inner = self.body(stmt.body)
+            if inner is not stmt.body:
+                stmt = msgspec.structs.replace(stmt, body=inner)
+        # Blocks are folded above; what is left here are the expressions of the statement itself.
+        new = rebuild_stmt(stmt, self.expr, lambda inner: inner)
+        if isinstance(new, Let) and isinstance(new.value, Const) and new.name not in self.assigned:
+            self.known[new.name] = new.value
+            return ()
+        return (new,)
+
+    def branch(self, stmt: If) -> tuple[Stmt, ...]:
+        """What is left of an if."""
+        cond = self.expr(stmt.cond)
+        if isinstance(cond, Const):
+            return self.body(stmt.then if cond.bits else stmt.otherwise)
+        then, otherwise = self.body(stmt.then), self.body(stmt.otherwise)
+        if not then and not otherwise:
+            return ()
+        if cond is stmt.cond and then is stmt.then and otherwise is stmt.otherwise:
+            return (stmt,)
+        return (If(cond, then, otherwise, stmt.line),)
+
+
+def _absorbed(expr: Binary) -> Expr:
+    """What one known operand makes of an operation; operands are pure, so one may be dropped."""
+    x, y = (expr.y, expr.x) if isinstance(expr.x, Const) else (expr.x, expr.y)
+    if not isinstance(y, Const):
+        return expr
+    if expr.op in ("and", "or"):
+        return y if bool(y.bits) == (expr.op == "or") else x
+    if expr.op in ("iadd", "ior") and y.bits == 0:
+        return x
+    if expr.op == "imul" and y.bits in (0, 1):
+        return x if y.bits else y
+    # min(max(x, low), high) where low >= high: an index into an array of one.
+    if expr.op == "imin" and isinstance(x, Binary) and x.op == "imax":
+        bounds = [side.bits for side in (x.x, x.y) if isinstance(side, Const)]
+        return y if bounds and max(bounds) >= y.bits else expr
+    return expr
+
+
+def _straight(loop: For) -> bool:
+    """Whether the body runs through: no break or continue in it, not even of an inner loop."""
+    return not any(isinstance(stmt, Break | Continue) for stmt in statements(loop.body))
 
 
 def _constant(type_: str, bits: int) -> Const:
     if type_ == I64_T:
         return Const(I64_T, ((bits + _SIGN) & _UNSIGNED) - _SIGN)
     return Const(F64_T, bits) if type_ == F64_T else Const(BOOL_T, int(bits))
-
-
-def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    new = tuple(kept for stmt in body for kept in _stmt(stmt))
-    same = len(new) == len(body) and all(a is b for a, b in zip(body, new, strict=True))
-    return body if same else new
-
-
-def _stmt(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements that stand for one: a decided branch gives its own, names stay unique."""
-    match stmt:
-        case If():
-            cond = _expr(stmt.cond)
-            if isinstance(cond, Const):
-                return _body(stmt.then if cond.bits else stmt.otherwise)
-            then, otherwise = _body(stmt.then), _body(stmt.otherwise)
-            if cond is stmt.cond and then is stmt.then and otherwise is stmt.otherwise:
-                return (stmt,)
-            return (If(cond, then, otherwise, stmt.line),)
-        case For() | While():
-            body = _body(stmt.body)
-            if body is not stmt.body:
-                stmt = msgspec.structs.replace(stmt, body=body)
-    # Blocks are folded above; what is left here are the expressions of the statement itself.
-    return (rebuild_stmt(stmt, _expr, lambda inner: inner),)

@@ -12,7 +12,7 @@ import msgspec
 from quantdsl.ir.ops import Call, Func, Module
 from quantdsl.ir.walk import expressions
 
-INLINE_NODES = 150
+INLINE_NODES = 80
 """A function of more expressions than this, its inlined callees included, is copied only once."""
 
 
