@@ -166,7 +166,9 @@ class Equations:
     def evaluate(self, equation: Equation) -> list[ops.Stmt]:
         """The statements of one equation, its history included, without its guard."""
         stmts: list[ops.Stmt] = [ops.Assign(equation.place, equation.value, equation.line)]
-        return stmts + self.record(equation.place)
+        # A result of several values may be looked back at by field: macd.hist[1].
+        kept = [source for source in self.rings if _holds(equation.place, source)]
+        return stmts + [stmt for source in kept for stmt in self.record(source)]
 
     def record(self, source: ops.Expr) -> list[ops.Stmt]:
         """Store the newest value of a place into its ring, if it has one."""
@@ -182,3 +184,8 @@ class Equations:
         return {ring.size: int(sizes.pow2(ring.depth + 1)) for ring in self.rings.values()}  # type: ignore[arg-type]
 
 
+def _holds(place: ops.Field, source: ops.Expr) -> bool:
+    """Whether `source` is `place` or a field inside it."""
+    while isinstance(source, ops.Field) and source != place:
+        source = source.base
+    return source == place
