@@ -50,6 +50,10 @@ class ItemParser(StatementParser):
                 self.misplaced_annotation(annotations)
             return
         method = self.item_method(methods)
+        self.bodiless &= method is None
+        if self.bodiless:
+            self.statement([])
+            return
         if method is not None:
             node = method(self, start, annotations)
         else:

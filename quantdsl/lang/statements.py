@@ -18,6 +18,9 @@ Annotations = tuple[ast.Annotation, ...]
 
 
 class StatementParser(ExpressionParser):
+    bodiless = False
+    """The last header lacks its body (reported): statements right below were meant to be it."""
+
     # ---- blocks -----------------------------------------------------------------------------
 
     def block(self, what: str, line: Callable[[], None]) -> None:
@@ -46,6 +49,7 @@ class StatementParser(ExpressionParser):
             self.error("QD0119", f"{what} is missing", (self.starts[opener], self.ends[opener]),
                        note="no indented line follows", help="indent its lines by four spaces")
             self.quiet = False
+            self.bodiless = True
 
     def no_colon(self) -> None:
         if self.kind == "=":

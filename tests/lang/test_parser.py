@@ -187,6 +187,20 @@ def test_a_misspelt_word_is_read_as_the_right_one():
     assert isinstance(result.file.items[0], ast.Strategy)
 
 
+def test_a_body_that_is_not_indented_costs_one_message():
+    result = parsed("""\
+        strategy S:
+            on bar:
+            if long:
+                close_position()
+            buy(1)
+            risk:
+                max_order = 1
+        """)
+    assert [d.code for d in result.diagnostics] == ["QD0119"]
+    assert isinstance(result.file.items[0].items[-1], ast.Block)
+
+
 def test_a_misspelt_block_has_the_right_kind():
     strategy = parsed("strategy S:\n    risc:\n        max_order = 1\n").file.items[0]
     assert strategy.items[0].kind == "risk"
