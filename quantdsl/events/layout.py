@@ -57,4 +57,5 @@ class Kind(IntEnum):
 
 for dtype in (EVENT, BAR, RECORD):
     assert dtype.itemsize == 8 * WORDS
+    assert dtype.fields is not None
     assert [dtype.fields[name][1] for name, _ in HEAD] == [0, 8, 16, 20, 21, 22]
