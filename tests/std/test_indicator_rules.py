@@ -17,7 +17,7 @@ from quantdsl.lang.source import Source
 from tests.std.harness import Bars, Ticks, library, routine, run
 from tests.std.windows import walk
 
-NAMESPACES = ("sums", "ta")
+NAMESPACES = ("sums", "ta", "ts", "vol")
 N = 120
 LENGTHS = {"short": 4, "long": 6, "fast": 3, "slow": 8, "signal": 4, "middle": 5, "left": 3,
            "right": 2, "depth": 2, "occurrence": 1, "min_len": 2, "max_len": 6, "offset": 0}
@@ -64,10 +64,10 @@ def arguments(found: Routine) -> dict[str, Any]:
         kind = param.type.kind
         if kind == "bars":
             given[param.name] = market()
-        elif kind == "price":
+        elif kind in ("price", "qty"):
             given[param.name] = Ticks(market().close)
         elif param.const:
-            given[param.name] = LENGTHS.get(param.name, 5)
+            given[param.name] = LENGTHS.get(param.name, 8)
         elif kind == "bool" and param.node.default is None:
             given[param.name] = np.random.default_rng(at).random(N) < 0.3
         elif kind == "float" and (param.series or param.node.default is None):
