@@ -13,7 +13,7 @@ from quantdsl.data import times
 from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
-from quantdsl.data.scan import Scan, infer
+from quantdsl.data.scan import KEPT_ROWS_MAX, Scan, infer
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import Table, list_files, open_table, stem
 from quantdsl.errors import DataError
@@ -30,7 +30,7 @@ class Feed:
     """Rows of one instrument as whole numbers of ticks and lots.
 
     `notes` says in one line each what was inferred or assumed about them. `at_close`: a row's
-    time is the end of its bar.
+    time is the end of its bar. `strict`: a price off the tick is an error and not rounded.
     """
 
     def __init__(
@@ -39,21 +39,20 @@ class Feed:
         scan: Scan,
         instrument: Instrument,
         notes: Sequence[str],
+        *,
         at_close: bool,
+        strict: bool,
     ) -> None:
         self.name, self.reader, self.scan, self.instrument = reader.name, reader, scan, instrument
-        self.notes, self.at_close = list(notes), at_close
+        self.notes, self.at_close, self._strict = list(notes), at_close, strict
 
     def rows(self) -> Iterator[Rows]:
         return self.scan.rows()
 
     def whole_numbers(self, rows: Rows) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Open, high, low, close in ticks and volume in lots; DataError off a tick that the user
-        named himself."""
-        tick, strict = self.instrument.tick, "tick" in self.instrument.named
-        strict = strict and self.instrument.prices == "traded"
-        prices = [to_steps(column, tick) for column in rows[1:5]]
-        if strict:
+        """Open, high, low, close in ticks and volume in lots; DataError off the tick if strict."""
+        prices = [to_steps(column, self.instrument.tick) for column in rows[1:5]]
+        if self._strict:
             for column, ticks in zip(rows[1:5], prices, strict=True):
                 self._check_on_tick(rows, column, ticks)
         open_, high, low, close = prices
@@ -94,11 +93,13 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
             bad_rows=spec.bad_rows,
         ),
     )
-    scan = Scan(reader)
+    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
     found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
     instrument = _merged(found, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
-    return Feed(reader, scan, instrument, notes, spec.time == "close")
+    # A tick that was inferred fits by itself; one that the user named may be wrong.
+    strict = "tick" in instrument.named and instrument.prices == "traded"
+    return Feed(reader, scan, instrument, notes, at_close=spec.time == "close", strict=strict)
 
 
 def _built_in(spec: DataSpec, index: int) -> Feed:
@@ -111,7 +112,7 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
     last = first + 180 * times.DAY_NS if calendar == ALWAYS_OPEN else BUILT_IN_SPAN[1]
     sessions = schedule_of(SessionSpec(calendar=calendar), first, last).within(first, last)
     reader: Reader = SyntheticReader(index, spec.seed, sessions)
-    scan = Scan(reader, find_steps=False)
+    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
     own = source.instrument
     invented = Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue, named=_INVENTED)
     instrument = _merged(invented, own)
@@ -121,7 +122,7 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
         f"{scan.count:,} bars of {scan.interval} from {first_time} to {last_time}",
         instrument.statement(),
     ]
-    return Feed(reader, scan, instrument, notes, at_close=False)
+    return Feed(reader, scan, instrument, notes, at_close=False, strict=False)
 
 
 def _facts(reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:

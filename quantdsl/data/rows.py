@@ -73,8 +73,7 @@ class RowReader:
     """The good rows of some tables, in order of time; readable any number of times.
 
     After a full reading `dropped` counts the bad rows by reason, `first_fault` tells of the first
-    one, and `zoned`, `dates_only`,
-    `close_only` and `has_volume` describe what was found.
+    one, and `zoned`, `dates_only`, `close_only` and `has_volume` describe what was found.
     """
 
     def __init__(self, name: str, tables: Sequence[Table], reading: Reading) -> None:
@@ -146,7 +145,7 @@ class RowReader:
         first_row: int,
         last_ts: int,
     ) -> Rows:
-        rows, time_valid = self._columns_of(batch, columns)
+        rows, time_valid = self._columns_of(batch, columns, table.name)
         positions = np.arange(first_row, first_row + rows.size)
         if chosen is not None:
             rows, time_valid, positions = rows.where(chosen), time_valid[chosen], positions[chosen]
@@ -168,11 +167,11 @@ class RowReader:
             self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
         return rows.where(fine)
 
-    def _columns_of(self, batch: Any, columns: Columns) -> tuple[Rows, Bools]:
+    def _columns_of(self, batch: Any, columns: Columns, where: str) -> tuple[Rows, Bools]:
         try:
             stamps = times.parse_times(_time_text(batch, columns), self._reading.time_format)
         except DataError as error:
-            raise DataError(f"{self._tables[0].name}: {error}") from None
+            raise DataError(f"{where}: {error}") from None
         ts = stamps.ns
         self.zoned &= stamps.zoned
         self.dates_only &= bool(np.all(ts % times.DAY_NS == 0))

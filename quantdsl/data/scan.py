@@ -21,7 +21,7 @@ from quantdsl.errors import DataError
 Float64s = npt.NDArray[np.float64]
 
 KEPT_ROWS_MAX = 2_000_000
-"""Rows kept in memory between the two passes: 48 bytes each, 96 MB."""
+"""Rows of all instruments kept in memory between the two passes: 48 bytes each, 96 MB."""
 
 TICK_DIGITS_MAX = 8
 """Decimals of a price that can be its own step; more are the trace of an adjustment."""
@@ -65,8 +65,8 @@ class StepFinder:
 class Scan:
     """What one pass over the rows found; iterate `rows()` for the second pass."""
 
-    def __init__(self, reader: Reader, find_steps: bool = True) -> None:
-        self._reader, self._find_steps = reader, find_steps
+    def __init__(self, reader: Reader, kept_rows_max: int, *, find_steps: bool = True) -> None:
+        self._reader, self._kept_rows_max, self._find_steps = reader, kept_rows_max, find_steps
         self._kept: list[Rows] | None = []
         self._steps: Counter[int] = Counter()
         self.prices, self.sizes = StepFinder(), StepFinder()
@@ -105,7 +105,7 @@ class Scan:
                 self.sizes.add(rows.volume)
         if self._kept is not None:
             self._kept.append(rows)
-            if self.count > KEPT_ROWS_MAX:
+            if self.count > self._kept_rows_max:
                 self._kept = None
 
     def _step(self, ts: npt.NDArray[np.int64]) -> None:

@@ -87,7 +87,7 @@ class Clockwork:
         else:
             assert timer.at_s is not None
             ts = self._at(timer.at_s, timer.tz or schedule.tz)
-        inside = (schedule.open_ns <= ts) & (ts <= schedule.close_ns)
+        inside = self._inside(ts)
         if not inside.any():
             raise ConfigError(
                 f"{_show(timer)} lies outside every session of {schedule.name}: "
@@ -97,14 +97,21 @@ class Clockwork:
 
     def _at(self, at_s: int, tz: str) -> Int64s:
         schedule = self._schedule
-        ts = times.utc_of_local(schedule.day * times.DAY_NS + at_s * times.SECOND_NS, tz)
+        clock = schedule.day * times.DAY_NS + at_s * times.SECOND_NS
+        ts = times.utc_of_local(clock, tz)
         if not schedule.named:
             return ts
+        # A session that begins the evening before has its evening on the day before its date.
+        evening = times.utc_of_local(clock - times.DAY_NS, tz)
+        ts = np.where(self._inside(evening) & ~self._inside(ts), evening, ts)
         closes = schedule.local_close_s()
         usual = int(np.median(closes))
         moved = schedule.close_ns - (usual - at_s) * times.SECOND_NS
         late = (ts > schedule.close_ns) & (closes < usual) & (at_s <= usual)
         return np.where(late, moved, ts)
+
+    def _inside(self, ts: Int64s) -> npt.NDArray[np.bool_]:
+        return (self._schedule.open_ns <= ts) & (ts <= self._schedule.close_ns)
 
     def _chosen(self, on: Days) -> npt.NDArray[np.bool_]:
         """The first or last session of each week, month or year."""

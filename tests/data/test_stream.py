@@ -120,6 +120,15 @@ def test_a_timer_outside_every_session_is_refused(tmp_path: Path) -> None:
         one(path, session=XNYS, timers=(Timer(id=0, at_s=20 * 3600),))
 
 
+def test_an_evening_time_belongs_to_the_session_that_it_opens(tmp_path: Path) -> None:
+    path = minutes(tmp_path, "a.csv", "2024-03-04T23:00", 60 * 24)
+    timers = (Timer(id=0, at_s=18 * 3600), Timer(id=1, at_s=15 * 3600))
+    data = one(path, session=SessionSpec(calendar="CMES"), timers=timers)
+    fired = [(int(e["payload"][0]), int(e["ts_event"])) for e in events(data) if e["kind"] == 10]
+    assert (0, utc("2024-03-05T00:00")) in fired  # Chicago's evening of the 4th, session of the 5th
+    assert (1, utc("2024-03-05T21:00")) in fired
+
+
 def test_unknown_calendar_is_named(tmp_path: Path) -> None:
     path = minutes(tmp_path, "a.csv", "2024-03-04T14:30", 10)
     with pytest.raises(ConfigError, match=r"calendar 'XNYX' is not known; did you mean 'XNYS'"):

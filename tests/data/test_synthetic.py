@@ -2,11 +2,13 @@
 
 import hashlib
 import time
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data.events import open_data
+from quantdsl.data.instrument import Instrument
 from quantdsl.data.spec import DataSpec, SourceSpec
 from tests.data.helpers import XNYS, bars, check_stream, events
 
@@ -93,6 +95,12 @@ def test_the_first_of_two_is_the_one_alone() -> None:
     together = bars(open_data(market(instruments=PAIR)))
     for name in ("open", "high", "low", "close", "volume"):
         assert np.array_equal(alone[name], together[name])
+
+
+def test_the_users_own_tick_rounds_it() -> None:
+    own = Instrument(symbol="X", tick=Fraction(1, 4), named=frozenset({"symbol", "tick"}))
+    made = bars(open_data(market(instruments=(SourceSpec(instrument=own),))))
+    assert made["close"][0] == 400
 
 
 def test_it_is_made_quickly() -> None:
