@@ -12,7 +12,7 @@ import quantdsl
 from tests.std import talib_cases
 from tests.std.harness import Bars, library, run
 from tests.std.talib_cases import CASES, EXPECTED, Case
-from tests.std.windows import assert_close, rolling, spoiled, walk, warm_up
+from tests.std.windows import assert_close, rolling, spoiled, walk
 
 MADE = talib_cases.bars()
 RESULTS = json.loads(EXPECTED.read_text(encoding="utf-8"))
@@ -41,13 +41,6 @@ def test_equals_talib(case: Case) -> None:
         got = found[name][talib_cases.rows_of(first)]
         # TA-Lib's plain running sums leave about 1e-13 of the values that went through them.
         assert_close(got, np.array(expected["values"]), 1e-10, 1e-11)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
-def test_warm_up_is_what_the_declaration_says(case: Case) -> None:
-    found = list(ours(case).values())
-    first = max(int(np.argmin(np.isnan(values))) for values in found)
-    assert first == warm_up(f"ta.{case.ours}", case.given) - 1
 
 
 def test_plus_di_of_one_bar_is_in_percent() -> None:
@@ -152,12 +145,3 @@ def test_bars_without_movement_divide_nothing_by_zero() -> None:
         given = {"len": 5} if name == "natr" else {}
         assert run(f"ta.{name}", data=bars, **given)[-1] == want, name
     assert math.isnan(run("ta.stochf", data=bars)["k"][-1])
-
-
-@pytest.mark.parametrize("name", ["kama", "t3", "mavp", "trima"])
-def test_both_backends_agree(name: str) -> None:
-    x = spoiled(walk(120))
-    given = {"periods": np.full(120, 6.0), "min_len": 2, "max_len": 9} if name == "mavp" else {
-        "len": 6}
-    np.testing.assert_array_equal(
-        run(f"ta.{name}", src=x, backend="interp", **given), run(f"ta.{name}", src=x, **given))

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.std.harness import Ticks, routine, run
+from tests.std.harness import Ticks, run
 from tests.std.windows import (
     Oracle,
     assert_close,
@@ -15,7 +15,6 @@ from tests.std.windows import (
     rolling,
     spoiled,
     walk,
-    warm_up,
 )
 
 LEN = 20
@@ -285,28 +284,6 @@ def test_kalman() -> None:
     assert_close(got["variance"], np.array(wide))
 
 
-# ---- warm-up ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("call", "given"), [
-    *((name, {"len": LEN}) for name in (
-        "sum mean variance std zscore skew kurt min max argmin argmax median rank delta "
-        "pct_change cov corr beta ols half_life hurst").split()),
-    ("autocorr", {"len": LEN, "lag": 3}),
-    ("ewm_mean", {"halflife": 5.0}), ("ewm_var", {"halflife": 5.0}),
-    ("ewm_std", {"halflife": 5.0}), ("ewm_corr", {"halflife": 5.0}),
-    ("kalman", {"drift_var": 0.1, "noise_var": 0.5}),
-])
-def test_the_first_defined_step_is_the_declared_one(call: str, given: dict[str, float]) -> None:
-    rng = np.random.default_rng(13)
-    series = {name: rng.normal(size=60) for name in ("src", "spread", "x", "y")}
-    wanted = {param.name for param in routine(f"ts.{call}").params}
-    found = run(f"ts.{call}", **{k: v for k, v in series.items() if k in wanted}, **given)
-    columns = found.values() if isinstance(found, dict) else [found]
-    first = max(int(np.argmin(np.isnan(column))) for column in columns)
-    assert first == warm_up(f"ts.{call}", given) - 1
-
-
 # ---- long runs -------------------------------------------------------------------------------
 
 
@@ -332,12 +309,3 @@ def test_a_million_steps_lose_nothing(kind: str) -> None:
         window, other = x[end - 99 : end + 1], y[end - 99 : end + 1]
         assert got[0][end] == pytest.approx(spread_of(window), rel=1e-12)
         assert got[1][end] == pytest.approx(slope(other, window), rel=1e-12)
-
-
-@pytest.mark.parametrize("backend", ["interp", "native"])
-def test_both_backends_agree(backend: str) -> None:
-    x = spoiled(walk(120))
-    for name in ("zscore", "half_life", "hurst"):
-        given = {"spread" if name == "half_life" else "src": x, "len": 16}
-        np.testing.assert_array_equal(
-            run(f"ts.{name}", backend=backend, **given), run(f"ts.{name}", **given))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.std.harness import Bars, run
-from tests.std.windows import assert_close, warm_up
+from tests.std.windows import assert_close
 
 LEN = 20
 
@@ -83,13 +83,6 @@ def test_a_price_that_has_no_logarithm_is_left_out() -> None:
     bars.low[100] = 0
     got = run("vol.parkinson", data=bars, len=LEN)
     assert np.flatnonzero(np.isnan(got)).tolist() == [*range(LEN - 1), *range(100, 100 + LEN)]
-
-
-@pytest.mark.parametrize("name", ["parkinson", "garman_klass", "rogers_satchell", "yang_zhang"])
-def test_the_first_defined_bar_is_the_declared_one(name: str) -> None:
-    bars, _ = random_bars()
-    first = int(np.argmin(np.isnan(run(f"vol.{name}", data=bars, len=LEN))))
-    assert first == warm_up(f"vol.{name}", {"len": LEN}) - 1
 
 
 @pytest.mark.parametrize(("win_rate", "payoff", "fraction"), [

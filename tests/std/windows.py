@@ -1,14 +1,9 @@
-"""What the tests of window functions share: hostile series, exact oracles, declared warm-ups."""
+"""What the tests of window functions share: hostile series and oracles in exact arithmetic."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
-
-from quantdsl.ir import ops
-from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.link import link
-from tests.std.harness import routine
 
 LARGEST = 1e100
 """std counts what lies beyond as infinite (sums.LARGEST)."""
@@ -61,15 +56,3 @@ def exact_products(x: Sequence[float], y: Sequence[float]) -> Fraction:
 def assert_close(got: np.ndarray, want: np.ndarray, rtol: float = 1e-12, atol: float = 0.0) -> None:
     """Equal to `rtol`, and na at the same places."""
     np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
-
-
-def warm_up(name: str, given: Mapping[str, object]) -> int:
-    """The steps that an indicator says it needs, with its const parameters bound."""
-    found = routine(name)
-    assert found.warm is not None
-    consts = [param.name for param in found.params if param.const]
-    declared = ops.Func(
-        "run", tuple(ops.ParamDecl(f"p.{const}", ops.I64_T) for const in consts), ops.I64_T,
-        (ops.Return(found.warm.count),))
-    module = link(lambda _: declared, ["run"], {})
-    return Interpreter(module).call("run", *(given[const] for const in consts))
