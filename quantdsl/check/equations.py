@@ -95,6 +95,12 @@ class Equations:
                 bad.span, reason="this value exists only when the handler runs",
                 help="write the argument as an equation: a 'let' at the level of the strategy",
             )
+        if not series.clocks:
+            return cx.error(
+                "QD0311", "nothing here changes over time", node.span,
+                reason="every argument is a constant, so there is no bar to step on",
+                help="give the indicator a series, such as close, as its first argument",
+            )
         key = (routine.ir_name, args, bound)
         if key not in self._shared:
             assert routine.state is not None

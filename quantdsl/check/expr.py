@@ -249,12 +249,12 @@ def _pipe(cx: Context, node: ast.Pipe) -> Value:
 
 @elaborates(ast.Range)
 def _range(cx: Context, node: ast.Range) -> Value:
-    return cx.error("QD0108", "a range stands only after 'in'", node.span)
+    return cx.error("QD0309", "a range stands only after 'in'", node.span)
 
 
 @elaborates(ast.Array)
 def _array(cx: Context, node: ast.Array) -> Value:
-    return cx.error("QD0109", "a list stands only as a const or in a test", node.span)
+    return cx.error("QD0310", "a list stands only as a const or in a test", node.span)
 
 
 def spill(cx: Context, value: Value, stem: str) -> Value:

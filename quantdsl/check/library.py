@@ -323,7 +323,7 @@ class Library:
 
     def ring_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
         """`ring[k]`."""
-        return cx.error("QD0110", "rings are not available yet", node.span,
+        return cx.error("QD0216", "rings are not available yet", node.span,
                         help="use history, x[k], of an equation")
 
     def raise_std_errors(self) -> None:

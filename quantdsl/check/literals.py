@@ -73,7 +73,7 @@ def _plain(cx: Context, node: ast.Num, exact: Fraction) -> Value:
     if exact.denominator == 1 and not any(mark in node.text for mark in ".eE"):
         whole = int(exact)
         if whole >= 2**63:
-            return cx.error("QD0105", f"{node.text} does not fit in an int", node.span,
+            return cx.error("QD0104", f"{node.text} does not fit in an int", node.span,
                             help="write it as a float: add .0")
         return Value(INT, ops.i64(whole), low=whole, high=whole, series=TIMELESS, const=whole)
     return _float(exact)

@@ -127,7 +127,7 @@ class Later(Binding):
         self.text = text
 
     def _error(self, cx: Context, span: ast.Span) -> Value:
-        return cx.error("QD0110", f"{self.text} are not available yet", span)
+        return cx.error("QD0216", f"{self.text} are not available yet", span)
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """An error that says so."""

@@ -179,7 +179,7 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
     for line in block.settings:
         name = line.name.id
         if name in BACKTEST_LATER:
-            cx.error("QD0110", f"'{name} =' is not available yet", line.name.span)
+            cx.error("QD0216", f"'{name} =' is not available yet", line.name.span)
             continue
         if name not in BACKTEST:
             unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")

@@ -58,7 +58,7 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
     if node.name in ("array", "ring"):
         return _container(cx, node, of)
     if node.name in LATER:
-        cx.error("QD0110", f"the type {node.name!r} is not available yet", node.span)
+        cx.error("QD0216", f"the type {node.name!r} is not available yet", node.span)
         return ERROR
     found = _declared(cx, node.name)
     if isinstance(found, EnumBinding | StructBinding):

@@ -241,7 +241,7 @@ def _require_exhaustive(
 @executes(ast.For)
 def _for(cx: Context, node: ast.For) -> None:
     if node.parallel or node.reduce:
-        cx.error("QD0110", "'parallel for' belongs to kernels, not available yet", node.span)
+        cx.error("QD0216", "'parallel for' belongs to kernels, not available yet", node.span)
         return
     if not isinstance(node.over, ast.Range):
         cx.error("QD0602", "a loop runs over a range: 'for i in 0..<n'", node.over.span)
@@ -294,7 +294,7 @@ def _while(cx: Context, node: ast.While) -> None:
 @executes(ast.Break)
 def _break(cx: Context, node: ast.Break) -> None:
     if not cx.loops:
-        cx.error("QD0107", "'break' stands only in a loop", node.span)
+        cx.error("QD0610", "'break' stands only in a loop", node.span)
         return
     cx.emit(ops.Break())
 
@@ -302,7 +302,7 @@ def _break(cx: Context, node: ast.Break) -> None:
 @executes(ast.Continue)
 def _continue(cx: Context, node: ast.Continue) -> None:
     if not cx.loops:
-        cx.error("QD0107", "'continue' stands only in a loop", node.span)
+        cx.error("QD0610", "'continue' stands only in a loop", node.span)
         return
     cx.emit(ops.Continue())
 
@@ -345,5 +345,5 @@ def _atomic(cx: Context, node: ast.Atomic) -> None:
 
 @executes(ast.Assert)
 def _assert(cx: Context, node: ast.Assert) -> None:
-    cx.error("QD0110", "'assert' is not available yet", node.span,
+    cx.error("QD0216", "'assert' is not available yet", node.span,
              help="write an 'invariant' at the level of the strategy")

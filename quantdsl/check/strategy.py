@@ -218,7 +218,7 @@ class Strategy:
     def _data(self, node: ast.Data) -> None:
         cx = self.cx
         if node.kind in LATER_DATA:
-            cx.error("QD0110", f"{LATER_DATA[node.kind]} are not available yet", node.span)
+            cx.error("QD0216", f"{LATER_DATA[node.kind]} are not available yet", node.span)
         elif node.kind == "instrument":
             self._instrument(node)
         elif node.kind == "bars":
@@ -242,14 +242,14 @@ class Strategy:
             self.cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
             return
         if first.value.unit in ("tick", "ticks", "shares", "USD"):
-            self.cx.error("QD0110", "tick, volume and dollar bars are not available yet",
+            self.cx.error("QD0216", "tick, volume and dollar bars are not available yet",
                           first.span)
             return
         for arg in node.args[1:]:
             if arg.name == "sync":
                 self.sync_all = isinstance(arg.value, ast.Name) and arg.value.id == "all"
             elif arg.name not in ("timeout", "settle"):
-                self.cx.error("QD0110", f"'{arg.name} =' is not available yet", arg.span)
+                self.cx.error("QD0216", f"'{arg.name} =' is not available yet", arg.span)
         name = node.alias.id if node.alias else ""
         self.clocks.append(Clock(text.replace(" ", ""), name, node.span))
 
@@ -378,7 +378,7 @@ class Strategy:
     def _let(self, node: ast.Let) -> None:
         for annotation in node.annotations:
             if annotation.name in ("async", "device", "fast"):
-                self.cx.error("QD0110", f"'@{annotation.name}' is not available yet",
+                self.cx.error("QD0216", f"'@{annotation.name}' is not available yet",
                               annotation.span)
         binding = self.scope.names.get(node.name.id)
         if isinstance(binding, Lazy):
@@ -428,13 +428,13 @@ class Strategy:
     def _on(self, node: ast.On) -> None:
         event = node.event.id
         if event in LATER_EVENTS:
-            self.cx.error("QD0110", f"'on {event}' is not available yet", node.event.span)
+            self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
             return
         if event not in EVENTS:
             unknown(self.cx, event, node.event.span, list(EVENTS), "among the events")
             return
         if event == "order":
-            self.cx.error("QD0110", "'on order' is not available yet", node.event.span)
+            self.cx.error("QD0216", "'on order' is not available yet", node.event.span)
             return
         clock = 0
         if node.arg is not None:
@@ -508,7 +508,7 @@ class Strategy:
         call = node.value
         if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
                 and call.func.id == "plot" and call.args):
-            self.cx.error("QD0111", "only plot(...) stands here", node.span,
+            self.cx.error("QD0217", "only plot(...) stands here", node.span,
                           help="statements belong into a handler, such as 'on bar:'")
             return
         cx = self.context()

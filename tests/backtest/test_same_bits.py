@@ -1,0 +1,77 @@
+"""The same events give the same bits: interpreter and machine code on whole strategies."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.backtest.programs import strategy
+
+from quantdsl.backtest import settings, values
+from quantdsl.backtest.program import Run
+from quantdsl.backtest.run import data_spec, day_rule, run_end
+from quantdsl.check import Checked, check_source
+from quantdsl.codegen.jit import Program, object_code
+from quantdsl.codegen.target import native
+from quantdsl.config import resolve
+from quantdsl.data.events import open_data
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from quantdsl.ir.verify import verify
+from quantdsl.lang.source import Source
+
+ROOT = Path(__file__).parent.parent.parent
+EVENTS = 400
+GENERATED = 24
+
+
+def run(checked: Checked, module: Module, executor: object, events: int) -> Run:
+    """A run of the first `events` events of the built-in market."""
+    resolved = resolve(strategy=settings.of_strategy(checked.strategy.chosen))
+    data = open_data(data_spec(checked, resolved))
+    made = Run(checked, module, executor)
+    settings.write(made.memory, resolved.config, data, day_rule(data))
+    values.write(made.memory, checked.strategy.params, values.chosen(checked.strategy.params, {}))
+    made.memory.set("trade_from", np.iinfo(np.int64).min)
+    made.memory.set("curve_on", True)
+    made.start()
+    chunk = next(iter(data.chunks()))[:events]
+    made.feed(chunk)
+    made.feed(run_end(int(chunk["ts_event"][-1])))
+    return made
+
+
+def canonical(made: Run) -> np.ndarray:
+    """The state with every NaN as the one NaN."""
+    words = made.memory.words.copy()
+    for leaf in made.memory.layout.leaves(StructType("State")):
+        if leaf.type == F64_T:
+            part = words[leaf.offset_words : leaf.offset_words + leaf.words]
+            part[np.isnan(part.view(np.float64))] = CANONICAL_NAN_BITS
+    return words
+
+
+def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
+    """Interpreter and machine code leave the same state, records and curve."""
+    checked, diagnostics = check_source(Source(text, path))
+    assert checked is not None, diagnostics
+    module = checked.module()
+    verify(module)
+    oracle = run(checked, module, Interpreter(module), events)
+    target = native()
+    machine = run(checked, module, Program(object_code(module, target), module, target), events)
+    assert oracle.all_records().tobytes() == machine.all_records().tobytes()
+    assert (oracle.curve() == machine.curve()).all()
+    different = np.flatnonzero(canonical(oracle) != canonical(machine))
+    assert not len(different), different
+    return machine
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "strategies").glob("*.qdsl")), ids=lambda p: p.stem)
+def test_shipped_strategies(path: Path) -> None:
+    assert_same(path.read_text(), str(path), events=1500)
+
+
+@pytest.mark.parametrize("seed", range(GENERATED))
+def test_generated_strategies(seed: int) -> None:
+    made = assert_same(strategy(seed))
+    assert len(made.curve()) > EVENTS // 2
