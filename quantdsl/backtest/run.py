@@ -37,6 +37,7 @@ RUN_END = 2
 TRADING_DAYS, CALENDAR_DAYS = 252.0, 365.0
 NS_PER_DAY = 86_400_000_000_000
 Progress = Callable[[int, int], None]
+"""(time done, time in all), in ns of the data."""
 
 
 def backtest(
@@ -185,13 +186,13 @@ def run_end(ts: int) -> npt.NDArray[np.void]:
 
 def carry(run: Run, data: Data, progress: Progress | None = None) -> None:
     """Feed all of the data, then the end of the run."""
-    done, last = 0, 0
+    first, end = data.span
+    last = 0
     for events in data.chunks():
         run.feed(events)
-        done += int(np.count_nonzero(events["kind"] == Kind.BAR))
         last = int(events["ts_event"][-1])
         if progress is not None:
-            progress(done, data.rows)
+            progress(last - first, end - first)
     run.feed(run_end(last))
 
 

@@ -1,9 +1,10 @@
 """What several commands share: the console, the end of a run, the progress bar of a long one."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -12,8 +13,8 @@ from quantdsl.report.result import RunResult
 from quantdsl.report.store import save
 from quantdsl.report.summary import show
 
-ProgressCall = Callable[[int, int], None]
-"""(bars done, bars in all)"""
+if TYPE_CHECKING:
+    from quantdsl.backtest.run import Progress as ProgressCall
 
 
 def finish(result: RunResult, out: Path) -> None:
@@ -26,7 +27,7 @@ def finish(result: RunResult, out: Path) -> None:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[ProgressCall | None]:
+def progress_bar(what: str) -> "Iterator[ProgressCall | None]":
     """A progress bar on stderr that vanishes when done; None where nobody watches."""
     if not sys.stderr.isatty():
         yield None

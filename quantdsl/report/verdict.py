@@ -20,6 +20,8 @@ def _why_silent(result: RunResult, orders: int) -> str:
     """Why no order was filled; the run names its causes, the order counters are the last resort."""
     if result.no_trade_reasons:
         return "; ".join(result.no_trade_reasons) + "."
+    if not result.accumulators["bars"]:
+        return "no bar reached the strategy; its session and the data have none in common."
     if orders:
         return f"{plural(orders, 'order')} and no fill; the orders table says what became of each."
     return "the strategy placed no order."
