@@ -13,6 +13,7 @@ are alike everywhere; no function of a mathematics library is called.
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -82,15 +83,18 @@ def market(index: int, seed: int, schedule: Schedule) -> Rows:
     spread = _returning(_level(_moves(own, activity) * _OWN_SHARE))
     level = _level(moves) + spread
 
+    price = np.rint(_relative(level) * _START_PRICES[index % len(_START_PRICES)] * 100.0) / 100.0
     # A minute opens where the last one ended, but for the first of a session: there is the gap.
-    opens = np.concatenate((level[:1], level[STEPS - 1 : -1 : STEPS]))
-    opens[opening] = level[::STEPS][opening]
-    path = np.column_stack((opens, level.reshape(total, STEPS)))
-    price = np.rint(_relative(path) * _START_PRICES[index % len(_START_PRICES)] * 100.0) / 100.0
-    high, low = price.max(axis=1), price.min(axis=1)
+    opens = np.concatenate((price[:1], price[STEPS - 1 : -1 : STEPS]))
+    opens[opening] = price[::STEPS][opening]
+    path = [opens, *(price[step::STEPS] for step in range(STEPS))]
+    high, low = reduce(np.maximum, path), reduce(np.minimum, path)
     volume = np.rint(activity * (own.uniform(total) + own.uniform(total)) * _SHARES) + 1.0
     ts = schedule.open_ns[session] + minute * MINUTE_NS
-    return Rows(ts, price[:, 0], high, low, price[:, -1], volume)
+    return Rows(ts, opens, high, low, path[-1], volume)
+
+
+_LOW_HALVES = np.uint64(0x0000_FFFF_0000_FFFF)
 
 
 class _Random:
@@ -105,8 +109,10 @@ class _Random:
 
     def noise(self, n: int) -> Float64s:
         """Nearly normal with variance 1: the sum of four 16-bit numbers."""
-        parts = self._bits.random_raw(n).view(np.uint16).reshape(n, 4)
-        return (parts.sum(axis=1, dtype=np.int64) - 131_070).astype(np.float64) / 37_837.0
+        raw = self._bits.random_raw(n)
+        pairs = (raw & _LOW_HALVES) + ((raw >> np.uint64(16)) & _LOW_HALVES)
+        total = (pairs & np.uint64(0xFFFF_FFFF)) + (pairs >> np.uint64(32))
+        return (total.astype(np.float64) - 131_070.0) / 37_837.0
 
 
 def _activity(minute: Int64s, length: Int64s) -> Float64s:
@@ -147,8 +153,8 @@ def _returning(level: Int64s) -> Int64s:
 
 
 def _relative(level: Int64s) -> Float64s:
-    """Price relative to the start: (1 + x/1024)^1024 by squaring, close to exp(x)."""
-    power = 1.0 + level * LEVEL / 1024.0
-    for _ in range(10):
-        power = power * power
+    """Price relative to the start: (1 + x/64)^64 by squaring, close to exp(x)."""
+    power = np.asarray(1.0 + level * (LEVEL / 64.0), np.float64)
+    for _ in range(6):
+        np.multiply(power, power, out=power)
     return power

@@ -6,7 +6,8 @@ cache folder as numbers and the library is asked only once.
 
 import difflib
 import hashlib
-from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.data import times
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, UnavailableError
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -159,7 +160,7 @@ def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
 
 
 def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
-    label = f"calendar {name} {first_year} {last_year} {version('exchange_calendars')}"
+    label = f"calendar {name} {first_year} {last_year} {_library_stamp()}"
     key = hashlib.sha256(label.encode()).hexdigest()
     cache = Cache()
     kept = cache.get(key)
@@ -168,6 +169,14 @@ def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
     sessions = _compute(name, first_year, last_year)
     cache.put(key, msgspec.json.encode(sessions))
     return sessions
+
+
+def _library_stamp() -> int:
+    """When the library's code was installed; its version would cost ten times the look-up."""
+    library = find_spec("exchange_calendars")
+    if library is None or library.origin is None:
+        raise UnavailableError("sessions need the package exchange_calendars: install it with pip")
+    return Path(library.origin).stat().st_mtime_ns
 
 
 def _compute(name: str, first_year: int, last_year: int) -> _Sessions:
