@@ -6,6 +6,7 @@ cache folder as numbers and the library is asked only once.
 
 import difflib
 import hashlib
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,9 @@ def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
     kept = cache.get(key)
     if kept is not None:
         return msgspec.json.decode(kept, type=_Sessions)
-    sessions = _compute(name, first_year, last_year)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's own use of pandas is not the user's affair
+        sessions = _compute(name, first_year, last_year)
     cache.put(key, msgspec.json.encode(sessions))
     return sessions
 
