@@ -280,11 +280,23 @@ def _float_of(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     return as_float(cx, counted)
 
 
+def _mean_of(cx: Context, node: ast.Call, values: list[Value]) -> Value:
+    x, total, count = values
+    if x.unit is None or total.type != INT or count.type != INT:
+        return cx.error("QD0301", "this needs a price and two ints", node.span)
+    ticks = ops.Binary("fmul", ops.Unary("i64_to_f64", total.ir), x.unit.num)
+    over = ops.Binary("fmul", ops.Unary("i64_to_f64", count.ir), x.unit.den)
+    return Value(FLOAT, ops.Binary("fdiv", ticks, over), node.span, series=arith.joined(values))
+
+
 builtin("ticks(p: price) -> int", "The price in ticks.", "ticks(src)", std_only=True)(
     _count_of("price"))
 builtin("lots(q: qty) -> int", "The quantity in lots.", "lots(src)", std_only=True)(
     _count_of("qty"))
 builtin("float_ticks(p: price, n: int) -> float", "n ticks of p's instrument in quote currency.",
         "float_ticks(src, 3)", std_only=True)(_float_of)
+builtin("mean_ticks(p: price, total: int, n: int) -> float",
+        "total / n ticks of p's instrument in quote currency, rounded once: equal means are equal.",
+        "mean_ticks(src, total, len)", std_only=True)(_mean_of)
 builtin("float_lots(q: qty, n: int) -> float", "n lots of q's instrument in units.",
         "float_lots(src, 3)", std_only=True)(_float_of)
