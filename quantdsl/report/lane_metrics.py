@@ -186,7 +186,7 @@ def max_drawdown(s: Sums) -> float:
     """Max drawdown.
     -max over bars of (high so far - equity) / high so far; deeper than on day samples alone
     """
-    return -ratio(s["dd_drop"], s["dd_peak"])
+    return 0.0 - ratio(s["dd_drop"], s["dd_peak"])
 
 
 @LANE.add("drawdown", "money")
@@ -194,7 +194,7 @@ def max_drawdown_money(s: Sums) -> float:
     """Max drawdown in money.
     -max over bars of (high so far - equity)
     """
-    return -s.money("dd_money_max")
+    return 0.0 - s.money("dd_money_max")
 
 
 @LANE.add("drawdown", "days")
@@ -338,7 +338,7 @@ def average_mae(s: Sums) -> float:
     """Average MAE.
     mean over trades of the worst open loss (maximum adverse excursion), at bar extremes
     """
-    return ratio(-s.money("mae_sum"), s["trades"])
+    return ratio(0.0 - s.money("mae_sum"), s["trades"])
 
 
 @LANE.add("trades", "money")

@@ -112,8 +112,9 @@ class RunResult:
         """Money units as currency: one division by a power of ten, so the decimals are right."""
         return np.asarray(units, np.float64) / 10.0**self.money_digits
 
-    def rejected(self) -> dict[str, int]:
-        """Rejected orders by reason in words, most frequent first."""
-        codes = Counter(self.of_kind(Kind.REJECT)["flags"].tolist())
+    def reasons_of(self, *kinds: Kind) -> dict[str, int]:
+        """REJECT or CANCEL records by reason in words, most frequent first."""
+        ended = self.records[np.isin(self.records["kind"], kinds)]
+        codes = Counter(ended["flags"].tolist())
         ranked = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
         return {self.reasons.get(code, f"reason {code}"): count for code, count in ranked}

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quantdsl.errors import DataError
+from quantdsl.events.layout import Kind
 from quantdsl.report import tearsheet
 from quantdsl.report.result import RunResult, Setting
 from quantdsl.report.tables import tables
@@ -73,7 +74,7 @@ def info_of(result: RunResult) -> RunInfo:
         bars=len(ts),
         params=dict(result.params),
         settings=result.settings,
-        rejected=result.rejected(),
+        rejected=result.reasons_of(Kind.REJECT),
         notes=result.notes,
         warnings=result.warnings,
     )

@@ -15,6 +15,7 @@ from string import Template
 
 import msgspec
 
+from quantdsl.events.layout import Kind
 from quantdsl.report.chart_data import chart_data
 from quantdsl.report.day_metrics import days_of, monthly_returns
 from quantdsl.report.formula import Group
@@ -182,7 +183,9 @@ def _about(result: RunResult) -> str:
         (f"{escape(s.name)}<small>{escape(s.source)}</small>", escape(s.value))
         for s in result.settings
     ]
-    rejected = [(escape(why), f"{count:,}") for why, count in result.rejected().items()]
+    rejected = [
+        (escape(why), f"{count:,}") for why, count in result.reasons_of(Kind.REJECT).items()
+    ]
     notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
     return (
         _pairs("Settings and where they come from", settings)

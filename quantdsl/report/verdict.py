@@ -1,5 +1,6 @@
 """What a reader must know before any figure: that the run did not do what it was written for."""
 
+from quantdsl.events.layout import Kind
 from quantdsl.report.result import RunResult
 from quantdsl.report.words import plural
 
@@ -9,7 +10,7 @@ def verdict(result: RunResult) -> str:
     orders = int(result.accumulators["orders"])
     rejected = int(result.accumulators["orders_rejected"])
     if orders and 2 * rejected > orders:
-        reasons = ", ".join(f"{why} ({count:,})" for why, count in result.rejected().items())
+        reasons = _counted(result.reasons_of(Kind.REJECT))
         return f"Most orders were rejected: {rejected:,} of {orders:,}. Reasons: {reasons}."
     if not result.accumulators["fills"]:
         return f"Nothing was traded: {_why_silent(result, orders)}"
@@ -23,5 +24,10 @@ def _why_silent(result: RunResult, orders: int) -> str:
     if not result.accumulators["bars"]:
         return "no bar reached the strategy; its session and the data have none in common."
     if orders:
-        return f"{plural(orders, 'order')} and no fill; the orders table says what became of each."
+        ends = result.reasons_of(Kind.REJECT, Kind.CANCEL)
+        return f"{plural(orders, 'order')} and no fill: {_counted(ends) or 'they still work'}."
     return "the strategy placed no order."
+
+
+def _counted(reasons: dict[str, int]) -> str:
+    return ", ".join(f"{why} ({count:,})" for why, count in reasons.items())

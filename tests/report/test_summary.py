@@ -56,7 +56,8 @@ def test_a_run_without_a_trade_says_why_first():
     assert summary(silent).startswith("Nothing was traded: the strategy placed no order.")
     said = replace(silent, no_trade_reasons=("the warm-up of 300 bars is longer than the data",))
     assert summary(said).startswith("Nothing was traded: the warm-up of 300 bars is longer")
-    assert "2 orders and no fill" in summary(altered(fills=0, orders=2, orders_rejected=0))
+    unfilled = summary(altered(fills=0, orders=2, orders_rejected=0))
+    assert unfilled.startswith("Nothing was traded: 2 orders and no fill: max_notional (1).")
 
 
 def test_markup_in_a_name_is_text():
