@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
 from quantdsl.lang.source import Source
-from tests.std.harness import Bars, Ticks, library, routine, run
+from tests.std.harness import Ticks, library, routine, run
+from tests.std.markets import market
 from tests.std.windows import walk
 
 NAMESPACES = ("sums", "ta", "ts", "vol")
@@ -47,25 +49,15 @@ def cases() -> Iterator[Case]:
                         yield Case(f"{key}.{name}", overload, node)
 
 
-def market(seed: int = 11) -> Bars:
-    """Bars of a random walk with sound ranges."""
-    rng = np.random.default_rng(seed)
-    close = np.rint(walk(N, seed) * 100).astype(np.int64)
-    open_ = np.concatenate([close[:1], close[:-1]])
-    high = np.maximum(open_, close) + rng.integers(0, 50, N)
-    low = np.minimum(open_, close) - rng.integers(1, 50, N)
-    return Bars(open_, high, low, close, rng.integers(1, 10_000, N))
-
-
 def arguments(found: Routine) -> dict[str, Any]:
     """Something fitting for every parameter; small distinct lengths."""
     given: dict[str, Any] = {}
     for at, param in enumerate(found.params):
         kind = param.type.kind
         if kind == "bars":
-            given[param.name] = market()
+            given[param.name] = market(N)
         elif kind in ("price", "qty"):
-            given[param.name] = Ticks(market().close)
+            given[param.name] = Ticks(market(N).close)
         elif param.const:
             given[param.name] = LENGTHS.get(param.name, 8)
         elif kind == "bool" and param.node.default is None:
@@ -109,6 +101,13 @@ def docs(case: Case) -> list[str]:
 ALL = list(cases())
 
 
+@cache
+def native(case: Case) -> list[np.ndarray]:
+    """What machine code gives on the common arguments."""
+    given = arguments(routine(case.name, case.overload))
+    return columns(run(case.name, overload=case.overload, **given))
+
+
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_is_documented(case: Case) -> None:
     summary, *details = docs(case)
@@ -139,8 +138,7 @@ def test_is_first_defined_when_it_says(case: Case) -> None:
     if found.result.optional or found.result.kind in ("bool", "int"):
         pytest.skip("may be missing at any step, or is never na")
     given = arguments(found)
-    outputs = [c for c in columns(run(case.name, overload=case.overload, **given))
-               if c.dtype == np.float64]
+    outputs = [column for column in native(case) if column.dtype == np.float64]
     first = max(int(np.argmax(~np.isnan(column))) for column in outputs)
     assert first == declared_warmup(found, given) - 1
 
@@ -148,16 +146,14 @@ def test_is_first_defined_when_it_says(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_interpreter_and_machine_code_agree_to_the_bit(case: Case) -> None:
     given = arguments(routine(case.name, case.overload))
-    native = run(case.name, overload=case.overload, **given)
     interpreted = run(case.name, overload=case.overload, backend="interp", **given)
-    for left, right in zip(columns(native), columns(interpreted), strict=True):
+    for left, right in zip(native(case), columns(interpreted), strict=True):
         np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))
 
 
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_room_for_longer_windows_changes_nothing(case: Case) -> None:
     given = arguments(routine(case.name, case.overload))
-    tight = run(case.name, overload=case.overload, **given)
     roomy = run(case.name, overload=case.overload, spare=13, **given)
-    for left, right in zip(columns(tight), columns(roomy), strict=True):
+    for left, right in zip(native(case), columns(roomy), strict=True):
         np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.std.harness import Bars, Ticks, run
+from tests.std.markets import market
 from tests.std.windows import assert_close, spoiled, walk
 
 N = 300
@@ -14,16 +15,9 @@ SMA, FIRST = 0, 1
 DAY = 86_400_000_000_000
 
 
-def bars(seed: int = 11, n: int = N) -> Bars:
-    """Bars of a random walk; some without range, some without volume."""
-    rng = np.random.default_rng(seed)
-    close = np.rint(walk(n, seed) * 100).astype(np.int64)
-    open_ = np.concatenate([close[:1], close[:-1]])
-    wide = rng.random(n) < 0.9
-    high = np.maximum(open_, close) + wide * rng.integers(0, 50, n)
-    low = np.minimum(open_, close) - wide * rng.integers(0, 50, n)
-    volume = rng.integers(0, 10_000, n) * (rng.random(n) < 0.9)
-    return Bars(open_, high, low, close, volume)
+def bars() -> Bars:
+    """Bars, some of them without range or without volume."""
+    return market(N, quiet=0.1)
 
 
 def money(counts: np.ndarray) -> np.ndarray:
