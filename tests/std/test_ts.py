@@ -282,6 +282,8 @@ def test_kalman() -> None:
     got = run("ts.kalman", src=x, drift_var=0.1, noise_var=0.5)
     assert_close(got["level"], np.array(want))
     assert_close(got["variance"], np.array(wide))
+    certain = run("ts.kalman", src=x, drift_var=0.0, noise_var=0.0)["level"]
+    assert set(certain[~np.isnan(certain)]) == {x[0]}
 
 
 # ---- long runs -------------------------------------------------------------------------------
