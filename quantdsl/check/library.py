@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith
+from quantdsl.check import arith, precompiled
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
     Binding,
@@ -100,9 +100,9 @@ class _LazyNamespace(Namespace):
 class Library:
     """Everything that a strategy can call, and the IR made of it so far."""
 
-    def __init__(self, sizes: dict[str, int] | None = None) -> None:
+    def __init__(self, *, from_source: bool = False) -> None:
         self.files = _std_files()
-        self.sizes = sizes or {}
+        self.package = None if from_source else precompiled.package(_from_source)
         self.unitless = Unitless()
         self.funcs: dict[str, ops.Func] = {}
         self.structs: dict[str, ops.StructDecl] = {"Bar": bar_struct()}
@@ -117,7 +117,10 @@ class Library:
 
     def lookup(self, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
         """The IR declared under a name."""
-        return self.funcs.get(name) or self.structs.get(name) or self.tables.get(name)
+        known = self.funcs.get(name) or self.structs.get(name) or self.tables.get(name)
+        if known is None and self.package is not None:
+            known = precompiled.unpack(self.package, name)
+        return known
 
     def define(self, func: ops.Func) -> None:
         """Keep an elaborated function."""
@@ -133,6 +136,12 @@ class Library:
         """The names of a std namespace."""
         if key not in self._namespaces:
             scope = self._namespaces[key] = Scope(self.globals)
+            if self.package is not None:
+                source = Source("", f"std/{key}", std=True)
+                module = Module(key, source, ast.File((0, 0), ()), std=True)
+                module.scope = scope
+                precompiled.unpack_namespace(self, module, self.package.namespaces[key])
+                return scope
             for path in self.files[key]:
                 source = Source.read(path, std=True)
                 parsed = parse(source)
@@ -345,6 +354,11 @@ USES = (
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
 MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *USES})
+
+
+def _from_source() -> Library:
+    """A library that elaborates std itself."""
+    return Library(from_source=True)
 
 
 def _std_files() -> dict[str, list[Path]]:

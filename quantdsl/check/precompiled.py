@@ -1,0 +1,181 @@
+"""The standard library as typed IR on disk: parsed, checked and lowered once a version.
+
+The entry lives in the cache of compiled code, which is digest-checked and ours alone, under a key
+made of the text of std and of the compiler. A namespace is decoded when it is first looked into,
+a function when something calls it.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import quantdsl.check
+import quantdsl.ir
+import quantdsl.lang
+from quantdsl.check.bindings import EnumBinding, Local, StructBinding, StructField
+from quantdsl.check.functions import Callable_, Routine
+from quantdsl.check.types import Type
+from quantdsl.check.values import TIMELESS, Value
+from quantdsl.codegen.cache import Cache
+from quantdsl.errors import InternalError
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.context import Context
+    from quantdsl.check.library import Library
+    from quantdsl.check.modules import Module
+
+EMPTY = ast.Suite((0, 0), ())
+
+
+class EnumEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="enum"):
+    name: str
+    key: str
+    members: tuple[str, ...]
+
+
+class StructEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="struct"):
+    name: str
+    key: str
+    fields: tuple[StructField, ...]
+
+
+class ConstEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="const"):
+    """A constant or a table."""
+
+    name: str
+    type: Type
+    ir: ops.Expr
+    low: int | None
+    high: int | None
+    const: int | float | bool | str | None
+
+
+class CallableEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="callable"):
+    """A fn or indicator with its overloads: signatures without bodies, and what callers need."""
+
+    name: str
+    nodes: tuple[ast.Fn | ast.Indicator, ...]
+    routines: tuple[Routine, ...]
+
+
+Entry = EnumEntry | StructEntry | ConstEntry | CallableEntry
+
+
+class Package(msgspec.Struct, frozen=True):
+    """The whole library; every value is an encoded entry, decoded on demand."""
+
+    namespaces: dict[str, bytes]
+    funcs: dict[str, bytes]
+    structs: dict[str, bytes]
+    tables: dict[str, bytes]
+
+
+def _source_digest() -> str:
+    """A digest of std and of everything that turns it into IR."""
+    digest = hashlib.sha256()
+    folders = [Path(package.__path__[0]) for package in
+               (quantdsl.check, quantdsl.ir, quantdsl.lang)]
+    paths = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    std = Path(quantdsl.check.__path__[0]).parent / "std"
+    for path in (*paths, *sorted(std.glob("*.qdsl"))):
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@cache
+def package(build: Callable[[], "Library"]) -> Package:
+    """The precompiled library: from the cache, or made by `build` and stored there."""
+    store, key = Cache(), _source_digest()
+    encoded = store.get(key)
+    if encoded is None:
+        encoded = msgspec.msgpack.encode(_pack(build()))
+        store.put(key, encoded)
+    return msgspec.msgpack.decode(encoded, type=Package)
+
+
+def _pack(library: "Library") -> Package:
+    """Elaborate all of std and encode it."""
+    encode = msgspec.msgpack.encode
+    namespaces = {key: encode(_entries(library, key)) for key in library.files}
+    library.raise_std_errors()
+    return Package(
+        namespaces,
+        {name: encode(func) for name, func in library.funcs.items()},
+        {name: encode(decl) for name, decl in library.structs.items()},
+        {name: encode(table) for name, table in library.tables.items()},
+    )
+
+
+def _entries(library: "Library", key: str) -> list[Entry]:
+    entries: list[Entry] = []
+    for name, binding in library.namespace(key).names.items():
+        if isinstance(binding, EnumBinding):
+            entries.append(EnumEntry(name, binding.type.of, binding.names))
+        elif isinstance(binding, StructBinding):
+            entries.append(StructEntry(name, binding.type.of, binding.fields))
+        elif isinstance(binding, Local):
+            entries.append(_const(name, binding.value))
+        elif isinstance(binding, Callable_):
+            entries.append(_callable(library, name, binding))
+        else:
+            raise InternalError(f"std declares {name!r} as something that cannot be kept")
+    return entries
+
+
+def _const(name: str, value: Value) -> ConstEntry:
+    assert value.high is None or isinstance(value.high, int)
+    return ConstEntry(name, value.type, value.ir, value.low, value.high, value.const)
+
+
+def _callable(library: "Library", name: str, binding: Callable_) -> CallableEntry:
+    cx = _context(library, binding.module)
+    routines = tuple(library.routine(cx, binding, n) for n in range(len(binding.nodes)))
+    stubs = tuple(msgspec.structs.replace(node, body=EMPTY) for node in binding.nodes)
+    return CallableEntry(name, stubs, routines)
+
+
+def _context(library: "Library", module: "Module") -> "Context":
+    from quantdsl.check.context import Context
+
+    return Context(library, module, module.scope, units=library.unitless)
+
+
+_ENTRIES = msgspec.msgpack.Decoder(list[Entry])
+_FUNC = msgspec.msgpack.Decoder(ops.Func)
+_STRUCT = msgspec.msgpack.Decoder(ops.StructDecl)
+_TABLE = msgspec.msgpack.Decoder(ops.TableDecl)
+
+
+def unpack_namespace(library: "Library", module: "Module", encoded: bytes) -> None:
+    """Enter the declarations of a namespace into the module's scope."""
+    names = module.scope.names
+    for entry in _ENTRIES.decode(encoded):
+        if isinstance(entry, EnumEntry):
+            names[entry.name] = library.enums[entry.key] = EnumBinding(entry.key, entry.members)
+        elif isinstance(entry, StructEntry):
+            binding = StructBinding(entry.key, entry.fields)
+            names[entry.name] = library.struct_bindings[entry.key] = binding
+        elif isinstance(entry, ConstEntry):
+            value = Value(entry.type, entry.ir, low=entry.low, high=entry.high, series=TIMELESS,
+                          const=entry.const)
+            names[entry.name] = Local(value, used=True)
+        else:
+            names[entry.name] = Callable_(module, list(entry.nodes),
+                                          dict(enumerate(entry.routines)))
+
+
+def unpack(
+    found: Package, name: str
+) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
+    """The IR declared under a name."""
+    if name in found.funcs:
+        return _FUNC.decode(found.funcs[name])
+    if name in found.structs:
+        return _STRUCT.decode(found.structs[name])
+    return _TABLE.decode(found.tables[name]) if name in found.tables else None
