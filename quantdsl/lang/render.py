@@ -8,6 +8,7 @@ from quantdsl.lang.diagnostics import ERROR, Diagnostic
 from quantdsl.lang.source import Source
 
 _WIDTH = 100
+_WINDOW = 90  # characters of a source line that are shown
 _QUICK_FIX = "[quick fix]"
 _COLOURS = {"error": "1;31", "warning": "1;33", "frame": "34", "help": "32", "bold": "1"}
 
@@ -99,32 +100,24 @@ def _marks_by_line(diagnostic: Diagnostic, source: Source) -> dict[int, list[_Ma
 
 def _shown_line(text: str, marks: Sequence[_Mark]) -> tuple[str, list[_Mark]]:
     """The line as it is printed, and its marks in printed columns; cropped around the marks."""
-    cells = [_visible(character) for character in text]
-    columns = [0]
+    begin, before, after = 0, "", ""
+    if max(mark.end for mark in marks) > _WINDOW:
+        begin = max(0, min(mark.start for mark in marks) - _WINDOW // 3)
+        before = "... " if begin else ""
+    if len(text) > begin + _WINDOW:
+        after = " ..."
+    cells = [_visible(character) for character in text[begin : begin + _WINDOW]]
+    columns = [len(before)]
     for cell in cells:
         columns.append(columns[-1] + sum(map(_cell_width, cell)))
     columns.append(columns[-1] + 1)  # the place after the last character
-    moved = [mark._replace(start=columns[mark.start], end=columns[mark.end]) for mark in marks]
-    begin = min(mark.start for mark in moved)
-    if columns[-1] <= _WIDTH or all(m.end <= _WIDTH for m in moved):
-        return "".join(cells)[:_WIDTH] if columns[-1] > _WIDTH else "".join(cells), moved
-    return _cropped(cells, columns, moved, begin)
-
-
-def _cropped(
-    cells: list[str], columns: list[int], marks: list[_Mark], begin: int
-) -> tuple[str, list[_Mark]]:
-    """A window of a long line that starts a little before the first mark."""
-    first = next(i for i, column in enumerate(columns) if column >= max(0, begin - _WIDTH // 3))
-    offset = columns[first] - 4
-    window: list[str] = []
-    for cell, column in zip(cells[first:], columns[first:], strict=False):
-        if column - offset >= _WIDTH - 4:
-            window.append(" ...")
-            break
-        window.append(cell)
-    kept = [m._replace(start=m.start - offset, end=min(m.end - offset, _WIDTH)) for m in marks]
-    return "... " + "".join(window), [m for m in kept if m.start < m.end]
+    last = len(columns) - 1
+    moved = [
+        mark._replace(start=columns[mark.start - begin], end=columns[min(mark.end - begin, last)])
+        for mark in marks
+        if mark.start - begin < last
+    ]
+    return before + "".join(cells) + after, moved
 
 
 def _visible(character: str) -> str:

@@ -19,7 +19,7 @@ class Writer:
     """Writes programs that are right by construction; `depth` bounds their size."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - tests, not secrets
+        self.random = random.Random(seed)
         self.lines: list[str] = []
 
     def one(self, *choices: str) -> str:
@@ -225,7 +225,7 @@ def write_program(seed: int) -> str:
 
 def damage(text: str, seed: int) -> str:
     """Delete, repeat or swap a few tokens of a program; its lines and blocks stay."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     pieces = PIECES.findall("\n".join(row.split("  #")[0] for row in text.split("\n")))
     for _ in range(rng.randint(1, 2)):
         places = [i for i, piece in enumerate(pieces) if not piece.startswith("\n")]

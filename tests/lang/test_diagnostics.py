@@ -20,7 +20,7 @@ from quantdsl.lang.diagnostics import (
     to_builtins,
 )
 from quantdsl.lang.parser import parse
-from quantdsl.lang.render import render
+from quantdsl.lang.render import render, render_all
 from quantdsl.lang.source import Source
 from tests.lang.programs import damage, seeds, write_program
 
@@ -68,6 +68,12 @@ def test_wide_and_invisible_characters_keep_the_carets_in_place():
     row, carets = render(Diagnostic("QD0102", ERROR, "m", (10, 11)), source).split("\n")[3:5]
     assert "\x1b" not in row
     assert carets.index("^") == row.index("?") + 2  # two characters are two columns wide
+
+
+@pytest.mark.timeout(10)
+def test_many_findings_on_one_long_line_are_shown_fast():
+    parsed = parse(Source("'" * 60_000))
+    assert len(render_all(parsed.diagnostics, parsed.source)) < 100_000
 
 
 @pytest.mark.parametrize("at", [0, 50, 500, 999])

@@ -161,7 +161,7 @@ def test_long_names_name_their_limit():
 
 
 def test_random_bytes_are_never_fatal():
-    rng = random.Random(1)  # noqa: S311
+    rng = random.Random(1)
     for _ in range(200):
         text = rng.randbytes(300).decode("utf-8", errors="surrogateescape")
         tokens_of(text)
