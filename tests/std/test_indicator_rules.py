@@ -1,5 +1,6 @@
 """Rules that every indicator of std keeps: documentation, warm-up, and one result everywhere."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 
 from quantdsl.check.checked import check_source
-from quantdsl.check.functions import Callable_, Routine
+from quantdsl.check.functions import Routine
 from quantdsl.ir import ops
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
+from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 from tests.std.harness import Ticks, library, routine, run
 from tests.std.markets import market
@@ -40,13 +42,16 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """Every indicator of the namespaces, overloads apart."""
+    """Every indicator of the namespaces, overloads apart, as its file says it."""
     for key in NAMESPACES:
-        for name, found in library().namespace(key).names.items():
-            if isinstance(found, Callable_):
-                for overload, node in enumerate(found.nodes):
-                    if isinstance(node, ast.Indicator):
-                        yield Case(f"{key}.{name}", overload, node)
+        seen: Counter[str] = Counter()
+        for path in library().files[key]:
+            for item in parse(Source.read(path, std=True)).file.items:
+                if isinstance(item, ast.Fn | ast.Indicator):
+                    name = item.name.id
+                    if isinstance(item, ast.Indicator):
+                        yield Case(f"{key}.{name}", seen[name], item)
+                    seen[name] += 1
 
 
 def arguments(found: Routine) -> dict[str, Any]:
