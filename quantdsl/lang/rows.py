@@ -32,9 +32,11 @@ class _Layout:
         self.rows: list[str] = []
         self.row = " " * indent
         self.padded = 0  # blanks of the row that are for alignment; they make no row too wide
+        self.openers: list[int] = []  # the open brackets
         self.open: list[int] = []  # for each open bracket, the indentation of rows inside it
         self.closing: list[int] = []  # and that of a row which begins with its closer
-        self.commas: list[tuple[int, int, int]] = []  # in this row: depth, width, next token
+        self.commas: list[tuple[int, int, int]] = []  # in this row: bracket, width, next token
+        self.crossed: list[int] | None = None  # brackets open where the row became too wide
         self.too_wide: int | None = None
         for index in range(line.first, line.last):
             self.token(index, line, pads)
@@ -52,13 +54,16 @@ class _Layout:
                 self.padded += pad
                 self.row += " " * (blanks(self.tokens, index, line.first) + pad)
         self.row += self.tokens.texts[index]
+        if self.crossed is None and len(self.row) - self.padded > WIDTH:
+            self.crossed = list(self.openers)
         if kind in OPENERS:
             self.open_bracket(index)
         elif kind in CLOSERS:
+            self.openers.pop()
             self.open.pop()
             self.closing.pop()
         elif kind == "," and self.open:
-            self.commas.append((len(self.open), len(self.row), index + 1))
+            self.commas.append((self.openers[-1], len(self.row) - self.padded, index + 1))
 
     def breaks_before(self, index: int, kind: str) -> bool:
         """The writer's break; but a closer comes down only if its opener ended a row."""
@@ -75,6 +80,7 @@ class _Layout:
         return self.open[-1]
 
     def open_bracket(self, index: int) -> None:
+        self.openers.append(index)
         row_indent = len(self.row) - len(self.row.lstrip(" "))
         if index + 1 in self.breaks:
             self.open.append(row_indent + _STEP)
@@ -94,14 +100,20 @@ class _Layout:
                 self.rows.append(self.row + comment)
 
     def end_row(self) -> None:
-        if len(self.row) - self.padded > WIDTH and self.too_wide is None:
-            fitting = [comma for comma in self.commas if comma[1] <= WIDTH]
-            outermost = min((depth for depth, _, _ in fitting), default=0)
-            places = [place for depth, _, place in fitting if depth == outermost]
-            usable = [p for p in places if self.tokens.kinds[p] not in CLOSERS]
-            self.too_wide = usable[-1] if usable else None
+        """Take the row. Too wide, it breaks at a comma of the outermost bracket across the edge.
+
+        Without such a comma it stays: a break elsewhere would only hide what is too long.
+        """
+        if self.crossed and self.too_wide is None:
+            for bracket in self.crossed:
+                places = [p for b, width, p in self.commas if b == bracket and width <= WIDTH]
+                usable = [p for p in places if self.tokens.kinds[p] not in CLOSERS]
+                if usable:
+                    self.too_wide = usable[-1]
+                    break
         self.rows.append(self.row)
         self.commas = []
+        self.crossed = None
         self.padded = 0
 
     def place_to_break(self) -> int | None:
