@@ -39,7 +39,7 @@ def _pack(values: npt.NDArray[Any], kind: str = "<f4") -> str:
 
 
 def _seconds(ts_ns: Int64s) -> str:
-    return _pack(ts_ns / NS, "<f8")
+    return _pack(ts_ns // NS, "<f8")
 
 
 def thin_rows(n: int) -> Int64s:
@@ -66,17 +66,21 @@ def thin(values: Float64s) -> Float64s:
     return np.array([*kept, values[-1]])
 
 
-def _last_of_second(ts_ns: Int64s) -> npt.NDArray[np.intp]:
-    """Indices of the last row of each whole second: the chart's axis counts seconds."""
+def _last_of_second(ts_ns: Int64s) -> slice | npt.NDArray[np.intp]:
+    """Picks the last row of each whole second, since the chart's axis counts seconds.
+
+    A slice where that is every row, so that nothing is copied.
+    """
     seconds = ts_ns // NS
-    return np.flatnonzero(np.append(seconds[1:] != seconds[:-1], True)) if len(ts_ns) else seconds
+    last = seconds[1:] != seconds[:-1]
+    return slice(None) if last.all() else np.flatnonzero(np.append(last, True))
 
 
 def _equity(result: RunResult) -> dict[str, Any]:
     rows = _last_of_second(result.curve_ts)
     ts = result.curve_ts[rows]
     level, under = result.money(result.curve_equity)[rows], curve_drawdown(result)[rows]
-    at = thin_rows(len(rows))
+    at = thin_rows(len(ts))
     curve: dict[str, Any] = {
         "start": float(result.money(result.accumulators["equity_first"])),
         "time": _seconds(ts[at]),

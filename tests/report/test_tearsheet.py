@@ -111,6 +111,14 @@ def test_many_bars_become_candles_of_equal_numbers_of_bars():
     assert floats(price["close"])[-1] == np.float32(bars["close"][-1] / 100)
 
 
+def test_of_bars_within_a_second_the_last_is_drawn():
+    bars = RUN.bars.copy()
+    bars["ts_recv"] = np.arange(len(bars)) * 250_000_000
+    price = chart_data(replace(RUN, bars=bars))["price"]
+    assert np.array_equal(floats(price["time"], "<f8"), np.arange(-(-len(bars) // 4)))
+    assert floats(price["close"])[0] == np.float32(bars["close"][3] / 100)
+
+
 def test_plots_far_from_the_price_get_their_own_pane():
     rsi = replace(RUN.plots[0], name="rsi", values=np.full(len(RUN.bars), 50.0))
     run = replace(RUN, plots=(RUN.plots[0], rsi))
