@@ -52,6 +52,7 @@ def backtest(
     bars: str | None = None,
     session: str | None = None,
     tz: str | None = None,
+    bad_rows: str | None = None,
     trace: str | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
@@ -63,7 +64,7 @@ def backtest(
     checked = compile_file(path)
     prepared = prepare(
         checked, data=data, params=params, start=start, end=end, config=config,
-        benchmark=benchmark, bars=bars, session=session, tz=tz)
+        benchmark=benchmark, bars=bars, session=session, tz=tz, bad_rows=bad_rows)
     carry(prepared.run, prepared.data, progress)
     finished = result(prepared, path)
     if compared := prepared.resolved.config.report.benchmark:
@@ -94,11 +95,12 @@ def prepare(
     bars: str | None = None,
     session: str | None = None,
     tz: str | None = None,
+    bad_rows: str | None = None,
 ) -> Prepared:
     """Merge the settings, open the data, load the code, fill the state."""
     line = {"data.path": data if isinstance(data, str | Path) else None, "data.to": end,
             "data.bars": bars, "data.session": session, "data.tz": tz,
-            "report.benchmark": benchmark}
+            "data.bad_rows": bad_rows, "report.benchmark": benchmark}
     resolved = configuration.resolve(
         command_line={key: str(value) for key, value in line.items() if value is not None},
         file=config, strategy=settings.of_strategy(checked.strategy.chosen))
@@ -123,7 +125,7 @@ def data_spec(checked: Checked, resolved: Resolved, table: Any = None) -> DataSp
     sources = []
     for traded in strategy.instruments:
         source = _source(paths, traded.index, len(strategy.instruments))
-        instrument = known.get(traded.symbol) or (
+        instrument = known.get(traded.symbol.rpartition(":")[2]) or (
             next(iter(known.values())) if len(known) == 1 else None)
         sources.append(SourceSpec(symbol=traded.symbol, source=source, instrument=instrument))
     clocks = tuple(clock.text for clock in strategy.clocks if clock.text)

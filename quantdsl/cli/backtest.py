@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from quantdsl.config import find
 from quantdsl.errors import ConfigError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -32,11 +33,16 @@ def assignments(pairs: tuple[str, ...]) -> dict[str, str]:
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--from", "start", metavar="DATE", help="Start trading here; earlier bars warm up.")
 @click.option("--to", "end", metavar="DATE", help="Stop before this date.")
-@click.option("--config", type=FILE, help="Costs, instruments and data as TOML.")
+@click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
 @click.option("--benchmark", metavar="PATH|hold", help="Compare with a file or with holding.")
 @click.option("--bars", metavar="5m", help="Override the clock of the strategy's bars.")
 @click.option("--session", metavar="NAME|none", help="Override the strategy's session.")
 @click.option("--tz", metavar="ZONE", help="Time zone of times that name none (default UTC).")
+@click.option(
+    "--bad-rows",
+    type=click.Choice(["stop", "drop"]),
+    help="Stop at a bad row of the data (default), or leave it out and count it.",
+)
 @click.option("--trace", metavar="FROM..TO", help="Print each bar's equations, orders and fills.")
 @click.option(
     "--out",
@@ -49,11 +55,12 @@ def command(
     sets: tuple[str, ...],
     start: str | None,
     end: str | None,
-    config: Path | None,
+    config: str | None,
     benchmark: str | None,
     bars: str | None,
     session: str | None,
     tz: str | None,
+    bad_rows: str | None,
     trace: str | None,
     out: Path | None,
 ) -> None:
@@ -73,11 +80,12 @@ def command(
             params=params,
             start=start,
             end=end,
-            config=config,
+            config=find(config) if config else None,
             benchmark=benchmark,
             bars=bars,
             session=session,
             tz=tz,
+            bad_rows=bad_rows,
             trace=trace,
             progress=progress,
         )
