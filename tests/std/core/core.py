@@ -7,7 +7,7 @@ import numpy as np
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.context import Context
-from quantdsl.check.library import CORE, Library
+from quantdsl.check.library import CORE, USES, Library
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.events import layout
@@ -22,7 +22,7 @@ ENTRIES = {
     "submit": "engine.submit", "finish": "engine.finish", "place": "orders.place",
 }
 N_ORDERS, N_RECORDS = 32, 1024
-SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS}
+SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **dict.fromkeys(USES, 1)}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
 HOUR = 3_600_000_000_000
 
