@@ -1,6 +1,6 @@
-"""`quantdsl explain --stage`: what a file looks like after any stage of the compiler."""
+"""A strategy file as each stage of the compiler sees it: `quantdsl explain --stage`."""
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -9,36 +9,74 @@ import msgspec
 from quantdsl.check import compile_file
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import optimise
-from quantdsl.codegen.target import Target, native
+from quantdsl.codegen.target import native
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
+from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
-from quantdsl.passes import PASSES
+from quantdsl.passes import PASSES, run_passes
 
-STAGES: tuple[str, ...] = ("ast", "ir", *(name for name, _ in PASSES), "llvm", "asm")
-"""In the order in which they happen; `llvm` is before and `asm` after LLVM's own passes."""
+PASS_NAMES = tuple(name for name, _ in PASSES)
+STAGES = ("ast", "ir", *PASS_NAMES, "llvm", "optimised", "asm")
+"""In the order in which the compiler goes through them."""
 
 
 def show(path: Path, stage: str) -> str:
-    """The text of a stage. SourceError if the file does not compile that far."""
+    """The text of one of STAGES; raises SourceError where the file does not get that far."""
     if stage == "ast":
-        parsed = parse(Source.read(path))
-        return json.dumps(msgspec.to_builtins(parsed.file), indent=1)
+        return _tree(path)
     module = compile_file(path).module()
     if stage == "ir":
         return show_ir(module)
+    if stage in PASS_NAMES:
+        return show_ir(_after(module, stage))
+    return _machine_text(module, stage)
+
+
+def _after(module: Module, last: str) -> Module:
+    """The module after all passes up to `last`."""
     for name, apply in PASSES:
         module = apply(module)
-        if name == stage:
-            return show_ir(module)
+        if name == last:
+            break
+    return module
+
+
+def _machine_text(module: Module, stage: str) -> str:
+    """LLVM IR as emitted or optimised, or assembly, for the machine at hand."""
     target = native()
-    return emit(module, target) if stage == "llvm" else _assembly(module, target)
-
-
-def _assembly(module: Module, target: Target) -> str:
+    text = emit(run_passes(module), target)
+    if stage == "llvm":
+        return text
     machine = target.machine()
-    parsed = llvm.parse_assembly(emit(module, target), llvm.create_context())
+    parsed = llvm.parse_assembly(text, llvm.create_context())
     parsed.data_layout = str(machine.target_data)
     optimise(parsed, machine)
-    return str(machine.emit_assembly(parsed))
+    return str(parsed) if stage == "optimised" else str(machine.emit_assembly(parsed))
+
+
+def _tree(path: Path) -> str:
+    """The syntax tree, a node a line: its kind, its plain fields, its children below it."""
+    parsed = parse(Source.read(path))
+    if not parsed.ok:
+        raise SourceError(parsed.source, parsed.diagnostics)
+    return "\n".join(_lines("", parsed.file, ""))
+
+
+def _lines(label: str, value: object, indent: str) -> Iterator[str]:
+    if isinstance(value, tuple):
+        for inner in value:
+            yield from _lines(label, inner, indent)
+        return
+    if not isinstance(value, ast.Node):
+        yield f"{indent}{label}{value!r}"
+        return
+    fields = {f.name: getattr(value, f.name) for f in msgspec.structs.fields(value)}
+    fields = {name: inner for name, inner in fields.items() if not name.endswith("span")}
+    nested = {name: inner for name, inner in fields.items() if isinstance(inner, ast.Node | tuple)}
+    plain = [f" {n}={v!r}" for n, v in fields.items() if n not in nested and v is not None]
+    yield f"{indent}{label}{type(value).__name__}{''.join(plain)}"
+    for name, inner in nested.items():
+        yield from _lines(f"{name}: ", inner, indent + "  ")

@@ -18,13 +18,13 @@ def command(subject: str, stage: str | None) -> None:
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.cli.stages import STAGES, stage_text
+    from quantdsl.backtest.stages import STAGES, show
 
     if stage not in STAGES:
         raise ConfigError(f"error: there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
     if not Path(subject).is_file():
         raise ConfigError(f"error: there is no file {subject}")
-    click.echo(stage_text(Path(subject), stage))
+    click.echo(show(Path(subject), stage))
 
 
 def _explain_code(subject: str) -> None:
