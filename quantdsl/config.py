@@ -1,8 +1,9 @@
 """Configuration: what a run is set to, and who said so.
 
 A value comes from the first of: the command line, the config file, the strategy's `backtest:`
-block, the default. `resolve` merges them and remembers the source of each. The structs below are
-the one table of keys: types, units, ranges, the JSON Schema and the messages all follow from it.
+block, the instrument file (its fees), the default. `resolve` merges them and remembers the source
+of each. The structs below are the one table of keys: types, units, ranges, the JSON Schema and
+the messages all follow from it.
 """
 
 import datetime as dt
@@ -20,6 +21,7 @@ from quantdsl.errors import ConfigError
 from quantdsl.shipped import shipped
 
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
+INSTRUMENT = "instrument file"
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -161,6 +163,7 @@ def resolve(
     command_line: Mapping[str, Any] | None = None,
     file: Path | None = None,
     strategy: Mapping[str, Any] | None = None,
+    instrument: Mapping[str, Any] | None = None,
 ) -> Resolved:
     """The merged settings; keys are flat (`fees.taker_bps`). ConfigError names key and line.
 
@@ -168,7 +171,10 @@ def resolve(
     """
     values: dict[str, Any] = dict(_flat(msgspec.to_builtins(Config())))
     sources = dict.fromkeys(values, DEFAULT)
-    layers: list[tuple[Mapping[str, Any], str]] = [(strategy or {}, STRATEGY)]
+    layers: list[tuple[Mapping[str, Any], str]] = [
+        (instrument or {}, INSTRUMENT),
+        (strategy or {}, STRATEGY),
+    ]
     if file is not None:
         layers.append((load(file), f"config {file.name}"))
     layers.append((command_line or {}, COMMAND_LINE))

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +25,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.config import Resolved
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.events import Data, open_data
-from quantdsl.data.instrument import load_instruments
+from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.timers import Timer
 from quantdsl.errors import ConfigError
@@ -101,13 +102,15 @@ def prepare(
     line = {"data.path": data if isinstance(data, str | Path) else None, "data.to": end,
             "data.bars": bars, "data.session": session, "data.tz": tz,
             "data.bad_rows": bad_rows, "report.benchmark": benchmark}
-    resolved = configuration.resolve(
-        command_line={key: str(value) for key, value in line.items() if value is not None},
-        file=config, strategy=settings.of_strategy(checked.strategy.chosen))
+    said = {key: str(value) for key, value in line.items() if value is not None}
+    layers = (said, config, settings.of_strategy(checked.strategy.chosen))
+    resolved = configuration.resolve(*layers)
+    known = _instruments(checked, resolved)
+    resolved = configuration.resolve(*layers, _fees(known))
     given = {**resolved.config.params, **(params or {})}
     chosen = values.chosen(checked.strategy.params, given)
     table = data if data is not None and not isinstance(data, str | Path) else None
-    opened = open_data(data_spec(checked, resolved, table))
+    opened = open_data(data_spec(checked, resolved, known, table))
     run = native_run(checked, settings.needs(resolved.config), Cache())
     settings.write(run.memory, resolved.config, opened, day_rule(opened))
     values.write(run.memory, checked.strategy.params, chosen)
@@ -117,22 +120,42 @@ def prepare(
     return Prepared(checked, resolved, opened, run, chosen)
 
 
-def data_spec(checked: Checked, resolved: Resolved, table: Any = None) -> DataSpec:
+def _instruments(checked: Checked, resolved: Resolved) -> list[Instrument | None]:
+    """The user's own definition of each instrument of the strategy, None where there is none."""
+    path = resolved.config.data.instruments
+    known = load_instruments(Path(path)) if path else {}
+    alone = next(iter(known.values())) if len(known) == 1 else None
+    return [known.get(traded.symbol.rpartition(":")[2], alone)
+            for traded in checked.strategy.instruments]
+
+
+def _fees(known: list[Instrument | None]) -> dict[str, float]:
+    """The fees of the instrument file as settings; one run has one table of fees."""
+    named = {one.fees for one in known if one is not None and "fees" in one.named}
+    if len(named) > 1:
+        raise ConfigError("the instruments of this run have different fees in the instrument file, "
+                          "and one run has one table of fees: give it in the config")
+    return {f"fees.{key}": value for fees in named
+            for key, value in msgspec.structs.asdict(fees).items() if value}
+
+
+def data_spec(
+    checked: Checked, resolved: Resolved, known: list[Instrument | None], table: Any = None
+) -> DataSpec:
     """What the strategy and the settings ask of the data layer."""
     strategy, one = checked.strategy, resolved.config.data
-    known = load_instruments(Path(one.instruments)) if one.instruments else {}
     paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
     sources = []
     for traded in strategy.instruments:
         source = _source(paths, traded.index, len(strategy.instruments))
-        instrument = known.get(traded.symbol.rpartition(":")[2]) or (
-            next(iter(known.values())) if len(known) == 1 else None)
-        sources.append(SourceSpec(symbol=traded.symbol, source=source, instrument=instrument))
+        sources.append(SourceSpec(symbol=traded.symbol, source=source,
+                                  instrument=known[traded.index]))
     clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
     if one.bars:
         clocks = (one.bars, *clocks[1:])
     return DataSpec(
-        instruments=tuple(sources), clocks=clocks or None, session=_session(checked, one.session),
+        instruments=tuple(sources), clocks=clocks or None,
+        session=_session(checked, one.session, known),
         timers=tuple(Timer(id=t.id, at_s=t.at_s, before_close_ns=t.before_close_ns,
                            every_ns=t.every_ns, on=t.on or "day")  # type: ignore[arg-type]
                      for t in strategy.timers),
@@ -153,9 +176,13 @@ def _source(paths: list[Any], index: int, count: int) -> Any:
     return paths[index] if len(paths) == count else paths[0]
 
 
-def _session(checked: Checked, override: str) -> SessionSpec | None:
+def _session(
+    checked: Checked, override: str, known: list[Instrument | None]
+) -> SessionSpec | None:
+    """The session of the settings, else of the strategy, else of the first instrument's file."""
     declared = checked.strategy.session
-    calendar = override or declared.get("calendar", "")
+    own = known[0].calendar if known and known[0] is not None else ""
+    calendar = override or declared.get("calendar", "") or own
     if not calendar or calendar == "none":
         return None
     return SessionSpec(calendar=calendar, start_s=declared.get("start"),

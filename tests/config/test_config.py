@@ -39,6 +39,13 @@ def test_the_nearer_source_wins_and_is_named(tmp_path: Path) -> None:
     assert [entry.key for entry in resolved.entries] == sorted(config.keys())
 
 
+def test_the_instrument_files_fees_stand_below_the_strategy() -> None:
+    fees = {"fees.taker_bps": 5.0, "fees.maker_bps": 2.0}
+    resolved = config.resolve(strategy={"fees.taker_bps": 1}, instrument=fees)
+    assert resolved.config.fees.taker_bps == 1
+    assert resolved.source("fees.maker_bps") == "instrument file"
+
+
 def test_params_and_columns_are_free_tables(tmp_path: Path) -> None:
     path = write(
         tmp_path,
