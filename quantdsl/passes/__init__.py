@@ -10,14 +10,12 @@ from collections.abc import Callable
 from quantdsl.ir.ops import Module
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.outline import outline_large
-from quantdsl.passes.strength import reduce_strength
 from quantdsl.passes.unused import drop_unused
 
 Pass = Callable[[Module], Module]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("fold", fold_constants),
-    ("strength", reduce_strength),
     ("unused", drop_unused),
     ("outline", outline_large),
 )

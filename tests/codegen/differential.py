@@ -26,7 +26,7 @@ def difference(seed: int, programs: int) -> str | None:
     """What differs first between the two, over `programs` random programs; None if nothing."""
     module = random_module(seed, programs)
     verify(module)
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     compiled = Program(object_code(module, native()), module, native())
     interpreter = Interpreter(module)
     layout = Layout(module.structs)

@@ -129,7 +129,7 @@ def random_int(rng: random.Random) -> int:
 
 def random_module(seed: int, programs: int) -> Module:
     """A linked module with `programs` entry functions p0, p1, ..."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     helpers = [ProgramWriter(rng, []).scalar_helper(f"h{k}", rng.choice(SCALARS)) for k in range(3)]
     helpers += [ProgramWriter(rng, helpers[:3]).struct_helper(f"h{k}") for k in (3, 4)]
     helpers += [ProgramWriter(rng, helpers[:5]).inout_helper(f"h{k}") for k in (5, 6)]

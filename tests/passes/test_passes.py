@@ -36,7 +36,6 @@ from quantdsl.ir.verify import verify
 from quantdsl.passes import PASSES, run_passes
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.outline import INLINE_NODES, outline_large
-from quantdsl.passes.strength import reduce_strength
 from quantdsl.passes.unused import drop_unused
 from tests.codegen.programs import BUFFER_WORDS, INTS, random_module, random_words
 from tests.ir.samples import sample
@@ -63,7 +62,7 @@ def test_each_pass_keeps_the_rules_and_the_meaning(seed):
 
 
 def outcomes(module, seed):
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     leaves = Layout(module.structs).leaves(StructType("S"))
     kinds = [leaf.type for leaf in leaves for _ in range(leaf.words)]
     interpreter, found = Interpreter(module), []
@@ -124,27 +123,6 @@ def test_fold_keeps_only_the_branch_that_is_taken():
 def test_fold_returns_an_untouched_function_itself():
     module = returns(Binary("iadd", n, n))
     assert fold_constants(module).funcs[0] is module.funcs[0]
-
-
-@pytest.mark.parametrize(
-    ("expr", "reduced"),
-    [
-        (Binary("imod", n, i64(8)), "iand(n, 7)"),
-        (Binary("imod", n, i64(1)), "iand(n, 0)"),
-        (Binary("idiv", n, i64(8)), "ashr(n, 3)"),
-        (Binary("idiv", n, i64(2**62)), "ashr(n, 62)"),
-        (Binary("imod", n, i64(12)), "imod(n, 12)"),
-        (Binary("idiv", n, i64(-8)), "idiv(n, -8)"),
-        (Binary("idiv", n, i64(-(2**63))), f"idiv(n, {-(2**63)})"),
-        (Binary("imod", n, i64(0)), "imod(n, 0)"),
-        (Binary("imod", i64(8), n), "imod(8, n)"),
-    ],
-)
-def test_strength_replaces_powers_of_two(expr, reduced):
-    assert result(reduce_strength(returns(expr))) == reduced
-    for value in INTS:
-        left, right = returns(expr), reduce_strength(returns(expr))
-        assert Interpreter(left).call("f", value) == Interpreter(right).call("f", value)
 
 
 def test_unused_drops_what_no_entry_reaches():
