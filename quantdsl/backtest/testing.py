@@ -19,7 +19,7 @@ from quantdsl.check import Checked, compile_file
 from quantdsl.check.cases import Case
 from quantdsl.errors import ConfigError
 from quantdsl.events import layout
-from quantdsl.events.layout import Kind
+from quantdsl.events.layout import MORE, Kind
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import Module
 
@@ -27,6 +27,7 @@ CASH = Fraction(100_000)
 MONEY_DIGITS = 6
 TICK = Fraction(1, 100)
 STEP_NS = 60_000_000_000
+DAY_NS = 86_400_000_000_000
 START_NS = 1_704_206_400_000_000_000  # 2024-01-02 14:40 UTC, in a session of most calendars
 
 
@@ -51,22 +52,15 @@ def run_tests(path: Path) -> list[Outcome]:
 
 
 def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case) -> Outcome:
-    if len(checked.strategy.clocks) > 1 or len(checked.strategy.instruments) > 1:
-        return Outcome(case.name, case.line, passed=False, message=(
-            "a test feeds one instrument on one clock; this strategy has several"))
     try:
         run = _prepare(checked, module, interpreter, case)
+        before, after = _events(checked, case)
     except ConfigError as error:
         return Outcome(case.name, case.line, passed=False, message=str(error))
-    bars = _bars(case)
-    if len(bars):
-        flat = np.repeat(bars[:1], _warm(checked) + 2)
-        for name in ("open", "high", "low"):
-            flat[name] = flat["close"]
-        series = np.concatenate([flat, bars])
-        series["ts_event"] = START_NS + np.arange(1, len(series) + 1) * STEP_NS
-        series["ts_recv"] = series["ts_event"] - STEP_NS
-        _feed(run, interpreter, case, series, len(flat))
+    run.feed(before)
+    if case.given:
+        interpreter.call(case.given, run.memory.words)
+    run.feed(after)
     for expectation in case.expectations:
         if not interpreter.call(expectation.func, run.memory.words):
             return Outcome(case.name, expectation.line, passed=False,
@@ -83,30 +77,18 @@ def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: C
     memory.set("e.config.margin_initial", 1.0)
     memory.set("e.config.day_rule", DAY_UTC)
     memory.set("money_scale", float(scale))
-    at = "e.instruments[0]"
-    for name, number in (("tick_num", tick.numerator), ("tick_den", tick.denominator),
-                         ("lot_num", 1), ("lot_den", 1),
-                         ("money_per_tick_lot", int(tick * scale)), ("price_min", 1),
-                         ("price_max", 10**9), ("lots_max", 10**6)):
-        memory.set(f"{at}.{name}", number)
+    for index in range(len(checked.strategy.instruments)):
+        at = f"e.instruments[{index}]"
+        for name, number in (("tick_num", tick.numerator), ("tick_den", tick.denominator),
+                             ("lot_num", 1), ("lot_den", 1),
+                             ("money_per_tick_lot", int(tick * scale)), ("price_min", 1),
+                             ("price_max", 10**9), ("lots_max", 10**6)):
+            memory.set(f"{at}.{name}", number)
     memory.set("trade_from", np.iinfo(np.int64).min)
     chosen = values.chosen(checked.strategy.params, case.sets, below=True)
     values.write(memory, checked.strategy.params, chosen)
     run.start()
     return run
-
-
-def _feed(
-    run: Run, interpreter: Interpreter, case: Case, series: npt.NDArray[np.void], warm: int
-) -> None:
-    """The flat bars, then what is given, then the bars of the test."""
-    events = series.view(layout.EVENT)
-    if not case.given:
-        run.feed(events)
-        return
-    run.feed(events[: warm - 1])
-    interpreter.call(case.given, run.memory.words)
-    run.feed(events[warm - 1 :])
 
 
 def _tick(case: Case) -> Fraction:
@@ -117,9 +99,67 @@ def _tick(case: Case) -> Fraction:
     return Fraction(1, denominator)
 
 
-def _bars(case: Case) -> npt.NDArray[np.void]:
+def _events(
+    checked: Checked, case: Case
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+    """Flat bars until all is warm; then one more flat bar, by which what is given has filled, and
+    the bars of the test."""
+    fed = [_bars(case, name) for name in _feeds(checked, case)]
+    empty = np.empty(0, layout.EVENT)
+    if not fed or not len(fed[0]):
+        return empty, empty
+    flat = [np.repeat(bars[:1], _warm(checked, 0) + 2) for bars in fed]
+    for bars in flat:
+        for name in ("open", "high", "low"):
+            bars[name] = bars["close"]
+    parts = [_coarse(flat, _warm(checked, clock) + 1, clock)
+             for clock in range(len(checked.strategy.clocks) - 1, 0, -1)]
+    fine = _merged([np.concatenate(pair) for pair in zip(flat, fed, strict=True)], START_NS,
+                   STEP_NS)
+    cut = (len(flat[0]) - 1) * len(fed)
+    return np.concatenate([*parts, fine[:cut]]), fine[cut:]
+
+
+def _feeds(checked: Checked, case: Case) -> list[str]:
+    """Which feed each instrument takes its closes from."""
+    traded = checked.strategy.instruments
+    if len(traded) == 1:
+        return ["close"] if "close" in case.feeds else []
+    missing = [one.name for one in traded if one.name not in case.feeds]
+    if case.feeds and missing:
+        raise ConfigError(f"the test feeds nothing for {', '.join(missing)}")
+    return [one.name for one in traded] if case.feeds else []
+
+
+def _coarse(
+    flat: list[npt.NDArray[np.void]], count: int, clock: int
+) -> npt.NDArray[np.void]:
+    """Flat bars of a coarser clock, a day each, before the first fine one."""
+    bars = [np.repeat(one[:1], count) for one in flat]
+    for one in bars:
+        one["side"] = clock
+    return _merged(bars, START_NS - (count + 1) * DAY_NS, DAY_NS)
+
+
+def _merged(
+    series: list[npt.NDArray[np.void]], start_ns: int, step_ns: int
+) -> npt.NDArray[np.void]:
+    """The instruments' bars in order of time, each instant marked as whole at its last bar."""
+    count = min(len(bars) for bars in series)
+    merged = np.zeros(count * len(series), layout.BAR)
+    for index, bars in enumerate(series):
+        part = bars[:count].copy()
+        part["instrument"] = index
+        part["ts_event"] = start_ns + np.arange(1, count + 1) * step_ns
+        part["ts_recv"] = part["ts_event"] - step_ns
+        part["flags"] = MORE if index < len(series) - 1 else 0
+        merged[index :: len(series)] = part
+    return merged.view(layout.EVENT)
+
+
+def _bars(case: Case, feed: str) -> npt.NDArray[np.void]:
     """The fed bars in ticks: open is the previous close, high and low lie `range` / 2 outside."""
-    closes = case.feeds.get("close", [])
+    closes = case.feeds[feed]
     tick = _tick(case)
     bars = np.zeros(len(closes), layout.BAR)
     bars["kind"] = Kind.BAR
@@ -139,10 +179,11 @@ def _at(values_: list[Fraction] | None, n: int, default: Fraction) -> Fraction:
     return values_[n] if values_ is not None and n < len(values_) else default
 
 
-def _warm(checked: Checked) -> int:
-    """The longest warm-up of any handler over all param values, in bars."""
+def _warm(checked: Checked, clock: int) -> int:
+    """The longest warm-up of any handler on a clock over all param values, in its bars."""
+    clocks = max(len(checked.strategy.clocks), 1)
     counts = [int(warm.most) for handler in checked.strategy.handlers  # type: ignore[arg-type]
-              for warm in handler.reads.values()]
+              for bit, warm in handler.reads.items() if bit % clocks == clock]
     return max(counts, default=1)
 
 

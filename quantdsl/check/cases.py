@@ -84,7 +84,7 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
                 text = strategy.module.source.text[slice(*binding.value.span)]
                 made.sets[binding.name.id] = text
             elif step.kind == "feed":
-                _feed(cx, made, binding)
+                _feed(strategy, cx, made, binding)
             else:
                 _given(strategy, cx, made, binding, number)
     return made
@@ -108,10 +108,13 @@ def _expect(
     made.expectations.append(Expectation(func, text, position.line))
 
 
-def _feed(cx: Context, made: Case, binding: ast.Binding) -> None:
+def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -> None:
+    """`close = [...]` of the only instrument, or `y = [...]`: closes of one of several."""
     name = binding.name.id
-    if name not in FEEDS:
-        unknown(cx, name, binding.name.span, list(FEEDS), "to feed")
+    aliases = [traded.name for traded in strategy.instruments if traded.name]
+    known = [*aliases, "range"] if len(aliases) > 1 else list(FEEDS)
+    if name not in known:
+        unknown(cx, name, binding.name.span, known, "to feed")
         return
     if name == "range":
         number = literal(cx, binding.value)
