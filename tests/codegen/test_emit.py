@@ -31,6 +31,7 @@ from tests.codegen.programs import random_module
 from tests.ir.samples import sample
 
 HASWELL = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "")
+NEOVERSE = Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+neon")
 
 
 def test_llvm_text_of_the_sample(snapshot):
@@ -56,8 +57,9 @@ def test_no_instruction_allows_other_bits():
     assert set(re.findall(r".*nsw.*", text)) == set(re.findall(r"  %n\d+ = add nsw .*", text))
 
 
-def test_the_code_calls_nothing_outside_of_itself():
-    assert undefined_symbols(object_code(random_module(2, 30), native())) == []
+@pytest.mark.parametrize("target", [HASWELL, NEOVERSE], ids=lambda target: target.cpu)
+def test_the_code_calls_nothing_outside_of_itself(target):
+    assert undefined_symbols(object_code(random_module(2, 30), target)) == []
 
 
 def test_no_call_of_an_inline_function_remains():
