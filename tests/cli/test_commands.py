@@ -14,7 +14,7 @@ from quantdsl.cli.new import starter
 from quantdsl.errors import DataError
 from quantdsl.lang.format import format_source
 from quantdsl.report.metrics import evaluate
-from quantdsl.report.store import save
+from quantdsl.report.store import load, save
 from quantdsl.shipped import shipped
 from tests.report.synthetic import synthetic_run
 
@@ -137,6 +137,39 @@ def test_new_writes_a_canonical_strategy_once(tmp_path, monkeypatch, capsys):
     assert cli.run(["new", "my_idea.qdsl"]) == 2
     assert "exists already" in capsys.readouterr().err
     assert Path("my_idea.qdsl").read_text() == text
+
+
+def test_what_new_writes_checks_clean_passes_its_test_and_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        ["new", "x"],
+        ["check", "x.qdsl"],
+        ["test", "x.qdsl"],
+        ["backtest", "x.qdsl"],
+    ):
+        assert cli.run(arguments) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "warning" not in said
+    assert "1 test, 0 failed" in said
+    assert load(Path("out/x")).metrics["trades"] > 0
+
+
+def test_the_demo_trades(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["demo"]) == 0
+    metrics = load(Path("out/demo")).metrics
+    assert metrics["trades"] >= 100
+    assert metrics["rejected_orders"] < 0.01 * metrics["orders"]
+    assert "out/demo/report.html" in capsys.readouterr().out
+
+
+def test_equal_runs_of_two_processes_write_equal_bytes(tmp_path):
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    for seed in ("1", "2"):
+        arguments = "-m", "quantdsl.cli", "backtest", file, "--out", str(tmp_path / seed)
+        assert python(*arguments, PYTHONHASHSEED=seed).returncode == 0
+    for path in (tmp_path / "1").iterdir():
+        assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes(), path.name
 
 
 @pytest.mark.parametrize("name", ["My Idea", "1st", "a-b", "grün"])
