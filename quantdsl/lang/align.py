@@ -102,13 +102,15 @@ def _similar(
 ) -> Iterator[list[tuple[int, int]]]:
     """Runs of lines that have the column, as (line, cell width) that differ by at most `limit`."""
     group: list[tuple[int, int]] = []
+    low = high = 0
     for line in lines:
         starts = section[line].starts
         cell = width(line, starts[column - 1], starts[column]) if column < len(starts) else None
-        if group and (cell is None or _spread([*group, (line, cell)]) > limit):
+        if group and (cell is None or max(high, cell) - min(low, cell) > limit):
             yield group
             group = []
         if cell is not None:
+            low, high = (min(low, cell), max(high, cell)) if group else (cell, cell)
             group.append((line, cell))
     if group:
         yield group

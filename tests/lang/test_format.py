@@ -212,6 +212,15 @@ def test_a_row_that_is_too_wide_is_broken_at_a_comma():
     assert rows[1].startswith("            argument_4")
 
 
+@pytest.mark.timeout(10)
+def test_large_tables_and_long_sections_take_linear_time():
+    table = f"const T = [{', '.join(['-1.5'] * 9_000)}]\n"
+    params = "".join(f"    param p{i} = {i} in 0..9 step 1\n" for i in range(1_500))
+    for text in (table, f"strategy S:\n{params}"):
+        formatted = format_source(text)
+        assert format_source(formatted) == formatted
+
+
 def test_a_wrong_file_is_not_touched():
     with pytest.raises(SourceError, match="QD0113"):
         format_source("const a =\n")
