@@ -16,13 +16,14 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.layout import Slot, field
 from quantdsl.ir.link import link
 from quantdsl.ir.verify import verify
+from quantdsl.passes import run_passes
 
 ENTRIES = {
     "init": "engine.init", "ingest": "engine.ingest", "market": "engine.market",
     "submit": "engine.submit", "finish": "engine.finish", "place": "orders.place",
 }
 N_ORDERS, N_RECORDS = 32, 1024
-SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **dict.fromkeys(USES, 1)}
+SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
 HOUR = 3_600_000_000_000
 
@@ -50,8 +51,8 @@ def members(enum: str) -> tuple[str, ...]:
 
 
 @cache
-def module(instruments: int) -> ops.Module:
-    """The core linked behind plain entry functions."""
+def module(instruments: int, uses: int = 1) -> ops.Module:
+    """The core linked behind plain entry functions; `uses` = 0 leaves out what can be left out."""
     found = library()
 
     def lookup(name: str) -> Any:
@@ -62,15 +63,16 @@ def module(instruments: int) -> ops.Module:
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    linked = link(lookup, list(ENTRIES), {**SIZES, "N_INSTRUMENTS": instruments})
+    linked = link(lookup, list(ENTRIES), {
+        **SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments})
     verify(linked)
     return linked
 
 
 @cache
-def machine(instruments: int) -> Program:
-    """The core as machine code."""
-    linked = module(instruments)
+def machine(instruments: int, uses: int = 1) -> Program:
+    """The core as machine code, after the compiler's own passes."""
+    linked = run_passes(module(instruments, uses))
     return Program(object_code(linked, native()), linked, native())
 
 
@@ -78,10 +80,12 @@ class Core:
     """One engine; `interpreted` runs it in the IR interpreter instead of as machine code."""
 
     def __init__(self, config: dict[str, Any], instruments: int = 1, *,
-                 interpreted: bool = False) -> None:
-        self.module = module(instruments)
-        self.runner: Any = Interpreter(self.module) if interpreted else machine(instruments)
-        self.words = np.zeros(self.slot_words(), np.int64)
+                 interpreted: bool = False, uses: int = 1) -> None:
+        self.module = module(instruments, uses)
+        self.runner: Any = machine(instruments, uses)
+        if interpreted:
+            self.runner = Interpreter(self.module)
+        self.words = np.zeros(self.slot("outbox_lost").offset_words + 1, np.int64)
         self.event = np.zeros(1, layout.EVENT)
         common = {"tick_num": 1.0, "tick_den": 100.0, "lot_num": 1.0, "lot_den": 1.0,
                   "money_per_tick_lot": config.get("money", 10_000),
@@ -96,10 +100,6 @@ class Core:
             if name not in skip:
                 self.set(f"config.{name}", value)
         self.run("init")
-
-    def slot_words(self) -> int:
-        last = field(self.module, "engine.Engine", "outbox_lost")
-        return last.offset_words + 1
 
     def slot(self, path: str) -> Slot:
         return _slot(self.module, path)

@@ -62,12 +62,12 @@ def random_intent(rng: random.Random, price: int, n: int, allowed: str) -> dict[
 
 
 def play(seed: int, steps: int, *, allowed: str, config: dict[str, Any] | None = None,
-         limits: dict[str, Any] | None = None, n: int = 1, interpreted: bool = False,
+         limits: dict[str, Any] | None = None, n: int = 1, interpreted: bool = False, uses: int = 1,
          appetite: float = 0.35) -> tuple[Core, Model]:
     """Play `steps` random instants to both; raises at the first difference."""
     rng = random.Random(seed)
     config = config or {}
-    core, model = Core(config_words(config), n, interpreted=interpreted), None
+    core = Core(config_words(config), n, interpreted=interpreted, uses=uses)
     model = Model(Config(**config), limits, n)
     prices = [1000] * n
     for step in range(steps):
