@@ -188,7 +188,8 @@ def _int_of_bool(value: Value) -> Value:
     return Value(INT, ops.Unary("bool_to_i64", value.ir), value.span, 0, 1, series=value.series)
 
 
-@builtin("int(x) -> int", "x without its fraction, 0 for na or what does not fit; a time in ns.", "int(2.7)")
+@builtin("int(x) -> int", "x without its fraction, 0 for na or what does not fit; a time in ns.",
+         "int(2.7)")
 def _to_int(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     value = values[0]
     if value.type.kind == "bool":
@@ -283,7 +284,7 @@ def _float_of(cx: Context, node: ast.Call, values: list[Value]) -> Value:
 def _mean_of(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     x, total, count = values
     if x.unit is None or total.type != INT or count.type != INT:
-        return cx.error("QD0301", "this needs a price and two ints", node.span)
+        return cx.error("QD0301", "this needs a price or a quantity and two ints", node.span)
     ticks = ops.Binary("fmul", ops.Unary("i64_to_f64", total.ir), x.unit.num)
     over = ops.Binary("fmul", ops.Unary("i64_to_f64", count.ir), x.unit.den)
     return Value(FLOAT, ops.Binary("fdiv", ticks, over), node.span, series=arith.joined(values))
@@ -300,3 +301,6 @@ builtin("mean_ticks(p: price, total: int, n: int) -> float",
         "mean_ticks(src, total, len)", std_only=True)(_mean_of)
 builtin("float_lots(q: qty, n: int) -> float", "n lots of q's instrument in units.",
         "float_lots(src, 3)", std_only=True)(_float_of)
+builtin("mean_lots(q: qty, total: int, n: int) -> float",
+        "total / n lots of q's instrument in units, rounded once.",
+        "mean_lots(src, total, len)", std_only=True)(_mean_of)

@@ -143,6 +143,13 @@ def test_averages_of_prices_are_exact_sums(length: int) -> None:
             assert abs(Fraction(found[i]) - want) <= want * Fraction(4, 2**53)
 
 
+def test_the_mean_of_sizes_is_an_exact_sum() -> None:
+    lots = np.random.default_rng(3).integers(0, 10**12, N)
+    found = run("ta.sma", overload=2, src=Ticks(lots, 1.0, 1e8), len=7)
+    want = [float(Fraction(int(lots[i - 6 : i + 1].sum()), 7 * 10**8)) for i in range(6, N)]
+    assert_close(found[6:], np.array(want), 0)
+
+
 @pytest.mark.parametrize("length", [2, 7, 20])
 @pytest.mark.parametrize("percentage", [0.0, 1.0, 50.0, 90.0, 100.0])
 def test_percentiles(length: int, percentage: float) -> None:
