@@ -54,7 +54,6 @@ def backtest(
     session: str | None = None,
     tz: str | None = None,
     bad_rows: str | None = None,
-    trace: str | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """The result of running the strategy file `path` over `data`.
@@ -62,10 +61,17 @@ def backtest(
     `data` is a path or a table (pyarrow, pandas, polars); None is the built-in market. Raises
     SourceError, DataError or ConfigError, each with one message that says how to mend it.
     """
-    checked = compile_file(path)
-    prepared = prepare(
-        checked, data=data, params=params, start=start, end=end, config=config,
-        benchmark=benchmark, bars=bars, session=session, tz=tz, bad_rows=bad_rows)
+    return run_checked(
+        compile_file(path), path, progress=progress, data=data, params=params, start=start,
+        end=end, config=config, benchmark=benchmark, bars=bars, session=session, tz=tz,
+        bad_rows=bad_rows)
+
+
+def run_checked(
+    checked: Checked, path: Path, *, progress: Progress | None = None, **options: Any
+) -> RunResult:
+    """As `backtest`, of a strategy that is checked already; `options` are those of `prepare`."""
+    prepared = prepare(checked, **options)
     carry(prepared.run, prepared.data, progress)
     finished = result(prepared, path)
     if compared := prepared.resolved.config.report.benchmark:
@@ -114,7 +120,7 @@ def prepare(
     run = native_run(checked, settings.needs(resolved.config), Cache())
     settings.write(run.memory, resolved.config, opened, day_rule(opened))
     values.write(run.memory, checked.strategy.params, chosen)
-    run.memory.set("trade_from", _time(start) if start else np.iinfo(np.int64).min)
+    run.memory.set("trade_from", time_ns(start) if start else np.iinfo(np.int64).min)
     run.memory.set("curve_on", True)
     run.start()
     return Prepared(checked, resolved, opened, run, chosen)
@@ -159,8 +165,8 @@ def data_spec(
         timers=tuple(Timer(id=t.id, at_s=t.at_s, before_close_ns=t.before_close_ns,
                            every_ns=t.every_ns, on=t.on or "day")  # type: ignore[arg-type]
                      for t in strategy.timers),
-        sync_all=strategy.sync_all, start=_time(one.start) if one.start else None,
-        end=_time(one.end) if one.end else None, time=one.time, tz=one.tz,
+        sync_all=strategy.sync_all, start=time_ns(one.start) if one.start else None,
+        end=time_ns(one.end) if one.end else None, time=one.time, tz=one.tz,
         time_format=one.time_format or None, bad_rows=one.bad_rows, columns=one.columns,
         seed=one.seed,
     )
@@ -189,7 +195,7 @@ def _session(
                        end_s=declared.get("end"), tz=declared.get("tz"))
 
 
-def _time(text: str) -> int:
+def time_ns(text: str) -> int:
     """An ISO date or time as ns since 1970, UTC where it names no zone."""
     try:
         moment = dt.datetime.fromisoformat(text)

@@ -13,6 +13,7 @@ from quantdsl.check.library import USES, Library
 from quantdsl.check.modules import Module
 from quantdsl.check.step import Assembly
 from quantdsl.check.strategy import Strategy
+from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
@@ -67,8 +68,13 @@ class Checked:
         return msgspec.structs.replace(func, name=name)
 
 
-def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
-    """The checked strategy (None where there are errors) and every diagnostic of the file."""
+def check_source(
+    source: Source, *, trace: bool = False
+) -> tuple[Checked | None, list[Diagnostic]]:
+    """The checked strategy (None where there are errors) and every diagnostic of the file.
+
+    With `trace` the strategy also records every branch and plots every equation.
+    """
     parsed = parse(source)
     if any(d.severity == ERROR for d in parsed.diagnostics):
         return None, parsed.diagnostics
@@ -95,6 +101,8 @@ def check_source(source: Source) -> tuple[Checked | None, list[Diagnostic]]:
     library.raise_std_errors()
     if found is None or any(d.severity == ERROR for d in diagnostics):
         return None, diagnostics
+    if trace:
+        instrument(found)
     Assembly(found).define()
     library.raise_std_errors()
     return Checked(source, found, library, diagnostics, cases), diagnostics

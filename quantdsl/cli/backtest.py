@@ -1,6 +1,7 @@
 """`quantdsl backtest`: one strategy over market data, with a report."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -70,23 +71,24 @@ def command(
     days (Arrow and Parquet) and the metrics (JSON). The same inputs give the same bytes.
     """
     from quantdsl.backtest.run import backtest
+    from quantdsl.backtest.tracing import trace as bar_by_bar
     from quantdsl.cli.output import finish, progress_bar
 
-    params = assignments(sets)
+    options: dict[str, Any] = {
+        "data": data,
+        "params": assignments(sets),
+        "start": start,
+        "end": end,
+        "config": find(config) if config else None,
+        "benchmark": benchmark,
+        "bars": bars,
+        "session": session,
+        "tz": tz,
+        "bad_rows": bad_rows,
+    }
     with progress_bar(file.name) as progress:
-        result = backtest(
-            file,
-            data=data,
-            params=params,
-            start=start,
-            end=end,
-            config=find(config) if config else None,
-            benchmark=benchmark,
-            bars=bars,
-            session=session,
-            tz=tz,
-            bad_rows=bad_rows,
-            trace=trace,
-            progress=progress,
-        )
+        result = backtest(file, progress=progress, **options)
+    if trace is not None:
+        for line in bar_by_bar(file, trace, **options):
+            click.echo(line)
     finish(result, out or Path("out") / file.stem)

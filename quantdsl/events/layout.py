@@ -53,6 +53,7 @@ class Kind(IntEnum):
     DAY = 18  # record: equity, cash, fees of the day, close ticks of instrument 0, position lots
     RISK = 19  # record: limit code, value, limit, actions taken, 0
     LOG = 20  # record: message id, up to four values
+    BRANCH = 21  # record of a trace: source line, 1 where the condition held
 
 
 for dtype in (EVENT, BAR, RECORD):
