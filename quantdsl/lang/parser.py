@@ -8,7 +8,7 @@ from quantdsl.lang.diagnostics import ERROR, Diagnostic
 from quantdsl.lang.items import ItemParser
 from quantdsl.lang.lexer import lex
 from quantdsl.lang.source import Source
-from quantdsl.lang.tree import Tokens
+from quantdsl.lang.tree import END, Tokens
 
 
 class Parsed(msgspec.Struct, frozen=True):
@@ -46,4 +46,6 @@ def _too_large(source: Source) -> Parsed:
         reason=f"the limit is {source.size_limit}.",
         help="move shared functions to a file of their own and import it",
     )
-    return Parsed(source, ast.File((0, end), ()), Tokens(source.text), [error])
+    tokens = Tokens(source.text)
+    tokens.append(END, "", end, end)
+    return Parsed(source, ast.File((0, end), ()), tokens, [error])
