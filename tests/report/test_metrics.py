@@ -186,6 +186,28 @@ def test_trade_statistics_agree_with_backtesting_py():
     assert lane_metrics.profit_factor(sums) != pytest.approx(stats["Profit Factor"], rel=1e-3)
 
 
+@needs_expected
+def test_return_and_drawdown_agree_with_backtesting_py():
+    """On its own equity curve, sampled daily as it does."""
+    name = "goog_sma_10_30"
+    stats = json.loads((EXPECTED / "backtesting_py_stats.json").read_text())["runs"][name]["stats"]
+    kept = Accumulators(10_000_000_000)
+    with gzip.open(EXPECTED / f"backtesting_py_{name}_equity.csv.gz", "rt") as file:
+        for ts, row in enumerate(csv.DictReader(file)):
+            equity = round(float(row["Equity"]) * 1e6)
+            kept.mark(ts, equity, in_market=True)
+            kept.day(equity)
+    sums = Sums(kept.values, 6, 252.0)
+    total = lane_metrics.total_return(sums)
+    assert total * 100 == pytest.approx(stats["Return [%]"], rel=1e-9)
+    drawdown = lane_metrics.max_drawdown(sums)
+    assert drawdown * 100 == pytest.approx(stats["Max. Drawdown [%]"], rel=1e-9)
+    # it leaves out the first day, whose return against the starting cash we count
+    theirs = (1.0 + total) ** (252.0 / (kept.values["ret_n"] - 1)) - 1.0
+    assert theirs * 100 == pytest.approx(stats["Return (Ann.) [%]"], rel=1e-9)
+    assert lane_metrics.annual_return(sums) == pytest.approx(theirs, rel=1e-3)
+
+
 def test_every_metric_is_documented_and_evaluated():
     values = evaluate(synthetic_run(n_days=30))
     assert list(values) == [metric.name for metric in METRICS] == list(BY_NAME)
