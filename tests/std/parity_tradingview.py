@@ -61,7 +61,8 @@ def _bands() -> list[Row]:
     fields = (("middle", "base"), ("upper", "upper"), ("lower", "lower"))
     found = [_row(f"ta.bb(close, 20, 2).{ours}", "bb", "ta.bb", f"ta.bb(close, 20, 2).{theirs}",
                   ours, src="close", len=20, mult=2.0) for ours, theirs in fields]
-    found.append(_row("ta.bbw(close, 20, 2.1)", "bb", "ta.bbw", src="close", len=20, mult=2.1))
+    found.append(_row("ta.bbw(close, 20, 2.1)", "bb", "ta.bbw", src="close", len=20, mult=2.1,
+                      rule="TradingView's variance cancels; std is within 1e-15 of the exact"))
     for call, handle_na in (("ta.tr(false)", False), ("ta.tr(true)", True), ("ta.tr", False)):
         found.append(_row(call, "tr", "ta.tr", data="bars", handle_na=handle_na))
     found.append(_row("ta.atr(14)", "tr", "ta.atr", data="bars", len=14))
