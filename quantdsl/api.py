@@ -67,8 +67,10 @@ class Report:
         return save(self.result, self.metrics, Path(folder))
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name} {self.metrics[name]:.4g}"
-                          for name in ("total_return", "sharpe", "max_drawdown", "trades"))
+        shown = ", ".join(
+            f"{name} {self.metrics[name]:.4g}"
+            for name in ("total_return", "sharpe", "max_drawdown", "trades")
+        )
         return f"<Report of {self.result.strategy}: {shown}>"
 
     def _repr_html_(self) -> str:
@@ -100,23 +102,36 @@ class Strategy:
         return [f"{d.code}: {d.message}" for d in self.checked.diagnostics]
 
     def backtest(
-        self, data: Any = None, *, config: str | Path | None = None, start: str | None = None,
-        end: str | None = None, benchmark: str | None = None, **params: object,
+        self,
+        data: Any = None,
+        *,
+        config: str | Path | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        benchmark: str | None = None,
+        **params: object,
     ) -> Report:
         """Run over `data`, a path or a table (None: the built-in market), with params by name.
 
         Raises DataError or ConfigError with one message that says how to mend it.
         """
         result = run_checked(
-            self.checked, Path(self.checked.source.path), data=data, params=params, start=start,
-            end=end, config=Path(config) if config is not None else None, benchmark=benchmark)
+            self.checked,
+            Path(self.checked.source.path),
+            data=data,
+            params=params,
+            start=start,
+            end=end,
+            config=Path(config) if config is not None else None,
+            benchmark=benchmark,
+        )
         return Report(result)
 
     def __repr__(self) -> str:
         return f"<Strategy {self.name}({', '.join(self.params)})>"
 
 
-def compile(source: str | Path) -> Strategy:  # noqa: A001 - the verb of the field
+def compile(source: str | Path) -> Strategy:
     """The strategy of a file, or of text that has a line break. Raises SourceError."""
     text = str(source)
     read = Source(text) if "\n" in text else Source.read(Path(text))

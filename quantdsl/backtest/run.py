@@ -62,9 +62,20 @@ def backtest(
     SourceError, DataError or ConfigError, each with one message that says how to mend it.
     """
     return run_checked(
-        compile_file(path), path, progress=progress, data=data, params=params, start=start,
-        end=end, config=config, benchmark=benchmark, bars=bars, session=session, tz=tz,
-        bad_rows=bad_rows)
+        compile_file(path),
+        path,
+        progress=progress,
+        data=data,
+        params=params,
+        start=start,
+        end=end,
+        config=config,
+        benchmark=benchmark,
+        bars=bars,
+        session=session,
+        tz=tz,
+        bad_rows=bad_rows,
+    )
 
 
 def run_checked(
@@ -105,9 +116,15 @@ def prepare(
     bad_rows: str | None = None,
 ) -> Prepared:
     """Merge the settings, open the data, load the code, fill the state."""
-    line = {"data.path": data if isinstance(data, str | Path) else None, "data.to": end,
-            "data.bars": bars, "data.session": session, "data.tz": tz,
-            "data.bad_rows": bad_rows, "report.benchmark": benchmark}
+    line = {
+        "data.path": data if isinstance(data, str | Path) else None,
+        "data.to": end,
+        "data.bars": bars,
+        "data.session": session,
+        "data.tz": tz,
+        "data.bad_rows": bad_rows,
+        "report.benchmark": benchmark,
+    }
     said = {key: str(value) for key, value in line.items() if value is not None}
     layers = (said, config, settings.of_strategy(checked.strategy.chosen))
     resolved = configuration.resolve(*layers)
@@ -131,18 +148,26 @@ def _instruments(checked: Checked, resolved: Resolved) -> list[Instrument | None
     path = resolved.config.data.instruments
     known = load_instruments(Path(path)) if path else {}
     alone = next(iter(known.values())) if len(known) == 1 else None
-    return [known.get(traded.symbol.rpartition(":")[2], alone)
-            for traded in checked.strategy.instruments]
+    return [
+        known.get(traded.symbol.rpartition(":")[2], alone)
+        for traded in checked.strategy.instruments
+    ]
 
 
 def _fees(known: list[Instrument | None]) -> dict[str, float]:
     """The fees of the instrument file as settings; one run has one table of fees."""
     named = {one.fees for one in known if one is not None and "fees" in one.named}
     if len(named) > 1:
-        raise ConfigError("the instruments of this run have different fees in the instrument file, "
-                          "and one run has one table of fees: give it in the config")
-    return {f"fees.{key}": value for fees in named
-            for key, value in msgspec.structs.asdict(fees).items() if value}
+        raise ConfigError(
+            "the instruments of this run have different fees in the instrument file, "
+            "and one run has one table of fees: give it in the config"
+        )
+    return {
+        f"fees.{key}": value
+        for fees in named
+        for key, value in msgspec.structs.asdict(fees).items()
+        if value
+    }
 
 
 def data_spec(
@@ -154,20 +179,34 @@ def data_spec(
     sources = []
     for traded in strategy.instruments:
         source = _source(paths, traded.index, len(strategy.instruments))
-        sources.append(SourceSpec(symbol=traded.symbol, source=source,
-                                  instrument=known[traded.index]))
+        sources.append(
+            SourceSpec(symbol=traded.symbol, source=source, instrument=known[traded.index])
+        )
     clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
     if one.bars:
         clocks = (one.bars, *clocks[1:])
     return DataSpec(
-        instruments=tuple(sources), clocks=clocks or None,
+        instruments=tuple(sources),
+        clocks=clocks or None,
         session=_session(checked, one.session, known),
-        timers=tuple(Timer(id=t.id, at_s=t.at_s, before_close_ns=t.before_close_ns,
-                           every_ns=t.every_ns, on=t.on or "day")  # type: ignore[arg-type]
-                     for t in strategy.timers),
-        sync_all=strategy.sync_all, start=time_ns(one.start) if one.start else None,
-        end=time_ns(one.end) if one.end else None, time=one.time, tz=one.tz,
-        time_format=one.time_format or None, bad_rows=one.bad_rows, columns=one.columns,
+        timers=tuple(
+            Timer(
+                id=t.id,
+                at_s=t.at_s,
+                before_close_ns=t.before_close_ns,
+                every_ns=t.every_ns,
+                on=t.on or "day",
+            )  # type: ignore[arg-type]
+            for t in strategy.timers
+        ),
+        sync_all=strategy.sync_all,
+        start=time_ns(one.start) if one.start else None,
+        end=time_ns(one.end) if one.end else None,
+        time=one.time,
+        tz=one.tz,
+        time_format=one.time_format or None,
+        bad_rows=one.bad_rows,
+        columns=one.columns,
         seed=one.seed,
     )
 
@@ -177,22 +216,26 @@ def _source(paths: list[Any], index: int, count: int) -> Any:
     if not paths:
         return None
     if len(paths) not in (1, count):
-        raise ConfigError(f"--data names {len(paths)} files for {count} instruments; give one for "
-                          "each, separated by commas, in the order of the strategy")
+        raise ConfigError(
+            f"--data names {len(paths)} files for {count} instruments; give one for "
+            "each, separated by commas, in the order of the strategy"
+        )
     return paths[index] if len(paths) == count else paths[0]
 
 
-def _session(
-    checked: Checked, override: str, known: list[Instrument | None]
-) -> SessionSpec | None:
+def _session(checked: Checked, override: str, known: list[Instrument | None]) -> SessionSpec | None:
     """The session of the settings, else of the strategy, else of the first instrument's file."""
     declared = checked.strategy.session
     own = known[0].calendar if known and known[0] is not None else ""
     calendar = override or declared.get("calendar", "") or own
     if not calendar or calendar == "none":
         return None
-    return SessionSpec(calendar=calendar, start_s=declared.get("start"),
-                       end_s=declared.get("end"), tz=declared.get("tz"))
+    return SessionSpec(
+        calendar=calendar,
+        start_s=declared.get("start"),
+        end_s=declared.get("end"),
+        tz=declared.get("tz"),
+    )
 
 
 def time_ns(text: str) -> int:
@@ -237,27 +280,42 @@ def result(prepared: Prepared, path: Path) -> RunResult:
     run, strategy = prepared.run, prepared.checked.strategy
     curve = run.curve()
     plots = tuple(
-        Plot(name=plot.name, color=plot.color,
-             values=np.ascontiguousarray(curve[:, CURVE_WORDS + n]).view(np.float64))
+        Plot(
+            name=plot.name,
+            color=plot.color,
+            values=np.ascontiguousarray(curve[:, CURVE_WORDS + n]).view(np.float64),
+        )
         for n, plot in enumerate(strategy.plots)
     )
     by_name = {param.name: param for param in strategy.params}
     daily = data.clocks[0].nominal_ns >= NS_PER_DAY
     return RunResult(
-        strategy=strategy.name, source_path=str(path), source_text=checked.source.text,
-        version=quantdsl.__version__, data_name=data.name, data_sha256=data.sha256,
+        strategy=strategy.name,
+        source_path=str(path),
+        source_text=checked.source.text,
+        version=quantdsl.__version__,
+        data_name=data.name,
+        data_sha256=data.sha256,
         params={name: values.show(by_name[name], value) for name, value in prepared.chosen.items()},
-        instruments=tuple(data.instruments), currency=resolved.config.account.currency,
+        instruments=tuple(data.instruments),
+        currency=resolved.config.account.currency,
         money_digits=data.money_digits,
         periods_per_year=TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS,
-        records=run.all_records(), curve_ts=curve[:, 0].copy(), curve_equity=curve[:, 1].copy(),
-        bars=data.bars_table(0), accumulators=run.memory.struct("e.metrics"), plots=plots,
-        settings=tuple(Setting(name=e.key, value=str(e.value), source=e.source)
-                       for e in resolved.entries if e.value not in ("", {})),
+        records=run.all_records(),
+        curve_ts=curve[:, 0].copy(),
+        curve_equity=curve[:, 1].copy(),
+        bars=data.bars_table(0),
+        accumulators=run.memory.struct("e.metrics"),
+        plots=plots,
+        settings=tuple(
+            Setting(name=e.key, value=str(e.value), source=e.source)
+            for e in resolved.entries
+            if e.value not in ("", {})
+        ),
         notes=tuple(data.notes),
         warnings=tuple(f"{d.code}: {d.message}" for d in checked.diagnostics),
-        reasons=reasons(checked), messages={n: m.template for n, m in
-                                            enumerate(strategy.messages)},
+        reasons=reasons(checked),
+        messages={n: m.template for n, m in enumerate(strategy.messages)},
     )
 
 

@@ -31,8 +31,11 @@ def _line(line: Chosen) -> dict[str, object]:
     if name == "cash":
         return {"account.cash": number}
     if name == "fees":
-        by_word = {"per_share": "fees.per_share", "per_contract": "fees.per_contract",
-                   "per_order": "fees.per_order"}
+        by_word = {
+            "per_share": "fees.per_share",
+            "per_contract": "fees.per_contract",
+            "per_order": "fees.per_order",
+        }
         if line.word:
             if line.word not in by_word:
                 raise ConfigError(

@@ -63,8 +63,12 @@ def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case)
     run.feed(after)
     for expectation in case.expectations:
         if not interpreter.call(expectation.func, run.memory.words):
-            return Outcome(case.name, expectation.line, passed=False,
-                           message=f"expected {expectation.text}{_state(run)}")
+            return Outcome(
+                case.name,
+                expectation.line,
+                passed=False,
+                message=f"expected {expectation.text}{_state(run)}",
+            )
     return Outcome(case.name, case.line, passed=True)
 
 
@@ -79,10 +83,16 @@ def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: C
     memory.set("money_scale", float(scale))
     for index in range(len(checked.strategy.instruments)):
         at = f"e.instruments[{index}]"
-        for name, number in (("tick_num", tick.numerator), ("tick_den", tick.denominator),
-                             ("lot_num", 1), ("lot_den", 1),
-                             ("money_per_tick_lot", int(tick * scale)), ("price_min", 1),
-                             ("price_max", 10**9), ("lots_max", 10**6)):
+        for name, number in (
+            ("tick_num", tick.numerator),
+            ("tick_den", tick.denominator),
+            ("lot_num", 1),
+            ("lot_den", 1),
+            ("money_per_tick_lot", int(tick * scale)),
+            ("price_min", 1),
+            ("price_max", 10**9),
+            ("lots_max", 10**6),
+        ):
             memory.set(f"{at}.{name}", number)
     memory.set("trade_from", np.iinfo(np.int64).min)
     chosen = values.chosen(checked.strategy.params, case.sets, below=True)
@@ -94,14 +104,13 @@ def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: C
 def _tick(case: Case) -> Fraction:
     """A tick that holds every price of the feed."""
     prices = [price for name, series in case.feeds.items() if name != "volume" for price in series]
-    denominator = lcm(TICK.denominator, case.range.denominator * 2,
-                      *(price.denominator for price in prices))
+    denominator = lcm(
+        TICK.denominator, case.range.denominator * 2, *(price.denominator for price in prices)
+    )
     return Fraction(1, denominator)
 
 
-def _events(
-    checked: Checked, case: Case
-) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
     """Flat bars until all is warm; then one more flat bar, by which what is given has filled, and
     the bars of the test."""
     fed = [_bars(case, name) for name in _feeds(checked, case)]
@@ -112,10 +121,13 @@ def _events(
     for bars in flat:
         for name in ("open", "high", "low"):
             bars[name] = bars["close"]
-    parts = [_coarse(flat, _warm(checked, clock) + 1, clock)
-             for clock in range(len(checked.strategy.clocks) - 1, 0, -1)]
-    fine = _merged([np.concatenate(pair) for pair in zip(flat, fed, strict=True)], START_NS,
-                   STEP_NS)
+    parts = [
+        _coarse(flat, _warm(checked, clock) + 1, clock)
+        for clock in range(len(checked.strategy.clocks) - 1, 0, -1)
+    ]
+    fine = _merged(
+        [np.concatenate(pair) for pair in zip(flat, fed, strict=True)], START_NS, STEP_NS
+    )
     cut = (len(flat[0]) - 1) * len(fed)
     return np.concatenate([*parts, fine[:cut]]), fine[cut:]
 
@@ -131,9 +143,7 @@ def _feeds(checked: Checked, case: Case) -> list[str]:
     return [one.name for one in traded] if case.feeds else []
 
 
-def _coarse(
-    flat: list[npt.NDArray[np.void]], count: int, clock: int
-) -> npt.NDArray[np.void]:
+def _coarse(flat: list[npt.NDArray[np.void]], count: int, clock: int) -> npt.NDArray[np.void]:
     """Flat bars of a coarser clock, a day each, before the first fine one."""
     bars = [np.repeat(one[:1], count) for one in flat]
     for one in bars:
@@ -182,8 +192,12 @@ def _at(values_: list[Fraction] | None, n: int, default: Fraction) -> Fraction:
 def _warm(checked: Checked, clock: int) -> int:
     """The longest warm-up of any handler on a clock over all param values, in its bars."""
     clocks = max(len(checked.strategy.clocks), 1)
-    counts = [int(warm.most) for handler in checked.strategy.handlers  # type: ignore[arg-type]
-              for bit, warm in handler.reads.items() if bit % clocks == clock]
+    counts = [
+        int(warm.most)
+        for handler in checked.strategy.handlers  # type: ignore[arg-type]
+        for bit, warm in handler.reads.items()
+        if bit % clocks == clock
+    ]
     return max(counts, default=1)
 
 

@@ -24,8 +24,9 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
     """The lines of the trace; `window` is FROM..TO, ISO dates or times, TO included."""
     first, dots, last = window.partition("..")
     if not dots:
-        raise ConfigError(f"--trace {window}: write FROM..TO, such as 2024-01-02T15:00.."
-                          "2024-01-02T16:00")
+        raise ConfigError(
+            f"--trace {window}: write FROM..TO, such as 2024-01-02T15:00..2024-01-02T16:00"
+        )
     begin, end = time_ns(first), time_ns(last)
     source = Source.read(path)
     checked, _ = check_source(source, trace=True)

@@ -45,7 +45,7 @@ def _value(param: Param, given: object, *, below: bool) -> Fraction:
     if low is not None and param.high is not None and not low <= number <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
-            f"{show(param, param.low)}..{show(param, param.high)}"
+            f"{show(param, low)}..{show(param, param.high)}"
         )
     if param.kind == "int" and number.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")

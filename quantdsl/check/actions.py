@@ -87,8 +87,14 @@ def _leaving(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> list[ops.Stmt]:
         if isinstance(stmt, ops.Return):
             changed.append(ops.Break())
         elif isinstance(stmt, ops.If):
-            changed.append(ops.If(stmt.cond, tuple(_leaving(stmt.then)),
-                                  tuple(_leaving(stmt.otherwise)), stmt.line))
+            changed.append(
+                ops.If(
+                    stmt.cond,
+                    tuple(_leaving(stmt.then)),
+                    tuple(_leaving(stmt.otherwise)),
+                    stmt.line,
+                )
+            )
         else:
             changed.append(stmt)
     return changed

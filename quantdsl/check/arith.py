@@ -64,11 +64,13 @@ def as_float(cx: Context, value: Value) -> Value:
     if kind == "na":
         return Value(FLOAT.missing(), NAN, value.span, series=value.series)
     if value.type.optional:
-        ir = ops.Select(is_missing(value), NAN, _unit_float(cx, value))
-        return Value(FLOAT.missing(), ir, value.span, series=value.series)
+        either = ops.Select(is_missing(value), NAN, _unit_float(cx, value))
+        return Value(FLOAT.missing(), either, value.span, series=value.series)
     if kind not in NUMERIC or kind == "time":
         return cx.error(
-            "QD0301", f"a number is needed here, this is {an(value.type)}", value.span,
+            "QD0301",
+            f"a number is needed here, this is {an(value.type)}",
+            value.span,
         )
     const = float(value.const) if isinstance(value.const, int) and kind == "int" else None
     ir = ops.f64(const) if const is not None else _unit_float(cx, value)
@@ -128,19 +130,31 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
     if have.kind == "na":
         if not wanted.optional and wanted.kind != "float":
             return cx.error(
-                "QD0502", f"na does not fit {an(wanted)}", value.span,
+                "QD0502",
+                f"na does not fit {an(wanted)}",
+                value.span,
                 help=f"declare the type as {wanted}?",
             )
-        ir = NAN if stored(wanted) == ops.F64_T else ops.i64(MISSING)
-        return Value(wanted, ir, value.span, series=value.series)
+        nothing = NAN if stored(wanted) == ops.F64_T else ops.i64(MISSING)
+        return Value(wanted, nothing, value.span, series=value.series)
     if have.optional and not wanted.optional and wanted.kind != "float":
         return cx.error(
-            "QD0501", "this may be na here", value.span,
+            "QD0501",
+            "this may be na here",
+            value.span,
             help="guard it with 'is not na' or give a default with '??'",
         )
     if have.plain() == wanted.plain():
-        return Value(wanted, value.ir, value.span, value.low, value.high, value.unit,
-                     value.series, value.const)
+        return Value(
+            wanted,
+            value.ir,
+            value.span,
+            value.low,
+            value.high,
+            value.unit,
+            value.series,
+            value.const,
+        )
     if wanted.kind == "float":
         return as_float(cx, value)
     if wanted.kind == "money" and have.kind in ("float", "int", "money"):
@@ -160,10 +174,19 @@ def plain(cx: Context, value: Value) -> Value:
     if not value.type.optional or value.bad:
         return value
     if value.ir in cx.facts:
-        return Value(value.type.plain(), value.ir, value.span, value.low, value.high, value.unit,
-                     value.series)
+        return Value(
+            value.type.plain(),
+            value.ir,
+            value.span,
+            value.low,
+            value.high,
+            value.unit,
+            value.series,
+        )
     return cx.error(
-        "QD0501", "this may be na here", value.span,
+        "QD0501",
+        "this may be na here",
+        value.span,
         reason=f"its type is {value.type}",
         help="write 'x is not na and ...', or give a default with 'x ?? 0.0'",
     )
@@ -190,9 +213,7 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
         return error_value(span)
     for side in (left, right):
         if side.type.kind not in NUMERIC:
-            return cx.error(
-                "QD0301", f"'{op}' needs numbers, this is {an(side.type)}", side.span
-            )
+            return cx.error("QD0301", f"'{op}' needs numbers, this is {an(side.type)}", side.span)
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
         return _mixed_error(cx, left, right, span)
@@ -208,8 +229,9 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     if op == "/" and _same_family(left, right) and left.type.kind in FIXED:
         x = Value(FLOAT, ops.Unary("i64_to_f64", left.ir))
         y = Value(FLOAT, ops.Unary("i64_to_f64", right.ir))
-    return Value(FLOAT, ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir), span,
-                 series=series)
+    return Value(
+        FLOAT, ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir), span, series=series
+    )
 
 
 def _mixed_error(cx: Context, left: Value, right: Value, span: Span) -> Value:
@@ -320,12 +342,18 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
     if kind not in NUMERIC or kind == "time":
         return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
     if kind == "int" and isinstance(value.const, int):
-        return Value(INT, ops.i64(-value.const), span, -value.const, -value.const,
-                     series=value.series, const=-value.const)
+        return Value(
+            INT,
+            ops.i64(-value.const),
+            span,
+            -value.const,
+            -value.const,
+            series=value.series,
+            const=-value.const,
+        )
     low = -value.high if isinstance(value.high, int) else None
     high = -value.low if value.low is not None else None
-    return Value(value.type, ops.Unary("ineg", value.ir), span, low, high, value.unit,
-                 value.series)
+    return Value(value.type, ops.Unary("ineg", value.ir), span, low, high, value.unit, value.series)
 
 
 # ---- comparison -------------------------------------------------------------------------------
@@ -334,8 +362,12 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
 def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
     """left op right as a bool."""
     if left.type.kind == "na" or right.type.kind == "na":
-        return cx.error("QD0503", "nothing equals na, not even na", span,
-                        help="write 'x is na' or 'x is not na'")
+        return cx.error(
+            "QD0503",
+            "nothing equals na, not even na",
+            span,
+            help="write 'x is na' or 'x is not na'",
+        )
     left, right = plain(cx, left), plain(cx, right)
     if left.bad or right.bad:
         return error_value(span)
@@ -361,11 +393,19 @@ def _compare_choice(cx: Context, op: str, left: Value, right: Value, span: Span)
     """A param of words against one of its words."""
     choice, word = (left, right) if left.type.kind == "choice" else (right, left)
     if op not in ("==", "!=") or not isinstance(word.const, str):
-        return cx.error("QD0303", "a choice is compared with one of its words", span,
-                        help=", ".join(choice.names))
+        return cx.error(
+            "QD0303",
+            "a choice is compared with one of its words",
+            span,
+            help=", ".join(choice.names),
+        )
     if word.const not in choice.names:
-        return cx.error("QD0201", f"{word.const!r} is not one of the choices", word.span,
-                        help="its choices: " + ", ".join(choice.names))
+        return cx.error(
+            "QD0201",
+            f"{word.const!r} is not one of the choices",
+            word.span,
+            help="its choices: " + ", ".join(choice.names),
+        )
     ir = ops.Binary("i" + COMPARE[op], choice.ir, choice.names[word.const].ir)
     return Value(BOOL, ir, span, series=choice.series)
 
@@ -394,8 +434,15 @@ def select(cx: Context, cond: Value, left: Value, right: Value, span: Span) -> V
     x, y = coerce(cx, left, type_), coerce(cx, right, type_)
     low = min(x.low, y.low) if x.low is not None and y.low is not None else None
     high = sizes.larger(x.high, y.high) if x.high is not None and y.high is not None else None
-    return Value(type_, ops.Select(cond.ir, x.ir, y.ir), span, low, high, x.unit or y.unit,
-                 joined((cond, left, right)))
+    return Value(
+        type_,
+        ops.Select(cond.ir, x.ir, y.ir),
+        span,
+        low,
+        high,
+        x.unit or y.unit,
+        joined((cond, left, right)),
+    )
 
 
 def common_type(cx: Context, left: Value, right: Value, span: Span) -> Type:

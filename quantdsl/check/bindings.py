@@ -57,8 +57,9 @@ class Local:
         """The value; reading it counts as use."""
         self.used = True
         v = self.value
-        return Value(v.type, v.ir, node.span, v.low, v.high, v.unit, v.series, v.const,
-                     v.writable, v.names)
+        return Value(
+            v.type, v.ir, node.span, v.low, v.high, v.unit, v.series, v.const, v.writable, v.names
+        )
 
     def call(self, cx: "Context", node: ast.Call) -> Value:
         """A value is never callable."""
@@ -80,8 +81,11 @@ class EnumBinding(Binding):
         if name not in self.names:
             return None
         number = self.names.index(name)
-        return Local(Value(self.type, ops.i64(number), low=number, high=number, series=TIMELESS,
-                           const=number))
+        return Local(
+            Value(
+                self.type, ops.i64(number), low=number, high=number, series=TIMELESS, const=number
+            )
+        )
 
     def members(self) -> list[str]:
         """The members in declared order."""
@@ -114,7 +118,9 @@ def unknown(cx: "Context", name: str, span: Span, known: list[str], where: str) 
     """Report an unknown name, with the nearest known one as an edit."""
     near = nearest(name, known)
     return cx.error(
-        "QD0201", f"there is no {name!r} {where}", span,
+        "QD0201",
+        f"there is no {name!r} {where}",
+        span,
         help=f"did you mean {near}?" if near else None,
         edit=(span, near) if near else None,
     )
@@ -129,5 +135,3 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
     if found is None:
         unknown(cx, node.id, node.span, list(cx.scope.visible()), "here")
     return found
-
-

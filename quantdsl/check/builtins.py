@@ -69,11 +69,19 @@ class Builtin(Binding):
         few, many = self.doc.arity
         named = next((arg for arg in node.args if arg.name is not None), None)
         if named is not None:
-            return cx.error("QD0308", f"{self.doc.name} takes its arguments by position",
-                            named.span, help=self.doc.signature)
+            return cx.error(
+                "QD0308",
+                f"{self.doc.name} takes its arguments by position",
+                named.span,
+                help=self.doc.signature,
+            )
         if not few <= len(values) <= many:
-            return cx.error("QD0308", f"{self.doc.name} takes {few} arguments, not {len(values)}",
-                            node.span, help=self.doc.signature)
+            return cx.error(
+                "QD0308",
+                f"{self.doc.name} takes {few} arguments, not {len(values)}",
+                node.span,
+                help=self.doc.signature,
+            )
         return self.doc.make(cx, node, values)
 
 
@@ -82,8 +90,7 @@ def _float_unary(op: str) -> Maker:
         x = as_float(cx, arith.plain(cx, values[0]))
         if x.bad:
             return x
-        return Value(FLOAT, ops.Unary(op, x.ir), node.span, low=x.low, high=x.high,
-                     series=x.series)
+        return Value(FLOAT, ops.Unary(op, x.ir), node.span, low=x.low, high=x.high, series=x.series)
 
     return make
 
@@ -165,8 +172,11 @@ def _sign(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     return Value(INT, ir, node.span, -1, 1, series=x.series)
 
 
-@builtin("fma(a: float, b: float, c: float) -> float", "a * b + c with one rounding.",
-         "fma(close, 2.0, 1.0)")
+@builtin(
+    "fma(a: float, b: float, c: float) -> float",
+    "a * b + c with one rounding.",
+    "fma(close, 2.0, 1.0)",
+)
 def _fma(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     parts = [as_float(cx, arith.plain(cx, value)) for value in values]
     if any_bad(parts):
@@ -175,8 +185,11 @@ def _fma(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     return Value(FLOAT, ops.Fma(a, b, c), node.span, series=arith.joined(parts))
 
 
-@builtin("float(x) -> float", "x as a float; a price in quote currency, a quantity in units.",
-         "float(close)")
+@builtin(
+    "float(x) -> float",
+    "x as a float; a price in quote currency, a quantity in units.",
+    "float(close)",
+)
 def _to_float(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     value = values[0]
     if value.type.kind == "bool":
@@ -188,15 +201,19 @@ def _int_of_bool(value: Value) -> Value:
     return Value(INT, ops.Unary("bool_to_i64", value.ir), value.span, 0, 1, series=value.series)
 
 
-@builtin("int(x) -> int", "x without its fraction, 0 for na or what does not fit; a time in ns.",
-         "int(2.7)")
+@builtin(
+    "int(x) -> int",
+    "x without its fraction, 0 for na or what does not fit; a time in ns.",
+    "int(2.7)",
+)
 def _to_int(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     value = values[0]
     if value.type.kind == "bool":
         return _int_of_bool(value)
     if value.type.kind in ("int", "enum", "time", "duration"):
-        return Value(INT, value.ir, node.span, value.low, value.high, series=value.series,
-                     const=value.const)
+        return Value(
+            INT, value.ir, node.span, value.low, value.high, series=value.series, const=value.const
+        )
     x = as_float(cx, value)
     if x.bad:
         return x
@@ -214,8 +231,14 @@ def _std_int(op: str) -> Maker:
         if len(values) == 1:
             return Value(INT, ops.Unary(op, values[0].ir), node.span, series=values[0].series)
         low, high = _bit_interval(op, *values)
-        return Value(INT, ops.Binary(op, values[0].ir, values[1].ir), node.span, low, high,
-                     series=arith.joined(values))
+        return Value(
+            INT,
+            ops.Binary(op, values[0].ir, values[1].ir),
+            node.span,
+            low,
+            high,
+            series=arith.joined(values),
+        )
 
     return make
 
@@ -246,9 +269,14 @@ for _signature, _op, _text in (
     ("umulh(a: int, b: int) -> int", "umulh", "High half of the unsigned product."),
     ("idiv(a: int, b: int) -> int", "idiv", "a / b rounded down; 0 where b is 0."),
 ):
-    builtin(_signature, _text, _signature.partition("(")[0] + "(12, 5)"
-            if "b:" in _signature or "n:" in _signature else "bnot(12)",
-            std_only=True)(_std_int(_op))
+    builtin(
+        _signature,
+        _text,
+        _signature.partition("(")[0] + "(12, 5)"
+        if "b:" in _signature or "n:" in _signature
+        else "bnot(12)",
+        std_only=True,
+    )(_std_int(_op))
 
 
 @builtin("bits(x: float) -> int", "The bit pattern of x.", "bits(1.0)", std_only=True)
@@ -257,8 +285,7 @@ def _bits(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     return x if x.bad else Value(INT, ops.Unary("bits", x.ir), node.span, series=x.series)
 
 
-@builtin("from_bits(n: int) -> float", "The float of a bit pattern.", "from_bits(0)",
-         std_only=True)
+@builtin("from_bits(n: int) -> float", "The float of a bit pattern.", "from_bits(0)", std_only=True)
 def _from_bits(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     return Value(FLOAT, ops.Unary("from_bits", values[0].ir), node.span, series=values[0].series)
 
@@ -291,16 +318,32 @@ def _mean_of(cx: Context, node: ast.Call, values: list[Value]) -> Value:
 
 
 builtin("ticks(p: price) -> int", "The price in ticks.", "ticks(src)", std_only=True)(
-    _count_of("price"))
+    _count_of("price")
+)
 builtin("lots(q: qty) -> int", "The quantity in lots.", "lots(src)", std_only=True)(
-    _count_of("qty"))
-builtin("float_ticks(p: price, n: int) -> float", "n ticks of p's instrument in quote currency.",
-        "float_ticks(src, 3)", std_only=True)(_float_of)
-builtin("mean_ticks(p: price, total: int, n: int) -> float",
-        "total / n ticks of p's instrument in quote currency, rounded once: equal means are equal.",
-        "mean_ticks(src, total, len)", std_only=True)(_mean_of)
-builtin("float_lots(q: qty, n: int) -> float", "n lots of q's instrument in units.",
-        "float_lots(src, 3)", std_only=True)(_float_of)
-builtin("mean_lots(q: qty, total: int, n: int) -> float",
-        "total / n lots of q's instrument in units, rounded once.",
-        "mean_lots(src, total, len)", std_only=True)(_mean_of)
+    _count_of("qty")
+)
+builtin(
+    "float_ticks(p: price, n: int) -> float",
+    "n ticks of p's instrument in quote currency.",
+    "float_ticks(src, 3)",
+    std_only=True,
+)(_float_of)
+builtin(
+    "mean_ticks(p: price, total: int, n: int) -> float",
+    "total / n ticks of p's instrument in quote currency, rounded once: equal means are equal.",
+    "mean_ticks(src, total, len)",
+    std_only=True,
+)(_mean_of)
+builtin(
+    "float_lots(q: qty, n: int) -> float",
+    "n lots of q's instrument in units.",
+    "float_lots(src, 3)",
+    std_only=True,
+)(_float_of)
+builtin(
+    "mean_lots(q: qty, total: int, n: int) -> float",
+    "total / n lots of q's instrument in units, rounded once.",
+    "mean_lots(src, total, len)",
+    std_only=True,
+)(_mean_of)

@@ -100,8 +100,9 @@ def _match(
     if extra or len(given.positional) > len(names):
         span = given.spans[extra[0]] if extra else node.span
         what = f"no parameter {extra[0]!r}" if extra else f"{len(names)} parameters at most"
-        cx.error("QD0308", f"{binding.name} has {what}", span,
-                 help=f"{binding.name}({', '.join(names)})")
+        cx.error(
+            "QD0308", f"{binding.name} has {what}", span, help=f"{binding.name}({', '.join(names)})"
+        )
         return None
     values: list[Value] = []
     for position, param in enumerate(routine.params):
@@ -110,8 +111,12 @@ def _match(
         else:
             value = given.named.get(param.name) or _default(cx, binding, param)
         if value is None:
-            cx.error("QD0308", f"{binding.name} needs {param.name!r}", node.span,
-                     help=f"{binding.name}({', '.join(names)})")
+            cx.error(
+                "QD0308",
+                f"{binding.name} needs {param.name!r}",
+                node.span,
+                help=f"{binding.name}({', '.join(names)})",
+            )
             return None
         values.append(_convert(cx, param, value))
     return values
@@ -145,8 +150,9 @@ def _convert(cx: Context, param: Parameter, value: Value) -> Value:
 
 def _pass(cx: Context, param: Parameter, value: Value) -> list[ops.Expr]:
     if param.inout and not value.writable:
-        cx.error("QD0607", f"{param.name!r} is changed by the call, so it must be a variable",
-                 value.span)
+        cx.error(
+            "QD0607", f"{param.name!r} is changed by the call, so it must be a variable", value.span
+        )
     if param.type.kind in ("price", "qty", "money"):
         unit = value.unit or cx.units.of(cx, value)
         return [value.ir, unit.num, unit.den]
@@ -160,8 +166,12 @@ def _bind_sizes(
     for param, value in zip(routine.params, values, strict=True):
         if param.const:
             if value.high is None or value.low is None:
-                cx.error("QD0603", f"{param.name!r} must be known when compiling", value.span,
-                         help="use a constant or a param with a range")
+                cx.error(
+                    "QD0603",
+                    f"{param.name!r} must be known when compiling",
+                    value.span,
+                    help="use a constant or a param with a range",
+                )
                 return None
             least = least_of(param)
             if value.low < least:
@@ -173,18 +183,24 @@ def _bind_sizes(
     return tuple(bound[name] for name in routine.sizes)
 
 
-def substitute(expr: ops.Expr, mapping: dict[str, ops.Expr], bound: dict[str, ops.Size]) -> ops.Expr:
+def substitute(
+    expr: ops.Expr, mapping: dict[str, ops.Expr], bound: dict[str, ops.Size]
+) -> ops.Expr:
     """An int expression over the callee's const parameters, in the caller's terms."""
     if isinstance(expr, ops.Var):
         return mapping[expr.name]
     if isinstance(expr, ops.Unary):
         return ops.Unary(expr.op, substitute(expr.x, mapping, bound))
     if isinstance(expr, ops.Binary):
-        return ops.Binary(expr.op, substitute(expr.x, mapping, bound),
-                          substitute(expr.y, mapping, bound))
+        return ops.Binary(
+            expr.op, substitute(expr.x, mapping, bound), substitute(expr.y, mapping, bound)
+        )
     if isinstance(expr, ops.Select):
-        return ops.Select(substitute(expr.cond, mapping, bound), substitute(expr.x, mapping, bound),
-                          substitute(expr.y, mapping, bound))
+        return ops.Select(
+            substitute(expr.cond, mapping, bound),
+            substitute(expr.x, mapping, bound),
+            substitute(expr.y, mapping, bound),
+        )
     if isinstance(expr, ops.SizeOf):
         return ops.SizeOf(bind_size(expr.size, bound))
     return expr
@@ -206,8 +222,7 @@ def _warm_of(routine: "Routine", values: list[Value], bound: tuple[ops.Size, ...
     assert routine.warm is not None
     names = dict(zip(routine.sizes, bound, strict=True))
     mapping = {f"p.{p.name}": v.ir for p, v in zip(routine.params, values, strict=True)}
-    return Warm(substitute(routine.warm.count, mapping, names),
-                bind_size(routine.warm.most, names))
+    return Warm(substitute(routine.warm.count, mapping, names), bind_size(routine.warm.most, names))
 
 
 def _after(warm: Warm, more: Warm) -> Warm:
@@ -216,12 +231,20 @@ def _after(warm: Warm, more: Warm) -> Warm:
 
 
 def _instance(
-    cx: Context, routine: "Routine", passed: tuple[ops.Expr, ...], bound: tuple[ops.Size, ...],
-    values: list[Value], node: ast.Call,
+    cx: Context,
+    routine: "Routine",
+    passed: tuple[ops.Expr, ...],
+    bound: tuple[ops.Size, ...],
+    values: list[Value],
+    node: ast.Call,
 ) -> Value:
     if cx.home is None:
-        return cx.error("QD0305", "a fn cannot call an indicator, which keeps state", node.span,
-                        help="make it an indicator, or pass the indicator's value in")
+        return cx.error(
+            "QD0305",
+            "a fn cannot call an indicator, which keeps state",
+            node.span,
+            help="make it an indicator, or pass the indicator's value in",
+        )
     need = _warm_of(routine, values, bound)
     series_in = arith.joined([v for v in values if v.series is None or v.series.clocks])
     result: Value = cx.home.instance(cx, routine, passed, bound, values, need, node)
@@ -234,8 +257,12 @@ def _instance(
 
 
 def _invoke(
-    cx: Context, routine: "Routine", passed: tuple[ops.Expr, ...], bound: tuple[ops.Size, ...],
-    values: list[Value], node: ast.Call,
+    cx: Context,
+    routine: "Routine",
+    passed: tuple[ops.Expr, ...],
+    bound: tuple[ops.Size, ...],
+    values: list[Value],
+    node: ast.Call,
 ) -> Value:
     ir = ops.Call(routine.ir_name, passed, bound)
     if routine.result == VOID:
@@ -260,5 +287,3 @@ def _with_unit(routine: "Routine", values: list[Value], result: Value) -> Value:
                 result.type = Type(routine.result.kind, value.type.of, routine.result.optional)
                 result.unit = value.unit
     return result
-
-

@@ -70,8 +70,11 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
     """A test of a strategy; its conditions become functions of the library."""
     cx = strategy.context()
     cx.scope = Scope(strategy.scope)
-    for word, accessor in (("orders", "order_count"), ("fills", "fill_count"),
-                           ("trades", "trade_count")):
+    for word, accessor in (
+        ("orders", "order_count"),
+        ("fills", "fill_count"),
+        ("trades", "trade_count"),
+    ):
         cx.scope.names[word] = Counts(strategy, accessor)
     made = Case(node.name, strategy.module.source.position(node.span[0]).line)
     for step in node.steps:
@@ -90,9 +93,7 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
     return made
 
 
-def _expect(
-    strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func: str
-) -> None:
+def _expect(strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func: str) -> None:
     outer, cx.block = cx.block, []
     strategy.acting = True
     value = truth(cx, cx.expr(node))
@@ -101,8 +102,7 @@ def _expect(
     if value.bad:
         return
     state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
-    strategy.funcs.append(ops.Func(func, (state,), ops.BOOL_T,
-                                   (*block, ops.Return(value.ir))))
+    strategy.funcs.append(ops.Func(func, (state,), ops.BOOL_T, (*block, ops.Return(value.ir))))
     position = strategy.module.source.position(node.span[0])
     text = strategy.module.source.text[slice(*node.span)]
     made.expectations.append(Expectation(func, text, position.line))
@@ -130,8 +130,12 @@ def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
     if isinstance(node, ast.Array):
         found = [literal(cx, item) for item in node.items]
         return None if None in found else [item[0] for item in found if item is not None]
-    if (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-            and node.func.id == "repeat" and len(node.args) == 2):
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "repeat"
+        and len(node.args) == 2
+    ):
         values, times = _list(cx, node.args[0].value), literal(cx, node.args[1].value)
         if values is not None and times is not None and 0 < times[0] * len(values) <= 100_000:
             return values * int(times[0])

@@ -68,9 +68,7 @@ class Checked:
         return msgspec.structs.replace(func, name=name)
 
 
-def check_source(
-    source: Source, *, trace: bool = False
-) -> tuple[Checked | None, list[Diagnostic]]:
+def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None, list[Diagnostic]]:
     """The checked strategy (None where there are errors) and every diagnostic of the file.
 
     With `trace` the strategy also records every branch and plots every equation.

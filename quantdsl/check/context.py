@@ -159,12 +159,18 @@ def _diagnostic(
     span: Span,
     *,
     reason: str = "",
-    help: str | None = None,  # noqa: A002 - the word that the user reads
+    help: str | None = None,
     labels: tuple[Label, ...] = (),
     edit: tuple[Span, str] | None = None,
 ) -> Diagnostic:
     return Diagnostic(
-        code, severity, message, span, labels=labels, reason=reason, help=help or "",
+        code,
+        severity,
+        message,
+        span,
+        labels=labels,
+        reason=reason,
+        help=help or "",
         edit=Edit(*edit) if edit else None,
     )
 

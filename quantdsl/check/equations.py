@@ -9,8 +9,8 @@ beside it, indexed by the number of ticks of its clock.
 from dataclasses import dataclass, field
 
 from quantdsl.check import arith, sizes
-from quantdsl.check.functions import Routine, crossing
 from quantdsl.check.context import Context
+from quantdsl.check.functions import Routine, crossing
 from quantdsl.check.types import INT, Type, ir_type, stored
 from quantdsl.check.values import Series, Value, Warm
 from quantdsl.ir import ops
@@ -74,30 +74,48 @@ class Equations:
         if key not in self._shared:
             place = self.field("v", ir_type(value.type))
             series = value.series
-            self.all.append(Equation(place, value.type, value.ir, series.clocks, series.warm,
-                                     cx.module.source.position(value.span[0]).line))
-            self._shared[key] = Value(value.type, place, value.span, unit=value.unit,
-                                      series=series)
+            self.all.append(
+                Equation(
+                    place,
+                    value.type,
+                    value.ir,
+                    series.clocks,
+                    series.warm,
+                    cx.module.source.position(value.span[0]).line,
+                )
+            )
+            self._shared[key] = Value(value.type, place, value.span, unit=value.unit, series=series)
         known = self._shared[key]
-        return Value(known.type, known.ir, value.span, value.low, value.high, value.unit,
-                     value.series)
+        return Value(
+            known.type, known.ir, value.span, value.low, value.high, value.unit, value.series
+        )
 
     def instance(
-        self, cx: Context, routine: Routine, args: tuple[ops.Expr, ...],
-        bound: tuple[ops.Size, ...], values: list[Value], warm: Warm, node: ast.Call,
+        self,
+        cx: Context,
+        routine: Routine,
+        args: tuple[ops.Expr, ...],
+        bound: tuple[ops.Size, ...],
+        values: list[Value],
+        warm: Warm,
+        node: ast.Call,
     ) -> Value:
         """An indicator call: an instance in the state and an equation that steps it."""
         series = arith.joined(values)
         if series is None:
             bad = next(value for value in values if value.series is None)
             return cx.error(
-                "QD0305", "an indicator runs on every bar, so its arguments must be series",
-                bad.span, reason="this value exists only when the handler runs",
+                "QD0305",
+                "an indicator runs on every bar, so its arguments must be series",
+                bad.span,
+                reason="this value exists only when the handler runs",
                 help="write the argument as an equation: a 'let' at the level of the strategy",
             )
         if not series.clocks:
             return cx.error(
-                "QD0311", "nothing here changes over time", node.span,
+                "QD0311",
+                "nothing here changes over time",
+                node.span,
                 reason="every argument is a constant, so there is no bar to step on",
                 help="give the indicator a series, such as close, as its first argument",
             )
@@ -107,8 +125,9 @@ class Equations:
             state = self.field("i", ops.StructType(routine.state, bound))
             place = self.field("v", ir_type(routine.result))
             call = ops.Call(routine.ir_name, (state, *args), bound)
-            self.all.append(Equation(place, routine.result, call, series.clocks, series.warm,
-                                     cx.line(node)))
+            self.all.append(
+                Equation(place, routine.result, call, series.clocks, series.warm, cx.line(node))
+            )
             self._shared[key] = Value(routine.result, place, node.span, series=series)
         known = self._shared[key]
         return Value(known.type, known.ir, node.span, series=series)
@@ -117,16 +136,27 @@ class Equations:
         """`x[k]`: the value k ticks of its clock ago."""
         if value.series is None or not value.series.clocks:
             return cx.error(
-                "QD0402", "only a series has history; this is computed when the handler runs"
-                if value.series is None else "a constant has no history",
-                node.value.span, help="write it as an equation: a 'let' of the strategy",
+                "QD0402",
+                "only a series has history; this is computed when the handler runs"
+                if value.series is None
+                else "a constant has no history",
+                node.value.span,
+                help="write it as an equation: a 'let' of the strategy",
             )
         if index.series is None or not isinstance(index.high, int):
-            return cx.error("QD0403", "how far back this looks must be known when compiling",
-                            node.index.span, help="use a constant or a param with a range")
+            return cx.error(
+                "QD0403",
+                "how far back this looks must be known when compiling",
+                node.index.span,
+                help="use a constant or a param with a range",
+            )
         if index.low is None or index.low < 0:
-            return cx.error("QD0401", "this may read the future", node.index.span,
-                            help="the index must not be negative over the param's whole range")
+            return cx.error(
+                "QD0401",
+                "this may read the future",
+                node.index.span,
+                help="the index must not be negative over the param's whole range",
+            )
         kept = self.keep(cx, value)
         ring = self._ring(kept)
         ring.depth = max(ring.depth, index.high)
@@ -134,16 +164,22 @@ class Equations:
         slot = ops.Binary("iand", ops.Binary("isub", ring.counter, index.ir), mask)
         assert value.series is not None
         warm = tuple((clock, need.plus(index.ir, index.high)) for clock, need in value.series.warm)
-        return Value(value.type, ops.Elem(ring.place, slot), node.span, unit=value.unit,
-                     series=Series(value.series.clocks, warm))
+        return Value(
+            value.type,
+            ops.Elem(ring.place, slot),
+            node.span,
+            unit=value.unit,
+            series=Series(value.series.clocks, warm),
+        )
 
     def _ring(self, kept: Value) -> Ring:
         assert kept.series is not None
         if kept.ir not in self.rings:
             size = f"H{len(self.rings)}"
             place = self.field("h", ops.ArrayType(stored(kept.type), ops.SizeName(size)))
-            self.rings[kept.ir] = Ring(place, self.counter(kept.series.clocks), size,
-                                       stored(kept.type))
+            self.rings[kept.ir] = Ring(
+                place, self.counter(kept.series.clocks), size, stored(kept.type)
+            )
         return self.rings[kept.ir]
 
     def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:
@@ -164,8 +200,12 @@ class Equations:
 
     def declare_state(self, cx: Context, node: ast.State) -> None:
         """A state inside a handler would be another strategy-level state in disguise."""
-        cx.error("QD0606", "a state stands at the level of the strategy", node.span,
-                 help="move it out of the handler")
+        cx.error(
+            "QD0606",
+            "a state stands at the level of the strategy",
+            node.span,
+            help="move it out of the handler",
+        )
 
     # ---- IR ----
 

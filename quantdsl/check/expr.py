@@ -43,7 +43,8 @@ def owner_of(cx: Context, node: ast.Expr) -> Binding | None:
         return binding if isinstance(binding, Binding) and binding.has_members else None
     if isinstance(node, ast.Attr):
         outer = owner_of(cx, node.value)
-        return outer.member(node.name) if outer is not None else None
+        member = outer.member(node.name) if outer is not None else None
+        return member if isinstance(member, Binding) else None
     return None
 
 
@@ -62,8 +63,12 @@ def truth(cx: Context, value: Value) -> Value:
     """The value, which must be a bool."""
     if value.bad or value.type == BOOL:
         return value
-    return cx.error("QD0301", f"a condition must be true or false, this is {an(value.type)}",
-                    value.span, help="compare it with something, such as '> 0'")
+    return cx.error(
+        "QD0301",
+        f"a condition must be true or false, this is {an(value.type)}",
+        value.span,
+        help="compare it with something, such as '> 0'",
+    )
 
 
 @elaborates(ast.Binary)
@@ -117,8 +122,12 @@ def _coalesce(cx: Context, node: ast.Binary, left: Value) -> Value:
     if type_.kind == "error":
         return error_value(node.span)
     x, y = arith.coerce(cx, present, type_), arith.coerce(cx, right, type_)
-    return Value(type_, ops.Select(arith.is_missing(left), y.ir, x.ir), unit=x.unit or y.unit,
-                 series=arith.joined((left, right)))
+    return Value(
+        type_,
+        ops.Select(arith.is_missing(left), y.ir, x.ir),
+        unit=x.unit or y.unit,
+        series=arith.joined((left, right)),
+    )
 
 
 def power(cx: Context, left: Value, right: Value, node: ast.Binary) -> Value:
@@ -145,8 +154,9 @@ def _compare(cx: Context, node: ast.Compare) -> Value:
         if result is None:
             result = part
         else:
-            result = Value(BOOL, ops.Binary("and", result.ir, part.ir),
-                           series=arith.joined((result, part)))
+            result = Value(
+                BOOL, ops.Binary("and", result.ir, part.ir), series=arith.joined((result, part))
+            )
     assert result is not None
     return result
 
@@ -188,14 +198,21 @@ def _index(cx: Context, node: ast.Index) -> Value:
         return cx.library.ring_read(cx, value, index, node)
     if isinstance(index.const, int) and index.const < 0:
         return cx.error(
-            "QD0401", "this reads the future", node.index.span,
+            "QD0401",
+            "this reads the future",
+            node.index.span,
             reason=f"index {index.const} is the bar {-index.const} after this one; close[1] is the "
             "previous bar, larger numbers go further back",
-            help=f"did you mean [{-index.const}]?", edit=(node.index.span, str(-index.const)),
+            help=f"did you mean [{-index.const}]?",
+            edit=(node.index.span, str(-index.const)),
         )
     if cx.home is None:
-        return cx.error("QD0402", "only a series has history, and a fn sees single values",
-                        node.span, help="make it an indicator, or pass the older value in")
+        return cx.error(
+            "QD0402",
+            "only a series has history, and a fn sees single values",
+            node.span,
+            help="make it an indicator, or pass the older value in",
+        )
     result: Value = cx.home.history(cx, node, value, index)
     return result
 
@@ -206,8 +223,13 @@ def element(cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
     prove_index(cx, index, value.type.size, node.index)
     if value.type.elem.kind == "array":
         return cx.error("QD0608", "an array of arrays is not available yet", node.span)
-    return Value(value.type.elem, ops.Elem(value.ir, index.ir), unit=value.unit,
-                 series=arith.joined((value, index)), writable=value.writable)
+    return Value(
+        value.type.elem,
+        ops.Elem(value.place, index.ir),
+        unit=value.unit,
+        series=arith.joined((value, index)),
+        writable=value.writable,
+    )
 
 
 def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> None:
@@ -220,7 +242,9 @@ def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> No
     )
     if not inside:
         cx.error(
-            "QD0601", f"this index is not proven to lie in 0 .. {size} - 1", node.span,
+            "QD0601",
+            f"this index is not proven to lie in 0 .. {size} - 1",
+            node.span,
             help="use a loop over 0..<N, 'i mod N' or clamp(i, 0, N - 1)",
         )
 
@@ -231,8 +255,12 @@ def _crosses(cx: Context, node: ast.Crosses) -> Value:
     if left.bad or right.bad:
         return error_value(node.span)
     if cx.home is None:
-        return cx.error("QD0402", "'crosses' compares with the previous bar; a fn sees one bar",
-                        node.span, help="make it an indicator")
+        return cx.error(
+            "QD0402",
+            "'crosses' compares with the previous bar; a fn sees one bar",
+            node.span,
+            help="make it an indicator",
+        )
     result: Value = cx.home.crosses(cx, node, left, right)
     return result
 
@@ -261,8 +289,16 @@ def spill(cx: Context, value: Value, stem: str) -> Value:
     """Keep a value in a local of its own, so that it is computed once and can be named."""
     name = cx.fresh(stem)
     cx.emit(ops.Let(name, ir_type(value.type), value.ir))
-    return Value(value.type, ops.Var(name), value.span, value.low, value.high, value.unit,
-                 value.series, names=value.names)
+    return Value(
+        value.type,
+        ops.Var(name),
+        value.span,
+        value.low,
+        value.high,
+        value.unit,
+        value.series,
+        names=value.names,
+    )
 
 
 @elaborates(ast.Call)

@@ -26,11 +26,18 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
     for handler in strategy.handlers:
         label = f"on {EVENTS.get(handler.event, handler.event)}"
         warm = max((warm.most for warm in handler.reads.values()), default=1, key=_int)
-        lines.append((label, f"runs from bar {_int(warm)} on, {operations[handler.func]:,} "
-                             "operations at most straight through"))
+        lines.append(
+            (
+                label,
+                f"runs from bar {_int(warm)} on, {operations[handler.func]:,} "
+                "operations at most straight through",
+            )
+        )
     total = Layout(module.structs).words(ops.StructType("State")) * WORD_BYTES
     outbox = Layout(module.structs).locate(ops.StructType("State"), "e.outbox").words * WORD_BYTES
-    lines.append(("state", f"{total - outbox:,} bytes, and {outbox:,} for records on their way out"))
+    lines.append(
+        ("state", f"{total - outbox:,} bytes, and {outbox:,} for records on their way out")
+    )
     lines.append(("params", _params(checked)))
     return lines
 

@@ -27,10 +27,13 @@ BAR_FIELDS = ("ts", *BAR_PRICES, "volume", "tick_num", "tick_den", "lot_num", "l
 
 def bar_struct() -> ops.StructDecl:
     """The last closed bar of one instrument on one clock, with how its counts become floats."""
-    return ops.StructDecl("Bar", tuple(
-        ops.FieldDecl(name, ops.F64_T if name[:5] in ("tick_", "lot_n", "lot_d") else ops.I64_T)
-        for name in BAR_FIELDS
-    ))
+    return ops.StructDecl(
+        "Bar",
+        tuple(
+            ops.FieldDecl(name, ops.F64_T if name[:5] in ("tick_", "lot_n", "lot_d") else ops.I64_T)
+            for name in BAR_FIELDS
+        ),
+    )
 
 
 @dataclass
@@ -74,13 +77,18 @@ def bars_value(base: ops.Place, of: str, span: ast.Span, series: Series | None) 
     tick = Unit(ops.Field(base, "tick_num"), ops.Field(base, "tick_den"))
     lot = Unit(ops.Field(base, "lot_num"), ops.Field(base, "lot_den"))
     for name in BAR_PRICES:
-        value.names[name] = Value(Type("price", of), ops.Field(base, name), unit=tick,
-                                  series=series)
-    value.names["volume"] = Value(Type("qty", of), ops.Field(base, "volume"), unit=lot,
-                                  series=series)
+        value.names[name] = Value(
+            Type("price", of), ops.Field(base, name), unit=tick, series=series
+        )
+    value.names["volume"] = Value(
+        Type("qty", of), ops.Field(base, "volume"), unit=lot, series=series
+    )
     value.names["time"] = Value(Type("time"), ops.Field(base, "ts"), series=series)
-    for name, parts in (("hl2", ("high", "low")), ("hlc3", ("high", "low", "close")),
-                        ("ohlc4", BAR_PRICES)):
+    for name, parts in (
+        ("hl2", ("high", "low")),
+        ("hlc3", ("high", "low", "close")),
+        ("ohlc4", BAR_PRICES),
+    ):
         value.names[name] = _mean(value, parts, tick, series)
     return value
 
@@ -204,14 +212,14 @@ class Builder:
         """A result must be returned on every path."""
         if result != VOID and result != ERROR and not leaves(tuple(self.cx.block)):
             if not self.module.report.diagnostics:
-                self.cx.error("QD0209", f"not every path returns {an(result)}",
-                              self.node.name.span)
+                self.cx.error("QD0209", f"not every path returns {an(result)}", self.node.name.span)
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """Hand the IR function to the library."""
         result = None if routine.result in (VOID, ERROR) else ir_type(routine.result)
-        self.cx.library.define(ops.Func(
-            self.ir_name, tuple(decls), result, tuple(self.cx.block), routine.sizes))
+        self.cx.library.define(
+            ops.Func(self.ir_name, tuple(decls), result, tuple(self.cx.block), routine.sizes)
+        )
 
 
 def _returns(suite: ast.Suite) -> bool:
@@ -288,8 +296,11 @@ class IndicatorBuilder(Builder):
                 if value.bad:
                     break
                 if value.type != INT or value.high is None:
-                    self.cx.error("QD0404", "a warm-up is an int made of the const parameters",
-                                  annotation.span)
+                    self.cx.error(
+                        "QD0404",
+                        "a warm-up is an int made of the const parameters",
+                        annotation.span,
+                    )
                     break
                 return Warm(value.ir, value.high)
         total = Warm(ops.i64(1), 1)
@@ -318,8 +329,9 @@ class IndicatorBuilder(Builder):
         place = ops.Field(self.self_, name)
         if value is not None:
             self._initialise(cx, place, type_, value)
-        kept = Value(type_, place, node.span, writable=True,
-                     unit=value.unit if value is not None else None)
+        kept = Value(
+            type_, place, node.span, writable=True, unit=value.unit if value is not None else None
+        )
         cx.scope.names[node.name.id] = Local(kept, node.name.span, used=True)
 
     def _initialise(self, cx: Context, place: ops.Place, type_: Type, value: Value) -> None:
@@ -342,17 +354,24 @@ class IndicatorBuilder(Builder):
         """`x[k]`: what x was k steps ago; na (0 for a fixed type) before there is one."""
         if not self._has_history(value):
             return cx.error(
-                "QD0402", "only a parameter or a top-level let has history", node.value.span,
+                "QD0402",
+                "only a parameter or a top-level let has history",
+                node.value.span,
                 help="name it first: let x = ...",
             )
         inside = index.low is not None and index.low >= 0
         if index.high is None or not (inside or cx.ranges.never_negative(index.ir)):
-            return cx.error("QD0403", "how far back this looks must be known when compiling",
-                            node.index.span, help="use a constant or a 'const int' parameter")
-        self.needs.append(Warm(ops.Binary("iadd", index.ir, ops.i64(1)),
-                               sizes.add(index.high, 1)) if _only_consts(index.ir)
-                          else Warm(ops.SizeOf(sizes.add(index.high, 1)),
-                                    sizes.add(index.high, 1)))
+            return cx.error(
+                "QD0403",
+                "how far back this looks must be known when compiling",
+                node.index.span,
+                help="use a constant or a 'const int' parameter",
+            )
+        self.needs.append(
+            Warm(ops.Binary("iadd", index.ir, ops.i64(1)), sizes.add(index.high, 1))
+            if _only_consts(index.ir)
+            else Warm(ops.SizeOf(sizes.add(index.high, 1)), sizes.add(index.high, 1))
+        )
         name = self._ring(value, sizes.add(index.high, 1))
         slot = ops.Binary("iand", ops.Binary("isub", self.step, index.ir), ops.Var("mask." + name))
         old = ops.Elem(ops.Field(self.self_, name), slot)
@@ -369,7 +388,8 @@ class IndicatorBuilder(Builder):
     def _ring(self, value: Value, depth: ops.Size) -> str:
         assert value.ir is not None
         name, known, type_ = self.rings.get(
-            value.ir, (f"h{len(self.rings)}", 1, stored(value.type)))
+            value.ir, (f"h{len(self.rings)}", 1, stored(value.type))
+        )
         self.rings[value.ir] = (name, sizes.larger(known, depth), type_)
         return name
 
@@ -385,8 +405,8 @@ class IndicatorBuilder(Builder):
             store = ops.Assign(ops.Elem(ops.Field(self.self_, name), slot), source)
             at = self.lets.get(source.name, 0) if isinstance(source, ops.Var) else 0
             inserts.append((at, store))
-        for at, store in sorted(inserts, key=lambda item: -item[0]):
-            self.cx.block.insert(at, store)
+        for at, stmt in sorted(inserts, key=lambda item: -item[0]):
+            self.cx.block.insert(at, stmt)
         self.cx.block[:0] = masks
 
     def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:
@@ -398,8 +418,9 @@ class IndicatorBuilder(Builder):
             sides.append(side)
         one = Value(INT, ops.i64(1), low=1, high=1, const=1)
         index = ast.Index(node.span, node.left, node.right)
-        before = [side if side.const is not None else self.history(cx, index, side, one)
-                  for side in sides]
+        before = [
+            side if side.const is not None else self.history(cx, index, side, one) for side in sides
+        ]
         return crossing(cx, node, sides, before)
 
     def _named(self, cx: Context, value: Value) -> Value:
@@ -411,13 +432,23 @@ class IndicatorBuilder(Builder):
         return Value(value.type, ops.Var(name), value.span, unit=value.unit, series=value.series)
 
     def instance(
-        self, cx: Context, routine: Routine, args: tuple[ops.Expr, ...],
-        bound: tuple[ops.Size, ...], values: list[Value], warm: Warm, node: ast.Call,
+        self,
+        cx: Context,
+        routine: Routine,
+        args: tuple[ops.Expr, ...],
+        bound: tuple[ops.Size, ...],
+        values: list[Value],
+        warm: Warm,
+        node: ast.Call,
     ) -> Value:
         """A call of another indicator: an instance of its own inside this one."""
         if cx.depth:
-            return cx.error("QD0305", "an indicator is called at the top level of the body",
-                            node.span, help="name its result first: let x = ...")
+            return cx.error(
+                "QD0305",
+                "an indicator is called at the top level of the body",
+                node.span,
+                help="name its result first: let x = ...",
+            )
         assert routine.state is not None
         name = f"i{len(self.fields)}"
         self.fields.append(ops.FieldDecl(name, ops.StructType(routine.state, bound)))
@@ -447,8 +478,9 @@ class ImplicitBars(Binding):
         if self.parameter is None:
             node = self.builder.node
             default = ast.Name(node.name.span, "bars")
-            param = ast.Param(node.name.span, ast.Ident(node.name.span, "bars"), None,
-                              default=default)
+            param = ast.Param(
+                node.name.span, ast.Ident(node.name.span, "bars"), None, default=default
+            )
             self.parameter = Parameter("bars", Type("bars", "'bars"), param, series=True)
         return pass_parameter(self.parameter)[1]
 
@@ -481,7 +513,8 @@ def _only_consts(ir: ops.Expr) -> bool:
     if isinstance(ir, ops.Binary):
         return _only_consts(ir.x) and _only_consts(ir.y)
     return isinstance(ir, ops.Const | ops.SizeOf) or (
-        isinstance(ir, ops.Var) and ir.name.startswith("p."))
+        isinstance(ir, ops.Var) and ir.name.startswith("p.")
+    )
 
 
 def crossing(cx: Context, node: ast.Crosses, now: list[Value], before: list[Value]) -> Value:
@@ -491,7 +524,6 @@ def crossing(cx: Context, node: ast.Crosses, now: list[Value], before: list[Valu
     earlier = arith.compare(cx, was, before[0], before[1], node.span)
     if after.bad or earlier.bad:
         return error_value(node.span)
-    return Value(after.type, ops.Binary("and", after.ir, earlier.ir),
-                 series=arith.joined([*now, *before]))
-
-
+    return Value(
+        after.type, ops.Binary("and", after.ir, earlier.ir), series=arith.joined([*now, *before])
+    )

@@ -43,8 +43,12 @@ class Importer:
         for name in node.names:
             binding = found.scope.names.get(name.id)
             if binding is None:
-                cx.error("QD0201", f"{'.'.join(node.path)} has no {name.id!r}", name.span,
-                         help="it has: " + ", ".join(found.scope.names))
+                cx.error(
+                    "QD0201",
+                    f"{'.'.join(node.path)} has no {name.id!r}",
+                    name.span,
+                    help="it has: " + ", ".join(found.scope.names),
+                )
                 continue
             names[name.id] = binding
 
@@ -71,8 +75,12 @@ class Importer:
         self.loading.pop()
         self.loaded[node.path] = module
         if any(d.severity == ERROR for d in parsed.diagnostics):
-            cx.error("QD0214", f"{dotted} has errors of its own", node.span,
-                     help=f"quantdsl check {path}")
+            cx.error(
+                "QD0214",
+                f"{dotted} has errors of its own",
+                node.span,
+                help=f"quantdsl check {path}",
+            )
             return None
         return module
 
@@ -86,13 +94,21 @@ class Importer:
             path = path / part
         path = path / f"{node.path[-1]}.qdsl"
         if not path.is_file():
-            cx.error("QD0213", f"there is no file {path}", node.span,
-                     reason="imports are files below the folder of the strategy")
+            cx.error(
+                "QD0213",
+                f"there is no file {path}",
+                node.span,
+                reason="imports are files below the folder of the strategy",
+            )
             return None
         steps = [path, *path.parents[: len(node.path) - 1]]
         if any(step.is_symlink() for step in steps):
-            cx.error("QD0213", f"{path} is reached through a symbolic link", node.span,
-                     reason="a strategy reads only what lies in its own folder")
+            cx.error(
+                "QD0213",
+                f"{path} is reached through a symbolic link",
+                node.span,
+                reason="a strategy reads only what lies in its own folder",
+            )
             return None
         return path
 

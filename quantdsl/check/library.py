@@ -40,14 +40,19 @@ class Unitless:
 
     def of(self, cx: Context, value: Value) -> Unit:
         """Report that a count has no meaning here."""
-        cx.error("QD0307", f"{an(value.type)} has no instrument here", value.span,
-                 help="pass it as a parameter")
+        cx.error(
+            "QD0307",
+            f"{an(value.type)} has no instrument here",
+            value.span,
+            help="pass it as a parameter",
+        )
         return Unit(arith.ONE, arith.ONE)
 
     def default_qty(self, cx: Context, span: ast.Span) -> Type:
         """Report that a quantity has no instrument here."""
-        return cx.error("QD0307", "a quantity has no instrument here", span,
-                        help="pass it as a parameter").type
+        return cx.error(
+            "QD0307", "a quantity has no instrument here", span, help="pass it as a parameter"
+        ).type
 
     def money(self, cx: Context) -> Unit:
         """Money as written: the account's unit is not known in a fn."""
@@ -70,8 +75,9 @@ class GlobalScope(Scope):
         for name in MODULE_SIZES:
             size = ops.SizeName(name)
             least, most = (0, 1) if name in USES else (1, size)
-            self.names[name] = Local(Value(INT, ops.SizeOf(size), low=least, high=most,
-                                           series=TIMELESS))
+            self.names[name] = Local(
+                Value(INT, ops.SizeOf(size), low=least, high=most, series=TIMELESS)
+            )
         for key, paths in library.files.items():
             for name in (key, *(path.stem for path in paths)):
                 self.names[name] = _LazyNamespace(library, key)
@@ -198,9 +204,7 @@ class Library:
             return
         self._enter(cx, item.name, Callable_(cx.module, [item]))
 
-    def _declare_const(
-        self, cx: Context, item: ast.Const, scope: Scope | None = None
-    ) -> None:
+    def _declare_const(self, cx: Context, item: ast.Const, scope: Scope | None = None) -> None:
         if isinstance(item.value, ast.Array):
             self._declare_table(cx, item, item.value)
             return
@@ -225,22 +229,19 @@ class Library:
         name = f"{cx.module.key}.{item.name.id}"
         bits = tuple(_const_bits(value) for value in entries)
         self.tables[name] = ops.TableDecl(name, "i64" if whole else "f64", bits)
-        kept = Value(Type("array", elem=type_, size=len(entries)), ops.Table(name),
-                     series=TIMELESS)
+        kept = Value(Type("array", elem=type_, size=len(entries)), ops.Table(name), series=TIMELESS)
         self._enter(cx, item.name, Local(kept, item.name.span, used=True))
 
     def _declare_struct(self, cx: Context, item: ast.Struct) -> None:
         key = f"{cx.module.key}.{item.name.id}"
         binding = StructBinding(key, ())
         self._enter(cx, item.name, binding)
-        fields = tuple(
-            StructField(f.name.id, resolve(cx, f.type)) for f in item.fields
-        )
+        fields = tuple(StructField(f.name.id, resolve(cx, f.type)) for f in item.fields)
         binding.fields = fields
         self.struct_bindings[key] = binding
-        self.structs[key] = ops.StructDecl(key, tuple(
-            ops.FieldDecl(f.name, ir_type(f.type)) for f in fields if f.type != ERROR
-        ))
+        self.structs[key] = ops.StructDecl(
+            key, tuple(ops.FieldDecl(f.name, ir_type(f.type)) for f in fields if f.type != ERROR)
+        )
 
     # ---- lookups of the elaborators ----
 
@@ -286,9 +287,13 @@ class Library:
         if number not in binding.routines:
             node = binding.nodes[number]
             if number in binding.busy:
-                cx.error("QD0604", f"{binding.name!r} calls itself", node.name.span,
-                         reason="every run has a bound that is known when compiling",
-                         help="use a loop with a bound")
+                cx.error(
+                    "QD0604",
+                    f"{binding.name!r} calls itself",
+                    node.name.span,
+                    reason="every run has a bound that is known when compiling",
+                    help="use a loop with a bound",
+                )
                 return Routine("", [], ERROR, (), impure=False)
             binding.busy.add(number)
             make = IndicatorBuilder if isinstance(node, ast.Indicator) else Builder
@@ -300,10 +305,16 @@ class Library:
         binding = self.struct_bindings[value.type.of]
         for entry in binding.fields:
             if entry.name == node.name:
-                return Value(entry.type, ops.Field(value.ir, node.name), node.span,
-                             series=value.series, writable=value.writable)
-        return unknown(cx, node.name, node.name_span, [f.name for f in binding.fields],
-                       f"in {value.type}")
+                return Value(
+                    entry.type,
+                    ops.Field(value.place, node.name),
+                    node.span,
+                    series=value.series,
+                    writable=value.writable,
+                )
+        return unknown(
+            cx, node.name, node.name_span, [f.name for f in binding.fields], f"in {value.type}"
+        )
 
     def construct(self, cx: Context, binding: StructBinding, node: ast.Call) -> Value:
         """`Band(mid = m, ...)`: every field, by name."""
@@ -332,8 +343,12 @@ class Library:
 
     def ring_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
         """`ring[k]`."""
-        return cx.error("QD0216", "rings are not available yet", node.span,
-                        help="use history, x[k], of an equation")
+        return cx.error(
+            "QD0216",
+            "rings are not available yet",
+            node.span,
+            help="use history, x[k], of an equation",
+        )
 
     def raise_std_errors(self) -> None:
         """An error in std is ours, not the user's."""
@@ -342,14 +357,23 @@ class Library:
             if module.std and errors:
                 lines = [
                     f"{Path(module.source.path).name}:{module.source.position(d.span[0]).line}: "
-                    f"{d.code} {d.message}" for d in errors
+                    f"{d.code} {d.message}"
+                    for d in errors
                 ]
                 raise InternalError("the standard library does not compile:\n" + "\n".join(lines))
 
 
 USES = (
-    "USES_TRAIL", "USES_TIF", "USES_TRIGGER", "USES_VALUE", "USES_LINK", "USES_TAG", "USES_SHORT",
-    "USES_CORPORATE", "USES_PORTFOLIO", "USES_PACE",
+    "USES_TRAIL",
+    "USES_TIF",
+    "USES_TRIGGER",
+    "USES_VALUE",
+    "USES_LINK",
+    "USES_TAG",
+    "USES_SHORT",
+    "USES_CORPORATE",
+    "USES_PORTFOLIO",
+    "USES_PACE",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
@@ -372,5 +396,3 @@ def _std_files() -> dict[str, list[Path]]:
 def _const_bits(value: Value) -> int:
     assert isinstance(value.ir, ops.Const)
     return value.ir.bits
-
-

@@ -63,7 +63,9 @@ def _num(cx: Context, node: ast.Num) -> Value:
         return Value(Type("R"), ops.f64(float(exact)), series=TIMELESS)
     if unit in ("mo", "y"):
         return cx.error(
-            "QD0304", "months and years have no fixed length", node.span,
+            "QD0304",
+            "months and years have no fixed length",
+            node.span,
             help="give the length in days, such as 30 d",
         )
     return _money(cx, exact, unit)
@@ -73,8 +75,12 @@ def _plain(cx: Context, node: ast.Num, exact: Fraction) -> Value:
     if exact.denominator == 1 and not any(mark in node.text for mark in ".eE"):
         whole = int(exact)
         if whole >= 2**63:
-            return cx.error("QD0104", f"{node.text} does not fit in an int", node.span,
-                            help="write it as a float: add .0")
+            return cx.error(
+                "QD0104",
+                f"{node.text} does not fit in an int",
+                node.span,
+                help="write it as a float: add .0",
+            )
         return Value(INT, ops.i64(whole), low=whole, high=whole, series=TIMELESS, const=whole)
     return _float(exact)
 
@@ -87,9 +93,10 @@ def _float(exact: Fraction) -> Value:
 def _whole(cx: Context, node: ast.Num, exact: Fraction, type_: Type) -> Value:
     if type_.kind == "error":
         return Value(type_, ops.i64(0))
-    if exact.denominator != 1 or abs(exact) >= SAFE and type_.kind != "duration":
-        return cx.error("QD0304", f"{node.text} {node.unit} is not a whole number of them",
-                        node.span)
+    if exact.denominator != 1 or (abs(exact) >= SAFE and type_.kind != "duration"):
+        return cx.error(
+            "QD0304", f"{node.text} {node.unit} is not a whole number of them", node.span
+        )
     return Value(type_, ops.i64(int(exact)), series=TIMELESS, const=int(exact))
 
 
@@ -137,5 +144,3 @@ def _na(cx: Context, node: ast.Na) -> Value:
 @elaborates(ast.Bad)
 def _bad(cx: Context, node: ast.Bad) -> Value:
     return Value(Type("error"), ops.i64(0), series=TIMELESS)
-
-

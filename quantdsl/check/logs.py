@@ -47,11 +47,13 @@ class LogFunction(Binding):
         """Emit a record with the number of the message and its values."""
         spoken = bool(node.args) and isinstance(node.args[0].value, ast.Str)
         if self.kind == "log" and not spoken:
-            result: Value = cx.library.globals.find("log").call(cx, node)
-            return result
+            logarithm = cx.library.globals.find("log")
+            assert isinstance(logarithm, Binding)
+            return logarithm.call(cx, node)
         if not spoken:
-            return cx.error("QD0308", f"{self.kind} takes a text", node.span,
-                            help=f'{self.kind}("pnl {{pnl}}")')
+            return cx.error(
+                "QD0308", f"{self.kind} takes a text", node.span, help=f'{self.kind}("pnl {{pnl}}")'
+            )
         assert isinstance(node.args[0].value, ast.Str)
         text = node.args[0].value.value
         names = HOLE.findall(text)
@@ -71,9 +73,18 @@ class LogFunction(Binding):
             self.strategy.messages.append(message)
         number = self.strategy.messages.index(message)
         padded = [*words, *[ops.i64(0)] * (VALUES_MAX - len(words))]
-        emit = ops.Call(self.strategy.core("engine.emit"), (
-            ENGINE, ops.i64(LOG_RECORD), ops.i64(0), ops.i64(0), ops.i64(0),
-            ops.i64(number), *padded))
+        emit = ops.Call(
+            self.strategy.core("engine.emit"),
+            (
+                ENGINE,
+                ops.i64(LOG_RECORD),
+                ops.i64(0),
+                ops.i64(0),
+                ops.i64(0),
+                ops.i64(number),
+                *padded,
+            ),
+        )
         cx.emit(ops.Do(emit, cx.line(node)))
         return Value(VOID, ops.i64(0), node.span)
 

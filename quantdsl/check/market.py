@@ -53,8 +53,12 @@ class Units:
         if value.type.kind == "money":
             return self.money(cx)
         if not value.type.of and len(self.strategy.instruments) > 1:
-            cx.error("QD0307", "of which instrument? There are several here", value.span,
-                     help="give the amount as a float, or compare prices of one instrument")
+            cx.error(
+                "QD0307",
+                "of which instrument? There are several here",
+                value.span,
+                help="give the amount as a float, or compare prices of one instrument",
+            )
         instrument = self._instrument(value.type.of)
         stem = "lot" if value.type.kind == "qty" else "tick"
         return Unit(ops.Field(instrument, stem + "_num"), ops.Field(instrument, stem + "_den"))
@@ -62,8 +66,12 @@ class Units:
     def default_qty(self, cx: Context, span: ast.Span) -> Type:
         """A bare `100 shares` counts lots of the only instrument."""
         if len(self.strategy.instruments) > 1:
-            return cx.error("QD0307", "shares of which instrument? There are several here", span,
-                            help="size by money: value = 10_000 USD").type
+            return cx.error(
+                "QD0307",
+                "shares of which instrument? There are several here",
+                span,
+                help="size by money: value = 10_000 USD",
+            ).type
         return qty("")
 
     def money(self, cx: Context) -> Unit:
@@ -156,19 +164,29 @@ class Account:
 
 
 OF_INSTRUMENT: dict[str, Account] = {
-    "position": Account("position", lambda t: qty(t.name), True,
-                        "Filled position, signed; working orders do not count."),
-    "value": Account("position_value", lambda _: money(), True,
-                     "Signed value of the position at the last mark."),
-    "open_profit": Account("open_profit", lambda _: money(), True,
-                           "Profit of the open position at the last mark, before its fees."),
+    "position": Account(
+        "position",
+        lambda t: qty(t.name),
+        True,
+        "Filled position, signed; working orders do not count.",
+    ),
+    "value": Account(
+        "position_value", lambda _: money(), True, "Signed value of the position at the last mark."
+    ),
+    "open_profit": Account(
+        "open_profit",
+        lambda _: money(),
+        True,
+        "Profit of the open position at the last mark, before its fees.",
+    ),
 }
 OF_ACCOUNT: dict[str, Account] = {
     "equity": Account("equity", lambda _: money(), False, "Cash and positions at the last mark."),
     "cash": Account("cash", lambda _: money(), False, "Cash; short sales are in it."),
     "pnl": Account("pnl", lambda _: money(), False, "Change of equity since the start."),
-    "day_pnl": Account("day_pnl", lambda _: money(), False,
-                       "Change of equity since the day began."),
+    "day_pnl": Account(
+        "day_pnl", lambda _: money(), False, "Change of equity since the day began."
+    ),
     "fill_count": Account("fill_count", lambda _: INT, False, "Fills so far."),
     "trade_count": Account("trade_count", lambda _: INT, False, "Round trips closed so far."),
     "order_count": Account("order_count", lambda _: INT, False, "Orders sent so far."),
@@ -189,7 +207,9 @@ class Computed(Binding):
         """The figure as it stands when the handler runs."""
         if cx.home is not None and cx.home is self.strategy.equations and not self.strategy.acting:
             return cx.error(
-                "QD0306", "an equation is made of market data and params alone", node.span,
+                "QD0306",
+                "an equation is made of market data and params alone",
+                node.span,
                 reason="position, equity and state belong to handlers",
                 help="move this into 'on bar:'",
             )
@@ -254,8 +274,9 @@ def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     def bar_index(cx: Context) -> Value:
         bit = strategy.clock_bit(0, 0)
         count = strategy.equations.counter(1 << bit)
-        return Value(INT, ops.Binary("isub", count, ops.i64(1)),
-                     series=Series(1 << bit, ((bit, ONCE),)))
+        return Value(
+            INT, ops.Binary("isub", count, ops.i64(1)), series=Series(1 << bit, ((bit, ONCE),))
+        )
 
     return {
         "now": Figure(now),

@@ -47,5 +47,3 @@ class Namespace(Binding):
     def members(self) -> list[str]:
         """Everything that the file declares."""
         return list(self.scope.names)
-
-

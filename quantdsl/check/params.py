@@ -61,8 +61,9 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
     low, high, step, count = bounds
     kind = _kind(unit, [number, low, high, step], node)
     place = strategy.equations.field("p", ops.I64_T if kind in ("int", "duration") else ops.F64_T)
-    param = Param(node.name.id, kind, place.name, unit, number, low, high, step, count,
-                  span=node.name.span)
+    param = Param(
+        node.name.id, kind, place.name, unit, number, low, high, step, count, span=node.name.span
+    )
     if low is not None and high is not None and not low <= number <= high:
         cx.warn("QD0701", f"the default {number} lies outside {low}..{high}", node.default.span)
     value = _value(strategy, cx, param, place)
@@ -94,8 +95,12 @@ def _bounds(
     if node.domain is None:
         return None, None, None, 0
     if not isinstance(node.domain, ast.Range):
-        cx.error("QD0702", "a range or a set of choices stands after 'in'", node.span,
-                 help="such as 'in 5..50 step 5' or 'in {1, 2, 3}'")
+        cx.error(
+            "QD0702",
+            "a range or a set of choices stands after 'in'",
+            node.span,
+            help="such as 'in 5..50 step 5' or 'in {1, 2, 3}'",
+        )
         return None
     low, high = literal(cx, node.domain.low), literal(cx, node.domain.high)
     step = literal(cx, node.step) if node.step is not None else None
@@ -103,8 +108,12 @@ def _bounds(
         return None
     for end in (low, high, step):
         if end is not None and end[1] != unit and not (end[1] == "" and end[0] == 0):
-            cx.error("QD0703", f"the range is in {end[1] or 'plain numbers'}, the default in "
-                     f"{unit or 'plain numbers'}", node.domain.span)
+            cx.error(
+                "QD0703",
+                f"the range is in {end[1] or 'plain numbers'}, the default in "
+                f"{unit or 'plain numbers'}",
+                node.domain.span,
+            )
             return None
     if low[0] > high[0]:
         cx.error("QD0703", f"the range {low[0]}..{high[0]} is empty", node.domain.span)
@@ -151,12 +160,19 @@ def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) ->
     return value
 
 
-def _bool(
-    strategy: "Strategy", node: ast.ParamDecl, default: ast.Bool
-) -> tuple[Param, Value]:
+def _bool(strategy: "Strategy", node: ast.ParamDecl, default: ast.Bool) -> tuple[Param, Value]:
     place = strategy.equations.field("p", ops.I64_T)
-    param = Param(node.name.id, "bool", place.name, "", Fraction(int(default.value)),
-                  Fraction(0), Fraction(1), Fraction(1), span=node.name.span)
+    param = Param(
+        node.name.id,
+        "bool",
+        place.name,
+        "",
+        Fraction(int(default.value)),
+        Fraction(0),
+        Fraction(1),
+        Fraction(1),
+        span=node.name.span,
+    )
     return param, Value(BOOL, ops.Binary("ine", place, ops.i64(0)), series=TIMELESS)
 
 
@@ -168,25 +184,42 @@ def _choices(
     texts = [strategy.module.source.text[slice(*choice.span)] for choice in domain]
     default = strategy.module.source.text[slice(*node.default.span)]
     if default not in texts:
-        cx.error("QD0701", f"the default {default} is not one of the choices", node.default.span,
-                 help="choices: " + ", ".join(texts))
+        cx.error(
+            "QD0701",
+            f"the default {default} is not one of the choices",
+            node.default.span,
+            help="choices: " + ", ".join(texts),
+        )
         return None
     words = all(isinstance(choice, ast.Str) for choice in domain)
-    param = Param(node.name.id, "word", place.name, "", Fraction(texts.index(default)),
-                  Fraction(0), Fraction(len(texts) - 1), Fraction(1),
-                  choices=tuple(text.strip('"') for text in texts), span=node.name.span)
+    param = Param(
+        node.name.id,
+        "word",
+        place.name,
+        "",
+        Fraction(texts.index(default)),
+        Fraction(0),
+        Fraction(len(texts) - 1),
+        Fraction(1),
+        choices=tuple(text.strip('"') for text in texts),
+        span=node.name.span,
+    )
     if words:
         value = Value(Type("choice", param.name), place, series=TIMELESS)
-        value.names = {text: Value(INT, ops.i64(n), const=n)
-                       for n, text in enumerate(param.choices)}
+        value.names = {
+            text: Value(INT, ops.i64(n), const=n) for n, text in enumerate(param.choices)
+        }
         return param, value
     values = [cx.expr(choice) for choice in domain]
     if any(value.bad for value in values):
         return None
     for choice in values:
         if choice.series is None:
-            cx.error("QD0702", f"a choice is a number, a word or a series, this is "
-                     f"{an(choice.type)}", choice.span)
+            cx.error(
+                "QD0702",
+                f"a choice is a number, a word or a series, this is {an(choice.type)}",
+                choice.span,
+            )
             return None
     total = values[-1]
     for number in range(len(values) - 2, -1, -1):

@@ -79,8 +79,9 @@ class Package(msgspec.Struct, frozen=True):
 def _source_digest() -> str:
     """A digest of std and of everything that turns it into IR."""
     digest = hashlib.sha256()
-    folders = [Path(package.__path__[0]) for package in
-               (quantdsl.check, quantdsl.ir, quantdsl.lang)]
+    folders = [
+        Path(package.__path__[0]) for package in (quantdsl.check, quantdsl.ir, quantdsl.lang)
+    ]
     paths = [path for folder in folders for path in sorted(folder.glob("*.py"))]
     std = Path(quantdsl.check.__path__[0]).parent / "std"
     for path in (*paths, *sorted(std.glob("*.qdsl"))):
@@ -162,17 +163,22 @@ def unpack_namespace(library: "Library", module: "Module", encoded: bytes) -> No
             binding = StructBinding(entry.key, entry.fields)
             names[entry.name] = library.struct_bindings[entry.key] = binding
         elif isinstance(entry, ConstEntry):
-            value = Value(entry.type, entry.ir, low=entry.low, high=entry.high, series=TIMELESS,
-                          const=entry.const)
+            value = Value(
+                entry.type,
+                entry.ir,
+                low=entry.low,
+                high=entry.high,
+                series=TIMELESS,
+                const=entry.const,
+            )
             names[entry.name] = Local(value, used=True)
         else:
-            names[entry.name] = Callable_(module, list(entry.nodes),
-                                          dict(enumerate(entry.routines)))
+            names[entry.name] = Callable_(
+                module, list(entry.nodes), dict(enumerate(entry.routines))
+            )
 
 
-def unpack(
-    found: Package, name: str
-) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
+def unpack(found: Package, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
     """The IR declared under a name."""
     if name in found.funcs:
         return _FUNC.decode(found.funcs[name])

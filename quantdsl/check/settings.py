@@ -94,8 +94,9 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
         return _rate(cx, node)
     if unit == "drawdown" and isinstance(node, ast.Num) and node.unit in ("%", "bps"):
         # A share is meant of the peak, from which a drawdown is measured.
-        peak = Value(money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)),
-                     unit=cx.units.money(cx))
+        peak = Value(
+            money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
+        )
         share = cx.expr(node)
         return arith.coerce(cx, arith.binary(cx, "of", share, peak, node.span), money()).ir
     value = arith.plain(cx, cx.expr(node))
@@ -212,8 +213,12 @@ def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Callable_)
     wanted = [param.type for param in std.params]
     if [param.type for param in routine.params] != wanted or routine.result != std.result:
         signature = ", ".join(f"{param.name}: {param.type}" for param in std.params)
-        cx.error("QD0807", f"{own.name} does not fit here", line.value.span,
-                 reason=f"a model for '{line.name.id}' takes what the built-in one takes",
-                 help=f"fn {own.name}({signature}) -> {std.result}")
+        cx.error(
+            "QD0807",
+            f"{own.name} does not fit here",
+            line.value.span,
+            reason=f"a model for '{line.name.id}' takes what the built-in one takes",
+            help=f"fn {own.name}({signature}) -> {std.result}",
+        )
         return
     strategy.models[name] = routine.ir_name

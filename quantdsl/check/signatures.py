@@ -20,7 +20,12 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 PLAIN = {
-    "bool": BOOL, "int": INT, "float": FLOAT, "pct": FLOAT, "duration": DURATION, "time": TIME,
+    "bool": BOOL,
+    "int": INT,
+    "float": FLOAT,
+    "pct": FLOAT,
+    "duration": DURATION,
+    "time": TIME,
 }
 SCALED = {"price": price, "qty": qty}
 LATER = frozenset({"f32", "window", "tensor", "panel", "order", "instrument", "i32", "u8", "u32"})
@@ -78,8 +83,9 @@ def _declared(cx: Context, name: str) -> object:
 
 def _container(cx: Context, node: ast.Type, of: str) -> Type:
     if len(node.args) != 2 or not isinstance(node.args[0], ast.Type):
-        cx.error("QD0202", f"{node.name} needs a type and a size: {node.name}[float, 64]",
-                 node.span)
+        cx.error(
+            "QD0202", f"{node.name} needs a type and a size: {node.name}[float, 64]", node.span
+        )
         return ERROR
     elem = resolve(cx, node.args[0], of)
     size = size_of(cx, node.args[1])
@@ -97,8 +103,12 @@ def size_of(cx: Context, node: "ast.Type | int") -> ops.Size | None:
         return None
     value = cx.library.size_value(cx, node.name)
     if value is None:
-        cx.error("QD0603", f"the size {node.name!r} is not known when compiling", node.span,
-                 help="use a number, a const or a 'const int' parameter")
+        cx.error(
+            "QD0603",
+            f"the size {node.name!r} is not known when compiling",
+            node.span,
+            help="use a number, a const or a 'const int' parameter",
+        )
     return value
 
 
@@ -110,8 +120,9 @@ def parameters(cx: Context, nodes: tuple[ast.Param, ...]) -> list[Parameter]:
 def _parameter(cx: Context, node: ast.Param) -> Parameter:
     name = node.name.id
     if node.type is None:
-        cx.error("QD0202", f"the parameter {name!r} needs a type", node.span,
-                 help=f"write {name}: float")
+        cx.error(
+            "QD0202", f"the parameter {name!r} needs a type", node.span, help=f"write {name}: float"
+        )
         return Parameter(name, ERROR, node)
     type_ = resolve(cx, node.type, of=f"'{name}")
     if node.inout and not cx.module.std:

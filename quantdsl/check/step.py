@@ -127,8 +127,9 @@ class Assembly:
             self._group(groups, self._guard(equation), self.equations.evaluate(equation))
         return [ops.If(guard, tuple(stmts)) for guard, stmts in groups]
 
-    def _group(self, groups: list[tuple[ops.Expr, list[ops.Stmt]]], guard: ops.Expr,
-               stmts: list[ops.Stmt]) -> None:
+    def _group(
+        self, groups: list[tuple[ops.Expr, list[ops.Stmt]]], guard: ops.Expr, stmts: list[ops.Stmt]
+    ) -> None:
         if groups and groups[-1][0] == guard:
             groups[-1][1].extend(stmts)
         else:
@@ -141,8 +142,16 @@ class Assembly:
 
     def _handlers(self) -> list[ops.Stmt]:
         """In the order of language.md: start, fill, bars coarse to fine, at and every, stop."""
-        rank = {"start": 0, "session_open": 1, "fill": 2, "bar": 3, "timer": 5, "flat_by": 6,
-                "session_close": 7, "stop": 8}
+        rank = {
+            "start": 0,
+            "session_open": 1,
+            "fill": 2,
+            "bar": 3,
+            "timer": 5,
+            "flat_by": 6,
+            "session_close": 7,
+            "stop": 8,
+        }
         handlers = sorted(self.strategy.handlers, key=lambda h: (rank[h.event], -h.clock))
         stmts: list[ops.Stmt] = []
         for handler in handlers:
@@ -179,8 +188,14 @@ class Assembly:
         ticks = 0
         if event == "bar" and len(self.strategy.instruments) == 1:
             ticks = 1 << self.strategy.clock_bit(0, handler.clock)
-        return all_of([first, *self._needs(tuple(sorted(handler.reads.items(),
-                                                        key=lambda item: item[0])), always=ticks)])
+        return all_of(
+            [
+                first,
+                *self._needs(
+                    tuple(sorted(handler.reads.items(), key=lambda item: item[0])), always=ticks
+                ),
+            ]
+        )
 
     def _limits(self) -> list[ops.Stmt]:
         """The user's limits, as they stand at this instant."""
@@ -193,8 +208,15 @@ class Assembly:
         for condition, text in self.strategy.invariants:
             number = len(self.strategy.messages)
             self.strategy.messages.append(Message("invariant", text.replace("{", "{{"), ()))
-            emit = self._do("engine.emit", ops.i64(LOG_RECORD), ops.i64(0), ops.i64(1),
-                            ops.i64(0), ops.i64(number), *[ops.i64(0)] * 4)
+            emit = self._do(
+                "engine.emit",
+                ops.i64(LOG_RECORD),
+                ops.i64(0),
+                ops.i64(1),
+                ops.i64(0),
+                ops.i64(number),
+                *[ops.i64(0)] * 4,
+            )
             stmts.append(ops.If(ops.Unary("not", condition), (emit,)))
         return stmts
 
@@ -251,28 +273,47 @@ class Assembly:
         body: list[ops.Stmt] = [
             self._do("engine.ingest", event),
             ops.Let("kind", ops.I64_T, kind),
-            ops.Let("at", ops.I64_T, ops.Binary(
-                "iadd", ops.Binary("imul", inst, ops.i64(self.clocks)), side)),
+            ops.Let(
+                "at",
+                ops.I64_T,
+                ops.Binary("iadd", ops.Binary("imul", inst, ops.i64(self.clocks)), side),
+            ),
             ops.If(
-                ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.BAR)), tuple(bars),
-                (ops.If(ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.TIMER)),
-                        (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),)),),
+                ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.BAR)),
+                tuple(bars),
+                (
+                    ops.If(
+                        ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.TIMER)),
+                        (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),),
+                    ),
+                ),
             ),
         ]
-        params = (ops.ParamDecl("s", STATE_TYPE, inout=True),
-                  ops.ParamDecl("ev", ops.StructType("engine.Event")))
+        params = (
+            ops.ParamDecl("s", STATE_TYPE, inout=True),
+            ops.ParamDecl("ev", ops.StructType("engine.Event")),
+        )
         return ops.Func("ingest", params, None, tuple(body))
 
     def _ingest_bars(self, event: ops.Var) -> list[ops.Stmt]:
         bit = ops.Binary("shl", ops.i64(1), ops.Var("at"))
         stmts: list[ops.Stmt] = [ops.Assign(TICKED, ops.Binary("ior", TICKED, bit))]
-        words = {"ts": "ts_event", "open": "a", "high": "b", "low": "c", "close": "d",
-                 "volume": "e"}
+        words = {
+            "ts": "ts_event",
+            "open": "a",
+            "high": "b",
+            "low": "c",
+            "close": "d",
+            "volume": "e",
+        }
         for (instrument, clock), place in self.strategy.bars.items():
-            copies = tuple(ops.Assign(ops.Field(place, name), ops.Field(event, word))
-                           for name, word in words.items())
-            here = ops.Binary("ieq", ops.Var("at"),
-                              ops.i64(self.strategy.clock_bit(instrument, clock)))
+            copies = tuple(
+                ops.Assign(ops.Field(place, name), ops.Field(event, word))
+                for name, word in words.items()
+            )
+            here = ops.Binary(
+                "ieq", ops.Var("at"), ops.i64(self.strategy.clock_bit(instrument, clock))
+            )
             single = len(self.strategy.instruments) * self.clocks == 1
             stmts += copies if single else (ops.If(here, copies),)
         return stmts
@@ -297,8 +338,10 @@ class Assembly:
             ops.Let("row", ops.BOOL_T, self.row_when),
             ops.Do(ops.Call("step", (state,))),
             ops.If(ops.Var("row"), tuple(self.row)),
-            ops.If(ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
-                   (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),)),
+            ops.If(
+                ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
+                (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),),
+            ),
         ]
         params = (
             ops.ParamDecl("s", STATE_TYPE, inout=True),

@@ -61,8 +61,9 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
         return
     name = cx.fresh("x")
     cx.emit(ops.Let(name, ir_type(value.type), value.ir, cx.line(node)))
-    kept = Value(value.type, ops.Var(name), node.span, unit=value.unit, writable=mutable,
-                 names=value.names)
+    kept = Value(
+        value.type, ops.Var(name), node.span, unit=value.unit, writable=mutable, names=value.names
+    )
     if not mutable:
         kept.low, kept.high, kept.const = value.low, value.high, value.const
         if value.ir in cx.facts:
@@ -88,7 +89,9 @@ def _assign(cx: Context, node: ast.Assign) -> None:
         return
     if not target.writable:
         cx.error(
-            "QD0607", "this cannot be assigned to", node.target.span,
+            "QD0607",
+            "this cannot be assigned to",
+            node.target.span,
             help="declare it with 'var' (or 'state', to keep it between bars)",
         )
         return
@@ -101,7 +104,7 @@ def _assign(cx: Context, node: ast.Assign) -> None:
     cx.facts = frozenset(fact for fact in cx.facts if fact != target.ir)
     if target.type.optional and present:
         cx.facts |= {target.ir}
-    cx.emit(ops.Assign(target.ir, value.ir, cx.line(node)))
+    cx.emit(ops.Assign(target.place, value.ir, cx.line(node)))
 
 
 @executes(ast.ExprStmt)
@@ -159,8 +162,11 @@ def _match(cx: Context, node: ast.Match) -> None:
     if subject.bad:
         return
     if subject.type.kind not in ("enum", "int"):
-        cx.error("QD0301", f"match needs an enum or an int, this is {an(subject.type)}",
-                 node.subject.span)
+        cx.error(
+            "QD0301",
+            f"match needs an enum or an int, this is {an(subject.type)}",
+            node.subject.span,
+        )
         return
     cx.emit(ops.Let(name := cx.fresh("m"), ops.I64_T, subject.ir, cx.line(node)))
     arms: list[tuple[ops.Expr, tuple[ops.Stmt, ...], int]] = []
@@ -217,8 +223,12 @@ def _pattern(cx: Context, pattern: ast.Expr, subject: Value) -> Value:
         enum = cx.library.enum(subject.type.of)
         member = enum.member(pattern.id)
         if member is None:
-            return cx.error("QD0201", f"{subject.type} has no member {pattern.id!r}", pattern.span,
-                            help="its members: " + ", ".join(enum.members()))
+            return cx.error(
+                "QD0201",
+                f"{subject.type} has no member {pattern.id!r}",
+                pattern.span,
+                help="its members: " + ", ".join(enum.members()),
+            )
         return member.read(cx, pattern)
     value = cx.expr(pattern)
     if not value.bad and value.const is None:
@@ -226,16 +236,18 @@ def _pattern(cx: Context, pattern: ast.Expr, subject: Value) -> Value:
     return value
 
 
-def _require_exhaustive(
-    cx: Context, node: ast.Match, subject: Value, covered: set[object]
-) -> None:
+def _require_exhaustive(cx: Context, node: ast.Match, subject: Value, covered: set[object]) -> None:
     if subject.type.kind != "enum" or "_" in covered:
         return
     enum: EnumBinding = cx.library.enum(subject.type.of)
     missing = [name for n, name in enumerate(enum.members()) if n not in covered]
     if missing:
-        cx.error("QD0609", f"no case for {', '.join(missing)}", node.subject.span,
-                 help="add the cases, or 'case _:' for the rest")
+        cx.error(
+            "QD0609",
+            f"no case for {', '.join(missing)}",
+            node.subject.span,
+            help="add the cases, or 'case _:' for the rest",
+        )
 
 
 @executes(ast.For)
@@ -253,8 +265,12 @@ def _for(cx: Context, node: ast.For) -> None:
         cx.error("QD0301", "the ends of a range are ints", node.over.span)
         return
     if high.high is None:
-        cx.error("QD0602", "this loop has no bound that is known when compiling",
-                 node.over.high.span, help="write min(n, 100), or loop to a const or param")
+        cx.error(
+            "QD0602",
+            "this loop has no bound that is known when compiling",
+            node.over.high.span,
+            help="write min(n, 100), or loop to a const or param",
+        )
         return
     top = high.ir if not node.over.inclusive else ops.Binary("iadd", high.ir, ops.i64(1))
     last = high.high if node.over.inclusive else sizes.sub(high.high, 1)
@@ -276,8 +292,9 @@ def _while(cx: Context, node: ast.While) -> None:
     if most.bad:
         return
     if most.high is None:
-        cx.error("QD0602", "the largest number of turns must be known when compiling",
-                 node.max.span)
+        cx.error(
+            "QD0602", "the largest number of turns must be known when compiling", node.max.span
+        )
         return
     with cx.nested(loop=True) as block:
         cx.facts = frozenset()
@@ -345,5 +362,9 @@ def _atomic(cx: Context, node: ast.Atomic) -> None:
 
 @executes(ast.Assert)
 def _assert(cx: Context, node: ast.Assert) -> None:
-    cx.error("QD0216", "'assert' is not available yet", node.span,
-             help="write an 'invariant' at the level of the strategy")
+    cx.error(
+        "QD0216",
+        "'assert' is not available yet",
+        node.span,
+        help="write an 'invariant' at the level of the strategy",
+    )

@@ -35,8 +35,12 @@ from quantdsl.check.values import Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
-LATER_DATA = {"quotes": "quotes", "trades": "trades", "book": "order books",
-              "universe": "universes"}
+LATER_DATA = {
+    "quotes": "quotes",
+    "trades": "trades",
+    "book": "order books",
+    "universe": "universes",
+}
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
 LATER_EVENTS = ("quote", "trade", "book", "ready", "stale", "halt")
 
@@ -88,16 +92,28 @@ class Lazy(Binding):
         """The equation's value."""
         self.used = True
         value = self.get()
-        return Value(value.type, value.ir, node.span, value.low, value.high, value.unit,
-                     value.series, value.const, names=value.names)
+        return Value(
+            value.type,
+            value.ir,
+            node.span,
+            value.low,
+            value.high,
+            value.unit,
+            value.series,
+            value.const,
+            names=value.names,
+        )
 
     def get(self) -> Value:
         """Elaborate once; a definition by itself is an error."""
         if self.value is None:
             if self.busy:
                 return self.strategy.cx.error(
-                    "QD0211", f"{self.node.name.id!r} is defined by itself", self.node.name.span,
-                    help="look back with [1], or keep a 'state' in 'on bar'")
+                    "QD0211",
+                    f"{self.node.name.id!r} is defined by itself",
+                    self.node.name.span,
+                    help="look back with [1], or keep a 'state' in 'on bar'",
+                )
             self.busy = True
             self.value = self.strategy.equation(self.node)
         return self.value
@@ -164,8 +180,14 @@ class Strategy:
 
     def context(self) -> Context:
         """A context at the level of the strategy."""
-        return Context(self.library, self.module, self.scope, home=self.equations,
-                       units=self.units, strategy=self)
+        return Context(
+            self.library,
+            self.module,
+            self.scope,
+            home=self.equations,
+            units=self.units,
+            strategy=self,
+        )
 
     def core(self, name: str) -> str:
         """The IR name of a std core routine, elaborated."""
@@ -229,8 +251,12 @@ class Strategy:
     def _instrument(self, node: ast.Data) -> None:
         first = node.args[0].value if node.args else None
         if not isinstance(first, ast.Str):
-            self.cx.error("QD0212", "an instrument is named in quotes", node.span,
-                          help='instrument "XNYS:KO" as y')
+            self.cx.error(
+                "QD0212",
+                "an instrument is named in quotes",
+                node.span,
+                help='instrument "XNYS:KO" as y',
+            )
             return
         name = node.alias.id if node.alias else ""
         self.instruments.append(Traded(len(self.instruments), name, first.value))
@@ -242,8 +268,9 @@ class Strategy:
             self.cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
             return
         if first.value.unit in ("tick", "ticks", "shares", "USD"):
-            self.cx.error("QD0216", "tick, volume and dollar bars are not available yet",
-                          first.span)
+            self.cx.error(
+                "QD0216", "tick, volume and dollar bars are not available yet", first.span
+            )
             return
         for arg in node.args[1:]:
             if arg.name == "sync":
@@ -256,8 +283,12 @@ class Strategy:
     def _session(self, node: ast.Data) -> None:
         first = node.args[0].value if node.args else None
         if not isinstance(first, ast.Str):
-            self.cx.error("QD0212", "a session names a calendar", node.span,
-                          help='session "XNYS", flat_by = 15:55')
+            self.cx.error(
+                "QD0212",
+                "a session names a calendar",
+                node.span,
+                help='session "XNYS", flat_by = 15:55',
+            )
             return
         self.session["calendar"] = first.value
         for arg in node.args[1:]:
@@ -266,8 +297,12 @@ class Strategy:
             elif arg.name == "tz" and isinstance(arg.value, ast.Str):
                 self.session["tz"] = arg.value.value
             else:
-                self.cx.error("QD0212", "a session takes start, end, flat_by (times) and tz",
-                              arg.span, help='session "XNYS", start = 09:35, flat_by = 15:55')
+                self.cx.error(
+                    "QD0212",
+                    "a session takes start, end, flat_by (times) and tz",
+                    arg.span,
+                    help='session "XNYS", start = 09:35, flat_by = 15:55',
+                )
 
     def _market_names(self) -> None:
         names = self.scope.names
@@ -304,8 +339,19 @@ class Strategy:
         names["snap"] = trading.Snap()
         for kind in ("log", "alert", "mark"):
             names[kind] = LogFunction(self, kind)
-        for name in ("spread", "mid", "bid", "ask", "book", "trade", "xs", "rebalance", "quote",
-                     "replace", "this"):
+        for name in (
+            "spread",
+            "mid",
+            "bid",
+            "ask",
+            "book",
+            "trade",
+            "xs",
+            "rebalance",
+            "quote",
+            "replace",
+            "this",
+        ):
             names.setdefault(name, Later(f"{name!r} and its kind"))
 
     def _declare(self, node: ast.Item) -> None:
@@ -329,8 +375,10 @@ class Strategy:
 
     def _own(self, name: ast.Ident, binding: Any) -> None:
         known = self.scope.names.get(name.id)
-        if known is not None and isinstance(known, Local | Lazy | ActionBinding) and (
-            not isinstance(known, Local) or known.span != (0, 0)
+        if (
+            known is not None
+            and isinstance(known, Local | Lazy | ActionBinding)
+            and (not isinstance(known, Local) or known.span != (0, 0))
         ):
             self.cx.error("QD0206", f"{name.id!r} is defined already", name.span)
             return
@@ -364,9 +412,16 @@ class Strategy:
 
     def _elaborate(self, node: ast.Item) -> None:
         makers: dict[type, Callable[[Any], None]] = {
-            ast.Doc: self._doc, ast.Let: self._let, ast.Require: self._require,
-            ast.On: self._on, ast.Every: self._every, ast.At: self._at, ast.Block: self._block,
-            ast.Invariant: self._invariant, ast.ExprStmt: self._output, ast.Test: self._test,
+            ast.Doc: self._doc,
+            ast.Let: self._let,
+            ast.Require: self._require,
+            ast.On: self._on,
+            ast.Every: self._every,
+            ast.At: self._at,
+            ast.Block: self._block,
+            ast.Invariant: self._invariant,
+            ast.ExprStmt: self._output,
+            ast.Test: self._test,
         }
         make = makers.get(type(node))
         if make is not None:
@@ -378,8 +433,9 @@ class Strategy:
     def _let(self, node: ast.Let) -> None:
         for annotation in node.annotations:
             if annotation.name in ("async", "device", "fast"):
-                self.cx.error("QD0216", f"'@{annotation.name}' is not available yet",
-                              annotation.span)
+                self.cx.error(
+                    "QD0216", f"'@{annotation.name}' is not available yet", annotation.span
+                )
         binding = self.scope.names.get(node.name.id)
         if isinstance(binding, Lazy):
             binding.get()
@@ -395,8 +451,12 @@ class Strategy:
         if value.bad:
             return value
         if value.series is None:
-            return cx.error("QD0306", "an equation is made of market data and params alone",
-                            node.value.span, help="move this into 'on bar:'")
+            return cx.error(
+                "QD0306",
+                "an equation is made of market data and params alone",
+                node.value.span,
+                help="move this into 'on bar:'",
+            )
         return self.equations.keep(cx, value) if value.series.clocks else value
 
     def _require(self, node: ast.Require) -> None:
@@ -404,8 +464,9 @@ class Strategy:
         if not value.bad:
             self.requires.append((value, node))
 
-    def handler(self, event: str, suite: ast.Suite, when: ast.Expr | None, clock: int = 0,
-                timer: int = -1) -> None:
+    def handler(
+        self, event: str, suite: ast.Suite, when: ast.Expr | None, clock: int = 0, timer: int = -1
+    ) -> None:
         """Elaborate the body of a handler into a function of the state."""
         cx = self.context()
         cx.scope = Scope(self.scope)
@@ -448,8 +509,9 @@ class Strategy:
     def _every(self, node: ast.Every) -> None:
         value = self.cx.expr(node.period)
         if value.type.kind != "duration" or not isinstance(value.const, int) or value.const <= 0:
-            self.cx.error("QD0212", "'every' needs a duration, such as 'every 30s'",
-                          node.period.span)
+            self.cx.error(
+                "QD0212", "'every' needs a duration, such as 'every 30s'", node.period.span
+            )
             return
         timer = TimerSpec(len(self.timers), every_ns=value.const)
         self.timers.append(timer)
@@ -461,13 +523,18 @@ class Strategy:
             timer.on = node.day.id
         if isinstance(node.time, ast.Time):
             timer.at_s = node.time.seconds
-        elif (isinstance(node.time, ast.Binary) and node.time.op == "-"
-              and isinstance(node.time.left, ast.Name) and node.time.left.id == "session_close"):
+        elif (
+            isinstance(node.time, ast.Binary)
+            and node.time.op == "-"
+            and isinstance(node.time.left, ast.Name)
+            and node.time.left.id == "session_close"
+        ):
             before = self.cx.expr(node.time.right)
             timer.before_close_ns = before.const if isinstance(before.const, int) else None
         if timer.at_s is None and timer.before_close_ns is None:
-            self.cx.error("QD0212", "'at' needs a time of day or 'session_close - 5m'",
-                          node.time.span)
+            self.cx.error(
+                "QD0212", "'at' needs a time of day or 'session_close - 5m'", node.time.span
+            )
             return
         self.timers.append(timer)
         self.handler("timer", node.body, None, timer=timer.id)
@@ -506,10 +573,18 @@ class Strategy:
 
     def _output(self, node: ast.ExprStmt) -> None:
         call = node.value
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-                and call.func.id == "plot" and call.args):
-            self.cx.error("QD0217", "only plot(...) stands here", node.span,
-                          help="statements belong into a handler, such as 'on bar:'")
+        if not (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "plot"
+            and call.args
+        ):
+            self.cx.error(
+                "QD0217",
+                "only plot(...) stands here",
+                node.span,
+                help="statements belong into a handler, such as 'on bar:'",
+            )
             return
         cx = self.context()
         value = cx.expr(call.args[0].value)
@@ -544,10 +619,16 @@ class Strategy:
                 if isinstance(binding, Local | Lazy) and not binding.used:
                     cx.warn("QD0204", f"{item.name.id!r} is never read", item.name.span)
         if not self.has_risk:
-            cx.warn("QD0805", "this strategy limits no risk", self.node.name.span,
-                    help="add a 'risk:' block; a live session refuses to start without one")
+            cx.warn(
+                "QD0805",
+                "this strategy limits no risk",
+                self.node.name.span,
+                help="add a 'risk:' block; a live session refuses to start without one",
+            )
         if not self.has_backtest:
-            cx.warn("QD0806", "this strategy states no costs", self.node.name.span,
-                    help="add 'backtest:' with fees and slippage, or give them in a config")
-
-
+            cx.warn(
+                "QD0806",
+                "this strategy states no costs",
+                self.node.name.span,
+                help="add 'backtest:' with fees and slippage, or give them in a config",
+            )

@@ -10,6 +10,8 @@ import msgspec
 from quantdsl.check import arith
 from quantdsl.check.market import ENGINE
 from quantdsl.check.strategy import PlotSpec
+from quantdsl.check.types import FLOAT
+from quantdsl.check.values import Value
 from quantdsl.events.layout import Kind
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -30,17 +32,18 @@ def instrument(strategy: "Strategy") -> None:
     emit = strategy.core("engine.emit")
     strategy.funcs = [
         msgspec.structs.replace(func, body=_branches(func.body, emit))
-        if func.name.startswith("handler.") else func
+        if func.name.startswith("handler.")
+        else func
         for func in strategy.funcs
     ]
 
 
-def _number(strategy: "Strategy", value: arith.Value) -> arith.Value:
+def _number(strategy: "Strategy", value: Value) -> Value:
     """The value as a float: true is 1."""
     if value.type.kind != "bool":
         return arith.as_float(strategy.cx, value)
     as_int = ops.Unary("bool_to_i64", value.ir)
-    return arith.Value(arith.FLOAT, ops.Unary("i64_to_f64", as_int), series=value.series)
+    return Value(FLOAT, ops.Unary("i64_to_f64", as_int), series=value.series)
 
 
 def _branches(body: tuple[ops.Stmt, ...], emit: str) -> tuple[ops.Stmt, ...]:
@@ -60,5 +63,8 @@ def _branches(body: tuple[ops.Stmt, ...], emit: str) -> tuple[ops.Stmt, ...]:
 
 
 def _record(emit: str, line: int, *, taken: bool) -> ops.Do:
-    words = (ENGINE, *(ops.i64(n) for n in (Kind.BRANCH, 0, 0, 0, line, int(taken), 0, 0, 0)))
+    words: tuple[ops.Expr, ...] = (
+        ENGINE,
+        *(ops.i64(n) for n in (Kind.BRANCH, 0, 0, 0, line, int(taken), 0, 0, 0)),
+    )
     return ops.Do(ops.Call(emit, words), line)

@@ -20,8 +20,14 @@ NOTHING = ops.i64(0)
 PRICES = frozenset({"limit", "stop", "touch", "take_profit", "stop_loss"})
 FLAGS = frozenset({"post_only", "reduce_only"})
 TIFS = {"gtc": "gtc", "day": "day", "gtd": "gtd", "ioc": "ioc", "fok": "fok"}
-AUCTIONS = {"opg": "open", "moo": "open", "loo": "open", "cls": "close", "moc": "close",
-            "loc": "close"}
+AUCTIONS = {
+    "opg": "open",
+    "moo": "open",
+    "loo": "open",
+    "cls": "close",
+    "moc": "close",
+    "loc": "close",
+}
 NAMED = PRICES | FLAGS | {"qty", "value", "size_at", "trail", "tif", "oco", "tag", "after"}
 
 
@@ -54,16 +60,36 @@ class OrderDoc:
 
 
 ORDERS: dict[str, OrderDoc] = {
-    "buy": OrderDoc("buy([instrument,] qty, limit=, stop=, ...)", "Buy: open or add to a long.",
-                    "buy(100 shares)", True),
-    "sell": OrderDoc("sell([instrument,] qty, ...)", "Sell out of a long; never below flat.",
-                     "sell(50 shares)", False),
-    "short": OrderDoc("short([instrument,] qty, ...)", "Sell short: open or add to a short.",
-                      "short(100 shares)", False),
-    "cover": OrderDoc("cover([instrument,] qty, ...)", "Buy back a short; never above flat.",
-                      "cover(100 shares)", True),
-    "target": OrderDoc("target([instrument,] qty | value=)",
-                       "Trade the difference to the wanted position.", "target(200 shares)", None),
+    "buy": OrderDoc(
+        "buy([instrument,] qty, limit=, stop=, ...)",
+        "Buy: open or add to a long.",
+        "buy(100 shares)",
+        True,
+    ),
+    "sell": OrderDoc(
+        "sell([instrument,] qty, ...)",
+        "Sell out of a long; never below flat.",
+        "sell(50 shares)",
+        False,
+    ),
+    "short": OrderDoc(
+        "short([instrument,] qty, ...)",
+        "Sell short: open or add to a short.",
+        "short(100 shares)",
+        False,
+    ),
+    "cover": OrderDoc(
+        "cover([instrument,] qty, ...)",
+        "Buy back a short; never above flat.",
+        "cover(100 shares)",
+        True,
+    ),
+    "target": OrderDoc(
+        "target([instrument,] qty | value=)",
+        "Trade the difference to the wanted position.",
+        "target(200 shares)",
+        None,
+    ),
 }
 
 
@@ -80,8 +106,12 @@ class OrderFunction(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the intent."""
         if not self.strategy.acting:
-            return cx.error("QD0801", "orders are placed in handlers", node.span,
-                            help="move this into 'on bar:'")
+            return cx.error(
+                "QD0801",
+                "orders are placed in handlers",
+                node.span,
+                help="move this into 'on bar:'",
+            )
         return _Intent(self, cx, node).emit()
 
 
@@ -112,8 +142,9 @@ class _Intent:
         name = cx.fresh("o")
         line = cx.line(self.node)
         verb = strategy.enum_value("orders.Verb", self.function.verb)
-        make = ops.Call(strategy.core("orders.intent"),
-                        (verb, ops.i64(traded.index), ops.i64(line)))
+        make = ops.Call(
+            strategy.core("orders.intent"), (verb, ops.i64(traded.index), ops.i64(line))
+        )
         cx.emit(ops.Let(name, ops.StructType("orders.Intent"), make, line))
         if strategy.atomic_group is not None:
             self.fields.append(("atomic", strategy.atomic_group))
@@ -133,18 +164,25 @@ class _Intent:
                 return found.instrument
         if len(self.strategy.instruments) > 1:
             names = ", ".join(t.name for t in self.strategy.instruments)
-            self.cx.error("QD0802", "which instrument? There are several here", self.node.span,
-                          help=f"give it first: one of {names}")
+            self.cx.error(
+                "QD0802",
+                "which instrument? There are several here",
+                self.node.span,
+                help=f"give it first: one of {names}",
+            )
             return None
         return self.strategy.instruments[0]
 
     def _amount(self, args: list[ast.Arg], traded: Traded) -> None:
         """The positional quantity, or `qty =`, or `value =`."""
-        given = [arg for arg in args if arg.name in (None, "qty", "value")
-                 and not _is_bracket(arg)]
+        given = [arg for arg in args if arg.name in (None, "qty", "value") and not _is_bracket(arg)]
         if len(given) != 1:
-            self._fail("QD0802", f"{self.function.verb} needs one amount: a quantity or value =",
-                       self.node.span, "such as 100 shares, or value = 10% of equity")
+            self._fail(
+                "QD0802",
+                f"{self.function.verb} needs one amount: a quantity or value =",
+                self.node.span,
+                "such as 100 shares, or value = 10% of equity",
+            )
             return
         args.remove(given[0])
         if given[0].name == "value" and self._sized_at_fill(args):
@@ -161,9 +199,12 @@ class _Intent:
             self.fields.append(("value", amount.ir))
             return
         if value.type.kind != "qty" or value.type.of not in ("", traded.name):
-            self._fail("QD0803", f"an order's size is a quantity, this is {an(value.type)}",
-                       given[0].span, "write floor_qty(...) to make a quantity of a number, "
-                       "or 100 shares")
+            self._fail(
+                "QD0803",
+                f"an order's size is a quantity, this is {an(value.type)}",
+                given[0].span,
+                "write floor_qty(...) to make a quantity of a number, or 100 shares",
+            )
             return
         self.fields.append(("lots", value.ir))
 
@@ -174,18 +215,30 @@ class _Intent:
                 args.remove(arg)
                 if isinstance(arg.value, ast.Name) and arg.value.id == "fill":
                     return True
-                self._fail("QD0802", "size_at is fill", arg.span,
-                           "leave it out to size the order where it is placed")
+                self._fail(
+                    "QD0802",
+                    "size_at is fill",
+                    arg.span,
+                    "leave it out to size the order where it is placed",
+                )
         return False
 
     def _fraction(self, given: ast.Arg) -> None:
         """`p of equity`, where equity is that of the moment of the fill."""
         node = given.value
-        whole = (isinstance(node, ast.Binary) and node.op == "of"
-                 and isinstance(node.right, ast.Name) and node.right.id == "equity")
+        whole = (
+            isinstance(node, ast.Binary)
+            and node.op == "of"
+            and isinstance(node.right, ast.Name)
+            and node.right.id == "equity"
+        )
         if not whole:
-            self._fail("QD0803", "with size_at = fill the value is a share of equity", given.span,
-                       "such as value = 20% of equity")
+            self._fail(
+                "QD0803",
+                "with size_at = fill the value is a share of equity",
+                given.span,
+                "such as value = 20% of equity",
+            )
             return
         assert isinstance(node, ast.Binary)
         share = arith.as_float(self.cx, arith.plain(self.cx, self.cx.expr(node.left)))
@@ -212,8 +265,12 @@ class _Intent:
             for inner in arg.value.args:
                 self._named(inner, traded, unit)
         else:
-            self._fail("QD0802", f"{self.function.verb} has no argument {name!r}", arg.span,
-                       "it takes " + ", ".join(sorted(NAMED)))
+            self._fail(
+                "QD0802",
+                f"{self.function.verb} has no argument {name!r}",
+                arg.span,
+                "it takes " + ", ".join(sorted(NAMED)),
+            )
 
     def _price(self, name: str, arg: ast.Arg, unit: Unit) -> None:
         """A price as it is, or a float snapped to the passive side."""
@@ -227,8 +284,13 @@ class _Intent:
         buys = self.buys if self.buys is not None else True
         # Buys rest below and sells above; the exits of a long are sells. A stop rounds the way
         # that triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
-        up = {"limit": not buys, "stop": buys, "touch": not buys, "take_profit": buys,
-              "stop_loss": not buys}[name]
+        up = {
+            "limit": not buys,
+            "stop": buys,
+            "touch": not buys,
+            "take_profit": buys,
+            "stop_loss": not buys,
+        }[name]
         ir = arith.from_float(self.cx, value, unit, "ceil" if up else "floor")
         self.bad |= arith.as_float(self.cx, value).bad
         self.fields.append((name, ir))
@@ -265,8 +327,9 @@ class _Intent:
 
 def _is_bracket(arg: ast.Arg) -> bool:
     call = arg.value
-    return (isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
-            and call.func.id == "bracket")
+    return (
+        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "bracket"
+    )
 
 
 class EngineCall(Binding):
@@ -282,8 +345,12 @@ class EngineCall(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the call, once for the instrument given, or for every instrument."""
         if not self.strategy.acting:
-            return cx.error("QD0801", "orders are placed in handlers", node.span,
-                            help="move this into 'on bar:'")
+            return cx.error(
+                "QD0801",
+                "orders are placed in handlers",
+                node.span,
+                help="move this into 'on bar:'",
+            )
         line = ops.i64(cx.line(node))
         for index in self._instruments(cx, node):
             args: tuple[ops.Expr, ...] = (ENGINE, line)
@@ -317,14 +384,19 @@ class CancelTag(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the cancel, for every instrument."""
         if len(node.args) != 1 or not isinstance(node.args[0].value, ast.Str):
-            return cx.error("QD0802", "cancel takes the tag of an order as text", node.span,
-                            help='such as cancel("entry"); cancel_all() cancels everything')
+            return cx.error(
+                "QD0802",
+                "cancel takes the tag of an order as text",
+                node.span,
+                help='such as cancel("entry"); cancel_all() cancels everything',
+            )
         self.strategy.uses.add("USES_TAG")
         tag = ops.i64(self.strategy.tag(node.args[0].value.value))
         line = ops.i64(cx.line(node))
         for traded in self.strategy.instruments:
-            call = ops.Call(self.strategy.core("orders.cancel_tag"),
-                            (ENGINE, ops.i64(traded.index), tag, line))
+            call = ops.Call(
+                self.strategy.core("orders.cancel_tag"), (ENGINE, ops.i64(traded.index), tag, line)
+            )
             cx.emit(ops.Do(call, cx.line(node)))
         return Value(VOID, NOTHING, node.span)
 
@@ -340,8 +412,11 @@ class FloorQty(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The quantity; na and infinity become a fault that the gate refuses."""
         if not 1 <= len(node.args) <= 2:
-            return cx.error("QD0308", "floor_qty takes a number and, with several instruments, "
-                            "the instrument", node.span)
+            return cx.error(
+                "QD0308",
+                "floor_qty takes a number and, with several instruments, the instrument",
+                node.span,
+            )
         of = ""
         if len(node.args) == 2 and isinstance(node.args[1].value, ast.Name):
             found = cx.scope.find(node.args[1].value.id)
@@ -365,8 +440,12 @@ class Snap(Binding):
         """The price."""
         way = node.args[1].value if len(node.args) == 2 else None
         if not isinstance(way, ast.Name) or way.id not in self.ROUNDING:
-            return cx.error("QD0308", "snap takes a price and one of up, down, nearest", node.span,
-                            help="snap(close - 0.5 * ta.atr(14), down)")
+            return cx.error(
+                "QD0308",
+                "snap takes a price and one of up, down, nearest",
+                node.span,
+                help="snap(close - 0.5 * ta.atr(14), down)",
+            )
         value = arith.plain(cx, cx.expr(node.args[0].value))
         if value.bad or value.type.kind == "price":
             return value
@@ -386,8 +465,7 @@ class BarsSince(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The count; the bar that filled the entry is 0."""
         traded = self.strategy.instruments[0]
-        ir = ops.Call(self.strategy.core("engine.bars_since_entry"),
-                      (ENGINE, ops.i64(traded.index)))
+        ir = ops.Call(
+            self.strategy.core("engine.bars_since_entry"), (ENGINE, ops.i64(traded.index))
+        )
         return Value(INT, ir, node.span)
-
-

@@ -36,9 +36,7 @@ class Type(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         text = self.kind
-        if self.kind in ("enum", "struct"):
-            text = self.of
-        elif self.kind == "money" and self.of:
+        if self.kind in ("enum", "struct") or (self.kind == "money" and self.of):
             text = self.of
         elif self.elem is not None:
             text = f"{self.kind}[{self.elem}, {self.size}]"

@@ -77,6 +77,12 @@ class Value:
     names: dict[str, "Value"] = field(default_factory=dict)
 
     @property
+    def place(self) -> ops.Place:
+        """Where an aggregate, or a variable, lies."""
+        assert isinstance(self.ir, ops.Var | ops.Field | ops.Elem | ops.Table)
+        return self.ir
+
+    @property
     def bad(self) -> bool:
         """True when an error about it is reported already."""
         return self.type.kind == "error"

@@ -3,20 +3,51 @@
 from random import Random
 
 INDICATORS = (
-    "ta.sma({s}, {n})", "ta.ema({s}, {n})", "ta.rsi({s}, {n})", "ta.atr({n})", "ta.wma({s}, {n})",
-    "ta.highest({s}, {n})", "ta.lowest({s}, {n})", "ts.zscore({s}, {n})", "ta.stdev({s}, {n})",
-    "ta.roc({s}, {n})", "ta.macd({s}, 3, {n}, 4).hist", "ta.bb({s}, {n}, 2.0).upper",
-    "ta.cci({s}, {n})", "ts.std({s}, {n})", "ta.mom({s}, {n})",
+    "ta.sma({s}, {n})",
+    "ta.ema({s}, {n})",
+    "ta.rsi({s}, {n})",
+    "ta.atr({n})",
+    "ta.wma({s}, {n})",
+    "ta.highest({s}, {n})",
+    "ta.lowest({s}, {n})",
+    "ts.zscore({s}, {n})",
+    "ta.stdev({s}, {n})",
+    "ta.roc({s}, {n})",
+    "ta.macd({s}, 3, {n}, 4).hist",
+    "ta.bb({s}, {n}, 2.0).upper",
+    "ta.cci({s}, {n})",
+    "ts.std({s}, {n})",
+    "ta.mom({s}, {n})",
 )
 SERIES = ("close", "open", "high", "low", "hl2", "hlc3", "float(volume)")
-FUNCTIONS = ("sqrt(abs({x}))", "log(abs({x}) + 1.0)", "exp(min({x} / 1e3, 5.0))", "tanh({x})",
-             "abs({x})", "floor({x})", "sin({x})", "sign({x}) * {x}", "max({x}, {y})",
-             "min({x}, {y})", "{x} + {y}", "{x} - {y}", "{x} * {y}", "{x} / {y}",
-             "({x} if {x} > {y} else {y})", "clamp({x}, -1e6, 1e6)")
-EXTRAS = ("", ", stop_loss = close - {d} ticks", ", take_profit = close + {d} ticks",
-          ", limit = close - {d} ticks", ", stop = close + {d} ticks", ", trail = {d} ticks",
-          ", limit = close - {d} ticks, tif = day", ", stop_loss = close - {d} ticks, "
-          "take_profit = close + {e} ticks")
+FUNCTIONS = (
+    "sqrt(abs({x}))",
+    "log(abs({x}) + 1.0)",
+    "exp(min({x} / 1e3, 5.0))",
+    "tanh({x})",
+    "abs({x})",
+    "floor({x})",
+    "sin({x})",
+    "sign({x}) * {x}",
+    "max({x}, {y})",
+    "min({x}, {y})",
+    "{x} + {y}",
+    "{x} - {y}",
+    "{x} * {y}",
+    "{x} / {y}",
+    "({x} if {x} > {y} else {y})",
+    "clamp({x}, -1e6, 1e6)",
+)
+EXTRAS = (
+    "",
+    ", stop_loss = close - {d} ticks",
+    ", take_profit = close + {d} ticks",
+    ", limit = close - {d} ticks",
+    ", stop = close + {d} ticks",
+    ", trail = {d} ticks",
+    ", limit = close - {d} ticks, tif = day",
+    ", stop_loss = close - {d} ticks, take_profit = close + {e} ticks",
+)
 
 
 def strategy(seed: int) -> str:
@@ -31,9 +62,17 @@ class _Maker:
 
     def text(self) -> str:
         r = self.random
-        lines = ["language 1", "", "strategy Generated:", "    bars 5m", "    session \"XNYS\"", "",
-                 f"    param p = {r.randint(2, 6)} in 2..9 step 1",
-                 f"    param q = {r.randint(1, 9)}.5 in 0.5..9.5 step 0.5", ""]
+        lines = [
+            "language 1",
+            "",
+            "strategy Generated:",
+            "    bars 5m",
+            '    session "XNYS"',
+            "",
+            f"    param p = {r.randint(2, 6)} in 2..9 step 1",
+            f"    param q = {r.randint(1, 9)}.5 in 0.5..9.5 step 0.5",
+            "",
+        ]
         for n in range(r.randint(2, 6)):
             lines.append(f"    let x{n} = {self.series()}")
             self.lets.append(f"x{n}")
@@ -42,10 +81,15 @@ class _Maker:
         lines += ["", "    risk:", f"        max_position = {r.randint(100, 900)} shares"]
         if r.random() < 0.5:
             lines.append("        max_daily_loss = 1% of equity -> flatten, halt")
-        lines += ["", "    backtest:", f"        fees = {r.randint(0, 5)}bps",
-                  f"        slippage = {r.randint(0, 2)} ticks", ""]
+        lines += [
+            "",
+            "    backtest:",
+            f"        fees = {r.randint(0, 5)}bps",
+            f"        slippage = {r.randint(0, 2)} ticks",
+            "",
+        ]
         for name in self.lets:
-            lines.append(f"    plot({name}, \"{name}\")")
+            lines.append(f'    plot({name}, "{name}")')
         return "\n".join(lines) + "\n"
 
     def handler(self) -> list[str]:
@@ -56,8 +100,10 @@ class _Maker:
         lines += [f"        elif {self.condition()}:", f"            {self.leave()}"]
         if r.random() < 0.5:
             lines += [f"        while n > {r.randint(3, 30)} max 4:", "            n -= 2"]
-        lines += [f"        if here > (last ?? {r.randint(1, 90)}.0) and n mod 7 == 3:",
-                  f"            {self.order()}"]
+        lines += [
+            f"        if here > (last ?? {r.randint(1, 90)}.0) and n mod 7 == 3:",
+            f"            {self.order()}",
+        ]
         return lines
 
     def order(self) -> str:
@@ -67,16 +113,32 @@ class _Maker:
         return f"{verb}({r.randint(1, 300)} shares{extra if verb == 'buy' else ''})"
 
     def leave(self) -> str:
-        return self.random.choice(("close_position()", "cancel_all()", "sell(10 shares)",
-                                   "cover(10 shares)", "target(20 shares)", "flatten()"))
+        return self.random.choice(
+            (
+                "close_position()",
+                "cancel_all()",
+                "sell(10 shares)",
+                "cover(10 shares)",
+                "target(20 shares)",
+                "flatten()",
+            )
+        )
 
     def condition(self) -> str:
         r = self.random
         a, b = self.value(), self.value()
         name = r.choice(self.lets)
-        return r.choice((f"{a} > {b}", f"{a} <= {b}", f"{name} crosses above {name}[1]",
-                         f"not ({a} < {b})", f"n mod {r.randint(2, 9)} == 0",
-                         f"{a} > {b} or n > {r.randint(1, 50)}", f"close > close[{r.randint(1, 5)}]"))
+        return r.choice(
+            (
+                f"{a} > {b}",
+                f"{a} <= {b}",
+                f"{name} crosses above {name}[1]",
+                f"not ({a} < {b})",
+                f"n mod {r.randint(2, 9)} == 0",
+                f"{a} > {b} or n > {r.randint(1, 50)}",
+                f"close > close[{r.randint(1, 5)}]",
+            )
+        )
 
     def series(self) -> str:
         r = self.random

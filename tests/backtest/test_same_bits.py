@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.backtest.programs import strategy
 
 from quantdsl.backtest import settings, values
 from quantdsl.backtest.program import Run
@@ -18,6 +17,7 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
+from tests.backtest.programs import strategy
 
 ROOT = Path(__file__).parent.parent.parent
 EVENTS = 400
