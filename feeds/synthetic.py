@@ -31,11 +31,11 @@ STEPS = 4
 LEVEL = 1e-9
 """A level of one stands for this relative move, so that levels are summed as exact integers."""
 
-_STEP_LEVEL = 132_000.0  # usual move in one step of the common walk
-_OWN_SHARE = 0.6  # an instrument's own noise, as a share of the common one
-_TREND = 0.034  # drift of a trend, as a share of the usual move
+_STEP_LEVEL = 150_000.0  # usual move in one step of the common walk
+_STRAYING = 0.5  # moves of the spread of a pair, in usual moves
+_TREND = 0.024  # drift of a trend, as a share of the usual move
 _GAP_STEPS = 14.0  # usual overnight gap, in usual moves
-_SPREAD_MINUTES = 240  # a pair's spread returns to its mean within about this time
+_SPREAD_MINUTES = 120  # a pair's spread returns to its mean within about this time
 _REGIME_MINUTES = (120, 900)
 _SHARES = 2_000  # usual volume of a minute
 _START_PRICES = (100.0, 60.0, 250.0, 40.0, 150.0, 80.0, 320.0, 25.0)
@@ -50,23 +50,26 @@ class SyntheticReader:
     dates_only = False
     first_fault = ""
 
-    def __init__(self, index: int, seed: int, schedule: Schedule) -> None:
-        self._index, self._seed, self._schedule = index, seed, schedule
+    def __init__(self, index: int, seed: int, schedule: Schedule, *, strays: bool) -> None:
+        self._index, self._seed, self._schedule, self._strays = index, seed, schedule, strays
         self.name = f"the built-in market (seed {seed})"
         self.dropped: Counter[str] = Counter()
 
     def chunks(self) -> Iterator[Rows]:
-        yield market(self._index, self._seed, self._schedule)
+        yield market(self._index, self._seed, self._schedule, self._strays)
 
     def sha256(self) -> str:
         """Hash of what the rows follow from; the rows themselves are the same everywhere."""
         sessions = self._schedule.open_ns.tobytes() + self._schedule.close_ns.tobytes()
-        label = f"synthetic seed {self._seed} instrument {self._index} "
+        label = f"synthetic seed {self._seed} instrument {self._index} strays {self._strays} "
         return hashlib.sha256(label.encode() + sessions).hexdigest()
 
 
-def market(index: int, seed: int, schedule: Schedule) -> Rows:
-    """One-minute bars of instrument `index` in every session of `schedule`."""
+def market(index: int, seed: int, schedule: Schedule, strays: bool) -> Rows:
+    """One-minute bars of instrument `index` in every session of `schedule`.
+
+    Two neighbours share one walk; one of them may stray from it for a while.
+    """
     minutes = (schedule.close_ns - schedule.open_ns) // MINUTE_NS
     total = int(minutes.sum())
     session = np.repeat(np.arange(len(minutes)), minutes)
@@ -79,9 +82,10 @@ def market(index: int, seed: int, schedule: Schedule) -> Rows:
     activity *= mood
     moves = _moves(pair, activity) + drift[:, None]
     moves[opening, 0] += pair.noise(len(minutes)) * _GAP_STEPS
+    level = _level(moves)
     own = _Random(seed, 2, index)
-    spread = _returning(_level(_moves(own, activity) * _OWN_SHARE))
-    level = _level(moves) + spread
+    if strays:
+        level += _returning(_level(_moves(own, activity) * _STRAYING))
 
     price = np.rint(_relative(level) * _START_PRICES[index % len(_START_PRICES)] * 100.0) / 100.0
     # A minute opens where the last one ended, but for the first of a session: there is the gap.

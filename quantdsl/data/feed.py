@@ -111,7 +111,9 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
     first = BUILT_IN_SPAN[0]
     last = first + 180 * times.DAY_NS if calendar == ALWAYS_OPEN else BUILT_IN_SPAN[1]
     sessions = schedule_of(SessionSpec(calendar=calendar), first, last).within(first, last)
-    reader: Reader = SyntheticReader(index, spec.seed, sessions)
+    # Of two neighbours the first strays, so that a pair has a spread and one alone has none.
+    strays = index % 2 == 0 and index + 1 < len(spec.instruments)
+    reader: Reader = SyntheticReader(index, spec.seed, sessions, strays=strays)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
     own = source.instrument
     invented = Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue, named=_INVENTED)
