@@ -23,6 +23,6 @@ def command(out: Path) -> None:
 
     strategy = shipped(STRATEGY)
     with progress_bar(strategy.name) as progress:
-        result = backtest(strategy, benchmark="hold", progress=progress)
+        result = backtest(strategy, progress=progress)
     finish(result, out)
     click.echo(f"\nThe strategy is {strategy}. Write your own: quantdsl new my_idea")

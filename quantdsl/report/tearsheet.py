@@ -20,7 +20,7 @@ from quantdsl.report.chart_data import chart_data
 from quantdsl.report.day_metrics import days_of, monthly_returns
 from quantdsl.report.formula import Group
 from quantdsl.report.metrics import BY_NAME, METRICS
-from quantdsl.report.result import RunResult
+from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.verdict import verdict
 from quantdsl.report.words import date, figure, plural
 
@@ -179,16 +179,19 @@ def _pairs(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 def _about(result: RunResult) -> str:
     """Settings with their sources, what became of refused orders, and the notes."""
-    settings = [
+    chosen = [
         (f"{escape(s.name)}<small>{escape(s.source)}</small>", escape(s.value))
         for s in result.settings
+        if s.source != DEFAULT
     ]
+    default = [(escape(s.name), escape(s.value)) for s in result.settings if s.source == DEFAULT]
     rejected = [
         (escape(why), f"{count:,}") for why, count in result.reasons_of(Kind.REJECT).items()
     ]
     notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
     return (
-        _pairs("Settings and where they come from", settings)
+        _pairs("Settings and where they come from", chosen)
+        + _pairs("Settings at default", default)
         + _pairs("Rejected orders by reason", rejected)
         + (f"<div><h3>Notes</h3><ul>{notes}</ul></div>" if notes else "")
     )
