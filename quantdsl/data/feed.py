@@ -79,6 +79,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     source = spec.instruments[index]
     if source.source is None:
         return _built_in(spec, index)
+    times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
     path, ticker = _split(source.source)
     tables = _tables(path, symbol)

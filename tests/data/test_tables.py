@@ -79,8 +79,9 @@ def test_zone_of_times(tmp_path: Path) -> None:
     text = "time,close\n2024-03-08 09:30,1\n2024-03-08 09:31,1\n2024-03-11 09:30,1\n"
     data = one(csv(tmp_path, text), tz="America/New_York")
     assert data.span == (utc("2024-03-08T14:30"), utc("2024-03-11T13:30"))
-    with pytest.raises(ConfigError, match="time zone 'Mars/Base' is not known"):
-        one(csv(tmp_path, text), tz="Mars/Base")
+    for own in (text, "time,close\n2024-03-08T09:30Z,1\n2024-03-08T09:31Z,1\n"):
+        with pytest.raises(ConfigError, match="time zone 'Mars/Base' is not known"):
+            one(csv(tmp_path, own), tz="Mars/Base")
 
 
 def test_semicolons_and_decimal_commas(tmp_path: Path) -> None:
