@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
-from quantdsl.data.timers import Timer
+from quantdsl.data.timers import Days, Timer
 from quantdsl.errors import ConfigError
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
@@ -195,8 +195,8 @@ def data_spec(
                 at_s=t.at_s,
                 before_close_ns=t.before_close_ns,
                 every_ns=t.every_ns,
-                on=t.on or "day",
-            )  # type: ignore[arg-type]
+                on=cast(Days, t.on or "day"),
+            )
             for t in strategy.timers
         ),
         sync_all=strategy.sync_all,

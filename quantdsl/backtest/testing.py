@@ -193,10 +193,10 @@ def _warm(checked: Checked, clock: int) -> int:
     """The longest warm-up of any handler on a clock over all param values, in its bars."""
     clocks = max(len(checked.strategy.clocks), 1)
     counts = [
-        int(warm.most)
-        for handler in checked.strategy.handlers  # type: ignore[arg-type]
+        warm.most
+        for handler in checked.strategy.handlers
         for bit, warm in handler.reads.items()
-        if bit % clocks == clock
+        if bit % clocks == clock and isinstance(warm.most, int)
     ]
     return max(counts, default=1)
 

@@ -13,7 +13,7 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 if TYPE_CHECKING:
-    from quantdsl.check.functions import Callable_, Routine
+    from quantdsl.check.functions import Declared, Routine
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Given:
     spans: dict[str, ast.Span]
 
 
-def call(cx: Context, binding: "Callable_", node: ast.Call) -> Value:
+def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
     """The value of `binding(args)`."""
     given = _elaborate(cx, node)
     if given is None:
@@ -65,7 +65,7 @@ def _elaborate(cx: Context, node: ast.Call) -> Given | None:
     return None if bad else given
 
 
-def _choose(binding: "Callable_", given: Given) -> int:
+def _choose(binding: "Declared", given: Given) -> int:
     """The overload that needs the fewest conversions; the first of equals."""
     if len(binding.nodes) == 1:
         return 0
@@ -92,7 +92,7 @@ def _cost(node: ast.Fn | ast.Indicator, given: Given) -> int:
 
 
 def _match(
-    cx: Context, binding: "Callable_", routine: "Routine", given: Given, node: ast.Call
+    cx: Context, binding: "Declared", routine: "Routine", given: Given, node: ast.Call
 ) -> list[Value] | None:
     """One value per parameter, converted; reports what is missing or too much."""
     names = [param.name for param in routine.params]
@@ -122,7 +122,7 @@ def _match(
     return values
 
 
-def _default(cx: Context, binding: "Callable_", param: Parameter) -> Value | None:
+def _default(cx: Context, binding: "Declared", param: Parameter) -> Value | None:
     """A default of market data is read where the call stands, any other where it is declared."""
     if param.node.default is None:
         return None

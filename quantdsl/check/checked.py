@@ -27,7 +27,7 @@ RECORDS_MAX = 4096
 
 @dataclass
 class Checked:
-    """A strategy file without errors: `strategy` with its declarations; `diagnostics` are warnings."""
+    """A strategy file without errors; `diagnostics` are warnings."""
 
     source: Source
     strategy: Strategy

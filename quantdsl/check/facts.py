@@ -18,10 +18,11 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
     """Label and text of each fact, in the order in which `quantdsl check` prints them."""
     module = checked.module()
     strategy = checked.strategy
-    lines: list[tuple[str, str]] = []
-    for node in strategy.node.items:
-        if isinstance(node, ast.Let):
-            lines.append((f"let {node.name.id}", _series(checked, node.name.id)))
+    lines = [
+        (f"let {node.name.id}", _series(checked, node.name.id))
+        for node in strategy.node.items
+        if isinstance(node, ast.Let)
+    ]
     operations = operation_counts(module)
     for handler in strategy.handlers:
         label = f"on {EVENTS.get(handler.event, handler.event)}"

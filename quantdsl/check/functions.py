@@ -51,7 +51,7 @@ class Routine:
 
 
 @dataclass
-class Callable_(Binding):
+class Declared(Binding):
     """A declared fn or indicator, with its overloads."""
 
     module: Module
@@ -127,16 +127,16 @@ def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
         type_ = node.type
         if type_ is not None and type_.name == "array" and len(type_.args) == 2:
             size = type_.args[1]
-            if isinstance(size, ast.Type) and cx.library.size_value(cx, size.name) is None:
-                if size.name not in found:
-                    found.append(size.name)
+            new = isinstance(size, ast.Type) and cx.library.size_value(cx, size.name) is None
+            if new and size.name not in found:
+                found.append(size.name)
     return found
 
 
 class Builder:
     """Elaborates one fn or indicator."""
 
-    def __init__(self, cx: Context, binding: Callable_, number: int) -> None:
+    def __init__(self, cx: Context, binding: Declared, number: int) -> None:
         self.node = binding.nodes[number]
         self.module = binding.module
         suffix = f".{number}" if number else ""
@@ -210,9 +210,11 @@ class Builder:
 
     def require_return(self, result: Type) -> None:
         """A result must be returned on every path."""
-        if result != VOID and result != ERROR and not leaves(tuple(self.cx.block)):
-            if not self.module.report.diagnostics:
-                self.cx.error("QD0209", f"not every path returns {an(result)}", self.node.name.span)
+        falls_through = result not in (VOID, ERROR) and not leaves(tuple(self.cx.block))
+        if falls_through and not self.module.report.diagnostics:
+            self.cx.error(
+                "QD0209", f"not every path returns {an(result)}", self.node.name.span
+            )
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """Hand the IR function to the library."""
@@ -242,7 +244,7 @@ def _returns(suite: ast.Suite) -> bool:
 class IndicatorBuilder(Builder):
     """Elaborates an indicator: owns its states, histories and inner instances."""
 
-    def __init__(self, cx: Context, binding: Callable_, number: int) -> None:
+    def __init__(self, cx: Context, binding: Declared, number: int) -> None:
         super().__init__(cx, binding, number)
         self.cx.home = self
         self.fields = [ops.FieldDecl("step", ops.I64_T)]

@@ -17,7 +17,7 @@ from quantdsl.check.bindings import (
 from quantdsl.check.builtins import TABLE, Builtin
 from quantdsl.check.calls import call
 from quantdsl.check.context import Context, Scope
-from quantdsl.check.functions import Builder, Callable_, IndicatorBuilder, Routine, bar_struct
+from quantdsl.check.functions import Builder, Declared, IndicatorBuilder, Routine, bar_struct
 from quantdsl.check.modules import Module, Namespace
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type
@@ -186,7 +186,7 @@ class Library:
         if isinstance(item, ast.Const):
             self._declare_const(inner, item, scope)
         else:
-            self._enter(inner, item.name, Callable_(cx.module, [item]), scope)
+            self._enter(inner, item.name, Declared(cx.module, [item]), scope)
 
     def _enter(
         self, cx: Context, name: ast.Ident, binding: Any, scope: Scope | None = None
@@ -199,10 +199,10 @@ class Library:
 
     def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
         existing = cx.module.scope.names.get(item.name.id)
-        if isinstance(existing, Callable_) and cx.module.std:
+        if isinstance(existing, Declared) and cx.module.std:
             existing.nodes.append(item)
             return
-        self._enter(cx, item.name, Callable_(cx.module, [item]))
+        self._enter(cx, item.name, Declared(cx.module, [item]))
 
     def _declare_const(self, cx: Context, item: ast.Const, scope: Scope | None = None) -> None:
         if isinstance(item.value, ast.Array):
@@ -269,7 +269,7 @@ class Library:
         """An enum by its type's key."""
         return self.enums[key]
 
-    def call(self, cx: Context, binding: Callable_, node: ast.Call) -> Value:
+    def call(self, cx: Context, binding: Declared, node: ast.Call) -> Value:
         """A call of a fn or indicator."""
         return call(cx, binding, node)
 
@@ -282,7 +282,7 @@ class Library:
         ir = ops.Call(routine.ir_name, tuple(value.ir for value in values))
         return Value(routine.result, ir, span, series=arith.joined(values))
 
-    def routine(self, cx: Context, binding: Callable_, number: int) -> Routine:
+    def routine(self, cx: Context, binding: Declared, number: int) -> Routine:
         """The elaborated fn or indicator."""
         if number not in binding.routines:
             node = binding.nodes[number]

@@ -244,7 +244,7 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         return ops.Call(strategy.core("engine.position"), (ENGINE, ops.i64(0)))
 
     def is_(op: str) -> Callable[[Context], Value]:
-        return lambda cx: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
+        return lambda _: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
 
     def pending(cx: Context) -> Value:
         ir = ops.Call(strategy.core("engine.pending"), (ENGINE, ops.i64(0)))

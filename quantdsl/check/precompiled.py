@@ -17,7 +17,7 @@ import quantdsl.check
 import quantdsl.ir
 import quantdsl.lang
 from quantdsl.check.bindings import EnumBinding, Local, StructBinding, StructField
-from quantdsl.check.functions import Callable_, Routine
+from quantdsl.check.functions import Declared, Routine
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.codegen.cache import Cache
@@ -122,7 +122,7 @@ def _entries(library: "Library", key: str) -> list[Entry]:
             entries.append(StructEntry(name, binding.type.of, binding.fields))
         elif isinstance(binding, Local):
             entries.append(_const(name, binding.value))
-        elif isinstance(binding, Callable_):
+        elif isinstance(binding, Declared):
             entries.append(_callable(library, name, binding))
         else:
             raise InternalError(f"std declares {name!r} as something that cannot be kept")
@@ -134,7 +134,7 @@ def _const(name: str, value: Value) -> ConstEntry:
     return ConstEntry(name, value.type, value.ir, value.low, value.high, value.const)
 
 
-def _callable(library: "Library", name: str, binding: Callable_) -> CallableEntry:
+def _callable(library: "Library", name: str, binding: Declared) -> CallableEntry:
     cx = _context(library, binding.module)
     routines = tuple(library.routine(cx, binding, n) for n in range(len(binding.nodes)))
     stubs = tuple(msgspec.structs.replace(node, body=EMPTY) for node in binding.nodes)
@@ -173,7 +173,7 @@ def unpack_namespace(library: "Library", module: "Module", encoded: bytes) -> No
             )
             names[entry.name] = Local(value, used=True)
         else:
-            names[entry.name] = Callable_(
+            names[entry.name] = Declared(
                 module, list(entry.nodes), dict(enumerate(entry.routines))
             )
 

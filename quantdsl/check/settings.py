@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check import arith
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
-from quantdsl.check.functions import Callable_
+from quantdsl.check.functions import Declared
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.types import DURATION, FLOAT, money
@@ -187,7 +187,7 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
             continue
         node, word = line.value, ""
         found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
-        if name in MODELS and isinstance(found, Callable_):
+        if name in MODELS and isinstance(found, Declared):
             _model(strategy, cx, line, found)
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
@@ -204,7 +204,7 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
     return chosen
 
 
-def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Callable_) -> None:
+def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Declared) -> None:
     """A fn of the user's in place of the std model with the same signature."""
     name = MODELS[line.name.id]
     key, _, short = name.partition(".")

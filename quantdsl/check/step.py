@@ -249,9 +249,11 @@ class Assembly:
     def _init(self) -> ops.Func:
         """Words of the host (config, params) are there already."""
         body: list[ops.Stmt] = [self._do("engine.init")]
-        for equation in self.equations.all:
-            if equation.type.kind in ("float", "na") and stored(equation.type) == ops.F64_T:
-                body.append(ops.Assign(equation.place, NAN))
+        body += [
+            ops.Assign(equation.place, NAN)
+            for equation in self.equations.all
+            if equation.type.kind in ("float", "na")
+        ]
         body += self.strategy.initial
         body += self.warm_init
         body += self.strategy.risk.once

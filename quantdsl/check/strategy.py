@@ -42,6 +42,7 @@ LATER_DATA = {
     "universe": "universes",
 }
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
+DAYS = ("day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end")
 LATER_EVENTS = ("quote", "trade", "book", "ready", "stale", "halt")
 
 
@@ -521,6 +522,9 @@ class Strategy:
         timer = TimerSpec(len(self.timers))
         if isinstance(node.day, ast.Name):
             timer.on = node.day.id
+        if node.day is not None and timer.on not in DAYS:
+            unknown(self.cx, timer.on, node.day.span, list(DAYS), "among the days")
+            return
         if isinstance(node.time, ast.Time):
             timer.at_s = node.time.seconds
         elif (
