@@ -127,8 +127,11 @@ def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
         type_ = node.type
         if type_ is not None and type_.name == "array" and len(type_.args) == 2:
             size = type_.args[1]
-            new = isinstance(size, ast.Type) and cx.library.size_value(cx, size.name) is None
-            if new and size.name not in found:
+            if (
+                isinstance(size, ast.Type)
+                and size.name not in found
+                and cx.library.size_value(cx, size.name) is None
+            ):
                 found.append(size.name)
     return found
 

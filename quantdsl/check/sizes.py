@@ -81,8 +81,11 @@ def at_most(left: Size, right: Size) -> bool:
     """True when left <= right is proven, for sizes that are all at least 1."""
     if isinstance(left, SizeOp) and left.op == "max":
         return at_most(left.left, right) and at_most(left.right, right)
-    either = isinstance(right, SizeOp) and right.op == "max"
-    if either and (at_most(left, right.left) or at_most(left, right.right)):
+    if (
+        isinstance(right, SizeOp)
+        and right.op == "max"
+        and (at_most(left, right.left) or at_most(left, right.right))
+    ):
         return True
     if isinstance(right, SizeOp) and right.op == "pow2" and at_most(left, right.left):
         return True

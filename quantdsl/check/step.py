@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from quantdsl.check.equations import STATE, Equation
 from quantdsl.check.market import ENGINE
-from quantdsl.check.types import stored
 from quantdsl.check.values import Warm
 from quantdsl.events.layout import MORE, Kind
 from quantdsl.ir import ops

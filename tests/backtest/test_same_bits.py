@@ -27,7 +27,7 @@ GENERATED = 24
 def run(checked: Checked, module: Module, executor: object, events: int) -> Run:
     """A run of the first `events` events of the built-in market."""
     resolved = resolve(strategy=settings.of_strategy(checked.strategy.chosen))
-    data = open_data(data_spec(checked, resolved))
+    data = open_data(data_spec(checked, resolved, {}))
     made = Run(checked, module, executor)
     settings.write(made.memory, resolved.config, data, day_rule(data))
     values.write(made.memory, checked.strategy.params, values.chosen(checked.strategy.params, {}))
