@@ -51,6 +51,7 @@ class Order:
     stop_like: bool  # the trigger is met by a price moving the order's way
     ask: dict[str, Any]
     exit: bool = False
+    opens: int = 0  # lots it may open beyond what it finds to close
     parent: int = 0
     bracket: str = ""  # profit or stop: grows with its parent's fills
     trail: int = 0
@@ -63,6 +64,10 @@ class Order:
     fee_due: float = 0.0
     fee_paid: int = 0
     dead: bool = False
+
+    @property
+    def may_open(self) -> int:
+        return min(self.opens, abs(self.lots))
 
     @property
     def tif(self) -> str:
@@ -282,8 +287,12 @@ class Model:
             price = at + (self.slip(at, abs(o.lots), volume) if o.lots > 0 else 0)
             n = self.most(int(self.equity() * o.ask["fraction"]), price, 1.0, self.c.lots_max)
             want = n if o.lots > 0 else -n
-        if o.exit:
-            want = max(min(want, max(-book.lots, 0)), min(-book.lots, 0))
+        late = want != o.lots
+        found = abs(book.lots) if want * book.lots < 0 else 0
+        may_open = abs(want) if late else o.opens
+        want = min(abs(want), found + may_open) * (1 if want > 0 else -1)
+        if want == 0 and not o.exit:
+            self.end(o, "position_closed")
         lots = max(-book.room, min(book.room, want))
         if lots == 0 or (o.tif == "fok" and lots != want):
             return
@@ -302,6 +311,7 @@ class Model:
             want = want - lots + paid
         book.room -= abs(paid)
         o.lots = want - paid
+        o.opens = may_open - max(abs(paid) - found, 0)
         fee = self.fee(o, paid, ticks, maker)
         first = o.filled == 0
         o.filled += paid
@@ -361,9 +371,9 @@ class Model:
                 other.lots -= lots if other.bracket else other.lots
                 if other.lots == 0:
                     self.end(other, "oco")
-            elif other.exit and other.inst == o.inst and not other.asleep:
-                if other.lots * self.books[o.inst].lots >= 0:  # nothing is left for it to close
-                    self.end(other, "position_closed")
+            elif other.exit and other.inst == o.inst and not other.asleep and (
+                    other.lots * self.books[o.inst].lots >= 0):  # nothing is left for it to close
+                self.end(other, "position_closed")
 
     def end(self, o: Order, why: str) -> None:
         o.dead = True
@@ -399,7 +409,7 @@ class Model:
         if "value" in a or "fraction" in a:
             money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
             size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
-        moving = sum(o.lots for o in self.live() if o.inst == i and not o.exit)
+        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
         lots = {"buy": size, "short": -size, "sell": -min(size, max(held, 0)),
                 "cover": min(size, max(-held, 0)), "close": -held,
                 "target": size - held - moving - self.closing_lots(i)}[verb]
@@ -408,35 +418,39 @@ class Model:
         left = held + self.closing_lots(i)
         exits = verb in ("sell", "cover", "close") or bool(a.get("reduce_only"))
         exits = exits or (lots * left < 0 and abs(lots) <= abs(left))
-        why = self.judge(a, i, lots, price, exits)
+        closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
+        opens = 0 if exits else abs(lots) - closes
+        why = self.judge(a, i, lots, opens, price, exits)
         if why:
             self.log.append(("reject", self.next_id, lots, why))
             self.next_id += 1
         else:
-            self.send(a, i, lots, exits)
+            self.send(a, i, lots, opens, exits)
 
     def closing_lots(self, i: int) -> int:
-        """Signed lots of market orders on their way that close the position."""
-        held = self.books[i].lots
-        total = sum(o.lots for o in self.live() if o.inst == i and o.exit and not o.asleep
-                    and o.trigger is None and o.limit is None and o.lots * held < 0)
+        """Signed lots on their way that are to close the position."""
+        held, total = self.books[i].lots, 0
+        for o in self.live():
+            sure = not o.exit or (not o.asleep and o.trigger is None and o.limit is None)
+            if o.inst == i and sure and o.lots * held < 0:
+                total += (abs(o.lots) - o.may_open) * (1 if o.lots > 0 else -1)
         return max(min(total, max(-held, 0)), min(-held, 0))
 
     def reach_lots(self, i: int, up: bool) -> int:
         """Furthest position that working orders can lead to."""
-        closing = self.closing_lots(i)
-        opening = [o.lots for o in self.live() if o.inst == i and not o.exit]
-        side = [n for n in [closing, *opening] if (n > 0) == up]
-        return self.books[i].lots + sum(side)
+        opening = sum(o.may_open for o in self.live() if o.inst == i and (o.lots > 0) == up)
+        held = self.books[i].lots
+        return max(held, 0) + opening if up else min(held, 0) - opening
 
-    def judge(self, a: dict[str, Any], i: int, lots: int, price: int, exits: bool) -> str:
+    def judge(self, a: dict[str, Any], i: int, lots: int, opens: int, price: int,
+              exits: bool) -> str:
         c, book, limit = self.c, self.books[i], self.limits
         given = [a[k] for k in ("limit", "stop", "touch") if k in a]
         if FAULT in given or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
             return "not_a_number"
         if book.bars == 0:
             return "no_price"
-        total = self.reach_lots(i, lots > 0) + lots
+        total = self.reach_lots(i, lots > 0) + (opens if lots > 0 else -opens)
         if max(abs(a.get("lots", 0)), abs(lots), abs(total)) > c.lots_max:
             return "out_of_range"
         if given and not (min(given) >= c.price_min and price <= c.price_max):
@@ -476,11 +490,11 @@ class Model:
             return "unaffordable"
         return ""
 
-    def send(self, a: dict[str, Any], i: int, lots: int, exits: bool) -> Order:
+    def send(self, a: dict[str, Any], i: int, lots: int, opens: int, exits: bool) -> Order:
         book = self.books[i]
         trail = a.get("trail", 0)
         o = Order(self.next_id, i, lots, a.get("limit"), a.get("stop", a.get("touch")),
-                  "touch" not in a, a, exit=exits, oco=a.get("oco", 0),
+                  "touch" not in a, a, exit=exits, opens=opens, oco=a.get("oco", 0),
                   from_bar=book.bars + 1 + self.c.delay_bars)
         if exits and trail:
             o.trail = trail
@@ -506,7 +520,7 @@ class Model:
         self.live()
         for i, book in enumerate(self.books):
             if book.lots:
-                self.send({"verb": "close"}, i, -book.lots, exits=True)
+                self.send({"verb": "close"}, i, -book.lots, 0, exits=True)
 
     def guard(self) -> None:
         """Daily loss and drawdown: act once, then refuse until the day is over."""

@@ -72,7 +72,8 @@ def why(bar: Bar, verb: str, asked: dict[str, int], price: int | None) -> str:
 
 def table() -> str:
     """Both tables in Markdown."""
-    lines = ["| bar: open high low close | order | side | filled at | why |", "|---|---|---|---|---|"]
+    lines = ["| bar: open high low close | order | side | filled at | why |",
+             "|---|---|---|---|---|"]
     for shape, bar in BARS.items():
         prices = " ".join(str(price) for price in bar[:4])
         for kind, sides in ORDERS.items():
