@@ -19,7 +19,7 @@ from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 from tests.std.harness import Ticks, library, routine, run
 from tests.std.markets import market
-from tests.std.windows import walk
+from tests.std.windows import spoiled, walk
 
 NAMESPACES = ("sums", "ta", "ts", "vol")
 N = 120
@@ -162,3 +162,18 @@ def test_room_for_longer_windows_changes_nothing(case: Case) -> None:
     roomy = run(case.name, overload=case.overload, spare=13, **given)
     for left, right in zip(native(case), columns(roomy), strict=True):
         np.testing.assert_array_equal(left.view(np.int64), right.view(np.int64))
+
+
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_is_whole_again_after_hostile_values(case: Case) -> None:
+    given = arguments(routine(case.name, case.overload))
+    series = {name: value for name, value in given.items() if isinstance(value, np.ndarray)
+              and value.dtype == np.float64}
+    if not series:
+        pytest.skip("takes no floats")
+    early = {name: np.concatenate([spoiled(value[:40]), value[40:]])
+             for name, value in series.items()}
+    found = columns(run(case.name, overload=case.overload, **(given | early)))
+    for hurt, sound in zip(found, native(case), strict=True):
+        if hurt.dtype == np.float64:
+            np.testing.assert_array_equal(np.isfinite(hurt[80:]), np.isfinite(sound[80:]))
