@@ -12,6 +12,7 @@ from tests.std.harness import Bars, Ticks, run
 from tests.std.markets import market
 
 N = 400
+FIRST = 1
 DAY = np.timedelta64(1, "D")
 
 STRATEGY = """language 1
@@ -32,6 +33,8 @@ strategy Probe:
 
     plot(mean, "sma")
     plot(ta.hma(close, n), "hma")
+    plot(ta.ema(close, n, seed = ta.Seed.first), "ema")
+    plot(ta.sma(volume, n), "volume")
     plot(ta.stdev(hl2, n), "stdev")
     plot(ta.highestbars(n), "highestbars")
     plot(ta.correlation(high, low, n), "correlation")
@@ -63,6 +66,8 @@ def expected(at: Bars, n: int) -> dict[str, Any]:
     return {
         "sma": mean,
         "hma": run("ta.hma", src=close, len=n),
+        "ema": run("ta.ema", src=close, len=n, seed=FIRST),
+        "volume": run("ta.sma", overload=2, src=Ticks(at.volume, 1.0, 1.0), len=n),
         "stdev": run("ta.stdev", src=(at.high + at.low) / 200, len=n),
         "highestbars": run("ta.highestbars", src=high, len=n),
         "correlation": run("ta.correlation", x=high, y=low, len=n),
