@@ -7,12 +7,11 @@ import pytest
 
 from quantdsl.backtest import settings, values
 from quantdsl.backtest.program import Run
-from quantdsl.backtest.run import data_spec, day_rule, run_end
+from quantdsl.backtest.run import day_rule, prepare, run_end
 from quantdsl.check import Checked, check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.config import resolve
-from quantdsl.data.events import open_data
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.ir.verify import verify
@@ -26,10 +25,10 @@ GENERATED = 24
 
 def run(checked: Checked, module: Module, executor: object, events: int) -> Run:
     """A run of the first `events` events of the built-in market."""
-    resolved = resolve(strategy=settings.of_strategy(checked.strategy.chosen))
-    data = open_data(data_spec(checked, resolved, {}))
+    data = prepare(checked).data
+    config = resolve(strategy=settings.of_strategy(checked.strategy.chosen)).config
     made = Run(checked, module, executor)
-    settings.write(made.memory, resolved.config, data, day_rule(data))
+    settings.write(made.memory, config, data, day_rule(data))
     values.write(made.memory, checked.strategy.params, values.chosen(checked.strategy.params, {}))
     made.memory.set("trade_from", np.iinfo(np.int64).min)
     made.memory.set("curve_on", True)
