@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast.Call) -> Value:
     """Emit the body; a return inside leaves the action, not the handler."""
+    cx.spend(node.span)
     declared = parameters(cx, action.node.params)
     values = _arguments(cx, action, node)
     if values is None:

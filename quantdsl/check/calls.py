@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from quantdsl import limits
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
@@ -176,6 +177,10 @@ def _bind_sizes(
             least = least_of(param)
             if value.low < least:
                 cx.error("QD0603", f"{param.name!r} is at least {least}", value.span)
+                return None
+            if isinstance(value.high, int) and value.high > limits.WINDOW:
+                cx.error("QD0611", f"{param.name!r} is too large", value.span,
+                         reason=f"the limit is {limits.WINDOW}; here it is {value.high:,}")
                 return None
             bound[param.name] = value.high
         elif param.type.kind == "array" and isinstance(param.type.size, ops.SizeName):

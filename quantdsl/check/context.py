@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from quantdsl import limits
 from quantdsl.check.bindings import Local
 from quantdsl.check.proofs import Ranges
 from quantdsl.check.values import Value, Warm, error_value
@@ -21,6 +22,16 @@ from quantdsl.lang.diagnostics import Diagnostic, Edit, Label
 if TYPE_CHECKING:
     from quantdsl.check.library import Library
     from quantdsl.check.modules import Module
+
+
+class LimitExceeded(Exception):
+    """Elaboration cannot go on: what it builds would exceed a limit of limits.py."""
+
+    def __init__(self, limit: limits.Limit, message: str, span: Span) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.message = message
+        self.span = span
 
 
 class Scope:
@@ -79,6 +90,8 @@ class Context:
     depth: int = 0  # of nested suites: 0 is the top level of the body
     loops: int = 0
     counter: list[int] = field(default_factory=lambda: [0])
+    spent: list[int] = field(default_factory=lambda: [0])
+    turns: int = 1  # of all enclosing loops together, at most
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()
     expected: Any = None  # the declared result type, if any
@@ -95,6 +108,15 @@ class Context:
     def emit(self, stmt: ops.Stmt) -> None:
         """Append a statement to the block being built."""
         self.block.append(stmt)
+
+    def spend(self, span: Span) -> None:
+        """Count a statement or a call of what is being built against its limit.
+
+        Actions stand in place of their calls, so a few lines can ask for any number of steps.
+        """
+        self.spent[0] += 1
+        if self.spent[0] > limits.STATEMENTS and not self.module.std:
+            raise LimitExceeded(limits.STATEMENTS, "this has too many steps", span)
 
     def line(self, node: ast.Node) -> int:
         """The source line of a node, 1-based."""
@@ -138,6 +160,7 @@ class Context:
 
     def stmt(self, node: ast.Stmt) -> None:
         """Elaborate a statement into the current block."""
+        self.spend(node.span)
         STATEMENTS[type(node)](self, node)
 
     # ---- errors ----

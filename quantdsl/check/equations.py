@@ -8,13 +8,15 @@ beside it, indexed by the number of ticks of its clock.
 
 from dataclasses import dataclass, field
 
+from quantdsl import limits
 from quantdsl.check import arith, sizes
-from quantdsl.check.context import Context
+from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import Routine, crossing
 from quantdsl.check.types import INT, Type, ir_type, stored
 from quantdsl.check.values import Series, Value, Warm
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.ast import Span
 
 STATE = ops.Var("s")
 
@@ -50,6 +52,7 @@ class Equations:
     all: list[Equation] = field(default_factory=list)
     rings: dict[ops.Expr, Ring] = field(default_factory=dict)
     masks: dict[int, ops.Field] = field(default_factory=dict)  # tick counters by clock mask
+    at_start: list[ops.Stmt] = field(default_factory=list)  # what only params decide
     _shared: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
     def field(self, stem: str, type_: ops.Type) -> ops.Field:
@@ -64,6 +67,33 @@ class Equations:
             self.masks[clocks] = self.field("n", ops.I64_T)
         return self.masks[clocks]
 
+    def _count(self, span: Span) -> None:
+        if len(self.all) >= limits.SERIES:
+            raise LimitExceeded(limits.SERIES, "this strategy has too many series", span)
+
+    def once(self, value: Value) -> Value:
+        """A value without a clock, computed once at the start of a run and kept.
+
+        Without a place of its own, `let b = a + a`, `let c = b + b` and so on would double.
+        """
+        if value.const is not None or isinstance(value.ir, ops.Field):
+            return value
+        place = self.field("k", ir_type(value.type))
+        self.at_start.append(ops.Assign(place, value.ir))
+        return Value(value.type, place, value.span, value.low, value.high, value.unit,
+                     value.series, names=value.names)
+
+    def settle(self, series: Series) -> Series:
+        """The series with every warm-up that depends on params counted once, at the start."""
+        warm = []
+        for clock, need in series.warm:
+            if not isinstance(need.count, ops.Const | ops.Field):
+                place = self.field("w", ops.I64_T)
+                self.at_start.append(ops.Assign(place, need.count))
+                need = Warm(place, need.most)
+            warm.append((clock, need))
+        return Series(series.clocks, tuple(warm))
+
     # ---- the home of equation and handler contexts ----
 
     def keep(self, cx: Context, value: Value) -> Value:
@@ -74,6 +104,7 @@ class Equations:
         if key not in self._shared:
             place = self.field("v", ir_type(value.type))
             series = value.series
+            self._count(value.span)
             self.all.append(
                 Equation(
                     place,
@@ -122,6 +153,7 @@ class Equations:
         key = (routine.ir_name, args, bound)
         if key not in self._shared:
             assert routine.state is not None
+            self._count(node.span)
             state = self.field("i", ops.StructType(routine.state, bound))
             place = self.field("v", ir_type(routine.result))
             call = ops.Call(routine.ir_name, (state, *args), bound)
@@ -157,6 +189,9 @@ class Equations:
                 node.index.span,
                 help="the index must not be negative over the param's whole range",
             )
+        if index.high > limits.WINDOW:
+            return cx.error("QD0611", "this looks too far back", node.index.span,
+                            reason=f"the limit is {limits.WINDOW}; here it is {index.high:,}")
         kept = self.keep(cx, value)
         ring = self._ring(kept)
         ring.depth = max(ring.depth, index.high)

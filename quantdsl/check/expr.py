@@ -31,6 +31,8 @@ def _attr(cx: Context, node: ast.Attr) -> Value:
         return value.names[node.name]
     if value.type.kind == "struct":
         return cx.library.field(cx, value, node)
+    if value.type.kind == "ring":
+        return cx.library.ring_member(cx, value, node)
     if value.type.kind == "duration" and node.name == "seconds":
         return arith.as_float(cx, value)
     return cx.error("QD0205", f"{an(value.type)} has no part named {node.name!r}", node.name_span)
@@ -310,7 +312,10 @@ def _call(cx: Context, node: ast.Call) -> Value:
     if isinstance(func, ast.Attr):
         owner = owner_of(cx, func.value)
         if owner is None:
-            return cx.error("QD0203", "this cannot be called", func.span)
+            value = cx.expr(func.value)
+            if value.type.kind == "ring":
+                return cx.library.ring_call(cx, value, node)
+            return value if value.bad else cx.error("QD0203", "this cannot be called", func.span)
         member = owner.member(func.name)
         if member is None:
             return unknown(cx, func.name, func.name_span, owner.members(), f"in {owner.what}")

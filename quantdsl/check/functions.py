@@ -340,7 +340,7 @@ class IndicatorBuilder(Builder):
         cx.scope.names[node.name.id] = Local(kept, node.name.span, used=True)
 
     def _initialise(self, cx: Context, place: ops.Place, type_: Type, value: Value) -> None:
-        if type_.kind in ("array", "ring"):
+        if type_.kind == "array":
             assert type_.elem is not None
             name = cx.fresh("i")
             init = arith.coerce(cx, value, type_.elem)

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith, precompiled
+from quantdsl.check import arith, precompiled, rings
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
     Binding,
@@ -343,12 +343,15 @@ class Library:
 
     def ring_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
         """`ring[k]`."""
-        return cx.error(
-            "QD0216",
-            "rings are not available yet",
-            node.span,
-            help="use history, x[k], of an equation",
-        )
+        return rings.read(cx, value, index, node)
+
+    def ring_member(self, cx: Context, value: Value, node: ast.Attr) -> Value:
+        """`ring.len`, `ring.full`."""
+        return rings.member(cx, value, node)
+
+    def ring_call(self, cx: Context, value: Value, node: ast.Call) -> Value:
+        """`ring.push(x)`."""
+        return rings.call(cx, value, node)
 
     def raise_std_errors(self) -> None:
         """An error in std is ours, not the user's."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from quantdsl.check import rings
 from quantdsl.check.bindings import Binding, EnumBinding, StructBinding
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
@@ -91,7 +92,13 @@ def _container(cx: Context, node: ast.Type, of: str) -> Type:
     size = size_of(cx, node.args[1])
     if elem == ERROR or size is None:
         return ERROR
-    return Type(node.name, elem=elem, size=size)
+    type_ = Type(node.name, elem=elem, size=size)
+    if node.name == "ring":
+        if not isinstance(size, int):
+            cx.error("QD0603", "the length of a ring is a constant", node.span)
+            return ERROR
+        rings.declare(cx, type_)
+    return type_
 
 
 def size_of(cx: Context, node: "ast.Type | int") -> ops.Size | None:

@@ -81,7 +81,7 @@ class Assembly:
 
     def _warm(self, warm: Warm) -> ops.Expr:
         """A warm-up count: a literal, or a word computed once in init."""
-        if isinstance(warm.count, ops.Const):
+        if isinstance(warm.count, ops.Const | ops.Field):
             return warm.count
         if warm.count not in self.warm_fields:
             field = self.equations.field("w", ops.I64_T)
@@ -253,6 +253,7 @@ class Assembly:
             for equation in self.equations.all
             if equation.type.kind in ("float", "na")
         ]
+        body += self.equations.at_start
         body += self.strategy.initial
         body += self.warm_init
         body += self.strategy.risk.once

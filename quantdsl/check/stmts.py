@@ -1,5 +1,9 @@
 """Statements: from the syntax tree to IR."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from quantdsl import limits
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local
@@ -278,12 +282,24 @@ def _for(cx: Context, node: ast.For) -> None:
     counter = Value(INT, ops.Var(name), node.name.span, low.low, last)
     cx.ranges.counters[ops.Var(name)] = (low.ir, ops.Binary("isub", top, ops.i64(1)))
     outer = cx.facts
-    with cx.nested(loop=True) as block:
+    with cx.nested(loop=True) as block, _turns(cx, high.high, node.over):
         cx.facts = frozenset()
         cx.scope.names[node.name.id] = Local(counter, used=True)
         body(cx, node.body)
     cx.facts = outer
     cx.emit(ops.For(name, low.ir, top, tuple(block), cx.line(node)))
+
+
+@contextmanager
+def _turns(cx: Context, most: ops.Size, node: ast.Expr) -> Iterator[None]:
+    """A loop of at most so many turns, inside those that are open."""
+    outer = cx.turns
+    cx.turns *= max(most, 1) if isinstance(most, int) else 1
+    if cx.turns > limits.TURNS and outer <= limits.TURNS:
+        cx.error("QD0611", "these loops may turn too often", node.span,
+                 reason=f"the limit is {limits.TURNS}; here it may be {cx.turns:,}")
+    yield
+    cx.turns = outer
 
 
 @executes(ast.While)
@@ -296,7 +312,7 @@ def _while(cx: Context, node: ast.While) -> None:
             "QD0602", "the largest number of turns must be known when compiling", node.max.span
         )
         return
-    with cx.nested(loop=True) as block:
+    with cx.nested(loop=True) as block, _turns(cx, most.high, node.max):
         cx.facts = frozenset()
         cond = truth(cx, cx.expr(node.cond))
         # What the condition had to compute first must be computed again before each turn.

@@ -458,7 +458,8 @@ class Strategy:
                 node.value.span,
                 help="move this into 'on bar:'",
             )
-        return self.equations.keep(cx, value) if value.series.clocks else value
+        value.series = self.equations.settle(value.series)
+        return self.equations.keep(cx, value) if value.series.clocks else self.equations.once(value)
 
     def _require(self, node: ast.Require) -> None:
         value = truth(self.cx, self.cx.expr(node.cond))

@@ -89,9 +89,17 @@ def stored(type_: Type) -> ops.ScalarType:
     return ops.F64_T if type_.kind in ("float", "na") else ops.I64_T
 
 
+def ring_name(type_: Type) -> str:
+    """The name of the struct that stores a ring of this type."""
+    assert type_.elem is not None
+    return f"ring.{stored(type_.elem)}.{type_.size}"
+
+
 def ir_type(type_: Type) -> ops.Type:
     """The IR type of a value or a place of this type."""
-    if type_.kind in ("array", "ring"):
+    if type_.kind == "ring":
+        return ops.StructType(ring_name(type_))
+    if type_.kind == "array":
         assert type_.elem is not None
         return ops.ArrayType(ir_type(type_.elem), type_.size)
     if type_.kind == "struct":
