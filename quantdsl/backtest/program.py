@@ -44,14 +44,17 @@ class Memory:
         return self.words[slot.offset_words : slot.offset_words + slot.words]
 
     def struct(self, path: str) -> dict[str, float | int]:
-        """Every scalar field of a struct by name."""
+        """Every scalar field of a struct by name; of a compensated sum NAME and NAME_lo."""
         slot = self.layout.locate(STATE, path)
         assert isinstance(slot.type, StructType)
-        return {
-            name: self.get(f"{path}.{name}")
-            for name, inner in self.layout.slots(slot.type.name).items()
-            if isinstance(inner.type, str)
-        }
+        fields: dict[str, float | int] = {}
+        for name, inner in self.layout.slots(slot.type.name).items():
+            if isinstance(inner.type, str):
+                fields[name] = self.get(f"{path}.{name}")
+            elif inner.type == StructType("sums.Sum"):
+                fields[name] = self.get(f"{path}.{name}.total")
+                fields[f"{name}_lo"] = self.get(f"{path}.{name}.carry")
+        return fields
 
 
 class Run:

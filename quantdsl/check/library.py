@@ -173,6 +173,8 @@ class Library:
                 self._enter(cx, item.name, enum)
             elif isinstance(item, ast.Fn | ast.Indicator):
                 self._declare_callable(cx, item)
+            elif isinstance(item, ast.Kernel):  # its declaration is reported; calls follow from it
+                self._enter(cx, item.name, Local(error_value(item.name.span), used=True))
         for item in items:
             if isinstance(item, ast.Const):
                 self._declare_const(cx, item)
@@ -249,7 +251,7 @@ class Library:
         """A struct or enum of another core file (std files name each other's types bare)."""
         if not module.std:
             return None
-        for key in CORE:
+        for key in (*CORE, "sums"):
             if key in self.files:
                 found = self.namespace(key).names.get(name)
                 if isinstance(found, EnumBinding | StructBinding):
