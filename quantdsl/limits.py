@@ -43,3 +43,24 @@ EXPRESSION_DEPTH = Limit(
     "every later stage recurses over expressions; a sum of n terms is n - 1 deep",
 )
 DIAGNOSTICS = Limit("DIAGNOSTICS", 100, "messages", "nobody mends more than that at once")
+
+# ---- what a strategy may ask for --------------------------------------------------------------
+
+WINDOW = Limit(
+    "WINDOW", 1_000_000, "bars back", "ten years of minutes; a longer window is a coarser clock"
+)
+TURNS = Limit(
+    "TURNS", 1_000_000, "turns of nested loops", "an event must be over before the next one comes"
+)
+STATEMENTS = Limit(
+    "STATEMENTS", 2_000, "steps in one handler", "bounds the compile time, actions included"
+)
+SERIES = Limit("SERIES", 500, "equations and indicators", "bounds the compile time")
+CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
+TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
+OPERATIONS = Limit(
+    "OPERATIONS", 200_000, "operations of one event", "bounds the compile time and the latency"
+)
+STATE_BYTES = Limit(
+    "STATE_BYTES", 64 * 1024 * 1024, "bytes", "the state of a run is one block of memory"
+)

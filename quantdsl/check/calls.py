@@ -179,8 +179,12 @@ def _bind_sizes(
                 cx.error("QD0603", f"{param.name!r} is at least {least}", value.span)
                 return None
             if isinstance(value.high, int) and value.high > limits.WINDOW:
-                cx.error("QD0611", f"{param.name!r} is too large", value.span,
-                         reason=f"the limit is {limits.WINDOW}; here it is {value.high:,}")
+                cx.error(
+                    "QD0611",
+                    f"{param.name!r} is too large",
+                    value.span,
+                    reason=f"the limit is {limits.WINDOW}; here it is {value.high:,}",
+                )
                 return None
             bound[param.name] = value.high
         elif param.type.kind == "array" and isinstance(param.type.size, ops.SizeName):

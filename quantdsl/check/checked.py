@@ -6,8 +6,11 @@ from pathlib import Path
 import msgspec
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check.budget import hold
 from quantdsl.check.cases import Case, case
+from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
+from quantdsl.check.functions import Declared
 from quantdsl.check.imports import Importer
 from quantdsl.check.library import USES, Library
 from quantdsl.check.modules import Module
@@ -17,7 +20,7 @@ from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
-from quantdsl.lang.diagnostics import ERROR, Diagnostic, SourceError
+from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 
@@ -48,7 +51,10 @@ class Checked:
     def module(
         self, uses: frozenset[str] = frozenset(), entries: tuple[str, ...] = ()
     ) -> ops.Module:
-        """The linked IR: entries init, run and `entries`; `uses` are parts of the core needed."""
+        """The linked IR: entries init, run and `entries`; `uses` are parts of the core needed.
+
+        Raises LimitError where the state or an event would exceed its limit.
+        """
         sizes = {
             **{name: int(name in self.strategy.uses or name in uses) for name in USES},
             "N_INSTRUMENTS": len(self.strategy.instruments),
@@ -56,7 +62,9 @@ class Checked:
             "N_RECORDS": RECORDS_MAX,
             **self.strategy.equations.ring_sizes(),
         }
-        return link(self._lookup, ["init", "run", *entries], sizes)
+        module = link(self._lookup, ["init", "run", *entries], sizes)
+        hold(module, self.strategy.equations.lines)
+        return module
 
     def _lookup(self, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
         """As the library says, the user's models in place of the built-in ones."""
@@ -81,15 +89,19 @@ def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None
     module.scope.parent = library.globals
     folder = Path(source.path).parent if source.path != "<input>" else None
     importer = Importer(library, folder)
-    importer.imports_of(module)
-    library.declare(module)
-    strategies = [item for item in parsed.file.items if isinstance(item, ast.Strategy)]
     found: Strategy | None = None
     cases: list[Case] = []
-    for node in strategies[:1]:
-        found = Strategy(library, module, node)
-        found.elaborate()
-        cases = [case(found, test, n) for n, test in enumerate(found.tests)]
+    try:
+        importer.imports_of(module)
+        library.declare(module)
+        found = _strategy(library, module)
+        if found is not None:
+            cases = [case(found, test, n) for n, test in enumerate(found.tests)]
+        _functions(library, [module, *importer.loaded.values()])
+    except LimitExceeded as exceeded:
+        context(library, module).error(
+            "QD0611", exceeded.message, exceeded.span, reason=f"the limit is {exceeded.limit}"
+        )
     diagnostics = [*parsed.diagnostics, *module.report.diagnostics]
     diagnostics.sort(key=lambda d: d.span)
     for imported in importer.loaded.values():
@@ -104,6 +116,56 @@ def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None
     Assembly(found).define()
     library.raise_std_errors()
     return Checked(source, found, library, diagnostics, cases), diagnostics
+
+
+def _strategy(library: Library, module: Module) -> Strategy | None:
+    """The one strategy of the file, elaborated."""
+    nodes = [item for item in module.file.items if isinstance(item, ast.Strategy)]
+    cx = context(library, module)
+    if not nodes:
+        cx.error(
+            "QD0218",
+            "this file holds no strategy",
+            (0, 0),
+            reason="a library is checked through the strategy that imports it",
+            help="add one: strategy Name:",
+        )
+        return None
+    for node in nodes[1:]:
+        cx.error(
+            "QD0218",
+            "a file holds one strategy",
+            node.name.span,
+            labels=(Label(nodes[0].name.span, "the first one"),),
+            help="move this one to a file of its own",
+        )
+    for item in module.file.items:
+        if isinstance(item, ast.Test):
+            cx.error(
+                "QD0216",
+                "tests of functions are not available yet",
+                item.span,
+                help="write the test inside the strategy",
+            )
+        elif isinstance(item, ast.Kernel):
+            cx.error("QD0216", "kernels are not available yet", item.name.span)
+    found = Strategy(library, module, nodes[0])
+    found.elaborate()
+    return found
+
+
+def _functions(library: Library, modules: list[Module]) -> None:
+    """Elaborate what nothing calls, so that its mistakes are seen too."""
+    for module in modules:
+        for binding in module.scope.names.values():
+            if isinstance(binding, Declared) and not binding.module.std:
+                for number in range(len(binding.nodes)):
+                    library.routine(context(library, binding.module), binding, number)
+
+
+def context(library: Library, module: Module) -> Context:
+    """A context at the top level of a file."""
+    return Context(library, module, module.scope, units=library.unitless)
 
 
 def compile_file(path: Path) -> Checked:

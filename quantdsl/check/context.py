@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from quantdsl.check.modules import Module
 
 
-class LimitExceeded(Exception):
+class LimitExceeded(Exception):  # noqa: N818 - it is caught, never shown
     """Elaboration cannot go on: what it builds would exceed a limit of limits.py."""
 
     def __init__(self, limit: limits.Limit, message: str, span: Span) -> None:

@@ -53,6 +53,7 @@ class Equations:
     rings: dict[ops.Expr, Ring] = field(default_factory=dict)
     masks: dict[int, ops.Field] = field(default_factory=dict)  # tick counters by clock mask
     at_start: list[ops.Stmt] = field(default_factory=list)  # what only params decide
+    lines: dict[str, int] = field(default_factory=dict)  # of source, by field of the state
     _shared: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
     def field(self, stem: str, type_: ops.Type) -> ops.Field:
@@ -80,8 +81,16 @@ class Equations:
             return value
         place = self.field("k", ir_type(value.type))
         self.at_start.append(ops.Assign(place, value.ir))
-        return Value(value.type, place, value.span, value.low, value.high, value.unit,
-                     value.series, names=value.names)
+        return Value(
+            value.type,
+            place,
+            value.span,
+            value.low,
+            value.high,
+            value.unit,
+            value.series,
+            names=value.names,
+        )
 
     def settle(self, series: Series) -> Series:
         """The series with every warm-up that depends on params counted once, at the start."""
@@ -156,6 +165,7 @@ class Equations:
             self._count(node.span)
             state = self.field("i", ops.StructType(routine.state, bound))
             place = self.field("v", ir_type(routine.result))
+            self.lines[state.name] = cx.line(node)
             call = ops.Call(routine.ir_name, (state, *args), bound)
             self.all.append(
                 Equation(place, routine.result, call, series.clocks, series.warm, cx.line(node))
@@ -190,11 +200,16 @@ class Equations:
                 help="the index must not be negative over the param's whole range",
             )
         if index.high > limits.WINDOW:
-            return cx.error("QD0611", "this looks too far back", node.index.span,
-                            reason=f"the limit is {limits.WINDOW}; here it is {index.high:,}")
+            return cx.error(
+                "QD0611",
+                "this looks too far back",
+                node.index.span,
+                reason=f"the limit is {limits.WINDOW}; here it is {index.high:,}",
+            )
         kept = self.keep(cx, value)
         ring = self._ring(kept)
         ring.depth = max(ring.depth, index.high)
+        self.lines[ring.place.name] = cx.line(node)
         mask = ops.SizeOf(sizes.sub(ops.SizeName(ring.size), 1))
         slot = ops.Binary("iand", ops.Binary("isub", ring.counter, index.ir), mask)
         assert value.series is not None

@@ -259,7 +259,6 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     return {
         "flat": Figure(is_("ieq")),
         "long": Figure(is_("igt")),
-        "short_held": Figure(is_("ilt")),
         "pending": Figure(pending),
         "entry_price": Figure(entry_price),
     }

@@ -296,8 +296,12 @@ def _turns(cx: Context, most: ops.Size, node: ast.Expr) -> Iterator[None]:
     outer = cx.turns
     cx.turns *= max(most, 1) if isinstance(most, int) else 1
     if cx.turns > limits.TURNS and outer <= limits.TURNS:
-        cx.error("QD0611", "these loops may turn too often", node.span,
-                 reason=f"the limit is {limits.TURNS}; here it may be {cx.turns:,}")
+        cx.error(
+            "QD0611",
+            "these loops may turn too often",
+            node.span,
+            reason=f"the limit is {limits.TURNS}; here it may be {cx.turns:,}",
+        )
     yield
     cx.turns = outer
 

@@ -395,6 +395,7 @@ class Strategy:
             self.scope.names[node.name.id] = Local(error_value(node.span), used=True)
             return
         place = self.equations.field("u", ir_type(type_))
+        self.equations.lines[place.name] = cx.line(node)
         kept = Value(type_, place, node.span, writable=True)
         if type_.kind in ("price", "qty", "money"):
             kept.unit = self.units.of(cx, kept)

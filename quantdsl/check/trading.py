@@ -103,6 +103,13 @@ class OrderFunction(Binding):
         self.verb = verb
         self.doc = ORDERS[verb]
 
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """`short` alone asks whether the position is below zero, as `long` and `flat` ask."""
+        if self.verb != "short" or len(self.strategy.instruments) > 1:
+            return super().read(cx, node)
+        lots = ops.Call(self.strategy.core("engine.position"), (ENGINE, NOTHING))
+        return Value(BOOL, ops.Binary("ilt", lots, NOTHING), node.span)
+
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the intent."""
         if not self.strategy.acting:

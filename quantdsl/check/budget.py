@@ -1,0 +1,41 @@
+"""What a linked strategy may cost: refused here, before any memory is asked for or code is made."""
+
+from quantdsl import limits
+from quantdsl.check.facts import operation_counts
+from quantdsl.errors import LimitError
+from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
+
+WORD_BYTES = 8
+SHOWN = 3
+
+
+def hold(module: ops.Module, lines: dict[str, int]) -> None:
+    """LimitError where the state or an event of the strategy would exceed its limit.
+
+    `lines` says which source line a field of the state stems from.
+    """
+    layout = Layout(module.structs)
+    size = layout.words(ops.StructType("State")) * WORD_BYTES
+    if size > limits.STATE_BYTES:
+        raise LimitError(
+            f"error: this strategy needs {size:,} bytes of state; the limit is "
+            f"{limits.STATE_BYTES}\n{_largest(layout, lines)}"
+            "help: shorten windows, histories or arrays, or use a coarser clock"
+        )
+    counts = operation_counts(module)
+    most = counts.get("step", 0)
+    if most > limits.OPERATIONS:
+        raise LimitError(
+            f"error: one event of this strategy takes {most:,} operations; the limit is "
+            f"{limits.OPERATIONS}\nhelp: move what repeats into one function or equation"
+        )
+
+
+def _largest(layout: Layout, lines: dict[str, int]) -> str:
+    """The fields that take most of it, with their lines."""
+    slots = layout.slots("State")
+    names = sorted((n for n in lines if n in slots), key=lambda n: -slots[n].words)[:SHOWN]
+    return "".join(
+        f"  line {lines[name]}: {slots[name].words * WORD_BYTES:,} bytes\n" for name in names
+    )
