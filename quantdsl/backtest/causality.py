@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Run
-from quantdsl.backtest.run import prepare
 from quantdsl.check import compile_file
 from quantdsl.errors import DataError
 from quantdsl.events.layout import MORE

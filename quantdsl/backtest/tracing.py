@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from quantdsl.backtest.run import carry, prepare, reasons, time_ns
+from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.run import carry, reasons
 from quantdsl.check import check_source
 from quantdsl.check.step import CURVE_WORDS
+from quantdsl.data.times import parse_instant
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import Kind
 from quantdsl.lang.source import Source
@@ -27,7 +29,7 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
         raise ConfigError(
             f"--trace {window}: write FROM..TO, such as 2024-01-02T15:00..2024-01-02T16:00"
         )
-    begin, end = time_ns(first), time_ns(last)
+    begin, end = parse_instant(first), parse_instant(last)
     source = Source.read(path)
     checked, _ = check_source(source, trace=True)
     assert checked is not None  # the run before this one has compiled it

@@ -51,7 +51,7 @@ class Checked:
     def module(
         self, uses: frozenset[str] = frozenset(), entries: tuple[str, ...] = ()
     ) -> ops.Module:
-        """The linked IR: entries init, run and `entries`; `uses` are parts of the core needed.
+        """The linked IR: entries admits, init, run and `entries`; `uses` are parts of the core needed.
 
         Raises LimitError where the state or an event would exceed its limit.
         """
@@ -62,7 +62,7 @@ class Checked:
             "N_RECORDS": RECORDS_MAX,
             **self.strategy.equations.ring_sizes(),
         }
-        module = link(self._lookup, ["init", "run", *entries], sizes)
+        module = link(self._lookup, ["admits", "init", "run", *entries], sizes)
         hold(module, self.strategy.equations.lines)
         return module
 

@@ -223,7 +223,14 @@ class Builder:
         """Hand the IR function to the library."""
         result = None if routine.result in (VOID, ERROR) else ir_type(routine.result)
         self.cx.library.define(
-            ops.Func(self.ir_name, tuple(decls), result, tuple(self.cx.block), routine.sizes)
+            ops.Func(
+                self.ir_name,
+                tuple(decls),
+                result,
+                tuple(self.cx.block),
+                routine.sizes,
+                inline=all(note.name != "cold" for note in self.node.annotations),
+            )
         )
 
 

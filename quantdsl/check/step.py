@@ -66,7 +66,7 @@ class Assembly:
         strategy, library = self.strategy, self.strategy.library
         step, ingest = self._step(), self._ingest()
         init = self._init()
-        for func in (*strategy.funcs, step, ingest, init, self._run()):
+        for func in (*strategy.funcs, step, ingest, init, self._run(), self._admits()):
             library.define(func)
         fields = (*BASE_FIELDS, *self.equations.fields)
         library.define_struct(ops.StructDecl("State", fields))
@@ -262,6 +262,15 @@ class Assembly:
             for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
                 body.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
         return self._state_func("init", body)
+
+    def _admits(self) -> ops.Func:
+        """The number of the first `require` that the params break, or -1."""
+        body: list[ops.Stmt] = [
+            ops.If(ops.Unary("not", value.ir), (ops.Return(ops.i64(number)),))
+            for number, (value, _) in enumerate(self.strategy.requires)
+        ]
+        state = ops.ParamDecl("s", STATE_TYPE, inout=True)
+        return ops.Func("admits", (state,), ops.I64_T, (*body, ops.Return(ops.i64(-1))))
 
     def _ingest(self) -> ops.Func:
         """One event into bars, counters and timers of the strategy."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.check.logs import Message
 from quantdsl.data.instrument import Instrument
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
@@ -81,7 +82,7 @@ class RunResult:
     warnings: tuple[str, ...] = ()
     no_trade_reasons: tuple[str, ...] = ()  # why nothing was traded, most likely first
     reasons: Mapping[int, str] = field(default_factory=dict)  # reject and cancel code -> words
-    messages: Mapping[int, str] = field(default_factory=dict)  # LOG message id -> text
+    messages: Mapping[int, Message] = field(default_factory=dict)  # by the id of a LOG record
 
     def __post_init__(self) -> None:
         assert self.records.dtype == layout.RECORD

@@ -16,6 +16,7 @@ import pyarrow as pa
 from quantdsl.events.layout import Kind
 from quantdsl.report.columns import choices, numbers, texts, times
 from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
+from quantdsl.report.messages import messages
 from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
 
 NONE = 2**53
@@ -26,13 +27,14 @@ LINE_BITS = 32
 
 
 def tables(result: RunResult) -> dict[str, pa.Table]:
-    """Every table of a run by name: orders, fills, trades, equity and days."""
+    """Every table of a run by name: orders, fills, trades, equity, days and messages."""
     return {
         "orders": orders(result),
         "fills": fills(result),
         "trades": trades(result),
         "equity": equity(result),
         "days": days(result),
+        "messages": messages(result),
     }
 
 
@@ -45,15 +47,17 @@ def orders(result: RunResult) -> pa.Table:
     sent = rows["kind"] == Kind.ORDER
     trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
     done = _filled_lots(result, rows["a"])
-    fates = _fates(result, rows, done)
+    # An exit is as large as the position is when it fills; until then it has no size of its own.
+    asked = np.where(rows["b"] == 0, done, rows["b"])
+    fates = _fates(result, rows, asked, done)
     return pa.table(
         {
             "time": times(rows["ts_event"]),
             "order": numbers(rows["a"]),
             "instrument": _symbols(result, rows),
-            "side": _sides(rows["b"]),
+            "side": _sides(asked),
             "type": _types(rows["c"] != NONE, trigger != NONE),
-            "quantity": numbers(quantities(result, rows, np.abs(rows["b"]))),
+            "quantity": numbers(quantities(result, rows, np.abs(asked))),
             "limit": _optional_prices(result, rows, rows["c"]),
             "trigger": _optional_prices(result, rows, trigger),
             "filled": numbers(quantities(result, rows, np.abs(done))),
@@ -79,7 +83,7 @@ def _filled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
     return np.array([total.get(number, 0) for number in order_numbers.tolist()], np.int64)
 
 
-def _fates(result: RunResult, rows: Structs, done: Int64s) -> list[tuple[str, str]]:
+def _fates(result: RunResult, rows: Structs, asked: Int64s, done: Int64s) -> list[tuple[str, str]]:
     """(status, reason) of each order; what was written last about it decides."""
     ends = {Kind.REJECT: "rejected", Kind.CANCEL: "cancelled"}
     last: dict[int, tuple[str, str]] = {}
@@ -89,8 +93,8 @@ def _fates(result: RunResult, rows: Structs, done: Int64s) -> list[tuple[str, st
     ):
         last[number] = (ends[Kind(kind)], result.reasons.get(code, f"reason {code}"))
     fates = []
-    for number, asked, lots in zip(rows["a"].tolist(), rows["b"].tolist(), done, strict=True):
-        filled = "working" if lots == 0 else "filled" if lots == asked else "partly filled"
+    for number, wanted, lots in zip(rows["a"].tolist(), asked, done, strict=True):
+        filled = "working" if lots == 0 else "filled" if lots == wanted else "partly filled"
         fates.append(last.get(number, (filled, "")))
     return fates
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest import settings, values
+from quantdsl.backtest.prepare import day_rule, prepare
 from quantdsl.backtest.program import Run
-from quantdsl.backtest.run import day_rule, prepare, run_end
+from quantdsl.backtest.run import run_end
 from quantdsl.check import Checked, check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native

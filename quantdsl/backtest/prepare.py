@@ -1,0 +1,195 @@
+"""Before the first event: settings merged, data opened, code loaded, state filled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+
+from quantdsl import config as configuration
+from quantdsl.backtest import settings, values
+from quantdsl.backtest.program import Run, native_run
+from quantdsl.check import Checked
+from quantdsl.codegen.cache import Cache
+from quantdsl.config import Resolved
+from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.events import Data, open_data
+from quantdsl.data.instrument import Instrument, load_instruments
+from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.timers import Days, Timer
+from quantdsl.data.times import parse_instant
+from quantdsl.errors import ConfigError
+
+NS_PER_DAY = 86_400_000_000_000
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready for its first event."""
+
+    checked: Checked
+    resolved: Resolved
+    data: Data
+    run: Run
+    chosen: Mapping[str, Fraction]
+
+
+def prepare(
+    checked: Checked,
+    *,
+    data: Any = None,
+    params: Mapping[str, object] | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    config: Path | None = None,
+    benchmark: str | None = None,
+    bars: str | None = None,
+    session: str | None = None,
+    tz: str | None = None,
+    bad_rows: str | None = None,
+) -> Prepared:
+    """Merge the settings, open the data, load the code, fill the state."""
+    line = {
+        "data.path": data if isinstance(data, str | Path) else None,
+        "data.to": end,
+        "data.bars": bars,
+        "data.session": session,
+        "data.tz": tz,
+        "data.bad_rows": bad_rows,
+        "report.benchmark": benchmark,
+    }
+    said = {key: str(value) for key, value in line.items() if value is not None}
+    layers = (said, config, settings.of_strategy(checked.strategy.chosen))
+    resolved = configuration.resolve(*layers)
+    known = _instruments(checked, resolved)
+    resolved = configuration.resolve(*layers, _fees(known))
+    given = {**resolved.config.params, **(params or {})}
+    chosen = values.chosen(checked.strategy.params, given)
+    table = data if data is not None and not isinstance(data, str | Path) else None
+    opened = open_data(data_spec(checked, resolved, known, table))
+    run = native_run(checked, settings.needs(resolved.config), Cache())
+    settings.write(run.memory, resolved.config, opened, day_rule(opened))
+    values.write(run.memory, checked.strategy.params, chosen)
+    _admit(checked, run, chosen)
+    run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
+    run.memory.set("curve_on", True)
+    run.start()
+    return Prepared(checked, resolved, opened, run, chosen)
+
+
+def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
+    """ConfigError where the params break a `require` of the strategy."""
+    broken = int(run.executor.call("admits", run.memory.words))
+    if broken < 0:
+        return
+    node = checked.strategy.requires[broken][1]
+    text = checked.source.text[slice(*node.cond.span)]
+    by_name = {param.name: param for param in checked.strategy.params}
+    shown = ", ".join(f"{name} = {values.show(by_name[name], v)}" for name, v in chosen.items())
+    why = f": {node.message}" if node.message else ""
+    raise ConfigError(f"the strategy requires {text}{why}; these params break it: {shown}")
+
+
+def _instruments(checked: Checked, resolved: Resolved) -> list[Instrument | None]:
+    """The user's own definition of each instrument of the strategy, None where there is none."""
+    path = resolved.config.data.instruments
+    known = load_instruments(Path(path)) if path else {}
+    alone = next(iter(known.values())) if len(known) == 1 else None
+    return [
+        known.get(traded.symbol.rpartition(":")[2], alone)
+        for traded in checked.strategy.instruments
+    ]
+
+
+def _fees(known: list[Instrument | None]) -> dict[str, float]:
+    """The fees of the instrument file as settings; one run has one table of fees."""
+    named = {one.fees for one in known if one is not None and "fees" in one.named}
+    if len(named) > 1:
+        raise ConfigError(
+            "the instruments of this run have different fees in the instrument file, "
+            "and one run has one table of fees: give it in the config"
+        )
+    return {
+        f"fees.{key}": value
+        for fees in named
+        for key, value in msgspec.structs.asdict(fees).items()
+        if value
+    }
+
+
+def data_spec(
+    checked: Checked, resolved: Resolved, known: list[Instrument | None], table: Any = None
+) -> DataSpec:
+    """What the strategy and the settings ask of the data layer."""
+    strategy, one = checked.strategy, resolved.config.data
+    paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
+    sources = []
+    for traded in strategy.instruments:
+        source = _source(paths, traded.index, len(strategy.instruments))
+        sources.append(
+            SourceSpec(symbol=traded.symbol, source=source, instrument=known[traded.index])
+        )
+    clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
+    if one.bars:
+        clocks = (one.bars, *clocks[1:])
+    return DataSpec(
+        instruments=tuple(sources),
+        clocks=clocks or None,
+        session=_session(checked, one.session, known),
+        timers=tuple(
+            Timer(
+                id=t.id,
+                at_s=t.at_s,
+                before_close_ns=t.before_close_ns,
+                every_ns=t.every_ns,
+                on=cast(Days, t.on or "day"),
+            )
+            for t in strategy.timers
+        ),
+        sync_all=strategy.sync_all,
+        start=parse_instant(one.start) if one.start else None,
+        end=parse_instant(one.end) if one.end else None,
+        time=one.time,
+        tz=one.tz,
+        time_format=one.time_format or None,
+        bad_rows=one.bad_rows,
+        columns=one.columns,
+        seed=one.seed,
+    )
+
+
+def _source(paths: list[Any], index: int, count: int) -> Any:
+    """The file of one instrument: one path serves all, or there is one for each, in order."""
+    if not paths:
+        return None
+    if len(paths) not in (1, count):
+        raise ConfigError(
+            f"--data names {len(paths)} files for {count} instruments; give one for "
+            "each, separated by commas, in the order of the strategy"
+        )
+    return paths[index] if len(paths) == count else paths[0]
+
+
+def _session(checked: Checked, override: str, known: list[Instrument | None]) -> SessionSpec | None:
+    """The session of the settings, else of the strategy, else of the first instrument's file."""
+    declared = checked.strategy.session
+    own = known[0].calendar if known and known[0] is not None else ""
+    calendar = override or declared.get("calendar", "") or own
+    if not calendar or calendar == "none":
+        return None
+    return SessionSpec(
+        calendar=calendar,
+        start_s=declared.get("start"),
+        end_s=declared.get("end"),
+        tz=declared.get("tz"),
+    )
+
+
+def day_rule(data: Data) -> int:
+    """When a day ends: with each bar of a day or longer, at the session's close, or at midnight."""
+    if data.clocks[0].nominal_ns >= NS_PER_DAY:
+        return settings.DAY_BAR
+    return settings.DAY_SESSION if data.schedule.named else settings.DAY_UTC

@@ -1,0 +1,74 @@
+"""Why a run traded nothing: warm-up longer than the data, or a condition that was never true.
+
+A run that sent no order is run again, with a record for every branch of its handlers, and the
+branches are counted.
+"""
+
+from collections import Counter
+from typing import Any
+
+from quantdsl.backtest.prepare import Prepared, prepare
+from quantdsl.check import Checked, check_source
+from quantdsl.events.layout import Kind
+from quantdsl.report.words import plural
+
+LINES_MAX = 3
+
+Branches = Counter[tuple[int, int]]
+"""How often the condition in a source line was (1) or was not (0) true."""
+
+
+def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
+    """The reasons of a finished run without a fill, most likely first; `options` of its prepare."""
+    run, checked = prepared.run, prepared.checked
+    if run.memory.get("e.metrics.fills"):
+        return ()
+    found = _not_warm(prepared)
+    if not found and not run.memory.get("e.metrics.orders"):
+        found = _never_true(checked, _count(checked, options))
+    return tuple(found)
+
+
+def _not_warm(prepared: Prepared) -> list[str]:
+    """Handlers that the data never warm up."""
+    strategy, memory = prepared.checked.strategy, prepared.run.memory
+    found = []
+    for handler in strategy.handlers:
+        for bit, warm in handler.reads.items():
+            counter = strategy.equations.masks.get(1 << bit)
+            if counter is None or not isinstance(warm.most, int):
+                continue
+            seen = int(memory.get(counter.name))
+            if seen < warm.most:
+                found.append(
+                    f"'on {handler.event}' reads series that may need {warm.most:,} bars to be "
+                    f"defined, and the data have {plural(seen, 'bar')}"
+                )
+    return found
+
+
+def _count(checked: Checked, options: dict[str, Any]) -> Branches:
+    """Run once more and count every branch; nothing else of the run is kept."""
+    traced, _ = check_source(checked.source, trace=True)
+    assert traced is not None  # it compiled before
+    again = prepare(traced, **options)
+    counts: Branches = Counter()
+    for events in again.data.chunks():
+        again.run.feed(events)
+        for records in again.run.records:
+            branches = records[records["kind"] == Kind.BRANCH]
+            counts.update(zip(branches["a"].tolist(), branches["b"].tolist(), strict=True))
+        again.run.records.clear()
+        again.run.rows.clear()
+    return counts
+
+
+def _never_true(checked: Checked, counts: Branches) -> list[str]:
+    """The conditions that were never true, the most often tested first."""
+    tested = Counter({line: count for (line, taken), count in counts.items() if not taken})
+    never = [line for line, _ in tested.most_common() if not counts[line, 1]]
+    return [
+        f"line {line}, '{checked.source.line_text(line).strip().rstrip(':')}', was never true in "
+        f"{plural(tested[line], 'test')}"
+        for line in never[:LINES_MAX]
+    ]

@@ -1,0 +1,57 @@
+"""What a strategy said: log, alert and mark lines, broken invariants, limits that acted."""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quantdsl.check.logs import Message
+from quantdsl.events.layout import Kind
+from quantdsl.report.columns import texts, times
+from quantdsl.report.result import RunResult
+
+WORDS = ("b", "c", "d", "e")
+
+
+def messages(result: RunResult) -> pa.Table:
+    """One row a message: time, kind (log, alert, mark, invariant, risk) and the text."""
+    rows = result.records[np.isin(result.records["kind"], [Kind.LOG, Kind.RISK])]
+    said = list(_said(result, rows))
+    return pa.table(
+        {
+            "time": times(rows["ts_event"]),
+            "kind": texts([kind for kind, _ in said]),
+            "text": texts([text for _, text in said]),
+        }
+    )
+
+
+def _said(result: RunResult, rows: Any) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if row["kind"] == Kind.RISK:
+            reason = result.reasons.get(int(row["a"]), str(row["a"]))
+            yield "risk", f"{reason}: {int(row['b'])} against a limit of {int(row['c'])}"
+            continue
+        message = result.messages[int(row["a"])]
+        yield message.kind, _text(message, row)
+
+
+def _text(message: Message, row: Any) -> str:
+    words = [_word(kind, int(row[name])) for kind, name in zip(message.values, WORDS, strict=False)]
+    return message.template.format(*words)
+
+
+def _word(kind: str, word: int) -> str:
+    """A value as it was sent: the bits of a float, or a count."""
+    if kind == "float":
+        (number,) = struct.unpack("<d", struct.pack("<q", word))
+        return f"{number:.10g}"
+    if kind == "bool":
+        return "true" if word else "false"
+    if kind == "time":
+        return str(np.datetime64(word, "ns").astype("datetime64[s]"))
+    if kind == "duration":
+        return f"{word / 1e9:.10g}s"
+    return str(word)
