@@ -51,7 +51,7 @@ class Checked:
     def module(
         self, uses: frozenset[str] = frozenset(), entries: tuple[str, ...] = ()
     ) -> ops.Module:
-        """The linked IR: entries admits, init, run and `entries`; `uses` are parts of the core needed.
+        """The linked IR: admits, init, run and `entries`; `uses` are parts of the core needed.
 
         Raises LimitError where the state or an event would exceed its limit.
         """

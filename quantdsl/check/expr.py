@@ -4,7 +4,7 @@ from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
-from quantdsl.check.types import BOOL, FLOAT, ir_type
+from quantdsl.check.types import BOOL, FLOAT
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -285,22 +285,6 @@ def _range(cx: Context, node: ast.Range) -> Value:
 @elaborates(ast.Array)
 def _array(cx: Context, node: ast.Array) -> Value:
     return cx.error("QD0310", "a list stands only as a const or in a test", node.span)
-
-
-def spill(cx: Context, value: Value, stem: str) -> Value:
-    """Keep a value in a local of its own, so that it is computed once and can be named."""
-    name = cx.fresh(stem)
-    cx.emit(ops.Let(name, ir_type(value.type), value.ir))
-    return Value(
-        value.type,
-        ops.Var(name),
-        value.span,
-        value.low,
-        value.high,
-        value.unit,
-        value.series,
-        names=value.names,
-    )
 
 
 @elaborates(ast.Call)

@@ -229,7 +229,7 @@ class Builder:
                 result,
                 tuple(self.cx.block),
                 routine.sizes,
-                inline=all(note.name != "cold" for note in self.node.annotations),
+                cold=any(note.name == "cold" for note in self.node.annotations),
             )
         )
 

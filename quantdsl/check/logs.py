@@ -5,7 +5,6 @@ value of `pnl`. Nothing is formatted where the strategy runs.
 """
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quantdsl.check import arith
@@ -14,6 +13,7 @@ from quantdsl.check.context import Context
 from quantdsl.check.market import ENGINE
 from quantdsl.check.types import VOID
 from quantdsl.check.values import Value
+from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 HOLE = re.compile(r"\{([A-Za-z_]\w*)\}")
 VALUES_MAX = 4
 LOG_RECORD = 20
-
-
-@dataclass(frozen=True)
-class Message:
-    """A template with `{}` where values go, and how each value is kept (f64 bits or int)."""
-
-    kind: str
-    template: str
-    values: tuple[str, ...]
 
 
 class LogFunction(Binding):

@@ -9,9 +9,11 @@ outbox and, per bar, a row of the curve.
 from typing import TYPE_CHECKING
 
 from quantdsl.check.equations import STATE, Equation
+from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.values import Warm
 from quantdsl.events.layout import MORE, Kind
+from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:
@@ -201,8 +203,6 @@ class Assembly:
         return list(self.strategy.risk.limits)
 
     def _invariants(self) -> list[ops.Stmt]:
-        from quantdsl.check.logs import LOG_RECORD, Message
-
         stmts: list[ops.Stmt] = []
         for condition, text in self.strategy.invariants:
             number = len(self.strategy.messages)

@@ -13,7 +13,7 @@ from quantdsl.check.equations import Equations
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
 from quantdsl.check.library import Library
-from quantdsl.check.logs import LogFunction, Message
+from quantdsl.check.logs import LogFunction
 from quantdsl.check.market import (
     ENGINE,
     OF_ACCOUNT,
@@ -32,6 +32,7 @@ from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
 from quantdsl.check.types import ERROR, FLOAT, VOID, Type, ir_type
 from quantdsl.check.values import Value, Warm, error_value
+from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

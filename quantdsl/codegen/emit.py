@@ -29,7 +29,7 @@ def emit(module: Module, target: Target) -> str:
     """LLVM IR of a verified module; the same module and target give the same text."""
     shared = Shared(
         Layout(module.structs),
-        {f.name: Signature(f"f{index}", f) for index, f in enumerate(module.funcs)},
+        _signatures(module),
         {t.name: (f"c{index}", t) for index, t in enumerate(module.tables)},
         AliasTags(),
     )
@@ -37,6 +37,9 @@ def emit(module: Module, target: Target) -> str:
     lines = [f'target triple = "{target.triple}"']
     lines += (_table(symbol, table) for symbol, table in shared.tables.values())
     for signature in shared.signatures.values():
+        if signature.decl.name in module.imports:
+            lines.append(_import(signature))
+            continue
         text = Text(target.intrinsics)
         lines += FunctionEmitter(shared, signature, text).lines()
         called |= text.called
@@ -44,6 +47,20 @@ def emit(module: Module, target: Target) -> str:
         lines += _entry(shared.signatures[entry])
     lines += (_declaration(name) for name in sorted(called))
     return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"
+
+
+def _signatures(module: Module) -> dict[str, Signature]:
+    """Numbers for names; the two parts of a split program number what they share alike."""
+    signatures = {f.name: Signature(f"f{index}", f) for index, f in enumerate(module.funcs)}
+    for index, name in enumerate((*module.imports, *module.exports)):
+        signatures[name] = Signature(f"quantdsl_shared_{index}", signatures[name].decl, True)
+    return signatures
+
+
+def _import(signature: Signature) -> str:
+    params = ["ptr"] if signature.returns_struct else []
+    params += (LLVM_TYPE[p.type] if isinstance(p.type, str) else "ptr" for p in signature.decl.params)
+    return f"declare {signature.result} @{signature.symbol}({', '.join(params)}) #1"
 
 
 def entry_symbol(name: str) -> str:

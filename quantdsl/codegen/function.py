@@ -58,6 +58,8 @@ class Signature(NamedTuple):
 
     symbol: str
     decl: Func
+    external: bool = False
+    """Whether another object file defines or calls it."""
 
     @property
     def returns_struct(self) -> bool:
@@ -128,7 +130,8 @@ class FunctionEmitter:
         if not text.ended:
             text.end("ret void" if self.signature.result == "void" else "unreachable")
         attributes = "#0" if decl.inline else "#1"
-        head = f"define internal {self.signature.result} @{self.signature.symbol}"
+        linkage = "" if self.signature.external else "internal "
+        head = f"define {linkage}{self.signature.result} @{self.signature.symbol}"
         yield f"{head}({', '.join(params)}) {attributes} {{"
         yield "entry:"
         yield from text.head

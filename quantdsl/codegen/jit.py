@@ -67,11 +67,14 @@ def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
 class Program:
     """Machine code loaded into this process; keep it as long as a function of it may run."""
 
-    def __init__(self, code: bytes, module: Module, target: Target) -> None:
+    def __init__(self, code: bytes, module: Module, target: Target, shared: bytes = b"") -> None:
+        """`shared` is the object file that `code` imports from, if it does."""
         context = llvm.create_context()
         empty = llvm.parse_assembly("", context)
         self._engine = llvm.create_mcjit_compiler(empty, target.machine())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        for part in (code, shared):
+            if part:
+                self._engine.add_object_file(llvm.ObjectFileRef.from_data(part))
         self._engine.finalize_object()
         decls = {func.name: func for func in module.funcs}
         self._functions = {name: self._function(decls[name]) for name in module.entries}

@@ -134,7 +134,7 @@ class _Instance:
         params = tuple(ParamDecl(p.name, self.type(p.type), p.inout) for p in decl.params)
         result = None if decl.result is None else self.type(decl.result)
         body = tuple(map(self.stmt, decl.body))
-        return Func(self.name, params, result, body, (), decl.inline)
+        return Func(self.name, params, result, body, (), decl.inline, decl.cold)
 
     def size(self, size: Size) -> int:
         if isinstance(size, int):

@@ -290,7 +290,10 @@ class ParamDecl(Node, frozen=True, tag="pd"):
 
 
 class Func(Node, frozen=True, tag="fn"):
-    """`result` is None, a scalar or a struct. `inline` asks that no call of it remains."""
+    """`result` is None, a scalar or a struct. `inline` asks that no call of it remains.
+
+    `cold`: it runs rarely and serves many programs, so machine code of it is shared by them.
+    """
 
     name: str
     params: tuple[ParamDecl, ...]
@@ -298,6 +301,7 @@ class Func(Node, frozen=True, tag="fn"):
     body: tuple[Stmt, ...]
     sizes: tuple[str, ...] = ()
     inline: bool = True
+    cold: bool = False
 
 
 class TableDecl(Node, frozen=True, tag="td"):
@@ -313,6 +317,8 @@ class Module(Node, frozen=True, tag="mod"):
 
     `sizes` binds the module-wide sizes. Before linking, functions and structs may still have
     size parameters; after it every size is an int and names are unique per instance.
+    Where a module is split (codegen/units.py), the bodies of `imports` are not in it; they are
+    the `exports` of the other part.
     """
 
     structs: tuple[StructDecl, ...]
@@ -320,6 +326,8 @@ class Module(Node, frozen=True, tag="mod"):
     funcs: tuple[Func, ...]
     entries: tuple[str, ...]
     sizes: tuple[tuple[str, int], ...] = ()
+    imports: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
 
 
 class Op(msgspec.Struct, frozen=True, gc=False):

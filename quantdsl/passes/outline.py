@@ -1,4 +1,4 @@
-"""Keep large functions that are called from many places out of line.
+"""Keep cold functions, and large ones that are called from many places, out of line.
 
 Inlining everything would copy them once a call, and chains of such calls would double at each
 link: a small program could ask for more code than the machine can hold. With this pass the code
@@ -17,7 +17,7 @@ INLINE_NODES = 80
 
 
 def outline_large(module: Module) -> Module:
-    """The module with `inline` taken from functions too large to copy to each of their calls."""
+    """The module with `inline` taken from functions that are cold or too large to copy."""
     calls, own = {}, {}
     for func in module.funcs:
         all_nodes = list(expressions(func.body))
@@ -31,7 +31,7 @@ def outline_large(module: Module) -> Module:
             nodes[name] * count for name, count in calls[func.name].items() if inlined[name]
         )
         small = nodes[func.name] <= INLINE_NODES or callers[func.name] <= 1
-        inlined[func.name] = func.inline and small
+        inlined[func.name] = func.inline and small and not func.cold
     funcs = tuple(_with_inline(func, inlined[func.name]) for func in module.funcs)
     return msgspec.structs.replace(module, funcs=funcs)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from quantdsl.check.logs import Message
 from quantdsl.events.layout import Kind
+from quantdsl.events.messages import Message
 from quantdsl.report.columns import texts, times
 from quantdsl.report.result import RunResult
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.check.logs import Message
 from quantdsl.data.instrument import Instrument
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
+from quantdsl.events.messages import Message
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
