@@ -19,8 +19,12 @@ from quantdsl.ir.verify import verify
 from quantdsl.passes import run_passes
 
 ENTRIES = {
-    "init": "engine.init", "ingest": "engine.ingest", "market": "engine.market",
-    "submit": "engine.submit", "finish": "engine.finish", "place": "orders.place",
+    "init": "engine.init",
+    "ingest": "engine.ingest",
+    "market": "engine.market",
+    "submit": "engine.submit",
+    "finish": "engine.finish",
+    "place": "orders.place",
 }
 N_ORDERS, N_RECORDS = 32, 1024
 SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS}
@@ -63,8 +67,9 @@ def module(instruments: int, uses: int = 1) -> ops.Module:
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    linked = link(lookup, list(ENTRIES), {
-        **SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments})
+    linked = link(
+        lookup, list(ENTRIES), {**SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments}
+    )
     verify(linked)
     return linked
 
@@ -79,19 +84,30 @@ def machine(instruments: int, uses: int = 1) -> Program:
 class Core:
     """One engine; `interpreted` runs it in the IR interpreter instead of as machine code."""
 
-    def __init__(self, config: dict[str, Any], instruments: int = 1, *,
-                 interpreted: bool = False, uses: int = 1) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        instruments: int = 1,
+        *,
+        interpreted: bool = False,
+        uses: int = 1,
+    ) -> None:
         self.module = module(instruments, uses)
         self.runner: Any = machine(instruments, uses)
         if interpreted:
             self.runner = Interpreter(self.module)
         self.words = np.zeros(self.slot("outbox_lost").offset_words + 1, np.int64)
         self.event = np.zeros(1, layout.EVENT)
-        common = {"tick_num": 1.0, "tick_den": 100.0, "lot_num": 1.0, "lot_den": 1.0,
-                  "money_per_tick_lot": config.get("money", 10_000),
-                  "price_min": config.get("price_min", 1),
-                  "price_max": config.get("price_max", 10**7),
-                  "lots_max": config.get("lots_max", 10**6)}
+        common = {
+            "tick_num": 1.0,
+            "tick_den": 100.0,
+            "lot_num": 1.0,
+            "lot_den": 1.0,
+            "money_per_tick_lot": config.get("money", 10_000),
+            "price_min": config.get("price_min", 1),
+            "price_max": config.get("price_max", 10**7),
+            "lots_max": config.get("lots_max", 10**6),
+        }
         for i in range(instruments):
             for name, value in common.items():
                 self.set(f"instruments[{i}].{name}", value)
@@ -122,8 +138,7 @@ class Core:
         """Call one of ENTRIES."""
         self.runner.call(entry, self.words, *args)
 
-    def ingest(self, ts: int, ts_open: int, inst: int, kind: int, side: int,
-               *payload: int) -> None:
+    def ingest(self, ts: int, ts_open: int, inst: int, kind: int, side: int, *payload: int) -> None:
         """One event."""
         row = self.event[0]
         row["ts_event"], row["ts_recv"], row["instrument"] = ts, ts_open, inst
@@ -135,8 +150,14 @@ class Core:
         """One intent: words by name, enums by member name, the rest absent."""
         self.run("place", intent_words(self.module, intent))
 
-    def step(self, ts: int, ts_open: int, bars: dict[int, tuple[int, ...]],
-             intents: list[dict[str, Any]], session_close: bool = False) -> list[tuple[Any, ...]]:
+    def step(
+        self,
+        ts: int,
+        ts_open: int,
+        bars: dict[int, tuple[int, ...]],
+        intents: list[dict[str, Any]],
+        session_close: bool = False,
+    ) -> list[tuple[Any, ...]]:
         """One instant; returns its records as (kind, reason, instrument, a, b, c, d, e)."""
         for i, bar in bars.items():
             self.ingest(ts, ts_open, i, layout.Kind.BAR, 0, *bar)
@@ -155,8 +176,15 @@ class Core:
         first = self.slot("outbox[0].ts_event").offset_words
         rows = self.words[first : first + 8 * count].view(layout.RECORD)
         self.set("outbox_count", 0)
-        return [(layout.Kind(r["kind"]).name, int(r["flags"]), int(r["instrument"]),
-                 *(int(r[name]) for name in "abcde")) for r in rows]
+        return [
+            (
+                layout.Kind(r["kind"]).name,
+                int(r["flags"]),
+                int(r["instrument"]),
+                *(int(r[name]) for name in "abcde"),
+            )
+            for r in rows
+        ]
 
 
 _SLOTS: dict[tuple[int, str], Slot] = {}
@@ -169,10 +197,20 @@ def _slot(linked: ops.Module, path: str) -> Slot:
     return _SLOTS[key]
 
 
-ENUMS = {"verb": "orders.Verb", "tif": "orders.Tif", "when": "orders.When",
-         "size_by": "orders.SizeBy"}
-ABSENT = {"limit": NONE, "stop": NONE, "touch": NONE, "take_profit": NONE, "stop_loss": NONE,
-          "expire_ts": NEVER}
+ENUMS = {
+    "verb": "orders.Verb",
+    "tif": "orders.Tif",
+    "when": "orders.When",
+    "size_by": "orders.SizeBy",
+}
+ABSENT = {
+    "limit": NONE,
+    "stop": NONE,
+    "touch": NONE,
+    "take_profit": NONE,
+    "stop_loss": NONE,
+    "expire_ts": NEVER,
+}
 
 
 def intent_words(linked: ops.Module, intent: dict[str, Any]) -> np.ndarray:

@@ -1,107 +1,23 @@
 """A second engine in plain Python integers, written from the rules and not from std/*.qdsl.
 
-It knows bars, orders, fees, slippage, margin, round trips and the risk gate; prices are ticks,
-sizes lots, money is units. It is slow and direct on purpose: what a working order does is asked
-anew at each point of each bar, sizes are searched for, sums are taken over lists.
+It knows bars, orders, fees, slippage, margin and round trips (sizing and the risk gate stand in
+desk.py); prices are ticks, sizes lots, money is units. It is slow and direct on purpose: what a
+working order does is asked anew at each point of each bar, sizes are searched for, sums are taken
+over lists.
 """
 
 import math
-from dataclasses import dataclass, field
 from typing import Any
 
-NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
-KEPT_ENTRIES = 8  # further entries join the newest, at its price
-
-
-@dataclass
-class Config:
-    """As engine.Config."""
-
-    cash: int = 10**11
-    fee_rate: float = 0.0
-    maker_rate: float = 0.0
-    fee_per_lot: float = 0.0
-    fee_per_order: int = 0
-    fee_min: int = 0
-    slip_ticks: float = 0.0
-    slip_rate: float = 0.0
-    slip_impact: float = 0.0
-    delay_bars: int = 0
-    path: str = "conservative"
-    volume_share: float = 0.0
-    margin_initial: float = 1.0
-    margin_maintenance: float = 0.0
-    cut: bool = True
-    close_at_end: bool = False
-    money: int = 10_000  # of one lot moving one tick
-    price_min: int = 1
-    price_max: int = 10**7
-    lots_max: int = 10**6
-
-
-@dataclass
-class Order:
-    """One order and what it has done so far."""
-
-    id: int
-    inst: int
-    lots: int
-    limit: int | None
-    trigger: int | None  # stop or touch, until it is met
-    stop_like: bool  # the trigger is met by a price moving the order's way
-    ask: dict[str, Any]
-    exit: bool = False
-    opens: int = 0  # lots it may open beyond what it finds to close
-    parent: int = 0
-    bracket: str = ""  # profit or stop: grows with its parent's fills
-    trail: int = 0
-    oco: int = 0
-    from_bar: int = 0
-    asleep: bool = False
-    woken: bool = False
-    looked: int | None = None  # price at its last look
-    filled: int = 0
-    fee_due: float = 0.0
-    fee_paid: int = 0
-    dead: bool = False
-
-    @property
-    def may_open(self) -> int:
-        return min(self.opens, abs(self.lots))
-
-    @property
-    def tif(self) -> str:
-        return str(self.ask.get("tif", "gtc"))
-
-    @property
-    def tag(self) -> int:
-        return int(self.ask.get("tag", 0))
-
-
-@dataclass
-class Book:
-    """Position and market of one instrument."""
-
-    bars: int = 0
-    bar: tuple[int, int, int, int, int] | None = None
-    mark: int = 0
-    room: int = 0
-    entries: list[dict[str, int]] = field(default_factory=list)
-    exit_ts: int = 0
-    entered: int = 0
-    open_ts: int = 0
-
-    @property
-    def lots(self) -> int:
-        return sum(e["lots"] for e in self.entries)
+from tests.std.core.parts import FAULT, KEPT_ENTRIES, NEVER, NONE, Book, Config, Order
 
 
 def round_half_even(x: float) -> int:
     return round(x)
 
 
-class Model:
-    """The engine of one portfolio; `log` collects what it does, oldest first."""
+class Market:
+    """Orders on bars and the accounts of one portfolio; `log` collects what happens, in order."""
 
     def __init__(self, config: Config, limits: dict[str, Any] | None = None, n: int = 1) -> None:
         self.c, self.limits = config, limits or {}
@@ -145,9 +61,11 @@ class Model:
 
     def most(self, budget: int, price: int, weight: float, up_to: int) -> int:
         """Largest size that `budget` pays for."""
+
         def fits(n: int) -> bool:
             need = math.ceil(float(n * price * self.c.money) * weight)
             return n == 0 or need + self.fee(None, n, price, False) <= budget
+
         low, high = 0, up_to
         while low < high:
             middle = (low + high + 1) // 2
@@ -166,8 +84,22 @@ class Model:
 
     # ---- one instant ----
 
-    def step(self, ts: int, ts_open: int, bars: dict[int, tuple[int, int, int, int, int]],
-             intents: list[dict[str, Any]], session_close: bool = False) -> None:
+    def ask(self, a: dict[str, Any]) -> None:
+        """One intent of a handler."""
+        raise NotImplementedError
+
+    def guard(self) -> None:
+        """The limits of the account, after the market moved."""
+        raise NotImplementedError
+
+    def step(
+        self,
+        ts: int,
+        ts_open: int,
+        bars: dict[int, tuple[int, int, int, int, int]],
+        intents: list[dict[str, Any]],
+        session_close: bool = False,
+    ) -> None:
         self.now = ts
         for i, bar in bars.items():
             book = self.books[i]
@@ -331,11 +263,24 @@ class Model:
             n = min(left, abs(e["lots"]))
             exit_fee, costs = portion(fee_closing, n, left), portion(e["costs"], n, abs(e["lots"]))
             signed = n if e["lots"] > 0 else -n
-            extremes = [(p - e["ticks"]) * signed * money
-                        for p in (max(e["high"], ticks), min(e["low"], ticks))]
+            extremes = [
+                (p - e["ticks"]) * signed * money
+                for p in (max(e["high"], ticks), min(e["low"], ticks))
+            ]
             net = (ticks - e["ticks"]) * signed * money - costs - exit_fee
-            self.log.append(("trip", e["ticks"], ticks, signed, net, e["bar"], book.bars - 1,
-                             min(extremes), max(extremes)))
+            self.log.append(
+                (
+                    "trip",
+                    e["ticks"],
+                    ticks,
+                    signed,
+                    net,
+                    e["bar"],
+                    book.bars - 1,
+                    min(extremes),
+                    max(extremes),
+                )
+            )
             e["lots"] -= signed
             e["costs"] -= costs
             fee_closing -= exit_fee
@@ -351,8 +296,16 @@ class Model:
             newest["lots"] += rest
             newest["costs"] += fee_opening + (ticks - newest["ticks"]) * rest * money
         elif rest:
-            book.entries.append({"lots": rest, "ticks": ticks, "costs": fee_opening,
-                                 "bar": book.bars - 1, "high": ticks, "low": ticks})
+            book.entries.append(
+                {
+                    "lots": rest,
+                    "ticks": ticks,
+                    "costs": fee_opening,
+                    "bar": book.bars - 1,
+                    "high": ticks,
+                    "low": ticks,
+                }
+            )
 
     def consequences(self, o: Order, lots: int, ticks: int) -> None:
         if o.lots == 0:
@@ -371,8 +324,12 @@ class Model:
                 other.lots -= lots if other.bracket else other.lots
                 if other.lots == 0:
                     self.end(other, "oco")
-            elif other.exit and other.inst == o.inst and not other.asleep and (
-                    other.lots * self.books[o.inst].lots >= 0):  # nothing is left for it to close
+            elif (
+                other.exit
+                and other.inst == o.inst
+                and not other.asleep
+                and (other.lots * self.books[o.inst].lots >= 0)
+            ):  # nothing is left for it to close
                 self.end(other, "position_closed")
 
     def end(self, o: Order, why: str) -> None:
@@ -383,156 +340,6 @@ class Model:
                 if child.parent == o.id and child.asleep:
                     child.dead = True
                     self.log.append(("cancel", child.id, child.lots, "entry_cancelled"))
-
-    # ---- what handlers ask for ----
-
-    def ask(self, a: dict[str, Any]) -> None:
-        """One intent: resolved to signed lots, judged, sent."""
-        i, verb = a.get("inst", 0), a["verb"]
-        book = self.books[i]
-        held = book.lots
-        if verb == "cancel":
-            for o in self.live():
-                if o.inst == i and a.get("tag", 0) in (0, o.tag) and not o.dead:
-                    self.end(o, "cancelled")
-            return
-        if verb == "flatten":
-            self.flatten()
-            return
-        volume = book.bar[4] if book.bar else 0
-        price = a.get("limit", a.get("stop", a.get("touch")))
-        if price is None:
-            slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
-            buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
-            price = book.mark + slip if buys else book.mark - slip
-        size = a.get("lots", 0)
-        if "value" in a or "fraction" in a:
-            money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
-            size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
-        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
-        lots = {"buy": size, "short": -size, "sell": -min(size, max(held, 0)),
-                "cover": min(size, max(-held, 0)), "close": -held,
-                "target": size - held - moving - self.closing_lots(i)}[verb]
-        if lots == 0 and verb in ("target", "close"):
-            return
-        left = held + self.closing_lots(i)
-        exits = verb in ("sell", "cover", "close") or bool(a.get("reduce_only"))
-        exits = exits or (lots * left < 0 and abs(lots) <= abs(left))
-        closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
-        opens = 0 if exits else abs(lots) - closes
-        why = self.judge(a, i, lots, opens, price, exits)
-        if why:
-            self.log.append(("reject", self.next_id, lots, why))
-            self.next_id += 1
-        else:
-            self.send(a, i, lots, opens, exits)
-
-    def closing_lots(self, i: int) -> int:
-        """Signed lots on their way that are to close the position."""
-        held, total = self.books[i].lots, 0
-        for o in self.live():
-            sure = not o.exit or (not o.asleep and o.trigger is None and o.limit is None)
-            if o.inst == i and sure and o.lots * held < 0:
-                total += (abs(o.lots) - o.may_open) * (1 if o.lots > 0 else -1)
-        return max(min(total, max(-held, 0)), min(-held, 0))
-
-    def reach_lots(self, i: int, up: bool) -> int:
-        """Furthest position that working orders can lead to."""
-        opening = sum(o.may_open for o in self.live() if o.inst == i and (o.lots > 0) == up)
-        held = self.books[i].lots
-        return max(held, 0) + opening if up else min(held, 0) - opening
-
-    def judge(self, a: dict[str, Any], i: int, lots: int, opens: int, price: int,
-              exits: bool) -> str:
-        c, book, limit = self.c, self.books[i], self.limits
-        given = [a[k] for k in ("limit", "stop", "touch") if k in a]
-        if FAULT in given or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
-            return "not_a_number"
-        if book.bars == 0:
-            return "no_price"
-        total = self.reach_lots(i, lots > 0) + (opens if lots > 0 else -opens)
-        if max(abs(a.get("lots", 0)), abs(lots), abs(total)) > c.lots_max:
-            return "out_of_range"
-        if given and not (min(given) >= c.price_min and price <= c.price_max):
-            return "out_of_range"
-        if lots == 0:
-            return "no_position" if a["verb"] in ("sell", "cover") else "zero_size"
-        if given and abs(price - book.mark) > limit.get("price_band", math.inf) * book.mark:
-            return "price_band"
-        if exits:
-            return ""
-        if self.halted:
-            return "halted"
-        for name in ("max_daily_loss", "max_drawdown"):
-            if name in self.tripped:
-                return name
-        value = abs(total * price * c.money)
-        side = lots > 0
-        others = [j for j in range(len(self.books)) if j != i]
-        worth = {j: {up: self.reach_lots(j, up) * self.books[j].mark * c.money
-                     for up in (True, False)} for j in others}
-        measured = {
-            "max_order": abs(lots), "max_position": abs(total), "max_notional": value,
-            "max_weight": value / self.equity() if self.equity() > 0 else math.inf,
-            "max_gross": value + sum(max(abs(w[True]), abs(w[False])) for w in worth.values()),
-            "max_net": abs(total * price * c.money + sum(w[side] for w in worth.values())),
-            "max_entries": 1 + book.entered + sum(not o.exit for o in self.live() if o.inst == i),
-        }
-        for name, amount in measured.items():
-            if amount > limit.get(name, math.inf):
-                return name
-        if book.exit_ts and self.now - book.exit_ts < limit.get("cooldown", 0):
-            return "cooldown"
-        n, window = limit.get("max_order_rate", (NONE, 0))
-        if len([t for t in self.sent if self.now - t < window]) >= n:
-            return "max_order_rate"
-        if not c.cut and self.carried(book, lots, price) != lots:
-            return "unaffordable"
-        return ""
-
-    def send(self, a: dict[str, Any], i: int, lots: int, opens: int, exits: bool) -> Order:
-        book = self.books[i]
-        trail = a.get("trail", 0)
-        o = Order(self.next_id, i, lots, a.get("limit"), a.get("stop", a.get("touch")),
-                  "touch" not in a, a, exit=exits, opens=opens, oco=a.get("oco", 0),
-                  from_bar=book.bars + 1 + self.c.delay_bars)
-        if exits and trail:
-            o.trail = trail
-            o.trigger = self.trailed(o, book.mark) if o.trigger is None else o.trigger
-        self.next_id += 1
-        self.sent.append(self.now)
-        self.orders.append(o)
-        for side, price in (("profit", a.get("take_profit")), ("stop", a.get("stop_loss"))):
-            moves = trail if side == "stop" else 0
-            if not exits and (price is not None or moves):
-                profit = side == "profit"
-                child = Order(self.next_id, i, 0, price if profit else None,
-                              None if profit else price, True, {"tag": o.tag}, exit=True,
-                              parent=o.id, bracket=side, trail=moves, oco=-o.id, asleep=True)
-                self.next_id += 1
-                self.orders.append(child)
-        return o
-
-    def flatten(self) -> None:
-        for o in self.live():
-            if not o.dead:
-                self.end(o, "flattened")
-        self.live()
-        for i, book in enumerate(self.books):
-            if book.lots:
-                self.send({"verb": "close"}, i, -book.lots, 0, exits=True)
-
-    def guard(self) -> None:
-        """Daily loss and drawdown: act once, then refuse until the day is over."""
-        losses = {"max_daily_loss": self.day_start - self.equity(),
-                  "max_drawdown": self.peak - self.equity()}
-        for name, loss in losses.items():
-            if loss > self.limits.get(name, NONE) and name not in self.tripped:
-                self.tripped.add(name)
-                does = self.limits.get(name + "_does", 1)
-                self.halted |= bool(does & 4)
-                if does & 2:
-                    self.flatten()
 
 
 def reach(start: int, end: int, level: int, rising: bool) -> int | None:

@@ -4,7 +4,8 @@ import random
 from typing import Any
 
 from tests.std.core.core import HOUR, Core, members
-from tests.std.core.model import Config, Model
+from tests.std.core.desk import Model
+from tests.std.core.parts import Config
 
 Bars = dict[int, tuple[int, int, int, int, int]]
 
@@ -61,9 +62,18 @@ def random_intent(rng: random.Random, price: int, n: int, allowed: str) -> dict[
     return intent
 
 
-def play(seed: int, steps: int, *, allowed: str, config: dict[str, Any] | None = None,
-         limits: dict[str, Any] | None = None, n: int = 1, interpreted: bool = False, uses: int = 1,
-         appetite: float = 0.35) -> tuple[Core, Model]:
+def play(
+    seed: int,
+    steps: int,
+    *,
+    allowed: str,
+    config: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    n: int = 1,
+    interpreted: bool = False,
+    uses: int = 1,
+    appetite: float = 0.35,
+) -> tuple[Core, Model]:
     """Play `steps` random instants to both; raises at the first difference."""
     rng = random.Random(seed)
     config = config or {}
@@ -123,7 +133,8 @@ def compare(core: Core, model: Model, records: list[tuple[Any, ...]], where: str
         elif kind == "ROUND_TRIP_MORE":
             seen.append((*more, a, b, d, e))
     assert sorted(seen, key=str) == sorted(model.log, key=str), (
-        f"{where}\ncore  {seen}\nmodel {model.log}")
+        f"{where}\ncore  {seen}\nmodel {model.log}"
+    )
     assert core.get("cash") == model.cash, where
     assert core.get("equity") == model.equity(), where
     assert core.get("gross") == model.gross(), where

@@ -54,13 +54,18 @@ def test_round_trips_and_open_profit_add_up_to_equity(seed: int) -> None:
     assert core.get("equity") == core.get("cash") == 10**11 + sum(r[7] for r in trips)
     assert core.get("metrics.trades") == len(trips)
     assert core.get("metrics.gross_profit") - core.get("metrics.gross_loss") == sum(
-        r[7] for r in trips)
+        r[7] for r in trips
+    )
 
 
 def test_a_split_and_a_dividend_keep_what_they_must() -> None:
     core = Core({})
-    core.step(HOUR, 0, {0: (1000, 1000, 1000, 1000, 9)}, [
-        {"verb": "buy", "lots": 11, "line": 1, "stop_loss": 900}])
+    core.step(
+        HOUR,
+        0,
+        {0: (1000, 1000, 1000, 1000, 9)},
+        [{"verb": "buy", "lots": 11, "line": 1, "stop_loss": 900}],
+    )
     core.step(2 * HOUR, HOUR, {0: (1000, 1000, 1000, 1000, 9)}, [])
     before = core.get("equity")
     core.ingest(3 * HOUR, 2 * HOUR, 0, layout.Kind.CORPORATE, 0, 1, 2)
@@ -78,8 +83,9 @@ def test_a_split_and_a_dividend_keep_what_they_must() -> None:
 def test_borrow_is_charged_for_the_time_held_short() -> None:
     core = Core({"borrow_rate": 0.10, "day_rule": 2})
     year = 8766 * HOUR
-    core.step(HOUR, 0, {0: (1000, 1000, 1000, 1000, 9)}, [
-        {"verb": "short", "lots": 100, "line": 1}])
+    core.step(
+        HOUR, 0, {0: (1000, 1000, 1000, 1000, 9)}, [{"verb": "short", "lots": 100, "line": 1}]
+    )
     core.step(2 * HOUR, HOUR, {0: (1000, 1000, 1000, 1000, 9)}, [])
     paid = core.get("metrics.financing_paid")
     core.step(2 * HOUR + year, HOUR, {0: (1000, 1000, 1000, 1000, 9)}, [])
@@ -88,8 +94,12 @@ def test_borrow_is_charged_for_the_time_held_short() -> None:
 
 def test_below_the_maintenance_margin_all_is_closed() -> None:
     core = Core({"cash": 100_000_000, "margin_initial": 0.25, "margin_maintenance": 0.2})
-    core.step(HOUR, 0, {0: (1000, 1000, 1000, 1000, 9)}, [
-        {"verb": "buy", "lots": 40, "line": 1, "stop_loss": 500}])
+    core.step(
+        HOUR,
+        0,
+        {0: (1000, 1000, 1000, 1000, 9)},
+        [{"verb": "buy", "lots": 40, "line": 1, "stop_loss": 500}],
+    )
     core.step(2 * HOUR, HOUR, {0: (1000, 1000, 1000, 1000, 9)}, [])
     assert core.get("positions[0].lots") == 40
     records = core.step(3 * HOUR, 2 * HOUR, {0: (930, 930, 930, 930, 9)}, [])

@@ -7,8 +7,16 @@ import pytest
 from tests.std.core.core import HOUR
 from tests.std.core.play import play
 
-COSTS = {"fee_rate": 0.0005, "maker_rate": -0.0001, "fee_per_lot": 33.3, "fee_per_order": 1000,
-         "fee_min": 5000, "slip_ticks": 1.0, "slip_rate": 0.0005, "slip_impact": 0.01}
+COSTS = {
+    "fee_rate": 0.0005,
+    "maker_rate": -0.0001,
+    "fee_per_lot": 33.3,
+    "fee_per_order": 1000,
+    "fee_min": 5000,
+    "slip_ticks": 1.0,
+    "slip_rate": 0.0005,
+    "slip_impact": 0.01,
+}
 EXITS = "limit stop exits"
 
 CASES: dict[str, dict[str, Any]] = {
@@ -22,24 +30,48 @@ CASES: dict[str, dict[str, Any]] = {
     "by value": {"allowed": "value limit"},
     "everything": {"allowed": "limit stop touch exits trail tif oco value"},
     "costs": {"allowed": EXITS, "config": COSTS},
-    "volume share": {"allowed": "limit stop exits tif oco",
-                     "config": {"volume_share": 0.1, "fee_rate": 0.0005, "fee_min": 7000}},
-    "cut": {"allowed": EXITS + " value",
-            "config": {"cash": 2 * 10**8, "fee_rate": 0.001, "margin_initial": 0.5}},
-    "unaffordable": {"allowed": EXITS + " value",
-                     "config": {"cash": 2 * 10**8, "fee_rate": 0.001, "cut": False}},
+    "volume share": {
+        "allowed": "limit stop exits tif oco",
+        "config": {"volume_share": 0.1, "fee_rate": 0.0005, "fee_min": 7000},
+    },
+    "cut": {
+        "allowed": EXITS + " value",
+        "config": {"cash": 2 * 10**8, "fee_rate": 0.001, "margin_initial": 0.5},
+    },
+    "unaffordable": {
+        "allowed": EXITS + " value",
+        "config": {"cash": 2 * 10**8, "fee_rate": 0.001, "cut": False},
+    },
     "one bar later": {"allowed": EXITS, "config": {"delay_bars": 1}},
     "nearest path": {"allowed": EXITS, "config": {"path": "nearest"}},
     "high first": {"allowed": EXITS, "config": {"path": "high_first"}},
     "three instruments": {"allowed": EXITS + " trail oco", "n": 3},
-    "order limits": {"allowed": EXITS, "limits": {
-        "max_order": 30, "max_position": 50, "max_notional": 300_000_000, "max_entries": 2,
-        "cooldown": 5 * HOUR, "price_band": 0.008}},
-    "portfolio limits": {"allowed": EXITS, "n": 3, "limits": {
-        "max_gross": 600_000_000, "max_net": 400_000_000, "max_weight": 0.004}},
+    "order limits": {
+        "allowed": EXITS,
+        "limits": {
+            "max_order": 30,
+            "max_position": 50,
+            "max_notional": 300_000_000,
+            "max_entries": 2,
+            "cooldown": 5 * HOUR,
+            "price_band": 0.008,
+        },
+    },
+    "portfolio limits": {
+        "allowed": EXITS,
+        "n": 3,
+        "limits": {"max_gross": 600_000_000, "max_net": 400_000_000, "max_weight": 0.004},
+    },
     "order rate": {"allowed": "limit", "limits": {"max_order_rate": (3, 5 * HOUR)}},
-    "daily loss": {"allowed": EXITS, "config": {"fee_rate": 0.001}, "limits": {
-        "max_daily_loss": 20_000_000, "max_daily_loss_does": 3, "max_drawdown": 100_000_000}},
+    "daily loss": {
+        "allowed": EXITS,
+        "config": {"fee_rate": 0.001},
+        "limits": {
+            "max_daily_loss": 20_000_000,
+            "max_daily_loss_does": 3,
+            "max_drawdown": 100_000_000,
+        },
+    },
     "halt": {"allowed": EXITS, "limits": {"max_drawdown": 40_000_000, "max_drawdown_does": 7}},
 }
 

@@ -12,27 +12,34 @@ FLAT = (1000, 1000, 1000, 1000, 1000)
 TOP = (1 << 63) - 1
 
 
-def outcome(core: Core, intents: list[dict[str, Any]], step: int = 1,
-            bar: tuple[int, ...] = FLAT) -> list[str]:
+def outcome(
+    core: Core, intents: list[dict[str, Any]], step: int = 1, bar: tuple[int, ...] = FLAT
+) -> list[str]:
     """For each intent "sent" or the reason it was refused for."""
     reasons = members("risk.Reason")
     records = core.step(step * HOUR, (step - 1) * HOUR, {0: bar}, intents)
-    return [reasons[r[1]] if r[0] == "REJECT" else "sent" for r in records
-            if r[0] in ("REJECT", "ORDER")]
+    return [
+        reasons[r[1]] if r[0] == "REJECT" else "sent"
+        for r in records
+        if r[0] in ("REJECT", "ORDER")
+    ]
 
 
 def buy(lots: int, **more: Any) -> dict[str, Any]:
     return {"verb": "buy", "lots": lots, "line": 1, **more}
 
 
-@pytest.mark.parametrize(("name", "limit", "order"), [
-    ("max_order", 20, lambda n: buy(n)),
-    ("max_position", 20, lambda n: buy(n)),
-    ("max_notional", 20 * 1000 * 10_000, lambda n: buy(n)),
-    ("max_gross", 20 * 1000 * 10_000, lambda n: {**buy(n), "verb": "short"}),
-    ("max_net", 20 * 1000 * 10_000, lambda n: {**buy(n), "verb": "short"}),
-    ("max_weight", 20 * 1000 * 10_000 / 10**11, lambda n: buy(n)),
-])
+@pytest.mark.parametrize(
+    ("name", "limit", "order"),
+    [
+        ("max_order", 20, lambda n: buy(n)),
+        ("max_position", 20, lambda n: buy(n)),
+        ("max_notional", 20 * 1000 * 10_000, lambda n: buy(n)),
+        ("max_gross", 20 * 1000 * 10_000, lambda n: {**buy(n), "verb": "short"}),
+        ("max_net", 20 * 1000 * 10_000, lambda n: {**buy(n), "verb": "short"}),
+        ("max_weight", 20 * 1000 * 10_000 / 10**11, lambda n: buy(n)),
+    ],
+)
 def test_at_the_limit_passes_and_one_lot_more_does_not(name: str, limit: Any, order: Any) -> None:
     for lots, expected in ((19, "sent"), (20, "sent"), (21, name)):
         core = Core({})
@@ -47,9 +54,15 @@ def test_working_orders_count_at_once() -> None:
         core = Core({})
         set_limits(core, {"max_position": 100})
         for step in range(1, 40):
-            intents = [{"verb": rng.choice(["buy", "short", "target"]), "line": 1,
-                        "lots": rng.randint(1, 60), "limit": 1000 + rng.randint(-3, 3)}
-                       for _ in range(3)]
+            intents = [
+                {
+                    "verb": rng.choice(["buy", "short", "target"]),
+                    "line": 1,
+                    "lots": rng.randint(1, 60),
+                    "limit": 1000 + rng.randint(-3, 3),
+                }
+                for _ in range(3)
+            ]
             bar = (1000, 1000 + rng.randint(0, 3), 1000 - rng.randint(0, 3), 1000, 50)
             outcome(core, intents, step, bar)
             held = core.get("positions[0].lots")
@@ -89,11 +102,18 @@ def test_prices_out_of_range_are_refused(name: str, value: int) -> None:
     assert core.get("working") == 0
 
 
-@pytest.mark.parametrize("intent", [
-    buy(FAULT), buy(1, limit=FAULT), buy(1, stop=FAULT), buy(1, stop_loss=FAULT),
-    buy(1, take_profit=FAULT), {"verb": "buy", "fraction": float("nan"), "line": 1},
-    {"verb": "buy", "value": FAULT, "line": 1},
-])
+@pytest.mark.parametrize(
+    "intent",
+    [
+        buy(FAULT),
+        buy(1, limit=FAULT),
+        buy(1, stop=FAULT),
+        buy(1, stop_loss=FAULT),
+        buy(1, take_profit=FAULT),
+        {"verb": "buy", "fraction": float("nan"), "line": 1},
+        {"verb": "buy", "value": FAULT, "line": 1},
+    ],
+)
 def test_what_is_not_a_number_is_refused_and_counted(intent: dict[str, Any]) -> None:
     core = Core({})
     assert outcome(core, [intent]) == ["not_a_number"]
@@ -106,8 +126,7 @@ def test_reducing_orders_pass_what_opening_orders_do_not() -> None:
     outcome(core, [], 2)
     set_limits(core, {"max_order": 10, "max_position": 20, "max_order_rate": (0, HOUR)})
     core.set("halted", 1)
-    assert outcome(core, [buy(1), {"verb": "sell", "lots": 30, "line": 1}], 3) == [
-        "halted", "sent"]
+    assert outcome(core, [buy(1), {"verb": "sell", "lots": 30, "line": 1}], 3) == ["halted", "sent"]
     set_limits(core, {"price_band": 0.01})
     far = {"verb": "sell", "lots": 5, "limit": 1100, "line": 1}
     assert outcome(core, [far], 4) == ["price_band"]
@@ -138,9 +157,39 @@ def test_an_atomic_block_is_sent_whole_or_not_at_all() -> None:
 
 def test_reasons_are_append_only() -> None:
     assert members("risk.Reason") == (
-        "none", "zero_size", "not_a_number", "out_of_range", "no_price", "no_position",
-        "too_many_orders", "halted", "max_order", "max_position", "max_notional", "max_weight",
-        "max_gross", "max_net", "max_entries", "max_order_rate", "price_band", "max_data_age",
-        "cooldown", "max_daily_loss", "max_drawdown", "max_leg_gap", "unaffordable", "atomic",
-        "post_only", "unfilled", "expired", "oco", "cancelled", "replaced", "position_closed",
-        "entry_cancelled", "flattened", "liquidated", "run_end")
+        "none",
+        "zero_size",
+        "not_a_number",
+        "out_of_range",
+        "no_price",
+        "no_position",
+        "too_many_orders",
+        "halted",
+        "max_order",
+        "max_position",
+        "max_notional",
+        "max_weight",
+        "max_gross",
+        "max_net",
+        "max_entries",
+        "max_order_rate",
+        "price_band",
+        "max_data_age",
+        "cooldown",
+        "max_daily_loss",
+        "max_drawdown",
+        "max_leg_gap",
+        "unaffordable",
+        "atomic",
+        "post_only",
+        "unfilled",
+        "expired",
+        "oco",
+        "cancelled",
+        "replaced",
+        "position_closed",
+        "entry_cancelled",
+        "flattened",
+        "liquidated",
+        "run_end",
+    )

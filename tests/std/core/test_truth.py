@@ -12,7 +12,7 @@ def test_the_page_holds_the_generated_table() -> None:
 def test_the_page_names_every_reason() -> None:
     page = truth.PAGE.read_text().split("## Why an order did not fill")[1]
     limits = members("risk.Reason")
-    between = set(limits[limits.index("max_order"):limits.index("max_leg_gap")])
+    between = set(limits[limits.index("max_order") : limits.index("max_leg_gap")])
     missing = [name for name in limits[1:] if f"`{name}`" not in page and name not in between]
     assert missing == []
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.std.core.core import HOUR, Core
-from tests.std.core.model import Config, Model
+from tests.std.core.desk import Model
+from tests.std.core.parts import Config
 from tests.std.core.play import compare, config_words
 
 PAGE = Path(__file__).parents[3] / "quantdsl" / "docs" / "fill-rules.md"
@@ -31,12 +32,15 @@ ORDERS: dict[str, dict[str, dict[str, int]]] = {
     "stop-limit": {"buy": {"stop": 1005, "limit": 1006}, "short": {"stop": 995, "limit": 994}},
     "if touched": {"buy": {"touch": 995}, "short": {"touch": 1005}},
     "limit if touched": {
-        "buy": {"touch": 995, "limit": 994}, "short": {"touch": 1005, "limit": 1006}},
+        "buy": {"touch": 995, "limit": 994},
+        "short": {"touch": 1005, "limit": 1006},
+    },
 }
 BRACKETS: dict[str, dict[str, dict[str, int]]] = {
     "entry, stop, target": {
         "buy": {"stop_loss": 995, "take_profit": 1005},
-        "short": {"stop_loss": 1005, "take_profit": 995}},
+        "short": {"stop_loss": 1005, "take_profit": 995},
+    },
     "entry, trailing stop 4": {"buy": {"trail": 4}, "short": {"trail": 4}},
 }
 
@@ -72,8 +76,10 @@ def why(bar: Bar, verb: str, asked: dict[str, int], price: int | None) -> str:
 
 def table() -> str:
     """Both tables in Markdown."""
-    lines = ["| bar: open high low close | order | side | filled at | why |",
-             "|---|---|---|---|---|"]
+    lines = [
+        "| bar: open high low close | order | side | filled at | why |",
+        "|---|---|---|---|---|",
+    ]
     for shape, bar in BARS.items():
         prices = " ".join(str(price) for price in bar[:4])
         for kind, sides in ORDERS.items():
@@ -81,11 +87,17 @@ def table() -> str:
                 fills = run(bar, verb, asked)
                 price = fills[0][1] if fills else None
                 detail = ", ".join(f"{name} {value}" for name, value in asked.items())
-                lines.append(f"| {shape}: {prices} | {kind}{f' ({detail})' if detail else ''} | "
-                             f"{verb} | {price or '-'} | {why(bar, verb, asked, price)} |")
-    lines += ["", "Exits of an order that fills at the open of the same bar:", "",
-              "| bar: open high low close | order | side | path | entry | exit |",
-              "|---|---|---|---|---|---|"]
+                lines.append(
+                    f"| {shape}: {prices} | {kind}{f' ({detail})' if detail else ''} | "
+                    f"{verb} | {price or '-'} | {why(bar, verb, asked, price)} |"
+                )
+    lines += [
+        "",
+        "Exits of an order that fills at the open of the same bar:",
+        "",
+        "| bar: open high low close | order | side | path | entry | exit |",
+        "|---|---|---|---|---|---|",
+    ]
     for shape, bar in BARS.items():
         prices = " ".join(str(price) for price in bar[:4])
         for kind, sides in BRACKETS.items():
@@ -93,8 +105,10 @@ def table() -> str:
                 for path in ("conservative", "nearest"):
                     fills = run(bar, verb, asked, path=path)
                     exit_ = fills[1][1] if len(fills) > 1 else "-"
-                    lines.append(f"| {shape}: {prices} | {kind} | {verb} | {path} | "
-                                 f"{fills[0][1]} | {exit_} |")
+                    lines.append(
+                        f"| {shape}: {prices} | {kind} | {verb} | {path} | "
+                        f"{fills[0][1]} | {exit_} |"
+                    )
     return "\n".join(lines)
 
 

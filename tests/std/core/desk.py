@@ -1,0 +1,193 @@
+"""The other half of the model: what handlers ask for becomes orders, or is refused."""
+
+import math
+from typing import Any
+
+from tests.std.core.model import Market
+from tests.std.core.parts import FAULT, NONE, Order
+
+
+class Model(Market):
+    """The whole engine: sizing, validity, the risk gate, and the limits of the account."""
+
+    def ask(self, a: dict[str, Any]) -> None:
+        """One intent: resolved to signed lots, judged, sent."""
+        i, verb = a.get("inst", 0), a["verb"]
+        book = self.books[i]
+        held = book.lots
+        if verb == "cancel":
+            for o in self.live():
+                if o.inst == i and a.get("tag", 0) in (0, o.tag) and not o.dead:
+                    self.end(o, "cancelled")
+            return
+        if verb == "flatten":
+            self.flatten()
+            return
+        volume = book.bar[4] if book.bar else 0
+        price = a.get("limit", a.get("stop", a.get("touch")))
+        if price is None:
+            slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
+            buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
+            price = book.mark + slip if buys else book.mark - slip
+        size = a.get("lots", 0)
+        if "value" in a or "fraction" in a:
+            money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
+            size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
+        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
+        lots = {
+            "buy": size,
+            "short": -size,
+            "sell": -min(size, max(held, 0)),
+            "cover": min(size, max(-held, 0)),
+            "close": -held,
+            "target": size - held - moving - self.closing_lots(i),
+        }[verb]
+        if lots == 0 and verb in ("target", "close"):
+            return
+        left = held + self.closing_lots(i)
+        exits = verb in ("sell", "cover", "close") or bool(a.get("reduce_only"))
+        exits = exits or (lots * left < 0 and abs(lots) <= abs(left))
+        closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
+        opens = 0 if exits else abs(lots) - closes
+        why = self.judge(a, i, lots, opens, price, exits)
+        if why:
+            self.log.append(("reject", self.next_id, lots, why))
+            self.next_id += 1
+        else:
+            self.send(a, i, lots, opens, exits)
+
+    def closing_lots(self, i: int) -> int:
+        """Signed lots on their way that are to close the position."""
+        held, total = self.books[i].lots, 0
+        for o in self.live():
+            sure = not o.exit or (not o.asleep and o.trigger is None and o.limit is None)
+            if o.inst == i and sure and o.lots * held < 0:
+                total += (abs(o.lots) - o.may_open) * (1 if o.lots > 0 else -1)
+        return max(min(total, max(-held, 0)), min(-held, 0))
+
+    def reach_lots(self, i: int, up: bool) -> int:
+        """Furthest position that working orders can lead to."""
+        opening = sum(o.may_open for o in self.live() if o.inst == i and (o.lots > 0) == up)
+        held = self.books[i].lots
+        return max(held, 0) + opening if up else min(held, 0) - opening
+
+    def judge(
+        self, a: dict[str, Any], i: int, lots: int, opens: int, price: int, exits: bool
+    ) -> str:
+        c, book, limit = self.c, self.books[i], self.limits
+        given = [a[k] for k in ("limit", "stop", "touch") if k in a]
+        if FAULT in given or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
+            return "not_a_number"
+        if book.bars == 0:
+            return "no_price"
+        total = self.reach_lots(i, lots > 0) + (opens if lots > 0 else -opens)
+        if max(abs(a.get("lots", 0)), abs(lots), abs(total)) > c.lots_max:
+            return "out_of_range"
+        if given and not (min(given) >= c.price_min and price <= c.price_max):
+            return "out_of_range"
+        if lots == 0:
+            return "no_position" if a["verb"] in ("sell", "cover") else "zero_size"
+        if given and abs(price - book.mark) > limit.get("price_band", math.inf) * book.mark:
+            return "price_band"
+        if exits:
+            return ""
+        if self.halted:
+            return "halted"
+        for name in ("max_daily_loss", "max_drawdown"):
+            if name in self.tripped:
+                return name
+        value = abs(total * price * c.money)
+        side = lots > 0
+        others = [j for j in range(len(self.books)) if j != i]
+        worth = {
+            j: {up: self.reach_lots(j, up) * self.books[j].mark * c.money for up in (True, False)}
+            for j in others
+        }
+        measured = {
+            "max_order": abs(lots),
+            "max_position": abs(total),
+            "max_notional": value,
+            "max_weight": value / self.equity() if self.equity() > 0 else math.inf,
+            "max_gross": value + sum(max(abs(w[True]), abs(w[False])) for w in worth.values()),
+            "max_net": abs(total * price * c.money + sum(w[side] for w in worth.values())),
+            "max_entries": 1 + book.entered + sum(not o.exit for o in self.live() if o.inst == i),
+        }
+        for name, amount in measured.items():
+            if amount > limit.get(name, math.inf):
+                return name
+        if book.exit_ts and self.now - book.exit_ts < limit.get("cooldown", 0):
+            return "cooldown"
+        n, window = limit.get("max_order_rate", (NONE, 0))
+        if len([t for t in self.sent if self.now - t < window]) >= n:
+            return "max_order_rate"
+        if not c.cut and self.carried(book, lots, price) != lots:
+            return "unaffordable"
+        return ""
+
+    def send(self, a: dict[str, Any], i: int, lots: int, opens: int, exits: bool) -> Order:
+        book = self.books[i]
+        trail = a.get("trail", 0)
+        o = Order(
+            self.next_id,
+            i,
+            lots,
+            a.get("limit"),
+            a.get("stop", a.get("touch")),
+            "touch" not in a,
+            a,
+            exit=exits,
+            opens=opens,
+            oco=a.get("oco", 0),
+            from_bar=book.bars + 1 + self.c.delay_bars,
+        )
+        if exits and trail:
+            o.trail = trail
+            o.trigger = self.trailed(o, book.mark) if o.trigger is None else o.trigger
+        self.next_id += 1
+        self.sent.append(self.now)
+        self.orders.append(o)
+        for side, price in (("profit", a.get("take_profit")), ("stop", a.get("stop_loss"))):
+            moves = trail if side == "stop" else 0
+            if not exits and (price is not None or moves):
+                profit = side == "profit"
+                child = Order(
+                    self.next_id,
+                    i,
+                    0,
+                    price if profit else None,
+                    None if profit else price,
+                    True,
+                    {"tag": o.tag},
+                    exit=True,
+                    parent=o.id,
+                    bracket=side,
+                    trail=moves,
+                    oco=-o.id,
+                    asleep=True,
+                )
+                self.next_id += 1
+                self.orders.append(child)
+        return o
+
+    def flatten(self) -> None:
+        for o in self.live():
+            if not o.dead:
+                self.end(o, "flattened")
+        self.live()
+        for i, book in enumerate(self.books):
+            if book.lots:
+                self.send({"verb": "close"}, i, -book.lots, 0, exits=True)
+
+    def guard(self) -> None:
+        """Daily loss and drawdown: act once, then refuse until the day is over."""
+        losses = {
+            "max_daily_loss": self.day_start - self.equity(),
+            "max_drawdown": self.peak - self.equity(),
+        }
+        for name, loss in losses.items():
+            if loss > self.limits.get(name, NONE) and name not in self.tripped:
+                self.tripped.add(name)
+                does = self.limits.get(name + "_does", 1)
+                self.halted |= bool(does & 4)
+                if does & 2:
+                    self.flatten()
