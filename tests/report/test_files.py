@@ -29,7 +29,7 @@ def test_equal_runs_write_equal_bytes(tmp_path):
     for name in ("a", "b"):
         save(synthetic_run(15), evaluate(synthetic_run(15)), tmp_path / name)
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    tables_written = ("orders", "fills", "trades", "equity", "days")
+    tables_written = ("orders", "fills", "trades", "equity", "days", "messages")
     expected = [f"{table}.{kind}" for table in tables_written for kind in ("arrow", "parquet")]
     assert files == sorted([*expected, "metrics.json", "run.json", "report.html"])
     for name in files:
