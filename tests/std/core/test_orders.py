@@ -1,0 +1,157 @@
+"""Orders whose life is more than one look: replaced, linked, timed, tagged."""
+
+from typing import Any
+
+from quantdsl.events import layout
+from tests.std.core.core import HOUR, Core, members
+from tests.std.core.play import set_limits
+
+Bar = tuple[int, int, int, int, int]
+FLAT: Bar = (1000, 1000, 1000, 1000, 1000)
+
+
+class Desk:
+    """A core that is stepped bar by bar and remembers what happened."""
+
+    def __init__(self, **config: Any) -> None:
+        self.core = Core(config)
+        self.steps = 0
+
+    def bar(self, bar: Bar, *intents: dict[str, Any], session: str = "") -> list[tuple[str, int]]:
+        """One bar; fills as (price, lots) and ends as (reason, lots)."""
+        self.steps += 1
+        ts = self.steps * HOUR
+        if session == "open":
+            self.core.ingest(ts - HOUR, ts - HOUR, 0, layout.Kind.SESSION, 0)
+        records = self.core.step(ts, ts - HOUR, {0: bar}, list(intents), session == "close")
+        reasons = members("risk.Reason")
+        ends = [(reasons[r[1]], r[4]) for r in records if r[0] in ("CANCEL", "REJECT")]
+        return [(str(r[5]), r[4]) for r in records if r[0] == "FILL"] + ends
+
+
+def order(verb: str, lots: int = 0, **more: Any) -> dict[str, Any]:
+    return {"verb": verb, "lots": lots, "line": 1, **more}
+
+
+def test_replace_moves_the_order_and_the_exits_with_its_tag() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, limit=990, tag=7, stop_loss=950, take_profit=1050))
+    desk.bar(FLAT, order("replace", limit=995, stop_loss=980, tag=7))
+    assert desk.bar((1000, 1000, 994, 996, 9)) == [("995", 10)]
+    desk.bar(FLAT, order("replace", take_profit=1010, tag=7))
+    assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1010", -10), ("oco", 0)]
+
+
+def test_replace_beyond_the_price_band_leaves_the_order_as_it_was() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
+    set_limits(desk.core, {"price_band": 0.02})
+    assert desk.bar(FLAT, order("replace", limit=900, tag=7)) == [("price_band", 10)]
+    assert desk.bar((1000, 1000, 985, 1000, 9)) == [("990", 10)]
+
+
+def test_an_order_after_another_wakes_with_its_fill() -> None:
+    desk = Desk()
+    desk.bar(
+        FLAT,
+        order("buy", 10, limit=990, tag=1),
+        order("buy", 5, stop=1005, after=1, tag=2),
+    )
+    assert desk.bar((1000, 1010, 1000, 1000, 9)) == []
+    assert desk.bar((1000, 1000, 990, 1000, 9)) == [("990", 10)]
+    assert desk.bar((1000, 1010, 1000, 1000, 9)) == [("1005", 5)]
+
+
+def test_an_order_after_another_ends_with_it() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, limit=990, tag=1), order("buy", 5, after=1, tag=2))
+    assert desk.bar(FLAT, order("cancel", tag=1)) == [("cancelled", 10), ("entry_cancelled", 5)]
+
+
+def test_several_targets_by_tag_leave_a_position_piece_by_piece() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 30, stop_loss=980, tag=1))
+    desk.bar(
+        FLAT,
+        order("sell", 10, limit=1010, tag=2),
+        order("sell", 10, limit=1020, tag=3),
+        order("sell", 10, limit=1030, tag=4),
+    )
+    assert desk.bar((1000, 1012, 1000, 1012, 9)) == [("1010", -10)]
+    assert desk.bar((1012, 1022, 1012, 1012, 9), order("cancel", tag=4)) == [
+        ("1020", -10),
+        ("cancelled", -10),
+    ]
+    assert desk.bar((1000, 1000, 970, 970, 9))[0] == ("980", -10)
+    assert desk.core.get("positions[0].lots") == 0
+
+
+def test_a_good_till_date_order_meets_only_bars_that_end_by_then() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, limit=990, tif="gtd", expire_ts=2 * HOUR))
+    assert desk.bar(FLAT) == []
+    assert desk.bar((1000, 1000, 980, 980, 9)) == [("expired", 10)]
+
+
+def test_orders_for_the_open_and_the_close_of_a_session() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, when="open"), order("buy", 5, when="close", limit=995))
+    assert desk.bar((1001, 1002, 990, 1000, 9)) == []
+    assert desk.bar((1003, 1003, 990, 994, 9), session="close") == [("994", 5)]
+    assert desk.bar((1004, 1009, 990, 1000, 9), session="open") == [("1004", 10)]
+    desk.bar(FLAT, order("buy", 10, when="open", limit=990))
+    assert desk.bar((991, 999, 980, 999, 9), session="open") == [("unfilled", 10)]
+
+
+def test_a_day_order_sent_at_the_close_lives_through_the_next_day() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, limit=990, tif="day"), session="close")
+    assert desk.bar(FLAT) == []
+    assert desk.bar(FLAT, session="close") == [("expired", 10)]
+
+
+def test_a_trailing_stop_by_share_of_price_only_tightens() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, trail_fraction=0.01))
+    desk.bar((1000, 1000, 1000, 1000, 9))
+    desk.bar((1000, 1100, 1000, 1100, 9))
+    assert desk.bar((1100, 1100, 1050, 1050, 9)) == [("1089", -10)]
+
+
+def test_a_half_filled_atomic_block_is_flattened_when_the_gap_grows_old() -> None:
+    desk = Desk()
+    desk.bar(
+        FLAT,
+        order("buy", 10, atomic=1),
+        order("buy", 10, limit=900, atomic=1),
+    )
+    desk.bar(FLAT)
+    set_limits(desk.core, {"max_leg_gap": HOUR, "max_leg_gap_does": 3})
+    assert desk.bar(FLAT) == []
+    assert desk.bar(FLAT) == [("flattened", 10)]
+    assert desk.bar(FLAT) == [("1000", -10)]
+
+
+def test_the_end_of_a_run_closes_at_the_last_price_and_cancels_the_rest() -> None:
+    desk = Desk(close_at_end=1, slip_ticks=3.0, fee_rate=0.001)
+    desk.bar(FLAT, order("buy", 10), order("buy", 10, limit=900))
+    desk.bar((1000, 1000, 1000, 1020, 9))
+    desk.core.ingest(3 * HOUR, 3 * HOUR, 0, layout.Kind.SESSION, 2)
+    for entry in ("market", "submit", "finish"):
+        desk.core.run(entry)
+    kinds = [
+        (r[0], r[5] if r[0] == "FILL" else r[1])
+        for r in desk.core.drain()
+        if r[0] in ("FILL", "CANCEL")
+    ]
+    assert kinds == [("CANCEL", members("risk.Reason").index("run_end")), ("FILL", 1020)]
+    assert desk.core.get("positions[0].lots") == 0
+
+
+def test_a_stop_that_turns_a_position_never_opens_more_than_was_asked() -> None:
+    """Short 10 with a stop, and a buy of 20 to turn: when the stop closes first, 10 are left."""
+    desk = Desk()
+    desk.bar(FLAT, order("short", 10, stop_loss=1005))
+    desk.bar(FLAT, order("target", 10))
+    assert desk.bar((1010, 1010, 1010, 1010, 9)) == [("1010", 10), ("1010", 10)]
+    assert desk.core.get("positions[0].lots") == 10
