@@ -1,7 +1,8 @@
 """The tests of a strategy file: `set`, `feed`, `given`, `expect`.
 
 They run on the interpreter, which needs no compiler and gives the same bits. Before the fed bars
-come flat ones, as many as the strategy needs to be warm, so that a test can be short.
+comes the first of them, again and again, as often as the strategy needs to be warm, so that a
+test can be short: its close does not move, its range is the test's.
 """
 
 from dataclasses import dataclass
@@ -111,16 +112,15 @@ def _tick(case: Case) -> Fraction:
 
 
 def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-    """Flat bars until all is warm; then one more flat bar, by which what is given has filled, and
-    the bars of the test."""
+    """The first bar until all is warm, and once more, by which what is given has filled; then the
+    bars of the test."""
     fed = [_bars(case, name) for name in _feeds(checked, case)]
     empty = np.empty(0, layout.EVENT)
     if not fed or not len(fed[0]):
         return empty, empty
     flat = [np.repeat(bars[:1], _warm(checked, 0) + 2) for bars in fed]
     for bars in flat:
-        for name in ("open", "high", "low"):
-            bars[name] = bars["close"]
+        bars["open"] = bars["close"]
     parts = [
         _coarse(flat, _warm(checked, clock) + 1, clock)
         for clock in range(len(checked.strategy.clocks) - 1, 0, -1)

@@ -126,7 +126,10 @@ def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -
 
 
 def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
-    """`[1, 2, 3]` or `repeat([1, 2, 3], 100)`."""
+    """`[1, 2, 3]`, `repeat([1, 2, 3], 100)`, or several of them joined by `+`."""
+    if isinstance(node, ast.Binary) and node.op == "+":
+        left, right = _list(cx, node.left), _list(cx, node.right)
+        return None if left is None or right is None else left + right
     if isinstance(node, ast.Array):
         found = [literal(cx, item) for item in node.items]
         return None if None in found else [item[0] for item in found if item is not None]
@@ -139,7 +142,7 @@ def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
         values, times = _list(cx, node.args[0].value), literal(cx, node.args[1].value)
         if values is not None and times is not None and 0 < times[0] * len(values) <= 100_000:
             return values * int(times[0])
-    cx.error("QD0215", "a feed is a list of numbers, or repeat([...], n)", node.span)
+    cx.error("QD0215", "a feed is a list of numbers, repeat([...], n), or a sum of such", node.span)
     return None
 
 
