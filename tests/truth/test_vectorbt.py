@@ -81,7 +81,8 @@ def test_sampled_rows_of_the_sweep(shared_data: Path, tmp_path: Path) -> None:
             "total_fees": ours["fees"],
             "sharpe_per_bar": float(np.mean(returns) / np.std(returns, ddof=1)),
         }
-        assert found == {name: pytest.approx(row[name], rel=1e-9) for name in found}, row
+        wanted = {name: pytest.approx(row[name], rel=1e-9, abs=1e-10) for name in found}
+        assert found == wanted, row
 
 
 @pytest.mark.parametrize("pair", TIES, ids=str)
