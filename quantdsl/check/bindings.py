@@ -19,6 +19,7 @@ class Binding:
 
     what: ClassVar[str] = "a name"
     has_members: ClassVar[bool] = False
+    builtin: str = ""  # value, function or namespace for a name of the language itself
 
     def read(self, cx: "Context", node: ast.Expr) -> Value:
         """The value of the name standing alone."""
@@ -63,6 +64,8 @@ class Local:
 
     def call(self, cx: "Context", node: ast.Call) -> Value:
         """A value is never callable."""
+        if self.value.bad:
+            return self.read(cx, node.func)
         return cx.error("QD0203", "this is a value, it cannot be called", node.func.span)
 
 

@@ -55,6 +55,7 @@ class Builtin(Binding):
     """A function of the language."""
 
     what = "a function"
+    builtin = "function"
 
     def __init__(self, doc: Doc) -> None:
         self.doc = doc

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
+from quantdsl.check import annotations
 from quantdsl.check.budget import hold
 from quantdsl.check.cases import Case, case
 from quantdsl.check.context import Context, LimitExceeded
@@ -94,6 +95,9 @@ def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None
     try:
         importer.imports_of(module)
         library.declare(module)
+        for part in (module, *importer.loaded.values()):
+            for item in part.file.items:
+                annotations.check(context(library, part), item)
         found = _strategy(library, module)
         if found is not None:
             cases = [case(found, test, n) for n, test in enumerate(found.tests)]

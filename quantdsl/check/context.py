@@ -132,12 +132,13 @@ class Context:
         try:
             yield self.block
         finally:
-            self._report_unused(self.scope)
+            self.report_unused(self.scope)
             self.scope, self.block, self.facts = scope, block, facts
             self.depth -= 1
             self.loops -= loop
 
-    def _report_unused(self, scope: Scope) -> None:
+    def report_unused(self, scope: Scope) -> None:
+        """Warn about each local of a scope that nothing reads."""
         for name, binding in scope.names.items():
             if isinstance(binding, Local) and not binding.used and binding.span != (0, 0):
                 self.warn("QD0204", f"{name!r} is never read", binding.span)

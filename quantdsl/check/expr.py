@@ -4,6 +4,7 @@ from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
+from quantdsl.check.naming import repeated
 from quantdsl.check.types import BOOL, FLOAT
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
@@ -145,7 +146,7 @@ def power(cx: Context, left: Value, right: Value, node: ast.Binary) -> Value:
 
 @elaborates(ast.Compare)
 def _compare(cx: Context, node: ast.Compare) -> Value:
-    values = [cx.expr(operand) for operand in node.operands]
+    values = [_operand(cx, node, n) for n in range(len(node.operands))]
     if any_bad(values):
         return error_value(node.span)
     result: Value | None = None
@@ -161,6 +162,20 @@ def _compare(cx: Context, node: ast.Compare) -> Value:
             )
     assert result is not None
     return result
+
+
+def _operand(cx: Context, node: ast.Compare, number: int) -> Value:
+    """An operand; beside an enum, a bare name that means nothing else is one of its members."""
+    operand = node.operands[number]
+    if not isinstance(operand, ast.Name) or cx.scope.find(operand.id) is not None or number == 0:
+        return cx.expr(operand)
+    before = cx.expr(node.operands[number - 1])
+    member = cx.library.enum(before.type.of).member(operand.id) if _is_enum(before) else None
+    return member.read(cx, operand) if member is not None else cx.expr(operand)
+
+
+def _is_enum(value: Value) -> bool:
+    return value.type.kind == "enum"
 
 
 @elaborates(ast.IsNa)
@@ -289,6 +304,8 @@ def _array(cx: Context, node: ast.Array) -> Value:
 
 @elaborates(ast.Call)
 def _call(cx: Context, node: ast.Call) -> Value:
+    if repeated(cx, node.args):
+        return error_value(node.span)
     func = node.func
     if isinstance(func, ast.Name):
         binding = find_name(cx, func)

@@ -62,6 +62,16 @@ class Declared(Binding):
     what = "a function"
 
     @property
+    def builtin(self) -> str:  # type: ignore[override]
+        """Those of std belong to the language."""
+        return "function" if self.module.std else ""
+
+    @property
+    def span(self) -> ast.Span:
+        """Where it is declared."""
+        return self.nodes[0].name.span
+
+    @property
     def name(self) -> str:
         """As declared."""
         return self.nodes[0].name.id
@@ -215,9 +225,7 @@ class Builder:
         """A result must be returned on every path."""
         falls_through = result not in (VOID, ERROR) and not leaves(tuple(self.cx.block))
         if falls_through and not self.module.report.diagnostics:
-            self.cx.error(
-                "QD0209", f"not every path returns {an(result)}", self.node.name.span
-            )
+            self.cx.error("QD0209", f"not every path returns {an(result)}", self.node.name.span)
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """Hand the IR function to the library."""

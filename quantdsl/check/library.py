@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith, precompiled, rings
+from quantdsl.check import arith, naming, precompiled, rings
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
     Binding,
@@ -92,6 +92,8 @@ class GlobalScope(Scope):
 
 class _LazyNamespace(Namespace):
     """A std namespace, parsed when first looked into."""
+
+    builtin = "namespace"
 
     def __init__(self, library: "Library", key: str) -> None:
         self.library = library
@@ -193,11 +195,12 @@ class Library:
     def _enter(
         self, cx: Context, name: ast.Ident, binding: Any, scope: Scope | None = None
     ) -> None:
-        names = (scope or cx.module.scope).names
-        if name.id in names:
-            cx.error("QD0206", f"{name.id!r} is defined already", name.span)
-            return
-        names[name.id] = binding
+        scope = scope or cx.module.scope
+        own = name.id in scope.names
+        if cx.module.std and own:
+            raise InternalError(f"std declares {cx.module.key}.{name.id} twice")
+        if naming.admit(cx, name, scope.find(name.id), own=own):
+            scope.names[name.id] = binding
 
     def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
         existing = cx.module.scope.names.get(item.name.id)
@@ -370,6 +373,7 @@ class Library:
 
 USES = (
     "USES_TRAIL",
+    "USES_NEWS",
     "USES_TIF",
     "USES_TRIGGER",
     "USES_VALUE",

@@ -20,7 +20,7 @@ from quantdsl.lang import ast
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
-HOLE = re.compile(r"\{([A-Za-z_]\w*)\}")
+HOLE = re.compile(r"\{([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\}")
 VALUES_MAX = 4
 LOG_RECORD = 20
 
@@ -29,6 +29,7 @@ class LogFunction(Binding):
     """log("..."), alert("..."), mark("...")."""
 
     what = "an output function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy", kind: str) -> None:
         self.strategy = strategy
@@ -53,7 +54,7 @@ class LogFunction(Binding):
         words: list[ops.Expr] = []
         kinds: list[str] = []
         for name in names:
-            value = cx.expr(ast.Name(node.args[0].span, name))
+            value = cx.expr(_named(node.args[0].span, name))
             if value.bad:
                 return value
             word, kind = _word(cx, value)
@@ -80,6 +81,15 @@ class LogFunction(Binding):
         return Value(VOID, ops.i64(0), node.span)
 
 
+def _named(span: ast.Span, name: str) -> ast.Expr:
+    """`pnl` or `order.reason` as an expression."""
+    first, *rest = name.split(".")
+    node: ast.Expr = ast.Name(span, first)
+    for part in rest:
+        node = ast.Attr(span, node, part, span)
+    return node
+
+
 def _word(cx: Context, value: Value) -> tuple[ops.Expr, str]:
     """A value as one 64-bit word, and how to read it back."""
     kind = value.type.kind
@@ -87,7 +97,9 @@ def _word(cx: Context, value: Value) -> tuple[ops.Expr, str]:
         return ops.Unary("bool_to_i64", value.ir), "bool"
     if kind in ("int", "time", "duration"):
         return value.ir, kind
-    if kind in ("enum", "choice"):
-        return value.ir, f"{kind} {value.type.of}"
+    if kind == "enum":
+        return value.ir, "word " + " ".join(cx.library.enum(value.type.of).members())
+    if kind == "choice":
+        return value.ir, "word " + " ".join(value.names)
     number = arith.as_float(cx, value)
     return ops.Unary("bits", number.ir), "float"

@@ -131,8 +131,9 @@ class Later(Binding):
     what = "not available yet"
     has_members = True
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, builtin: str = "value") -> None:
         self.text = text
+        self.builtin = builtin
 
     def _error(self, cx: Context, span: ast.Span) -> Value:
         return cx.error("QD0216", f"{self.text} are not available yet", span)
@@ -197,6 +198,7 @@ class Computed(Binding):
     """A figure of the account or of a position; it is no series, so equations cannot read it."""
 
     what = "a figure of the account"
+    builtin = "value"
 
     def __init__(self, strategy: "Strategy", account: Account, instrument: Traded) -> None:
         self.strategy = strategy
@@ -228,6 +230,7 @@ class Figure(Binding):
     """A value made by a function of the context: flat, long, now, bar_index ..."""
 
     what = "a figure of the run"
+    builtin = "value"
 
     def __init__(self, make: Callable[[Context], Value]) -> None:
         self.make = make

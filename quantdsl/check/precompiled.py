@@ -173,9 +173,7 @@ def unpack_namespace(library: "Library", module: "Module", encoded: bytes) -> No
             )
             names[entry.name] = Local(value, used=True)
         else:
-            names[entry.name] = Declared(
-                module, list(entry.nodes), dict(enumerate(entry.routines))
-            )
+            names[entry.name] = Declared(module, list(entry.nodes), dict(enumerate(entry.routines)))
 
 
 def unpack(found: Package, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":

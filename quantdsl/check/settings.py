@@ -60,7 +60,7 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
             unknown(cx, name, line.name.span, list(RISK), "in the risk block")
             continue
         if name in into.names:
-            cx.error("QD0206", f"{name!r} is limited already", line.name.span)
+            cx.error("QD0208", f"{name!r} is limited already", line.name.span)
             continue
         into.names.append(name)
         if name in PORTFOLIO:

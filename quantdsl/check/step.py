@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check.equations import STATE, Equation
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
+from quantdsl.check.news import handler_loop
 from quantdsl.check.values import Warm
 from quantdsl.events.layout import MORE, Kind
 from quantdsl.events.messages import Message
@@ -25,7 +26,7 @@ CURVE_WORDS = 2
 STATE_TYPE = ops.StructType("State")
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 TICKED, TIMERS = ops.Field(STATE, "ticked"), ops.Field(STATE, "timers")
-ROWS, FILLS = ops.Field(STATE, "rows"), ops.Field(STATE, "fills")
+ROWS = ops.Field(STATE, "rows")
 STARTED = ops.Field(STATE, "started")
 BASE_FIELDS = (
     ops.FieldDecl("e", ops.StructType("engine.Engine")),
@@ -34,7 +35,6 @@ BASE_FIELDS = (
     ops.FieldDecl("ticked", ops.I64_T),  # clocks that tick at this instant
     ops.FieldDecl("timers", ops.I64_T),  # timers that fire at this instant
     ops.FieldDecl("rows", ops.I64_T),  # rows of the curve written by this call
-    ops.FieldDecl("fills", ops.I64_T),  # fills that `on fill` has seen
     ops.FieldDecl("started", ops.BOOL_T),
     ops.FieldDecl("curve_on", ops.BOOL_T),
 )
@@ -147,6 +147,7 @@ class Assembly:
             "start": 0,
             "session_open": 1,
             "fill": 2,
+            "order": 2,
             "bar": 3,
             "timer": 5,
             "flat_by": 6,
@@ -156,26 +157,24 @@ class Assembly:
         handlers = sorted(self.strategy.handlers, key=lambda h: (rank[h.event], -h.clock))
         stmts: list[ops.Stmt] = []
         for handler in handlers:
-            call = ops.Do(ops.Call(handler.func, (STATE,)))
+            call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
+            if handler.event in ("fill", "order"):
+                call = handler_loop(self.strategy, handler.func, handler.event)
             stmts.append(ops.If(self._when(handler), (call,)))
         trading = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
         tail: list[ops.Stmt] = []
-        if any(handler.event == "fill" for handler in handlers):
-            tail.append(ops.Assign(FILLS, self._fills()))
         if any(handler.event == "start" for handler in handlers):
             tail.append(ops.Assign(STARTED, ops.boolean(True)))
-        return [ops.If(trading, (*stmts, *tail))] if stmts else []
-
-    def _fills(self) -> ops.Expr:
-        return ops.Call(self.strategy.core("engine.fill_count"), (ENGINE,))
+        forget = [self._do("engine.forget")] if "USES_NEWS" in self.strategy.uses else []
+        return [ops.If(trading, (*stmts, *tail)), *forget] if stmts else []
 
     def _when(self, handler: "Handler") -> ops.Expr:
         """The condition on which a handler runs: its event, and all that it reads is warm."""
         event = handler.event
         if event == "start":
             first: ops.Expr = ops.Unary("not", STARTED)
-        elif event == "fill":
-            first = ops.Binary("ine", self._fills(), FILLS)
+        elif event in ("fill", "order"):
+            first = ops.Binary("igt", ops.Field(ENGINE, "news_count"), ops.i64(0))
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
         elif event == "bar":
@@ -204,7 +203,7 @@ class Assembly:
 
     def _invariants(self) -> list[ops.Stmt]:
         stmts: list[ops.Stmt] = []
-        for condition, text in self.strategy.invariants:
+        for block, condition, text in self.strategy.invariants:
             number = len(self.strategy.messages)
             self.strategy.messages.append(Message("invariant", text.replace("{", "{{"), ()))
             emit = self._do(
@@ -216,7 +215,7 @@ class Assembly:
                 ops.i64(number),
                 *[ops.i64(0)] * 4,
             )
-            stmts.append(ops.If(ops.Unary("not", condition), (emit,)))
+            stmts += [*block, ops.If(ops.Unary("not", condition), (emit,))]
         return stmts
 
     def _curve(self) -> list[ops.Stmt]:
@@ -266,8 +265,11 @@ class Assembly:
     def _admits(self) -> ops.Func:
         """The number of the first `require` that the params break, or -1."""
         body: list[ops.Stmt] = [
-            ops.If(ops.Unary("not", value.ir), (ops.Return(ops.i64(number)),))
-            for number, (value, _) in enumerate(self.strategy.requires)
+            *self.equations.at_start,
+            *(
+                ops.If(ops.Unary("not", value.ir), (ops.Return(ops.i64(number)),))
+                for number, (value, _) in enumerate(self.strategy.requires)
+            ),
         ]
         state = ops.ParamDecl("s", STATE_TYPE, inout=True)
         return ops.Func("admits", (state,), ops.I64_T, (*body, ops.Return(ops.i64(-1))))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quantdsl import limits
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local
 from quantdsl.check.context import Context, executes
@@ -30,12 +30,9 @@ def body(cx: Context, suite: ast.Suite) -> None:
 
 def bind(cx: Context, name: ast.Ident, value: Value) -> None:
     """Make a name visible from here on."""
-    if not name.id.startswith("_"):
-        outer = cx.scope.names.get(name.id)
-        if outer is not None:
-            cx.error("QD0206", f"{name.id!r} is defined already", name.span)
-            return
-    cx.scope.names[name.id] = Local(value, name.span)
+    own = name.id in cx.scope.names
+    if naming.admit(cx, name, cx.scope.find(name.id), own=own):
+        cx.scope.names[name.id] = Local(value, name.span)
 
 
 @executes(ast.Doc, ast.Bad)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quantdsl.check import params, settings, trading
+from quantdsl.check import naming, params, settings, sources, trading
 from quantdsl.check.actions import inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
@@ -28,6 +28,7 @@ from quantdsl.check.market import (
     figures,
 )
 from quantdsl.check.modules import Module
+from quantdsl.check.news import INDEX, News
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
 from quantdsl.check.types import ERROR, FLOAT, VOID, Type, ir_type
@@ -36,11 +37,10 @@ from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
-LATER_DATA = {
-    "quotes": "quotes",
-    "trades": "trades",
-    "book": "order books",
-    "universe": "universes",
+LATER_NAMES = {
+    **dict.fromkeys(("spread", "mid", "bid", "ask", "this"), naming.FREE),
+    **dict.fromkeys(("rebalance", "quote", "replace"), "function"),
+    **dict.fromkeys(("book", "trade", "xs"), "namespace"),
 }
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
 DAYS = ("day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end")
@@ -167,7 +167,7 @@ class Strategy:
         self.messages: list[Message] = []
         self.risk = settings.RiskBlock()
         self.chosen: list[settings.Chosen] = []
-        self.invariants: list[tuple[ops.Expr, str]] = []
+        self.invariants: list[tuple[list[ops.Stmt], ops.Expr, str]] = []
         self.initial: list[ops.Stmt] = []
         self.tests: list[ast.Test] = []
         self.tags: dict[str, int] = {}
@@ -226,11 +226,12 @@ class Strategy:
         """All items: data and names first, then what computes, in source order."""
         for item in self.node.items:
             if isinstance(item, ast.Data):
-                self._data(item)
+                sources.declare(self, item)
         if not self.instruments:
             self.instruments.append(Traded(0, "", ""))
         if not self.clocks:
             self.clocks.append(Clock("", "", self.node.name.span))
+        sources.hold(self)
         self._market_names()
         for item in self.node.items:
             self._declare(item)
@@ -238,73 +239,6 @@ class Strategy:
             self._elaborate(item)
         self._flat_by()
         self._lints()
-
-    def _data(self, node: ast.Data) -> None:
-        cx = self.cx
-        if node.kind in LATER_DATA:
-            cx.error("QD0216", f"{LATER_DATA[node.kind]} are not available yet", node.span)
-        elif node.kind == "instrument":
-            self._instrument(node)
-        elif node.kind == "bars":
-            self._bars(node)
-        elif node.kind == "session":
-            self._session(node)
-
-    def _instrument(self, node: ast.Data) -> None:
-        first = node.args[0].value if node.args else None
-        if not isinstance(first, ast.Str):
-            self.cx.error(
-                "QD0212",
-                "an instrument is named in quotes",
-                node.span,
-                help='instrument "XNYS:KO" as y',
-            )
-            return
-        name = node.alias.id if node.alias else ""
-        self.instruments.append(Traded(len(self.instruments), name, first.value))
-
-    def _bars(self, node: ast.Data) -> None:
-        first = node.args[0] if node.args else None
-        text = self.module.source.text[slice(*first.span)] if first else ""
-        if first is None or not isinstance(first.value, ast.Num) or first.value.unit is None:
-            self.cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
-            return
-        if first.value.unit in ("tick", "ticks", "shares", "USD"):
-            self.cx.error(
-                "QD0216", "tick, volume and dollar bars are not available yet", first.span
-            )
-            return
-        for arg in node.args[1:]:
-            if arg.name == "sync":
-                self.sync_all = isinstance(arg.value, ast.Name) and arg.value.id == "all"
-            elif arg.name not in ("timeout", "settle"):
-                self.cx.error("QD0216", f"'{arg.name} =' is not available yet", arg.span)
-        name = node.alias.id if node.alias else ""
-        self.clocks.append(Clock(text.replace(" ", ""), name, node.span))
-
-    def _session(self, node: ast.Data) -> None:
-        first = node.args[0].value if node.args else None
-        if not isinstance(first, ast.Str):
-            self.cx.error(
-                "QD0212",
-                "a session names a calendar",
-                node.span,
-                help='session "XNYS", flat_by = 15:55',
-            )
-            return
-        self.session["calendar"] = first.value
-        for arg in node.args[1:]:
-            if arg.name in ("start", "end", "flat_by") and isinstance(arg.value, ast.Time):
-                self.session[arg.name] = arg.value.seconds
-            elif arg.name == "tz" and isinstance(arg.value, ast.Str):
-                self.session["tz"] = arg.value.value
-            else:
-                self.cx.error(
-                    "QD0212",
-                    "a session takes start, end, flat_by (times) and tz",
-                    arg.span,
-                    help='session "XNYS", start = 09:35, flat_by = 15:55',
-                )
 
     def _market_names(self) -> None:
         names = self.scope.names
@@ -314,6 +248,7 @@ class Strategy:
                 names[traded.name] = BarsBinding(self, traded, 0)
         first = self.instruments[0]
         bars = BarsBinding(self, first, 0)
+        bars.builtin = naming.VALUE
         if not several:
             names["bars"] = bars
             for name in ("open", "high", "low", "close", "volume", "hl2", "hlc3", "ohlc4"):
@@ -324,7 +259,6 @@ class Strategy:
             for name, account in OF_INSTRUMENT.items():
                 names[name] = Computed(self, account, first)
             names["bars_since"] = trading.BarsSince(self)
-            names["entry"] = Local(error_value((0, 0)), used=True)
         for number, clock in enumerate(self.clocks):
             if clock.name:
                 names[clock.name] = BarsBinding(self, first, number)
@@ -341,20 +275,8 @@ class Strategy:
         names["snap"] = trading.Snap()
         for kind in ("log", "alert", "mark"):
             names[kind] = LogFunction(self, kind)
-        for name in (
-            "spread",
-            "mid",
-            "bid",
-            "ask",
-            "book",
-            "trade",
-            "xs",
-            "rebalance",
-            "quote",
-            "replace",
-            "this",
-        ):
-            names.setdefault(name, Later(f"{name!r} and its kind"))
+        for name, kind in LATER_NAMES.items():
+            names.setdefault(name, Later(f"{name!r} and its kind", kind))
 
     def _declare(self, node: ast.Item) -> None:
         """Names that may be used before the line that declares them."""
@@ -376,15 +298,9 @@ class Strategy:
             self.library.declare_item(self.cx, self.scope, node)
 
     def _own(self, name: ast.Ident, binding: Any) -> None:
-        known = self.scope.names.get(name.id)
-        if (
-            known is not None
-            and isinstance(known, Local | Lazy | ActionBinding)
-            and (not isinstance(known, Local) or known.span != (0, 0))
-        ):
-            self.cx.error("QD0206", f"{name.id!r} is defined already", name.span)
-            return
-        self.scope.names[name.id] = binding
+        names = self.scope.names
+        if naming.admit(self.cx, name, self.scope.find(name.id), own=name.id in names):
+            names[name.id] = binding
 
     def _state(self, node: ast.State) -> None:
         cx = self.context()
@@ -434,11 +350,6 @@ class Strategy:
         self.doc = self.doc or node.value
 
     def _let(self, node: ast.Let) -> None:
-        for annotation in node.annotations:
-            if annotation.name in ("async", "device", "fast"):
-                self.cx.error(
-                    "QD0216", f"'@{annotation.name}' is not available yet", annotation.span
-                )
         binding = self.scope.names.get(node.name.id)
         if isinstance(binding, Lazy):
             binding.get()
@@ -474,16 +385,21 @@ class Strategy:
         """Elaborate the body of a handler into a function of the state."""
         cx = self.context()
         cx.scope = Scope(self.scope)
+        params = [ops.ParamDecl("s", ops.StructType("State"), inout=True)]
+        if event in ("fill", "order"):
+            self.uses.add("USES_NEWS")
+            cx.scope.names[event] = News(self, cx, event)
+            params.append(ops.ParamDecl(INDEX.name, ops.I64_T))
         self.acting = True
         if when is not None:
             guard = truth(cx, cx.expr(when))
             cx.emit(ops.If(ops.Unary("not", guard.ir), (ops.Return(),)))
         cx.expected = VOID
         body(cx, suite)
+        cx.report_unused(cx.scope)
         self.acting = False
         name = f"handler.{len(self.handlers)}"
-        state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
-        self.funcs.append(ops.Func(name, (state,), None, tuple(cx.block)))
+        self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block)))
         self.handlers.append(Handler(name, event, clock, timer, cx.reads))
 
     def inline(self, cx: Context, action: ActionBinding, node: ast.Call) -> Value:
@@ -498,10 +414,10 @@ class Strategy:
         if event not in EVENTS:
             unknown(self.cx, event, node.event.span, list(EVENTS), "among the events")
             return
-        if event == "order":
-            self.cx.error("QD0216", "'on order' is not available yet", node.event.span)
-            return
         clock = 0
+        if node.arg is not None and event != "bar":
+            self.cx.error("QD0212", f"'on {event}' takes nothing in brackets", node.arg.span)
+            return
         if node.arg is not None:
             found = self.scope.find(node.arg.id) if isinstance(node.arg, ast.Name) else None
             if not isinstance(found, BarsBinding):
@@ -576,7 +492,9 @@ class Strategy:
         value = truth(cx, cx.expr(node.cond))
         self.acting = False
         if not value.bad:
-            self.invariants.append((value.ir, self.module.source.text[slice(*node.cond.span)]))
+            self.invariants.append(
+                (cx.block, value.ir, self.module.source.text[slice(*node.cond.span)])
+            )
 
     def _output(self, node: ast.ExprStmt) -> None:
         call = node.value

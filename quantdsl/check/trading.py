@@ -97,6 +97,7 @@ class OrderFunction(Binding):
     """buy, sell, short, cover, target."""
 
     what = "an order function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy", verb: str) -> None:
         self.strategy = strategy
@@ -343,6 +344,7 @@ class EngineCall(Binding):
     """close_position, flatten, cancel_all: a call of std with the instrument and the line."""
 
     what = "an order function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy", routine: str, *, per_instrument: bool) -> None:
         self.strategy = strategy
@@ -384,6 +386,7 @@ class CancelTag(Binding):
     """cancel("tag"): the working orders with that tag."""
 
     what = "an order function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy") -> None:
         self.strategy = strategy
@@ -412,6 +415,7 @@ class FloorQty(Binding):
     """floor_qty(x): a number of units as a quantity, rounded down to a lot."""
 
     what = "a function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy") -> None:
         self.strategy = strategy
@@ -441,6 +445,7 @@ class Snap(Binding):
     """snap(x, up|down|nearest): a float as a price on the tick grid."""
 
     what = "a function"
+    builtin = "function"
     ROUNDING = {"up": "ceil", "down": "floor", "nearest": "rint"}  # noqa: RUF012 - a constant
 
     def call(self, cx: Context, node: ast.Call) -> Value:
@@ -465,12 +470,21 @@ class BarsSince(Binding):
     """bars_since(entry): bars since the position was opened."""
 
     what = "a function"
+    builtin = "function"
 
     def __init__(self, strategy: "Strategy") -> None:
         self.strategy = strategy
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The count; the bar that filled the entry is 0."""
+        known = (
+            len(node.args) == 1
+            and node.args[0].name is None
+            and isinstance(node.args[0].value, ast.Name)
+            and node.args[0].value.id == "entry"
+        )
+        if not known:
+            return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
         traded = self.strategy.instruments[0]
         ir = ops.Call(
             self.strategy.core("engine.bars_since_entry"), (ENGINE, ops.i64(traded.index))

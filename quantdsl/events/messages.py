@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Message:
     """A text of a strategy: `kind` is log, alert, mark or invariant; `{}` stands for each value.
 
-    `values` says how each word is read: float (its bits), int, bool, time, duration, or the name
-    of an enum or of a param of words behind `enum ` or `choice `.
+    `values` says how each value is read: float (its bits), int, bool, time, duration, or, behind
+    `word `, the words that it numbers.
     """
 
     kind: str

@@ -48,6 +48,8 @@ def _word(kind: str, word: int) -> str:
     if kind == "float":
         (number,) = struct.unpack("<d", struct.pack("<q", word))
         return f"{number:.10g}"
+    if kind.startswith("word "):
+        return kind.split(" ")[1 + word]
     if kind == "bool":
         return "true" if word else "false"
     if kind == "time":
