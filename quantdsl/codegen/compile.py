@@ -12,10 +12,13 @@ import quantdsl.codegen
 import quantdsl.ir
 import quantdsl.passes
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.jit import Program, object_code
+from quantdsl.codegen.emit import emit
+from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.units import split
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import Module
+from quantdsl.passes import run_passes
 
 FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
 """Set to 1 where everything must come from the cache; tests prove a warm start with it."""
@@ -25,14 +28,15 @@ _COMPILER_PACKAGES = (quantdsl.codegen, quantdsl.ir, quantdsl.passes)
 
 def load(module: Module, target: Target, cache: Cache | None) -> Program:
     """The program of a verified module: from the cache if it is there, else compiled and stored."""
-    if cache is None:
-        return Program(_compile(module, target), module, target)
     key = cache_key(module, target)
-    code = cache.get(key)
-    if code is None:
-        code = _compile(module, target)
-        cache.put(key, code)
-    return Program(code, module, target)
+    stored = None if cache is None else cache.get(key)
+    if stored is None:
+        own, shared = _compile(module, target, cache)
+        if cache is not None:
+            cache.put(key, msgspec.msgpack.encode((own, shared)))
+    else:
+        own, shared = msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
+    return Program(own, module, target, shared)
 
 
 def cache_key(module: Module, target: Target) -> str:
@@ -59,7 +63,21 @@ def compiler_version() -> bytes:
     return digest.digest()
 
 
-def _compile(module: Module, target: Target) -> bytes:
+def _compile(module: Module, target: Target, cache: Cache | None) -> tuple[bytes, bytes]:
+    """The object file of the program itself and that of what it shares, empty if it does not."""
     if os.environ.get(FORBID_COMPILE) == "1":
         raise InternalError(f"QD9505 codegen: a compile where {FORBID_COMPILE} is set")
-    return object_code(module, target)
+    own, shared = split(run_passes(module))
+    code = b"" if shared is None else _shared(shared, target, cache)
+    return assemble(emit(own, target), target), code
+
+
+def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
+    """The object file of a shared part: most programs find that another has made it."""
+    key = cache_key(module, target)
+    code = None if cache is None else cache.get(key)
+    if code is None:
+        code = assemble(emit(module, target), target)
+        if cache is not None:
+            cache.put(key, code)
+    return code

@@ -58,8 +58,9 @@ def _signatures(module: Module) -> dict[str, Signature]:
 
 
 def _import(signature: Signature) -> str:
+    types = [param.type for param in signature.decl.params]
     params = ["ptr"] if signature.returns_struct else []
-    params += (LLVM_TYPE[p.type] if isinstance(p.type, str) else "ptr" for p in signature.decl.params)
+    params += (LLVM_TYPE[type_] if isinstance(type_, str) else "ptr" for type_ in types)
     return f"declare {signature.result} @{signature.symbol}({', '.join(params)}) #1"
 
 

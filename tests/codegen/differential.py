@@ -1,6 +1,7 @@
 """Run the same program interpreted and compiled, and compare every bit it leaves behind."""
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 
@@ -22,12 +23,19 @@ from tests.codegen.programs import (
 INPUTS = 4
 
 
-def difference(seed: int, programs: int) -> str | None:
+def compiled_whole(module: Module) -> Program:
+    """All of a module as one object file."""
+    return Program(object_code(module, native()), module, native())
+
+
+def difference(
+    seed: int, programs: int, build: Callable[[Module], Program] = compiled_whole
+) -> str | None:
     """What differs first between the two, over `programs` random programs; None if nothing."""
     module = random_module(seed, programs)
     verify(module)
     rng = random.Random(seed)
-    compiled = Program(object_code(module, native()), module, native())
+    compiled = build(module)
     interpreter = Interpreter(module)
     layout = Layout(module.structs)
     kinds = [leaf.type for leaf in layout.leaves(StructType("S")) for _ in range(leaf.words)]
