@@ -55,13 +55,13 @@ def test_a_price_computed_in_floats_keeps_its_tick(tmp_path: Path) -> None:
     """1.15 * 100 is below 115, so a limit at 1.15 rested at 1.14; a stop a tick below slid too."""
     close = [1.15, 1.13, 1.09, 0.29, 0.57, 1.1, 2.3, 4.35, 8.7]
     result = ran(tmp_path, """
-    let floor = ta.lowest(low, 1)
+    let base = ta.lowest(low, 1)
 
     on bar:
         cancel_all()
-        buy(1 units, limit = floor - 0.01)
-        short(1 units, stop = floor - 1 ticks)
-        short(1 units, limit = floor + 0.01)
+        buy(1 units, limit = base - 0.01)
+        short(1 units, stop = base - 1 ticks)
+        short(1 units, limit = base + 0.01)
 """, close, 'symbol = "S"\ntick = "0.01"\nlot = "1"\ncurrency = "USD"')
     orders = tables.orders(result).to_pydict()
     assert orders["type"] == ["limit", "stop", "limit"] * len(close)

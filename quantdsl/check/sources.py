@@ -1,0 +1,204 @@
+"""The data items of a strategy: which instruments, which bars, which session."""
+
+from typing import TYPE_CHECKING
+
+from quantdsl import limits
+from quantdsl.check.context import Context
+from quantdsl.check.literals import DURATION_NS
+from quantdsl.check.market import Clock, Traded
+from quantdsl.check.naming import repeated
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+LATER = {
+    "quotes": "quotes",
+    "trades": "trades",
+    "book": "order books",
+    "universe": "universes",
+}
+SESSION_TIMES = ("start", "end", "flat_by")
+
+
+def declare(strategy: "Strategy", node: ast.Data) -> None:
+    """Enter one data item."""
+    cx = strategy.cx
+    repeated(cx, node.args)
+    if node.kind in LATER:
+        cx.error("QD0216", f"{LATER[node.kind]} are not available yet", node.span)
+    elif node.kind == "instrument":
+        _instrument(strategy, cx, node)
+    elif node.kind == "bars":
+        _bars(strategy, cx, node)
+    else:
+        _session(strategy, cx, node)
+
+
+def hold(strategy: "Strategy") -> None:
+    """Report what fits no word of the engine: too many clocks, or instruments without a name."""
+    cx = strategy.cx
+    total = len(strategy.instruments) * len(strategy.clocks)
+    if total > limits.CLOCKS:
+        cx.error(
+            "QD0611",
+            "too many instruments and clocks",
+            strategy.node.name.span,
+            reason=f"the limit is {limits.CLOCKS}; here it is {total}",
+        )
+
+
+# ---- instruments ------------------------------------------------------------------------------
+
+
+def _instrument(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
+    first = node.args[0].value if node.args else None
+    if not isinstance(first, ast.Str) or len(node.args) > 1:
+        cx.error(
+            "QD0212",
+            "an instrument is its symbol in quotes, then its name here",
+            node.span,
+            help='instrument "XNYS:KO" as y',
+        )
+        return
+    name = node.alias.id if node.alias else ""
+    if strategy.instruments and (not name or not strategy.instruments[0].name):
+        cx.error(
+            "QD0212",
+            "several instruments each need a name",
+            node.span,
+            help=f'instrument "{first.value}" as y',
+        )
+        return
+    known = next((t for t in strategy.instruments if name and t.name == name), None)
+    if known is not None and node.alias is not None:
+        cx.error(
+            "QD0208",
+            f"{name!r} is defined already",
+            node.alias.span,
+            help=f"it stands for {known.symbol}; give this one another name",
+        )
+        return
+    strategy.instruments.append(Traded(len(strategy.instruments), name, first.value))
+
+
+# ---- bars -------------------------------------------------------------------------------------
+
+
+def _bars(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
+    first = node.args[0] if node.args else None
+    if first is None or not isinstance(first.value, ast.Num) or first.value.unit is None:
+        cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
+        return
+    unit = first.value.unit
+    if unit not in DURATION_NS and unit not in ("mo", "y"):
+        cx.error(
+            "QD0216",
+            "tick, volume and dollar bars are not available yet",
+            first.span,
+            help="give a length of time, such as 'bars 5m'",
+        )
+        return
+    for arg in node.args[1:]:
+        _bars_option(strategy, cx, arg)
+    text = strategy.module.source.text[slice(*first.span)].replace(" ", "")
+    name = node.alias.id if node.alias else ""
+    if strategy.clocks and not _second(strategy, cx, node, text, name):
+        return
+    strategy.clocks.append(Clock(text, name, node.span))
+
+
+def _bars_option(strategy: "Strategy", cx: Context, arg: ast.Arg) -> None:
+    """`sync = all` waits for every instrument; `timeout =` is how long a live session waits."""
+    value = arg.value
+    if arg.name == "sync":
+        strategy.sync_all = isinstance(value, ast.Name) and value.id == "all"
+        if not strategy.sync_all:
+            cx.error(
+                "QD0212",
+                "sync is all",
+                arg.span,
+                help="write 'sync = all', or leave it out: a bar is used when it closes",
+            )
+    elif arg.name == "timeout":
+        if not isinstance(value, ast.Num) or value.unit not in DURATION_NS:
+            cx.error("QD0212", "timeout is a duration", arg.span, help="such as 'timeout = 2s'")
+    elif arg.name is None:
+        cx.error(
+            "QD0212",
+            "bars have one length",
+            arg.span,
+            help="a second clock is a line of its own, such as 'bars 1d as daily'",
+        )
+    else:
+        cx.error("QD0216", f"'{arg.name} =' is not available yet", arg.span)
+
+
+def _second(strategy: "Strategy", cx: Context, node: ast.Data, text: str, name: str) -> bool:
+    """Whether further bars are well formed: named, and coarser than the first."""
+    fine = strategy.clocks[0]
+    if not name:
+        cx.error("QD0212", "further bars need a name", node.span, help=f"bars {text} as coarse")
+        return False
+    if any(clock.name == name for clock in strategy.clocks):
+        cx.error(
+            "QD0208", f"{name!r} is defined already", node.alias.span if node.alias else node.span
+        )
+        return False
+    if _length(text) <= _length(fine.text):
+        cx.error(
+            "QD0212",
+            f"bars of {text} are not longer than those of {fine.text}",
+            node.span,
+            reason="the first 'bars' is the clock that orders meet, so it is the finest",
+            help="put the finest bars first",
+        )
+        return False
+    return True
+
+
+def _length(text: str) -> float:
+    """A length of time in ns; months and years by their longest."""
+    unit = text.lstrip("0123456789._")
+    day = DURATION_NS["d"]
+    factor = {**DURATION_NS, "mo": 31 * day, "y": 366 * day}[unit]
+    return float(text.removesuffix(unit).replace("_", "")) * factor
+
+
+# ---- session ----------------------------------------------------------------------------------
+
+
+def _session(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
+    shape = 'session "XNYS", start = 09:35, flat_by = 15:55'
+    first = node.args[0].value if node.args else None
+    if not isinstance(first, ast.Str):
+        cx.error("QD0212", "a session names a calendar", node.span, help=shape)
+        return
+    if strategy.session:
+        cx.error("QD0212", "a strategy has one session", node.span)
+        return
+    if node.alias is not None:
+        cx.error("QD0212", "a session has no name of its own", node.alias.span)
+    strategy.session["calendar"] = first.value
+    for arg in node.args[1:]:
+        if arg.name in SESSION_TIMES and isinstance(arg.value, ast.Time):
+            strategy.session[arg.name] = arg.value.seconds
+        elif arg.name == "tz" and isinstance(arg.value, ast.Str):
+            strategy.session["tz"] = arg.value.value
+        else:
+            cx.error(
+                "QD0212",
+                "a session takes start, end, flat_by (times) and tz (a text)",
+                arg.span,
+                help=shape,
+            )
+    times = [
+        strategy.session[name] for name in ("start", "flat_by", "end") if name in strategy.session
+    ]
+    if times != sorted(times):
+        cx.error(
+            "QD0212",
+            "start, flat_by and end of a session stand in this order of time",
+            node.span,
+            help=shape,
+        )
