@@ -81,6 +81,7 @@ def write(memory: Memory, config: Config, data: Data, day_rule: int) -> None:
         "fee_rate": config.fees.taker_bps / 10_000,
         "maker_rate": config.fees.maker_bps / 10_000,
         "fee_per_lot": float(per_lot * scale),
+        "money_scale": float(scale),
         "slip_ticks": config.slippage.ticks,
         "slip_rate": config.slippage.bps / 10_000,
         "slip_impact": config.slippage.impact_bps / 10_000,

@@ -79,6 +79,7 @@ def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: C
     scale = 10**MONEY_DIGITS
     cash = case.cash if case.cash is not None else CASH
     memory.set("e.config.cash", int(cash * scale))
+    memory.set("e.config.money_scale", float(scale))
     memory.set("e.config.margin_initial", 1.0)
     memory.set("e.config.day_rule", DAY_UTC)
     memory.set("money_scale", float(scale))

@@ -112,7 +112,13 @@ class Core:
             for name, value in common.items():
                 self.set(f"instruments[{i}].{name}", value)
         skip = {"money", "price_min", "price_max", "lots_max"}
-        for name, value in {"cash": 10**11, "margin_initial": 1.0, "cut": 1, **config}.items():
+        for name, value in {
+            "cash": 10**11,
+            "margin_initial": 1.0,
+            "money_scale": 1.0,
+            "cut": 1,
+            **config,
+        }.items():
             if name not in skip:
                 self.set(f"config.{name}", value)
         self.run("init")

@@ -44,7 +44,7 @@ class Market:
     def slip(self, price: int, lots: int, volume: int) -> int:
         c = self.c
         impact = price * c.slip_impact * lots / volume if volume > 0 else 0.0
-        return max(math.ceil(c.slip_ticks + price * c.slip_rate + impact), 0)
+        return max(math.ceil(c.slip_ticks + price * c.slip_rate + impact - 1e-9), 0)
 
     def fee(self, o: Order | None, lots: int, price: int, maker: bool) -> int:
         """Fee of a fill; with an order, what is still to pay of its running total."""

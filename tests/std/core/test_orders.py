@@ -155,3 +155,13 @@ def test_a_stop_that_turns_a_position_never_opens_more_than_was_asked() -> None:
     desk.bar(FLAT, order("target", 10))
     assert desk.bar((1010, 1010, 1010, 1010, 9)) == [("1010", 10), ("1010", 10)]
     assert desk.core.get("positions[0].lots") == 10
+
+
+def test_what_befell_orders_is_kept_for_the_handlers() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, tag=3), order("sell", 5))
+    desk.bar(FLAT)
+    core = desk.core
+    kinds = [core.get(f"news[{k}].head") >> 32 & 255 for k in range(core.get("news_count"))]
+    assert kinds == [layout.Kind.REJECT, layout.Kind.FILL]
+    assert (core.get("news[1].b"), core.get("news[1].c")) == (10, 1000)
