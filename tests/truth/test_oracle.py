@@ -12,7 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from tests.truth.outside import run, trades
+from quantdsl.backtest import values
+from quantdsl.backtest.run import prepare, run_end
+from quantdsl.check import compile_file
+from tests.truth.outside import HERE, run, trades
 
 FAST, SLOW = 10, 30
 TICKS = 1_000_000
@@ -22,6 +25,8 @@ PUBLISHED = [
     (100_000, 1_890, 9_418_846, 9_754_723),
     (1_000_000, 19_290, 28_599_390, 25_430_001),
 ]
+SWEEP = {"trades": 437_809, "profit": 6_879_331_288, "best": 4_060_961}
+"""Of all pairs with a fast length in 2..101 and a slow one in 102..201, on 10,000 bars."""
 Ticks = npt.NDArray[np.int64]
 
 
@@ -76,3 +81,27 @@ def test_every_trade_and_the_profit_to_the_last_digit(
         assert np.array_equal(mine[f"{name}_bar"], bars[fills])
         assert np.array_equal(np.rint(mine[f"{name}_price"] * TICKS), ticks[fills])
     assert np.array_equal(mine["size"], np.ones(closed))
+
+
+def test_the_sums_over_a_sweep_of_ten_thousand_pairs() -> None:
+    """One program, its memory put back to the start for every pair."""
+    checked = compile_file(HERE / "oracle_sma.qdsl")
+    prepared = prepare(checked, data=market(10_000))
+    run, params = prepared.run, checked.strategy.params
+    start = run.memory.words.copy()
+    events = np.concatenate(list(prepared.data.chunks()))
+    end = run_end(int(events["ts_event"][-1]))
+    found = {"trades": 0, "profit": 0, "best": 0}
+    for fast in range(2, 102):
+        for slow in range(102, 202):
+            run.memory.words[:] = start
+            values.write(run.memory, params, values.chosen(params, {"fast": fast, "slow": slow}))
+            run.feed(events)
+            run.feed(end)
+            run.records.clear()
+            run.rows.clear()
+            profit = int(run.memory.get("e.equity")) - 100_000 * TICKS
+            found["trades"] += int(run.memory.get("e.metrics.trades"))
+            found["profit"] += profit
+            found["best"] = max(found["best"], profit)
+    assert found == SWEEP
