@@ -36,6 +36,16 @@ ONE = ops.f64(1.0)
 GRID_NOISE = 2.0**-46
 """Relative: a few roundings of a float, far below half a step of any price that fits."""
 
+_DIMENSION = {
+    "price": "money",
+    "money": "money",
+    "ticks": "money",
+    "qty": "size",
+    "duration": "time",
+    "time": "time",
+}
+"""What each fixed type measures; only what measures the same can be added."""
+
 
 # ---- series -----------------------------------------------------------------------------------
 
@@ -206,6 +216,12 @@ def _mixed_instruments(left: Value, right: Value) -> bool:
     )
 
 
+def _mixed_dimensions(left: Value, right: Value) -> bool:
+    """True for two fixed values that measure different things, such as a price and a duration."""
+    dimensions = {_DIMENSION.get(side.type.kind, "") for side in (left, right)}
+    return len(dimensions) == 2 and "" not in dimensions
+
+
 def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
     """left op right for + - * / mod of."""
     left, right = plain(cx, left), plain(cx, right)
@@ -217,6 +233,10 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
         return _mixed_error(cx, left, right, span)
+    if op in "+-" and _mixed_dimensions(left, right):
+        word = "added" if op == "+" else "subtracted"
+        message = f"{an(left.type)} and {an(right.type)} cannot be {word}"
+        return cx.error("QD0302", message, span)
     fixed = _fixed(cx, op, left, right)
     if fixed is not None:
         fixed.series = series
