@@ -20,7 +20,7 @@ from quantdsl.data.events import Data, open_data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.timers import Days, Timer
-from quantdsl.data.times import parse_instant
+from quantdsl.data.times import Interval, parse_instant
 from quantdsl.errors import ConfigError
 
 NS_PER_DAY = 86_400_000_000_000
@@ -35,6 +35,7 @@ class Prepared:
     data: Data
     run: Run
     chosen: Mapping[str, Fraction]
+    notes: tuple[str, ...] = ()  # what of the strategy does not apply here
 
 
 def prepare(
@@ -77,7 +78,7 @@ def prepare(
     run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
     run.memory.set("curve_on", True)
     run.start()
-    return Prepared(checked, resolved, opened, run, chosen)
+    return Prepared(checked, resolved, opened, run, chosen, _notes(checked, opened))
 
 
 def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
@@ -135,10 +136,11 @@ def data_spec(
     clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
     if one.bars:
         clocks = (one.bars, *clocks[1:])
+    session = _session(checked, one.session, known)
     return DataSpec(
         instruments=tuple(sources),
         clocks=clocks or None,
-        session=_session(checked, one.session, known),
+        session=session,
         timers=tuple(
             Timer(
                 id=t.id,
@@ -148,6 +150,7 @@ def data_spec(
                 on=cast(Days, t.on or "day"),
             )
             for t in strategy.timers
+            if not t.flat_by or _closes_daily(clocks, session)
         ),
         sync_all=strategy.sync_all,
         start=parse_instant(one.start) if one.start else None,
@@ -159,6 +162,26 @@ def data_spec(
         columns=one.columns,
         seed=one.seed,
     )
+
+
+def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
+    """Whether `flat_by` means something: there is a session, and its bars are shorter than it."""
+    if session is None:
+        return False
+    return not clocks or Interval.parse(clocks[0]).nominal_ns < NS_PER_DAY
+
+
+def _notes(checked: Checked, data: Data) -> tuple[str, ...]:
+    """What of the strategy does not apply to these data."""
+    if "flat_by" not in checked.strategy.session or any(
+        timer.id == own.id
+        for own in checked.strategy.timers
+        if own.flat_by
+        for timer in data.spec.timers
+    ):
+        return ()
+    why = "there is no session" if data.spec.session is None else "a bar is as long as a session"
+    return (f"flat_by is not applied: {why}",)
 
 
 def _source(paths: list[Any], index: int, count: int) -> Any:

@@ -137,7 +137,7 @@ def result(prepared: Prepared, path: Path) -> RunResult:
             for e in resolved.entries
             if e.value not in ("", {})
         ),
-        notes=tuple(data.notes),
+        notes=(*prepared.notes, *data.notes),
         warnings=tuple(f"{d.code}: {d.message}" for d in checked.diagnostics),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),

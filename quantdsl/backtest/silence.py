@@ -9,6 +9,7 @@ from typing import Any
 
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
+from quantdsl.data.times import show_instant
 from quantdsl.events.layout import Kind
 from quantdsl.report.words import plural
 
@@ -23,10 +24,18 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     run, checked = prepared.run, prepared.checked
     if run.memory.get("e.metrics.fills"):
         return ()
-    found = _not_warm(prepared)
+    found = _never_started(prepared) or _not_warm(prepared)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options))
     return tuple(found)
+
+
+def _never_started(prepared: Prepared) -> list[str]:
+    """Trading that was to start after the last bar."""
+    start, last = int(prepared.run.memory.get("trade_from")), prepared.data.span[1]
+    if start <= last:
+        return []
+    return [f"trading starts at {show_instant(start)}, and the data end at {show_instant(last)}"]
 
 
 def _not_warm(prepared: Prepared) -> list[str]:

@@ -67,6 +67,7 @@ class TimerSpec:
     before_close_ns: int | None = None
     every_ns: int | None = None
     on: str = ""
+    flat_by: bool = False
 
 
 @dataclass
@@ -466,7 +467,7 @@ class Strategy:
         """`flat_by = T`: at T every order is cancelled and every position closed."""
         if "flat_by" not in self.session:
             return
-        timer = TimerSpec(len(self.timers), at_s=self.session["flat_by"])
+        timer = TimerSpec(len(self.timers), at_s=self.session["flat_by"], flat_by=True)
         self.timers.append(timer)
         line = ops.i64(self.module.source.position(self.node.span[0]).line)
         call = ops.Call(self.core("orders.flatten"), (ENGINE, line))
