@@ -49,7 +49,7 @@ class RiskBlock:
 
     limits: list[ops.Stmt] = field(default_factory=list)
     once: list[ops.Stmt] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    lines: dict[str, ast.Setting] = field(default_factory=dict)
 
 
 def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -> None:
@@ -59,10 +59,10 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
         if name not in RISK:
             unknown(cx, name, line.name.span, list(RISK), "in the risk block")
             continue
-        if name in into.names:
+        if name in into.lines:
             cx.error("QD0208", f"{name!r} is limited already", line.name.span)
             continue
-        into.names.append(name)
+        into.lines[name] = line
         if name in PORTFOLIO:
             strategy.uses.add("USES_PORTFOLIO")
         elif name in PACE:

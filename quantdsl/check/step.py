@@ -142,15 +142,15 @@ class Assembly:
         return all_of([band(TICKED, equation.clocks), *needs])
 
     def _handlers(self) -> list[ops.Stmt]:
-        """In the order of language.md: start, fill, bars coarse to fine, at and every, stop."""
+        """In the order of language.md: start, fill, flat_by, bars coarse to fine, timers, stop."""
         rank = {
             "start": 0,
             "session_open": 1,
             "fill": 2,
             "order": 2,
-            "bar": 3,
+            "flat_by": 3,  # from here to the next open no bar handler runs
+            "bar": 4,
             "timer": 5,
-            "flat_by": 6,
             "session_close": 7,
             "stop": 8,
         }

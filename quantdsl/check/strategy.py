@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quantdsl.check import naming, params, settings, sources, trading
+from quantdsl.check import consistency, naming, params, settings, sources, trading
 from quantdsl.check.actions import inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
@@ -172,6 +172,7 @@ class Strategy:
         self.initial: list[ops.Stmt] = []
         self.tests: list[ast.Test] = []
         self.tags: dict[str, int] = {}
+        self.orders: list[consistency.Written] = []
         self.funcs: list[ops.Func] = []
         self.bars: dict[tuple[int, int], ops.Field] = {}
         self.uses: set[str] = set()  # of library.USES
@@ -470,7 +471,7 @@ class Strategy:
         timer = TimerSpec(len(self.timers), at_s=self.session["flat_by"], flat_by=True)
         self.timers.append(timer)
         line = ops.i64(self.module.source.position(self.node.span[0]).line)
-        call = ops.Call(self.core("orders.flatten"), (ENGINE, line))
+        call = ops.Call(self.core("engine.flat_by"), (ENGINE, line))
         name = f"handler.{len(self.handlers)}"
         state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
         self.funcs.append(ops.Func(name, (state,), None, (ops.Do(call),)))
@@ -544,6 +545,7 @@ class Strategy:
                 binding = self.scope.names.get(item.name.id)
                 if isinstance(binding, Local | Lazy) and not binding.used:
                     cx.warn("QD0204", f"{item.name.id!r} is never read", item.name.span)
+        consistency.across(self)
         if not self.has_risk:
             cx.warn(
                 "QD0805",

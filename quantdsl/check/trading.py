@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quantdsl.check import arith
+from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
+from quantdsl.check.functions import bars_value
 from quantdsl.check.market import ENGINE, BarsBinding, Traded
-from quantdsl.check.types import BOOL, INT, VOID, money, price, qty
+from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.spelling import nearest
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 NOTHING = ops.i64(0)
 PRICES = frozenset({"limit", "stop", "touch", "take_profit", "stop_loss"})
 FLAGS = frozenset({"post_only", "reduce_only"})
-TIFS = {"gtc": "gtc", "day": "day", "gtd": "gtd", "ioc": "ioc", "fok": "fok"}
+TIFS = ("gtc", "day", "ioc", "fok")
 AUCTIONS = {
     "opg": "open",
     "moo": "open",
@@ -28,6 +30,7 @@ AUCTIONS = {
     "moc": "close",
     "loc": "close",
 }
+LATER_ARGS = frozenset({"hidden", "display", "peg"})
 NAMED = PRICES | FLAGS | {"qty", "value", "size_at", "trail", "tif", "oco", "tag", "after"}
 
 
@@ -133,6 +136,7 @@ class _Intent:
         self.node = node
         self.buys = function.doc.buys
         self.fields: list[tuple[str, ops.Expr]] = []
+        self.written = consistency.Written(function.verb, node)
         self.bad = False
 
     def emit(self) -> Value:
@@ -147,6 +151,9 @@ class _Intent:
             self._named(arg, traded, unit)
         if self.bad:
             return error_value(self.node.span)
+        strategy.orders.append(self.written)
+        bars = bars_value(strategy.bar(traded.index, 0), traded.name, (0, 0), None)
+        consistency.check(cx, self.written, bars.names["close"])
         name = cx.fresh("o")
         line = cx.line(self.node)
         verb = strategy.enum_value("orders.Verb", self.function.verb)
@@ -191,8 +198,11 @@ class _Intent:
                 self.node.span,
                 "such as 100 shares, or value = 10% of equity",
             )
+            for arg in given:
+                args.remove(arg)
             return
         args.remove(given[0])
+        self.written.args[given[0].name or "qty"] = given[0]
         if given[0].name == "value" and self._sized_at_fill(args):
             self._fraction(given[0])
             return
@@ -256,8 +266,10 @@ class _Intent:
 
     def _named(self, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
         name = arg.name
+        if name is not None:
+            self.written.args[name] = arg
         if name in PRICES:
-            self._price(name, arg, unit)
+            self._price(name, arg, traded, unit)
         elif name in FLAGS:
             value = arith.coerce(self.cx, self.cx.expr(arg.value), BOOL)
             self.bad |= value.bad
@@ -272,21 +284,42 @@ class _Intent:
             assert isinstance(arg.value, ast.Call)
             for inner in arg.value.args:
                 self._named(inner, traded, unit)
+        elif name in LATER_ARGS:
+            self._fail("QD0216", f"'{name} =' is not available yet", arg.span, "")
+        elif name in ("oco", "tag", "after"):
+            self._fail("QD0802", f"{name} is a text", arg.span, f'such as {name} = "entry"')
         else:
-            self._fail(
-                "QD0802",
-                f"{self.function.verb} has no argument {name!r}",
-                arg.span,
-                "it takes " + ", ".join(sorted(NAMED)),
-            )
+            self._unknown(arg)
 
-    def _price(self, name: str, arg: ast.Arg, unit: Unit) -> None:
+    def _unknown(self, arg: ast.Arg) -> None:
+        """An argument that no order has."""
+        name = arg.name or ""
+        near = nearest(name, NAMED)
+        place = (arg.span[0], arg.span[0] + len(name))
+        self.cx.error(
+            "QD0802",
+            f"{self.function.verb} has no argument {name!r}",
+            place,
+            help=f"did you mean {near}?" if near else "it takes " + ", ".join(sorted(NAMED)),
+            edit=(place, near) if near else None,
+        )
+        self.bad = True
+
+    def _price(self, name: str, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
         """A price as it is, or a float snapped to the passive side."""
         value = arith.plain(self.cx, self.cx.expr(arg.value))
         if value.bad:
             self.bad = True
             return
+        self.written.prices[name] = value
         if value.type.kind == "price":
+            if value.type.of not in ("", traded.name):
+                self._fail(
+                    "QD0302",
+                    f"this is a price of {value.type.of}, the order is for {traded.name}",
+                    value.span,
+                    f"give a price of {traded.name}, or a float: float({value.type.of}.close)",
+                )
             self.fields.append((name, value.ir))
             return
         buys = self.buys if self.buys is not None else True
@@ -318,12 +351,33 @@ class _Intent:
 
     def _tif(self, arg: ast.Arg) -> None:
         word = arg.value.id if isinstance(arg.value, ast.Name) else ""
-        if word in TIFS:
-            self._set_enum("tif", "orders.Tif", TIFS[word])
+        if word == "gtd" or _is_call(arg, "gtd"):
+            self._gtd(arg)
+        elif word in TIFS:
+            self._set_enum("tif", "orders.Tif", word)
         elif word in AUCTIONS:
             self._set_enum("when", "orders.When", AUCTIONS[word])
         else:
-            self._fail("QD0802", "tif is one of " + ", ".join([*TIFS, *AUCTIONS]), arg.span, "")
+            self._fail(
+                "QD0802", "tif is one of " + ", ".join([*TIFS, "gtd(t)", *AUCTIONS]), arg.span, ""
+            )
+
+    def _gtd(self, arg: ast.Arg) -> None:
+        """`gtd(t)`: good until the time t."""
+        if not isinstance(arg.value, ast.Call) or len(arg.value.args) != 1:
+            self._fail("QD0802", "gtd needs a time", arg.span, "such as tif = gtd(now + 1d)")
+            return
+        until = self.cx.expr(arg.value.args[0].value)
+        if not until.bad and until.type != TIME:
+            self._fail(
+                "QD0301",
+                f"a time is needed here, this is {an(until.type)}",
+                until.span,
+                "such as gtd(now + 1d)",
+            )
+        self.bad |= until.bad
+        self._set_enum("tif", "orders.Tif", "gtd")
+        self.fields.append(("expire_ts", until.ir))
 
     def _set_enum(self, field: str, enum: str, member: str) -> None:
         self.fields.append((field, self.strategy.enum_value(enum, member)))
@@ -334,10 +388,12 @@ class _Intent:
 
 
 def _is_bracket(arg: ast.Arg) -> bool:
+    return arg.name is None and _is_call(arg, "bracket")
+
+
+def _is_call(arg: ast.Arg, name: str) -> bool:
     call = arg.value
-    return (
-        isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "bracket"
-    )
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name
 
 
 class EngineCall(Binding):

@@ -1,0 +1,191 @@
+"""What contradicts itself in one order: found where the contradiction is constant."""
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.context import Context
+from quantdsl.check.literals import LOTS, UNITS_OF_QTY
+from quantdsl.check.proofs import linear
+from quantdsl.check.types import FLOAT
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+IMMEDIATE = frozenset({"ioc", "fok"})
+ENTRIES = frozenset({"buy", "short"})
+BELOW, ABOVE = -1, 1
+
+
+@dataclass
+class Written:
+    """An order as written: its prices, its words, and where each stands."""
+
+    verb: str
+    node: ast.Call
+    prices: dict[str, Value] = field(default_factory=dict)
+    args: dict[str, ast.Arg] = field(default_factory=dict)
+
+
+def check(cx: Context, order: Written, last: Value) -> None:
+    """Report prices on the wrong side and words that exclude each other.
+
+    `last` is the instrument's last close: what a market order is compared with.
+    """
+    _post_only(cx, order)
+    if order.verb not in ENTRIES:
+        return
+    buys = order.verb == "buy"
+    entry = order.prices.get("limit") or order.prices.get("stop") or last
+    sides = {"stop_loss": BELOW, "take_profit": ABOVE}
+    for name, right in sides.items():
+        _beside(
+            cx,
+            order,
+            name,
+            entry,
+            right if buys else -right,
+            f"a {'long' if buys else 'short'} is stopped out"
+            if name == "stop_loss"
+            else f"a {'long' if buys else 'short'} takes its profit",
+        )
+    if "stop" in order.prices and "limit" not in order.prices:
+        _beside(cx, order, "stop", last, ABOVE if buys else BELOW, f"a stop to {order.verb} waits")
+
+
+def _beside(cx: Context, order: Written, name: str, entry: Value, right: int, does: str) -> None:
+    price = order.prices.get(name)
+    if price is None:
+        return
+    side = compare(cx, price, entry)
+    if side is None or side == right:
+        return
+    where = {ABOVE: "above", BELOW: "below"}
+    what = "the last close" if entry.span == (0, 0) else "its entry"
+    labels = () if entry.span == (0, 0) else (Label(entry.span, "the entry"),)
+    cx.warn(
+        "QD0808",
+        f"{name} = is on the wrong side",
+        price.span,
+        labels=labels,
+        reason=f"{does} {where[right]} {what}; there it acts at once",
+        help=f"put it {where[right]} {what}",
+    )
+
+
+def _post_only(cx: Context, order: Written) -> None:
+    flag, tif = order.args.get("post_only"), order.args.get("tif")
+    if flag is None or not isinstance(flag.value, ast.Bool) or not flag.value.value:
+        return
+    word = tif.value.id if tif is not None and isinstance(tif.value, ast.Name) else ""
+    if word in IMMEDIATE and tif is not None:
+        cx.error(
+            "QD0809",
+            f"post_only and tif = {word} exclude each other",
+            tif.span,
+            labels=(Label(flag.span, "only ever rests"),),
+            reason=f"{word} never rests, post_only never trades at once: this never fills",
+            help="leave one of them out",
+        )
+    elif not {"limit", "touch"} & set(order.args):
+        cx.error(
+            "QD0809",
+            "post_only needs a limit",
+            flag.span,
+            reason="an order without a limit trades at once and never rests",
+            help="add limit =, or leave post_only out",
+        )
+
+
+# ---- where one price lies, seen from another ---------------------------------------------------
+
+
+def compare(cx: Context, price: Value, entry: Value) -> int | None:
+    """ABOVE, BELOW or 0 where `price` differs from `entry` by a constant; else None."""
+    if price.type.kind == entry.type.kind == "price":
+        terms, constant = linear(ops.Binary("isub", price.ir, entry.ir))
+        return None if any(terms.values()) else _sign(constant)
+    base, ir = arith.as_float(cx, entry).ir, price.ir
+    if price.type != FLOAT or not isinstance(ir, ops.Binary):
+        return None
+    if ir.op in ("fadd", "fsub") and ir.x == base:
+        shift = constant_of(ir.y)
+        return None if shift is None else _sign(shift if ir.op == "fadd" else -shift)
+    if ir.op == "fadd" and ir.y == base:
+        shift = constant_of(ir.x)
+        return None if shift is None else _sign(shift)
+    if ir.op == "fmul" and base in (ir.x, ir.y):
+        factor = constant_of(ir.y if ir.x == base else ir.x)
+        return None if factor is None else _sign(factor - 1.0)
+    return None
+
+
+def constant_of(ir: ops.Expr) -> float | None:
+    """The value of arithmetic on float literals alone."""
+    if isinstance(ir, ops.Const):
+        return float(ir.value) if ir.type == ops.F64_T else None
+    if isinstance(ir, ops.Unary) and ir.op == "fneg":
+        x = constant_of(ir.x)
+        return None if x is None else -x
+    if not isinstance(ir, ops.Binary) or ir.op not in ("fadd", "fsub", "fmul", "fdiv"):
+        return None
+    x, y = constant_of(ir.x), constant_of(ir.y)
+    if x is None or y is None or (ir.op == "fdiv" and y == 0):
+        return None
+    return {"fadd": x + y, "fsub": x - y, "fmul": x * y, "fdiv": x / y if y else math.nan}[ir.op]
+
+
+def _sign(x: float) -> int:
+    return (x > 0) - (x < 0)
+
+
+# ---- across the file ---------------------------------------------------------------------------
+
+
+def amount(node: ast.Expr) -> tuple[Fraction, str] | None:
+    """A literal quantity and whether it counts lots or units."""
+    if not isinstance(node, ast.Num) or node.unit is None:
+        return None
+    if node.unit in LOTS:
+        return Fraction(node.text), "lots"
+    return (Fraction(node.text), "units") if node.unit in UNITS_OF_QTY else None
+
+
+def across(strategy: "Strategy") -> None:
+    """Orders against the risk block, and exits against entries."""
+    cx, orders = strategy.cx, strategy.orders
+    for limit in ("max_order", "max_position"):
+        line = strategy.risk.lines.get(limit)
+        most = amount(line.value) if line is not None else None
+        for order in orders:
+            size = order.args.get("qty")
+            asked = amount(size.value) if size is not None else None
+            if line is None or most is None or size is None or asked is None:
+                continue
+            if asked[1] == most[1] and asked[0] > most[0]:
+                cx.warn(
+                    "QD0810",
+                    f"this order is larger than {limit}",
+                    size.span,
+                    labels=(Label(line.span, "the limit"),),
+                    reason="the risk gate refuses it every time",
+                    help="make the order smaller or the limit larger",
+                )
+    verbs = {order.verb for order in orders}
+    for order in orders:
+        for leave, enter in (("sell", "buy"), ("cover", "short")):
+            if order.verb == leave and not verbs & {enter, "target"}:
+                cx.warn(
+                    "QD0811",
+                    f"this can only {leave} what nothing here can {enter}",
+                    order.node.func.span,
+                    help="open a short with short(...)"
+                    if leave == "sell"
+                    else "open a long with buy(...)",
+                )
