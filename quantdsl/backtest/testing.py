@@ -44,7 +44,7 @@ class Outcome:
 
 def run_tests(path: Path) -> list[Outcome]:
     """Run every test of a file, in order. SourceError if the file does not compile."""
-    checked = compile_file(path)
+    checked = compile_file(path, library_too=True)
     if not checked.cases:
         return []
     module = checked.module(entries=checked.test_entries())

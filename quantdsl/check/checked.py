@@ -77,10 +77,13 @@ class Checked:
         return msgspec.structs.replace(func, name=name)
 
 
-def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None, list[Diagnostic]]:
+def check_source(
+    source: Source, *, trace: bool = False, library_too: bool = False
+) -> tuple[Checked | None, list[Diagnostic]]:
     """The checked strategy (None where there are errors) and every diagnostic of the file.
 
-    With `trace` the strategy also records every branch and plots every equation.
+    With `trace` the strategy also records every branch and plots every equation; with
+    `library_too` a file without a strategy is no error: it is checked, and can be tested, alone.
     """
     parsed = parse(source)
     if any(d.severity == ERROR for d in parsed.diagnostics):
@@ -98,7 +101,7 @@ def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None
         for part in (module, *importer.loaded.values()):
             for item in part.file.items:
                 annotations.check(context(library, part), item)
-        found = _strategy(library, module)
+        found = _strategy(library, module, library_too=library_too)
         if found is not None:
             cases = [case(found, test, n) for n, test in enumerate(found.tests)]
         _functions(library, [module, *importer.loaded.values()])
@@ -122,16 +125,23 @@ def check_source(source: Source, *, trace: bool = False) -> tuple[Checked | None
     return Checked(source, found, library, diagnostics, cases), diagnostics
 
 
-def _strategy(library: Library, module: Module) -> Strategy | None:
-    """The one strategy of the file, elaborated."""
+def _strategy(library: Library, module: Module, *, library_too: bool) -> Strategy | None:
+    """The one strategy of the file, elaborated, with the tests that stand beside it."""
     nodes = [item for item in module.file.items if isinstance(item, ast.Strategy)]
+    tests = [item for item in module.file.items if isinstance(item, ast.Test)]
     cx = context(library, module)
+    if not nodes and library_too:
+        found = Strategy(library, module, ast.Strategy((0, 0), ast.Ident((0, 0), ""), ()))
+        found.has_risk = found.has_backtest = True  # there is nothing to limit or to pay for
+        found.elaborate()
+        found.tests += tests
+        return found
     if not nodes:
         cx.error(
             "QD0218",
             "this file holds no strategy",
             (0, 0),
-            reason="a library is checked through the strategy that imports it",
+            reason="a library runs in the strategy that imports it",
             help="add one: strategy Name:",
         )
         return None
@@ -144,17 +154,11 @@ def _strategy(library: Library, module: Module) -> Strategy | None:
             help="move this one to a file of its own",
         )
     for item in module.file.items:
-        if isinstance(item, ast.Test):
-            cx.error(
-                "QD0216",
-                "tests of functions are not available yet",
-                item.span,
-                help="write the test inside the strategy",
-            )
-        elif isinstance(item, ast.Kernel):
+        if isinstance(item, ast.Kernel):
             cx.error("QD0216", "kernels are not available yet", item.name.span)
     found = Strategy(library, module, nodes[0])
     found.elaborate()
+    found.tests += tests
     return found
 
 
@@ -172,10 +176,10 @@ def context(library: Library, module: Module) -> Context:
     return Context(library, module, module.scope, units=library.unitless)
 
 
-def compile_file(path: Path) -> Checked:
+def compile_file(path: Path, *, library_too: bool = False) -> Checked:
     """The checked strategy of a file; raises SourceError with every diagnostic."""
     source = Source.read(path)
-    checked, diagnostics = check_source(source)
+    checked, diagnostics = check_source(source, library_too=library_too)
     if checked is None:
         raise SourceError(source, diagnostics)
     return checked

@@ -25,7 +25,7 @@ def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int
 
     if as_json:
         return _as_json(file)
-    checked = compile_file(file)
+    checked = compile_file(file, library_too=True)
     if checked.diagnostics:
         click.echo(str(SourceError(checked.source, checked.diagnostics)))
     width = max((len(label) for label, _ in checked.facts), default=0)
@@ -40,7 +40,7 @@ def _as_json(file: Path) -> int:
     from quantdsl.lang.diagnostics import SourceError, has_errors, to_builtins
 
     try:
-        checked = compile_file(file)
+        checked = compile_file(file, library_too=True)
         source, diagnostics = checked.source, checked.diagnostics
     except SourceError as error:
         source, diagnostics = error.source, error.diagnostics
