@@ -52,6 +52,7 @@ class Local:
     value: Value
     span: Span = (0, 0)
     used: bool = False
+    assigned: bool = False
     has_members: ClassVar[bool] = False
 
     def read(self, cx: "Context", node: ast.Expr) -> Value:

@@ -33,10 +33,10 @@ class Written:
     args: dict[str, ast.Arg] = field(default_factory=dict)
 
 
-def check(cx: Context, order: Written, last: Value) -> None:
+def check(cx: Context, order: Written, last: Value | None) -> None:
     """Report prices on the wrong side and words that exclude each other.
 
-    `last` is the instrument's last close: what a market order is compared with.
+    `last` is the instrument's last close, what a market order is compared with, or None.
     """
     _post_only(cx, order)
     if order.verb not in ENTRIES:
@@ -59,9 +59,9 @@ def check(cx: Context, order: Written, last: Value) -> None:
         _beside(cx, order, "stop", last, ABOVE if buys else BELOW, f"a stop to {order.verb} waits")
 
 
-def _beside(cx: Context, order: Written, name: str, entry: Value, right: int, does: str) -> None:
+def _beside(cx: Context, order: Written, name: str, entry: Value | None, right: int, does: str) -> None:
     price = order.prices.get(name)
-    if price is None:
+    if price is None or entry is None:
         return
     side = compare(cx, price, entry)
     if side is None or side == right:

@@ -140,8 +140,15 @@ class Context:
     def report_unused(self, scope: Scope) -> None:
         """Warn about each local of a scope that nothing reads."""
         for name, binding in scope.names.items():
-            if isinstance(binding, Local) and not binding.used and binding.span != (0, 0):
-                self.warn("QD0204", f"{name!r} is never read", binding.span)
+            if isinstance(binding, Local) and binding.span != (0, 0) and name[:1] != "_":
+                self.report_unread(name, binding)
+
+    def report_unread(self, name: str, binding: Local) -> None:
+        """Warn where nothing reads the name."""
+        if not binding.used:
+            what = "is assigned but never read" if binding.assigned else "is never read"
+            self.warn("QD0204", f"{name!r} {what}", binding.span,
+                      help="delete it, or use it where it was meant")
 
     # ---- dispatch ----
 

@@ -1,5 +1,6 @@
 """Params: their type, range and choices, and the word of state each is read from."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -82,7 +83,7 @@ def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
     if isinstance(node, ast.Num):
         return Fraction(node.text), node.unit or ""
     value = cx.expr(node)
-    if not value.bad and isinstance(value.const, int | float):
+    if not value.bad and isinstance(value.const, int | float) and math.isfinite(value.const):
         return Fraction(value.const), ""
     if not value.bad:
         cx.error("QD0702", "a param's default and range are literals", node.span)

@@ -188,6 +188,8 @@ class Assembly:
         ticks = 0
         if event == "bar" and len(self.strategy.instruments) == 1:
             ticks = 1 << self.strategy.clock_bit(0, handler.clock)
+        if event == "bar" and "flat_by" in self.strategy.session:
+            first = all_of([first, ops.Unary("not", ops.Field(ENGINE, "flat_until_open"))])
         return all_of(
             [
                 first,

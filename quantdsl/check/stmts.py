@@ -82,9 +82,23 @@ def _state(cx: Context, node: ast.State) -> None:
     cx.home.declare_state(cx, node)
 
 
+def _target(cx: Context, node: ast.Expr) -> Value:
+    """The place that is assigned to; assigning does not count as reading its name."""
+    root = node
+    while isinstance(root, ast.Attr | ast.Index):
+        root = root.value
+    found = cx.scope.find(root.id) if isinstance(root, ast.Name) else None
+    used = isinstance(found, Local) and found.used
+    target = cx.expr(node)
+    if isinstance(found, Local):
+        found.used = used
+        found.assigned = True
+    return target
+
+
 @executes(ast.Assign)
 def _assign(cx: Context, node: ast.Assign) -> None:
-    target = cx.expr(node.target)
+    target = _target(cx, node.target)
     value = cx.expr(node.value)
     if target.bad or value.bad:
         return

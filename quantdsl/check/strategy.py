@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quantdsl.check import consistency, naming, params, settings, sources, trading
+from quantdsl.check import consistency, lints, naming, params, settings, sources, trading
 from quantdsl.check.actions import inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
@@ -537,26 +537,9 @@ class Strategy:
     # ---- lints ----
 
     def _lints(self) -> None:
-        cx = self.cx
         if any(d.severity == "error" for d in self.module.report.diagnostics):
             return  # what an error cut off would look unused
-        for item in self.node.items:
-            if isinstance(item, ast.ParamDecl | ast.Let | ast.State):
-                binding = self.scope.names.get(item.name.id)
-                if isinstance(binding, Local | Lazy) and not binding.used:
-                    cx.warn("QD0204", f"{item.name.id!r} is never read", item.name.span)
+        lints.unread(self)
+        lints.without_effect(self)
         consistency.across(self)
-        if not self.has_risk:
-            cx.warn(
-                "QD0805",
-                "this strategy limits no risk",
-                self.node.name.span,
-                help="add a 'risk:' block; a live session refuses to start without one",
-            )
-        if not self.has_backtest:
-            cx.warn(
-                "QD0806",
-                "this strategy states no costs",
-                self.node.name.span,
-                help="add 'backtest:' with fees and slippage, or give them in a config",
-            )
+        lints.missing_blocks(self)

@@ -152,8 +152,7 @@ class _Intent:
         if self.bad:
             return error_value(self.node.span)
         strategy.orders.append(self.written)
-        bars = bars_value(strategy.bar(traded.index, 0), traded.name, (0, 0), None)
-        consistency.check(cx, self.written, bars.names["close"])
+        consistency.check(cx, self.written, self._last_close(traded))
         name = cx.fresh("o")
         line = cx.line(self.node)
         verb = strategy.enum_value("orders.Verb", self.function.verb)
@@ -169,6 +168,11 @@ class _Intent:
         place = ops.Call(strategy.core("orders.place"), (ENGINE, ops.Var(name)))
         cx.emit(ops.Do(place, line))
         return Value(VOID, NOTHING, self.node.span)
+
+    def _last_close(self, traded: Traded) -> Value | None:
+        """What a market order is compared with, if anything reads the bars at all."""
+        place = self.strategy.bars.get((traded.index, 0))
+        return None if place is None else bars_value(place, traded.name, (0, 0), None).names["close"]
 
     def _instrument(self, args: list[ast.Arg]) -> Traded | None:
         """The instrument: the first argument where there are several."""

@@ -192,4 +192,5 @@ def test_reasons_are_append_only() -> None:
         "flattened",
         "liquidated",
         "run_end",
+        "after_flat_by",
     )
