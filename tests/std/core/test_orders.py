@@ -68,6 +68,13 @@ def test_an_order_after_another_ends_with_it() -> None:
     assert desk.bar(FLAT, order("cancel", tag=1)) == [("cancelled", 10), ("entry_cancelled", 5)]
 
 
+def test_a_cancel_by_tag_takes_the_entry_and_leaves_the_guard_of_what_it_filled() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, stop_loss=980, tag=1))
+    desk.bar(FLAT, order("cancel", tag=1))
+    assert desk.bar((1000, 1000, 970, 970, 9)) == [("980", -10)]
+
+
 def test_several_targets_by_tag_leave_a_position_piece_by_piece() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 30, stop_loss=980, tag=1))
