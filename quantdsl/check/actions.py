@@ -50,6 +50,19 @@ def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast
     return Value(VOID, ops.i64(0), node.span)
 
 
+def alone(strategy: "Strategy", cx: Context, action: "ActionBinding") -> None:
+    """Elaborate the body for its errors only; the parameters stand for anything."""
+    cx.scope = Scope(strategy.scope)
+    for param in parameters(cx, action.node.params):
+        value = Value(param.type, ops.Var(param.name), param.node.span)
+        if param.type.kind in ("price", "qty", "money"):
+            value.unit = cx.units.of(cx, value)
+        cx.scope.names[param.name] = Local(value, used=True)
+    action.busy, cx.expected = True, VOID
+    body(cx, action.node.body)
+    action.busy = False
+
+
 def _arguments(cx: Context, action: "ActionBinding", node: ast.Call) -> list[Value] | None:
     """One value per parameter, positional or by name."""
     names = [param.name.id for param in action.node.params]

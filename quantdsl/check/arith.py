@@ -132,11 +132,25 @@ def an(type_: Type) -> str:
     return f"an {text}" if text[:1] in "aeiou" else f"a {text}"
 
 
+def time_of_day(cx: Context, value: Value) -> Value:
+    """`15:50` as the moment of the session's day, or of the UTC day where there is no session."""
+    if cx.strategy is None:
+        return cx.error(
+            "QD0307",
+            "a time of day needs the strategy's session",
+            value.span,
+            help="pass the moment as a parameter of type time",
+        )
+    return Value(TIME, cx.strategy.time_of_day(value.ir), value.span)
+
+
 def coerce(cx: Context, value: Value, wanted: Type) -> Value:
     """The value as `wanted`, converting only where nothing can be lost or the language says so."""
     have = value.type
     if value.bad or wanted.kind == "error" or have == wanted:
         return value
+    if have.kind == "clock" and wanted.kind == "time":
+        return time_of_day(cx, value)
     if have.kind == "na":
         if not wanted.optional and wanted.kind != "float":
             return cx.error(
@@ -383,7 +397,7 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
     """left op right as a bool."""
     if left.type.kind == "na" or right.type.kind == "na":
         return cx.error(
-            "QD0503",
+            "QD0505",
             "nothing equals na, not even na",
             span,
             help="write 'x is na' or 'x is not na'",
@@ -391,6 +405,8 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
     left, right = plain(cx, left), plain(cx, right)
     if left.bad or right.bad:
         return error_value(span)
+    if {left.type.kind, right.type.kind} == {"clock", "time"}:
+        left, right = coerce(cx, left, TIME), coerce(cx, right, TIME)
     series = joined((left, right))
     lk, rk = left.type.kind, right.type.kind
     if "choice" in (lk, rk):

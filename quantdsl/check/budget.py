@@ -19,7 +19,7 @@ def hold(module: ops.Module, lines: dict[str, int]) -> None:
     size = layout.words(ops.StructType("State")) * WORD_BYTES
     if size > limits.STATE_BYTES:
         raise LimitError(
-            f"error: this strategy needs {size:,} bytes of state; the limit is "
+            f"this strategy needs {size:,} bytes of state; the limit is "
             f"{limits.STATE_BYTES}\n{_largest(layout, lines)}"
             "help: shorten windows, histories or arrays, or use a coarser clock"
         )
@@ -27,7 +27,7 @@ def hold(module: ops.Module, lines: dict[str, int]) -> None:
     most = counts.get("step", 0)
     if most > limits.OPERATIONS:
         raise LimitError(
-            f"error: one event of this strategy takes {most:,} operations; the limit is "
+            f"one event of this strategy takes {most:,} operations; the limit is "
             f"{limits.OPERATIONS}\nhelp: move what repeats into one function or equation"
         )
 

@@ -1,5 +1,6 @@
 """The test blocks of a file: what to set, what to feed, and what to expect, as IR."""
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from quantdsl.check.types import INT
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
@@ -84,13 +86,49 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
             continue
         for binding in step.bindings:
             if step.kind == "set":
-                text = strategy.module.source.text[slice(*binding.value.span)]
-                made.sets[binding.name.id] = text
+                _set(strategy, cx, made, binding)
             elif step.kind == "feed":
                 _feed(strategy, cx, made, binding)
             else:
                 _given(strategy, cx, made, binding, number)
+    if not made.expectations:
+        cx.warn(
+            "QD0220",
+            "this test expects nothing",
+            node.span,
+            help="add a line such as 'expect orders.count == 1'",
+        )
     return made
+
+
+def _set(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -> None:
+    """`set n = 3`: a param's value for this test."""
+    name = binding.name.id
+    known = {param.name: param for param in strategy.params}
+    if name not in known:
+        unknown(cx, name, binding.name.span, list(known), "among the params")
+        return
+    if _once(cx, binding, made.sets):
+        return
+    made.sets[name] = strategy.module.source.text[slice(*binding.value.span)]
+    if isinstance(binding.value, ast.Num) and known[name].high is not None:
+        number, high = Fraction(binding.value.text), known[name].high
+        if high is not None and not known[name].choices and number > high:
+            cx.error(
+                "QD0701",
+                f"{made.sets[name]} lies above the range of {name!r}",
+                binding.value.span,
+                labels=(Label(known[name].span, "declared here"),),
+                reason="memory is sized by the upper end of the range",
+            )
+
+
+def _once(cx: Context, binding: ast.Binding, known: Container[str]) -> bool:
+    """True after reporting a name that a test gives twice."""
+    if binding.name.id in known:
+        cx.error("QD0208", f"{binding.name.id!r} is given already", binding.name.span)
+        return True
+    return False
 
 
 def _expect(strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func: str) -> None:
@@ -115,6 +153,8 @@ def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -
     known = [*aliases, "range"] if len(aliases) > 1 else list(FEEDS)
     if name not in known:
         unknown(cx, name, binding.name.span, known, "to feed")
+        return
+    if _once(cx, binding, made.feeds):
         return
     if name == "range":
         number = literal(cx, binding.value)

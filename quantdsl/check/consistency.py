@@ -59,7 +59,9 @@ def check(cx: Context, order: Written, last: Value | None) -> None:
         _beside(cx, order, "stop", last, ABOVE if buys else BELOW, f"a stop to {order.verb} waits")
 
 
-def _beside(cx: Context, order: Written, name: str, entry: Value | None, right: int, does: str) -> None:
+def _beside(
+    cx: Context, order: Written, name: str, entry: Value | None, right: int, does: str
+) -> None:
     price = order.prices.get(name)
     if price is None or entry is None:
         return

@@ -147,8 +147,12 @@ class Context:
         """Warn where nothing reads the name."""
         if not binding.used:
             what = "is assigned but never read" if binding.assigned else "is never read"
-            self.warn("QD0204", f"{name!r} {what}", binding.span,
-                      help="delete it, or use it where it was meant")
+            self.warn(
+                "QD0204",
+                f"{name!r} {what}",
+                binding.span,
+                help="delete it, or use it where it was meant",
+            )
 
     # ---- dispatch ----
 

@@ -58,8 +58,31 @@ def _unary(cx: Context, node: ast.Unary) -> Value:
         return value
     if node.op == "not":
         value = truth(cx, value)
+        _not_ordered(cx, node, value)
         return Value(BOOL, ops.Unary("not", value.ir), series=value.series)
     return arith.negative(cx, value, node.span) if node.op == "-" else value
+
+
+ORDERED = {"flt": ">=", "fle": ">", "fgt": "<=", "fge": "<"}
+
+
+def _not_ordered(cx: Context, node: ast.Unary, value: Value) -> None:
+    """`not (x < y)` of floats is also true where one of them is na, which is rarely meant."""
+    ir, inner = value.ir, node.operand
+    if cx.module.std or not isinstance(ir, ops.Binary) or ir.op not in ORDERED:
+        return
+    if not isinstance(inner, ast.Compare) or len(inner.operands) != 2:
+        return
+    text = cx.module.source.text
+    x, y = (text[slice(*operand.span)] for operand in inner.operands)
+    cx.warn(
+        "QD0503",
+        "this is also true where a side is na",
+        node.span,
+        reason="every comparison with na is false, so its negation is true",
+        help=f"write {x} {ORDERED[ir.op]} {y}",
+        edit=(node.span, f"{x} {ORDERED[ir.op]} {y}"),
+    )
 
 
 def truth(cx: Context, value: Value) -> Value:
@@ -258,11 +281,12 @@ def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> No
         and (from_zero or cx.ranges.never_negative(index.ir))
     )
     if not inside:
+        n, last = sizes.show(size), sizes.show(sizes.sub(size, 1))
         cx.error(
             "QD0601",
-            f"this index is not proven to lie in 0 .. {size} - 1",
+            f"this index is not proven to lie in 0 .. {last}",
             node.span,
-            help="use a loop over 0..<N, 'i mod N' or clamp(i, 0, N - 1)",
+            help=f"use a loop over 0..<{n}, 'i mod {n}' or clamp(i, 0, {last})",
         )
 
 

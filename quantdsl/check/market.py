@@ -280,8 +280,13 @@ def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
             INT, ops.Binary("isub", count, ops.i64(1)), series=Series(1 << bit, ((bit, ONCE),))
         )
 
+    def session_time(name: str) -> Figure:
+        return Figure(lambda _: Value(TIME, ops.Field(ENGINE, name)))
+
     return {
         "now": Figure(now),
+        "session_open": session_time("session_open"),
+        "session_close": session_time("session_close"),
         "bar_index": Figure(bar_index),
         "never": Local(Value(TIME, ops.i64(2**62), series=Series())),
     }

@@ -13,6 +13,8 @@ from quantdsl.check.types import DURATION, FLOAT, money
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
+from quantdsl.lang.words import CURRENCIES
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
@@ -84,6 +86,11 @@ def _actions(cx: Context, line: ast.Setting) -> int:
         if name not in ACTIONS:
             unknown(cx, name, node.span, list(ACTIONS), "among the actions of a limit")
             continue
+        args = node.args if isinstance(node, ast.Call) else ()
+        text = name == "alert" and len(args) == 1 and isinstance(args[0].value, ast.Str)
+        if args and not text:
+            takes = "one text" if name == "alert" else "no arguments"
+            cx.error("QD0804", f"the action {name} takes {takes}", node.span)
         mask |= ACTIONS[name]
     return mask or ACTIONS["reject"]
 
@@ -174,6 +181,35 @@ class Chosen:
     span: ast.Span
 
 
+FORMS: dict[str, tuple[str, ...]] = {
+    "cash": ("money",),
+    "fees": ("share", "per_share", "per_contract", "per_order"),
+    "min_fee": ("money",),
+    "maker_fee": ("share",),
+    "slippage": ("ticks", "share"),
+    "impact": ("share",),
+    "fill": ("next_open",),
+    "delay": ("count",),
+    "path": ("conservative", "nearest", "high_first", "low_first"),
+    "volume_share": ("share",),
+    "leverage": ("count",),
+    "maintenance": ("share",),
+    "borrow": ("share",),
+    "unaffordable": ("cut", "reject"),
+    "close_at_end": ("bool",),
+    "sizing": (),
+}
+"""What each setting may be: a number of a kind, or one of its words; a fn besides (MODELS)."""
+
+KINDS = {
+    "money": "money, such as 1 USD",
+    "share": "a share, such as 2bps",
+    "ticks": "ticks",
+    "count": "a plain number",
+    "bool": "true or false",
+}
+
+
 def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen]:
     """The lines of a backtest block as plain data; the run turns them into config words."""
     chosen: list[Chosen] = []
@@ -181,27 +217,74 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
         name = line.name.id
         if name in BACKTEST_LATER:
             cx.error("QD0216", f"'{name} =' is not available yet", line.name.span)
-            continue
-        if name not in BACKTEST:
+        elif name not in BACKTEST:
             unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
-            continue
-        node, word = line.value, ""
-        found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
-        if name in MODELS and isinstance(found, Declared):
-            _model(strategy, cx, line, found)
-            continue
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-            word, node = node.func.id, node.args[0].value
-        if isinstance(node, ast.Name):
-            chosen.append(Chosen(name, None, "", node.id, line.span))
-            continue
-        if isinstance(node, ast.Bool):
-            chosen.append(Chosen(name, float(node.value), "", word, line.span))
-            continue
-        number = literal(cx, node)
-        if number is not None:
-            chosen.append(Chosen(name, float(number[0]), number[1], word, line.span))
+        elif name in strategy.costs:
+            cx.error(
+                "QD0208",
+                f"{name!r} is set already",
+                line.name.span,
+                labels=(Label(strategy.costs[name].span, "here"),),
+            )
+        else:
+            strategy.costs[name] = line.name
+            if line.actions:
+                cx.error(
+                    "QD0217",
+                    "a setting of a backtest has no actions",
+                    line.actions[0].span,
+                    help="limits with actions stand in 'risk:'",
+                )
+            found = _setting(strategy, cx, line)
+            chosen += [found] if found is not None else []
     return chosen
+
+
+def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | None:
+    """One line; None for a fn of the user's and for what is reported."""
+    name, node, word = line.name.id, line.value, ""
+    forms = FORMS[name]
+    own = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
+    if name in MODELS and isinstance(own, Declared):
+        _model(strategy, cx, line, own)
+        return None
+    if isinstance(node, ast.Name) and node.id in forms:
+        return Chosen(name, None, "", node.id, line.span)
+    if isinstance(node, ast.Bool) and "bool" in forms:
+        return Chosen(name, float(node.value), "", "", line.span)
+    kinds = tuple(form for form in forms if form in KINDS)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in forms
+        and len(node.args) == 1
+    ):
+        word, node, kinds = node.func.id, node.args[0].value, ("money",)
+    if isinstance(node, ast.Num | ast.Unary) and kinds:
+        number = literal(cx, node)
+        if number is not None and _kind(number[1], kinds):
+            return Chosen(name, float(number[0]), number[1], word, line.span)
+    wanted = [KINDS.get(form, form + "(1 USD)" if form[:4] == "per_" else form) for form in forms]
+    if name in MODELS:
+        wanted.append("the name of a fn")
+    cx.error(
+        "QD0813",
+        f"'{name}' is {' or '.join(wanted)}",
+        line.value.span,
+        reason=f"{name} = {BACKTEST[name]}",
+    )
+    return None
+
+
+def _kind(unit: str, kinds: tuple[str, ...]) -> bool:
+    """Whether a number in this unit is of one of the kinds; a plain number may be any but ticks."""
+    if unit in ("%", "bps"):
+        return "share" in kinds
+    if unit in ("tick", "ticks"):
+        return "ticks" in kinds
+    if unit == "":
+        return kinds != ("ticks",)
+    return "money" in kinds and unit in CURRENCIES
 
 
 def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Declared) -> None:

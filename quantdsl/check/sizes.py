@@ -61,6 +61,27 @@ def pow2(size: Size) -> Size:
     return SizeOp("pow2", size, 0)
 
 
+def show(size: Size) -> str:
+    """A size as it would be written: len - 1, 2 * len + 3, max(a, b)."""
+    if isinstance(size, int):
+        return str(size)
+    if isinstance(size, SizeName):
+        return size.name
+    if size.op == "max":
+        return f"max({show(size.left)}, {show(size.right)})"
+    if size.op == "pow2":
+        return f"the power of two from {show(size.left)} on"
+    terms, constant = _linear(size)
+    parts = [(count, name) for name, count in terms.items() if count]
+    text = ""
+    for count, name in parts:
+        factor = "" if abs(count) == 1 else f"{abs(count)} * "
+        text += (" - " if count < 0 else " + ") + factor + name
+    if constant or not text:
+        text += (" - " if constant < 0 else " + ") + str(abs(constant))
+    return text.removeprefix(" + ").replace(" - ", "-", 1) if text[:3] == " - " else text[3:]
+
+
 def _linear(size: Size) -> Linear:
     if isinstance(size, int):
         return {}, size
@@ -74,7 +95,7 @@ def _linear(size: Size) -> Linear:
         for name, count in more.items():
             merged[name] = merged.get(name, 0) + sign * count
         return merged, constant + sign * offset
-    return {repr(size): 1}, 0
+    return {show(size): 1}, 0
 
 
 def at_most(left: Size, right: Size) -> bool:

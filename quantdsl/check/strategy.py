@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantdsl.check import consistency, lints, naming, params, settings, sources, trading
-from quantdsl.check.actions import inline
+from quantdsl.check.actions import alone, inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, Scope
@@ -29,6 +29,7 @@ from quantdsl.check.market import (
 )
 from quantdsl.check.modules import Module
 from quantdsl.check.news import INDEX, News
+from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
 from quantdsl.check.types import ERROR, FLOAT, VOID, Type, ir_type
@@ -39,7 +40,7 @@ from quantdsl.lang import ast
 
 LATER_NAMES = {
     **dict.fromkeys(("spread", "mid", "bid", "ask", "this"), naming.FREE),
-    **dict.fromkeys(("rebalance", "quote", "replace"), "function"),
+    **dict.fromkeys(("rebalance", "quote"), "function"),
     **dict.fromkeys(("book", "trade", "xs"), "namespace"),
 }
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
@@ -130,10 +131,12 @@ class ActionBinding(Binding):
     def __init__(self, strategy: "Strategy", node: ast.Action) -> None:
         self.strategy = strategy
         self.node = node
+        self.used = False
         self.busy = False
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The body in place of the call: an action is part of the handler that calls it."""
+        self.used = True
         if not self.strategy.acting:
             return cx.error("QD0801", "actions run in handlers", node.span)
         if self.busy:
@@ -172,6 +175,7 @@ class Strategy:
         self.initial: list[ops.Stmt] = []
         self.tests: list[ast.Test] = []
         self.tags: dict[str, int] = {}
+        self.costs: dict[str, ast.Ident] = {}  # the settings of the backtest block
         self.orders: list[consistency.Written] = []
         self.funcs: list[ops.Func] = []
         self.bars: dict[tuple[int, int], ops.Field] = {}
@@ -207,6 +211,10 @@ class Strategy:
         assert found is not None
         return found.value.ir
 
+    def time_of_day(self, seconds: ops.Expr) -> ops.Expr:
+        """The moment so many seconds after midnight."""
+        return ops.Call(self.core("engine.time_of_day"), (ENGINE, seconds))
+
     def tag(self, text: str) -> int:
         """The number of a tag; 0 is no tag."""
         return self.tags.setdefault(text, len(self.tags) + 1)
@@ -240,6 +248,7 @@ class Strategy:
         for item in self.node.items:
             self._elaborate(item)
         self._flat_by()
+        self._uncalled()
         self._lints()
 
     def _market_names(self) -> None:
@@ -273,6 +282,7 @@ class Strategy:
         names["cancel_all"] = trading.EngineCall(self, "orders.cancel_all", per_instrument=True)
         names["flatten"] = trading.EngineCall(self, "orders.flatten", per_instrument=False)
         names["cancel"] = trading.CancelTag(self)
+        names["replace"] = ReplaceTag(self)
         names["floor_qty"] = trading.FloorQty(self)
         names["snap"] = trading.Snap()
         for kind in ("log", "alert", "mark"):
@@ -532,7 +542,21 @@ class Strategy:
         self.plots.append(PlotSpec(name, color, as_float(cx, self.equations.keep(cx, value))))
 
     def _test(self, node: ast.Test) -> None:
+        twin = next((test for test in self.tests if test.name == node.name), None)
+        if twin is not None:
+            self.cx.error("QD0208", f"there is a test {node.name!r} already", node.span)
         self.tests.append(node)
+
+    def _uncalled(self) -> None:
+        """Elaborate the actions that nothing calls, so that their mistakes are seen too."""
+        uses, orders = set(self.uses), list(self.orders)
+        for binding in list(self.scope.names.values()):
+            if isinstance(binding, ActionBinding) and not binding.used:
+                cx = self.context()
+                self.acting = True
+                alone(self, cx, binding)
+                self.acting = False
+        self.uses, self.orders = uses, orders
 
     # ---- lints ----
 

@@ -172,7 +172,9 @@ class _Intent:
     def _last_close(self, traded: Traded) -> Value | None:
         """What a market order is compared with, if anything reads the bars at all."""
         place = self.strategy.bars.get((traded.index, 0))
-        return None if place is None else bars_value(place, traded.name, (0, 0), None).names["close"]
+        return (
+            None if place is None else bars_value(place, traded.name, (0, 0), None).names["close"]
+        )
 
     def _instrument(self, args: list[ast.Arg]) -> Traded | None:
         """The instrument: the first argument where there are several."""
@@ -371,14 +373,7 @@ class _Intent:
         if not isinstance(arg.value, ast.Call) or len(arg.value.args) != 1:
             self._fail("QD0802", "gtd needs a time", arg.span, "such as tif = gtd(now + 1d)")
             return
-        until = self.cx.expr(arg.value.args[0].value)
-        if not until.bad and until.type != TIME:
-            self._fail(
-                "QD0301",
-                f"a time is needed here, this is {an(until.type)}",
-                until.span,
-                "such as gtd(now + 1d)",
-            )
+        until = arith.coerce(self.cx, self.cx.expr(arg.value.args[0].value), TIME)
         self.bad |= until.bad
         self._set_enum("tif", "orders.Tif", "gtd")
         self.fields.append(("expire_ts", until.ir))

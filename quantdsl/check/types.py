@@ -7,6 +7,7 @@ the integer MISSING, which lies outside every safe range.
 
 import msgspec
 
+from quantdsl.check import sizes
 from quantdsl.ir import ops
 
 MISSING = -(2**63)
@@ -39,7 +40,7 @@ class Type(msgspec.Struct, frozen=True):
         if self.kind in ("enum", "struct") or (self.kind == "money" and self.of):
             text = self.of
         elif self.elem is not None:
-            text = f"{self.kind}[{self.elem}, {self.size}]"
+            text = f"{self.kind}[{self.elem}, {sizes.show(self.size)}]"
         return text + ("?" if self.optional else "")
 
     def plain(self) -> "Type":

@@ -53,9 +53,17 @@ class Clockwork:
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
 
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
-        """Opens of sessions that do, or do not, follow the last close at once."""
+        """Opens of sessions that do, or do not, follow the last close at once.
+
+        Their payload is what times of day refer to: the session's midnight, open and close.
+        """
         chosen = sessions[self._joined[sessions] == joined] if self._named else sessions[:0]
-        return _events(self._schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
+        schedule = self._schedule
+        events = _events(schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
+        midnight = times.utc_of_local(schedule.day[chosen] * times.DAY_NS, schedule.tz)
+        for at, moments in enumerate((midnight, schedule.open_ns[chosen], schedule.close_ns[chosen])):
+            events["payload"][:, at] = moments
+        return events
 
     def closes(self, sessions: Int64s) -> Events:
         chosen = sessions if self._named else sessions[:0]

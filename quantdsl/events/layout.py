@@ -43,7 +43,7 @@ class Kind(IntEnum):
     FILL = 8  # record: order id, signed lots, price ticks, fee, position after (lots)
     REJECT = 9  # record: order id, signed lots, price ticks, source line, 0; flags = reason
     TIMER = 10  # event: timer id
-    SESSION = 11  # event: side 0 open, 1 close
+    SESSION = 11  # event: side 0 open (midnight, open and close of the session), 1 close
     FEED = 12
     SIGNAL = 13
     CORPORATE = 14  # event: side 0 split, 1 dividend, 2 funding; numerator, denominator / amount
