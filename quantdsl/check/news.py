@@ -72,10 +72,13 @@ class News(Binding):
         for number, code in enumerate(KINDS[1:], start=1):
             here = ops.Binary("ieq", kind, ops.i64(code))
             state = ops.Select(here, ops.i64(number), state)
+        # The flags of a fill say who made it; those of the others are the reason.
+        filled = ops.Binary("ieq", kind, ops.i64(Kind.FILL))
+        reason = ops.Select(filled, ops.i64(0), _bits(48, 0xFFFF))
         return {
             **self._amounts(),
             "state": Value(states.type, state),
-            "reason": Value(reasons.type, _bits(48, 0xFFFF)),
+            "reason": Value(reasons.type, reason),
             "id": Value(INT, ops.Field(NEWS, "a")),
         }
 
