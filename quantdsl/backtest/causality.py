@@ -7,13 +7,11 @@ would also show a leak in the data layer, the core or the compiler itself.
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Run
 from quantdsl.check import compile_file
 from quantdsl.errors import DataError
-from quantdsl.events.layout import MORE
 
 CUTS = 5
 """Where the data are cut: this many places, evenly spread."""
@@ -27,21 +25,16 @@ def check(path: Path, data: str | None = None) -> list[str]:
     if len(events) < 2 * CUTS:
         raise DataError(f"{whole.data.name}: {len(events)} events are too few to cut")
     whole.run.feed(events)
+    names = ("time", "equity", *(plot.name for plot in checked.strategy.plots))
     differences: list[str] = []
     for number in range(1, CUTS + 1):
-        part = prepare(checked, data=data)
-        at = _whole_instants(events, len(events) * number // (CUTS + 1))
-        part.run.feed(events[:at])
-        names = ("time", "equity", *(plot.name for plot in checked.strategy.plots))
-        differences += _compare(whole.run, part.run, names, events[at - 1]["ts_event"])
+        cut = events["ts_event"][len(events) * number // (CUTS + 1)]
+        # The file itself ends here, so that reading and aggregating it are on trial too.
+        part = prepare(checked, data=data, end=f"{np.datetime64(int(cut), 'ns')}Z")
+        known = np.concatenate(list(part.data.chunks()))
+        part.run.feed(known[known["ts_event"] <= cut])
+        differences += _compare(whole.run, part.run, names, cut)
     return differences
-
-
-def _whole_instants(events: npt.NDArray[np.void], at: int) -> int:
-    """The nearest place at or before `at` where an instant is complete."""
-    while at > 1 and events["flags"][at - 1] & MORE:
-        at -= 1
-    return at
 
 
 def _compare(whole: Run, part: Run, names: tuple[str, ...], ts: int) -> list[str]:
