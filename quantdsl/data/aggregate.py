@@ -129,8 +129,9 @@ def _months_later(ts: Int64s, months: int) -> Int64s:
     first = month.astype("datetime64[ns]").astype(np.int64)
     if months == 0:
         return first
-    target = (month + months).astype("datetime64[ns]").astype(np.int64)
-    after = (month + months + 1).astype("datetime64[ns]").astype(np.int64)
+    target_month = month + np.timedelta64(months, "M")
+    target = target_month.astype("datetime64[ns]").astype(np.int64)
+    after = (target_month + np.timedelta64(1, "M")).astype("datetime64[ns]").astype(np.int64)
     return np.minimum(target + (ts - first), after - times.DAY_NS)
 
 
