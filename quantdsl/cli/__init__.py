@@ -1,12 +1,14 @@
 """The command line `quantdsl`: one module a command, imported only when that command is used.
 
-Errors end here, at one place: a QuantDSLError is a message on stderr and exit code 2, anything
-else is our own fault (QD9001): a report file and exit code 70. No command prints a traceback.
+Errors end here, at one place: a QuantDSLError, a full disk or a folder that cannot be written is a
+message on stderr and exit code 2, anything else is our own fault (QD9001): a report file and exit
+code 70. No command prints a traceback.
 """
 
 import importlib
 import os
 import sys
+import warnings
 
 import click
 
@@ -79,6 +81,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run one command and leave the process with its exit code; never raises anything else."""
+    warnings.showwarning = _show_warning
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
@@ -102,6 +105,10 @@ def run(argv: list[str]) -> int:
     except QuantDSLError as error:
         click.echo(_message(error), err=True)
         return EXIT_USER_ERROR
+    except OSError as refused:  # of the user's machine: a full disk, a folder of somebody else
+        where = f"{refused.filename}: " if refused.filename else ""
+        click.echo(f"error: {where}{refused.strerror or refused}", err=True)
+        return EXIT_USER_ERROR
     except Exception as error:
         from quantdsl.cli.internal import report_internal
 
@@ -109,11 +116,16 @@ def run(argv: list[str]) -> int:
         return EXIT_INTERNAL
 
 
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning without the line of our own code that Python would print with it."""
+    click.echo(f"warning: {message}", err=True)
+
+
 def _message(error: QuantDSLError) -> str:
-    """What the user reads; findings in a strategy are coloured where stderr is a terminal."""
+    """What the user reads: always 'error' first; findings are coloured on a terminal."""
     from quantdsl.lang.diagnostics import SourceError
     from quantdsl.lang.render import render_all
 
-    if isinstance(error, SourceError) and sys.stderr.isatty():
-        return render_all(error.diagnostics, error.source, colour=True)
-    return str(error)
+    if isinstance(error, SourceError):
+        return render_all(error.diagnostics, error.source, colour=sys.stderr.isatty())
+    return f"error: {error}"

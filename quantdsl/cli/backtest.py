@@ -18,7 +18,7 @@ def assignments(pairs: tuple[str, ...]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not (name.strip() and equals and value.strip()):
             raise ConfigError(
-                f"error: --set {pair} sets nothing\nhelp: write --set NAME=VALUE, such as fast=10"
+                f"--set {pair} sets nothing\nhelp: write --set NAME=VALUE, such as fast=10"
             )
         values[name.strip()] = value.strip()
     return values

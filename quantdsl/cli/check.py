@@ -27,7 +27,7 @@ def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int
         return _as_json(file)
     checked = compile_file(file, library_too=True)
     if checked.diagnostics:
-        click.echo(str(SourceError(checked.source, checked.diagnostics)))
+        click.echo(f"{SourceError(checked.source, checked.diagnostics)}\n")
     width = max((len(label) for label, _ in checked.facts), default=0)
     for label, text in checked.facts:
         click.echo(f"{label:<{width}}  {text}")

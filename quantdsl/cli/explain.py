@@ -21,9 +21,9 @@ def command(subject: str, stage: str | None) -> None:
     from quantdsl.backtest.stages import STAGES, show
 
     if stage not in STAGES:
-        raise ConfigError(f"error: there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
+        raise ConfigError(f"there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
     if not Path(subject).is_file():
-        raise ConfigError(f"error: there is no file {subject}")
+        raise ConfigError(f"there is no file {subject}")
     click.echo(show(Path(subject), stage))
 
 
@@ -39,4 +39,4 @@ def _explain_code(subject: str) -> None:
     family = [known for known in codes.defined() if known.code[:4] == subject.upper()[:4]]
     shown = family or codes.defined()
     listing = "\n".join(f"  {known.code}  {known.title}" for known in shown)
-    raise ConfigError(f"error: there is no code {subject}\nhelp: these there are:\n{listing}")
+    raise ConfigError(f"there is no code {subject}\nhelp: these there are:\n{listing}")

@@ -32,7 +32,7 @@ def command(name: str | None) -> None:
         hint = (
             f"did you mean {' or '.join(near)}?" if near else "'quantdsl help' lists all there is"
         )
-        raise ConfigError(f"error: the language has no '{name}'\nhelp: {hint}")
+        raise ConfigError(f"the language has no '{name}'\nhelp: {hint}")
     click.echo("\n\n".join(_page(entry) for entry in found))
 
 

@@ -26,7 +26,7 @@ def command(name: str) -> None:
     path = Path(name).with_suffix(".qdsl")
     if not NAME.fullmatch(path.stem):
         raise ConfigError(
-            f"error: '{path.stem}' cannot be the name of a strategy file\n"
+            f"'{path.stem}' cannot be the name of a strategy file\n"
             "help: small letters, digits and _, a letter first, such as my_idea"
         )
     try:
@@ -34,9 +34,7 @@ def command(name: str) -> None:
             file.write(starter(path.stem))
     except FileExistsError:
         raise ConfigError(
-            f"error: {path} exists already and is left as it is\nhelp: choose another name"
+            f"{path} exists already and is left as it is\nhelp: choose another name"
         ) from None
-    except OSError as refused:
-        raise ConfigError(f"error: {path} cannot be written: {refused.strerror}") from None
     click.echo(f"wrote {path}\n\n  quantdsl check {path}\n  quantdsl test {path}")
     click.echo(f"  quantdsl backtest {path}")

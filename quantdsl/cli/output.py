@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from quantdsl.errors import ConfigError
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
 from quantdsl.report.store import save
@@ -22,7 +23,13 @@ def finish(result: RunResult, out: Path) -> None:
     console = Console(highlight=False)
     metrics = evaluate(result)
     show(result, metrics, console)
-    page = save(result, metrics, out)
+    try:
+        page = save(result, metrics, out)
+    except OSError as refused:
+        raise ConfigError(
+            f"{out}: the report cannot be written: {refused.strerror or refused}\n"
+            "help: name another folder with --out"
+        ) from None
     console.print(f"\nreport  {page}\ntables  {out}", soft_wrap=True)
 
 

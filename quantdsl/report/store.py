@@ -5,11 +5,13 @@
     NAME.parquet    orders, fills, trades, equity, days; the same table as NAME.arrow (Arrow IPC)
     report.html     the page
 
-Equal runs give byte-identical files: nothing here reads a clock.
+Equal runs give byte-identical files: nothing here reads a clock. A file is complete or not there,
+whatever ends the process; the page comes last.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,17 +87,33 @@ def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables(result).items():
         words = [column.name for column in table.schema if column.type == pa.string()]
-        parquet = folder / f"{name}.parquet"
-        pq.write_table(table, parquet, compression="zstd", use_dictionary=words)
-        with pa.ipc.new_file(folder / f"{name}.arrow", table.schema) as file:
+        with _whole(folder / f"{name}.parquet") as path:
+            pq.write_table(table, path, compression="zstd", use_dictionary=words)
+        with (
+            _whole(folder / f"{name}.arrow") as path,
+            pa.ipc.new_file(path, table.schema) as file,
+        ):
             file.write_table(table)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     for name, content in ((RUN, info_of(result)), (METRICS, finite)):
         encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
-        (folder / name).write_bytes(encoded + b"\n")
+        with _whole(folder / name) as path:
+            path.write_bytes(encoded + b"\n")
     page = folder / PAGE
-    page.write_text(tearsheet.page(result, metrics), encoding="utf-8")
+    with _whole(page) as path:
+        path.write_text(tearsheet.page(result, metrics), encoding="utf-8")
     return page
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """A place to write to that takes the name `path` only once everything is written."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> SavedRun:

@@ -102,7 +102,7 @@ def failing(monkeypatch):
 
 
 def test_a_users_error_is_its_message_and_exit_code_2(failing, capsys):
-    failing(DataError("error: bars.csv:3: no number\nhelp: mend it"))
+    failing(DataError("bars.csv:3: no number\nhelp: mend it"))
     assert cli.run(["cache"]) == 2
     assert capsys.readouterr().err == "error: bars.csv:3: no number\nhelp: mend it\n"
 
