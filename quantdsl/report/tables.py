@@ -22,6 +22,9 @@ from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
 NONE = 2**53
 """Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
 
+CHANGED, SIZED_AT_FILL = 1, 2
+"""Flags of an ORDER record: new prices of an order; its size is an estimate (std/orders_table)."""
+
 LINE_BITS = 32
 """An ORDER record's last word: the source line, and above these bits the tag."""
 
@@ -43,12 +46,14 @@ def tables(result: RunResult) -> dict[str, pa.Table]:
 
 def orders(result: RunResult) -> pa.Table:
     """One row an order, refused ones too, with what became of it and the source line it is from."""
-    rows = result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])]
+    rows = _last_prices(result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])])
     sent = rows["kind"] == Kind.ORDER
     trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
     done = _filled_lots(result, rows["a"])
-    # An exit is as large as the position is when it fills; until then it has no size of its own.
-    asked = np.where(rows["b"] == 0, done, rows["b"])
+    # An exit is as large as the position is when it fills, an order sized at its fill as large as
+    # what its money buys there; what they were sent with is nothing, or an estimate.
+    sized_late = sent & (rows["flags"] == SIZED_AT_FILL) & (done != 0)
+    asked = np.where((rows["b"] == 0) | sized_late, done, rows["b"])
     fates = _fates(result, rows, asked, done)
     return pa.table(
         {
@@ -66,6 +71,17 @@ def orders(result: RunResult) -> pa.Table:
             "line": numbers(np.where(sent, rows["e"] & (2**LINE_BITS - 1), rows["d"])),
         }
     )
+
+
+def _last_prices(rows: Structs) -> Structs:
+    """One row an order: the one that sent it, with the prices that it was last given."""
+    changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] == CHANGED)
+    kept: Structs = rows[~changes].copy()
+    place = {number: at for at, number in enumerate(kept["a"].tolist())}
+    for change in rows[changes]:
+        at = place[int(change["a"])]
+        kept["c"][at], kept["d"][at] = change["c"], change["d"]
+    return kept
 
 
 def _types(limited: npt.NDArray[np.bool_], triggered: npt.NDArray[np.bool_]) -> pa.Array:

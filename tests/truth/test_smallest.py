@@ -95,3 +95,15 @@ def test_a_position_of_four_billion_lots_closes(side: str, tmp_path: Path) -> No
 """, [10.0] * 8, 'symbol = "S"\ntick = "0.01"\nlot = "0.00000001"\ncurrency = "USD"')
     assert np.abs(result.of_kind(Kind.FILL)["b"]).tolist() == [4 * 10**9, 4 * 10**9]
     assert len(tables.trades(result)) == 1
+
+
+def test_an_order_sized_at_its_fill_is_filled(tmp_path: Path) -> None:
+    """The table of orders held what it bought against an estimate and called it partly filled."""
+    result = ran(tmp_path, """
+    on bar:
+        if bar_index == 1:
+            buy(value = 100% of equity, size_at = fill)
+""", [10.0, 10.0, 13.0], 'symbol = "S"\ntick = "0.01"\nlot = "0.001"\ncurrency = "USD"')
+    table = tables.orders(result).to_pydict()
+    bought = [7_692.307]
+    assert (table["status"], table["quantity"], table["filled"]) == (["filled"], bought, bought)
