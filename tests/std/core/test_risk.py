@@ -194,3 +194,15 @@ def test_reasons_are_append_only() -> None:
         "run_end",
         "after_flat_by",
     )
+
+
+def test_a_size_set_at_the_fill_keeps_the_limit_of_position() -> None:
+    core = Core({})
+    set_limits(core, {"max_position": 110})
+    outcome(core, [{"verb": "buy", "fraction": 0.01, "line": 1}])
+    outcome(core, [], 2, (500, 500, 500, 500, 9))
+    assert core.get("positions[0].lots") == 100
+    free = Core({})
+    outcome(free, [{"verb": "buy", "fraction": 0.01, "line": 1}])
+    outcome(free, [], 2, (500, 500, 500, 500, 9))
+    assert free.get("positions[0].lots") == 200
