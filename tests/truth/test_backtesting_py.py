@@ -44,9 +44,15 @@ def settings(fee_bps: int, bars: str = "1d") -> str:
 def pair(request: Any, shared_data: Path, tmp_path_factory: Any) -> Any:
     """Our run and the name of theirs."""
     name, fast, slow, fee, last, count = request.param
-    result = run("reversing_sma", str(shared_data / "bars/backtesting.py/GOOG.csv"),
-                 tmp_path_factory.mktemp("c") / "c.toml", settings(fee),
-                 fast=fast, slow=slow, last=last)
+    result = run(
+        "reversing_sma",
+        str(shared_data / "bars/backtesting.py/GOOG.csv"),
+        tmp_path_factory.mktemp("c") / "c.toml",
+        settings(fee),
+        fast=fast,
+        slow=slow,
+        last=last,
+    )
     return name, slow, result, count
 
 
@@ -57,8 +63,13 @@ def test_every_trade(pair: Any, shared_data: Path) -> None:
     assert len(mine["size"]) == len(theirs) == count
     for ours, field in (("size", "Size"), ("entry_bar", "EntryBar"), ("exit_bar", "ExitBar")):
         assert np.array_equal(mine[ours], column(theirs, field)), field
-    for ours, field in (("entry_price", "EntryPrice"), ("exit_price", "ExitPrice"),
-                        ("profit", "PnL"), ("fees", "Commission"), ("return", "ReturnPct")):
+    for ours, field in (
+        ("entry_price", "EntryPrice"),
+        ("exit_price", "ExitPrice"),
+        ("profit", "PnL"),
+        ("fees", "Commission"),
+        ("return", "ReturnPct"),
+    ):
         assert np.max(np.abs(mine[ours] - column(theirs, field))) < 1e-9, field
 
 
@@ -113,12 +124,21 @@ def test_eurusd_but_for_the_rounding_of_fees(shared_data: Path, tmp_path: Path) 
     The sum of all those roundings, computed exactly, is the whole difference of the two runs.
     """
     theirs = statistics(shared_data, "eurusd_sma_10_20")
-    result = run("reversing_sma", str(shared_data / "bars/backtesting.py/EURUSD.csv"),
-                 tmp_path / "c.toml", settings(2, "1h"), fast=10, slow=20, last=4999)
+    result = run(
+        "reversing_sma",
+        str(shared_data / "bars/backtesting.py/EURUSD.csv"),
+        tmp_path / "c.toml",
+        settings(2, "1h"),
+        fast=10,
+        slow=20,
+        last=4999,
+    )
     fills = result.of_kind(Kind.FILL)
     unit, rate = Fraction(1, 10**5), Fraction(2, 10**4)
-    exact = [abs(int(lots)) * int(ticks) * unit * rate * 10**6
-             for lots, ticks in zip(fills["b"], fills["c"], strict=True)]
+    exact = [
+        abs(int(lots)) * int(ticks) * unit * rate * 10**6
+        for lots, ticks in zip(fills["b"], fills["c"], strict=True)
+    ]
     assert [round(fee) for fee in exact] == fills["d"].tolist()
     assert float(sum(exact)) / 1e6 == pytest.approx(theirs["Commissions [$]"], abs=1e-9)
     rounding = float(sum(exact) - int(fills["d"].sum())) / 1e6
@@ -148,8 +168,10 @@ def signals_at_the_end(result: RunResult, fast: int, slow: int) -> End:
     fees, count = Fraction(0), 0
     for after in (-1, len(bars)):
         closes = bars["close"][:after].astype(np.int64)
-        lead = [int(part[-fast:].sum() * slow - part[-slow:].sum() * fast)
-                for part in (closes[:-1], closes)]
+        lead = [
+            int(part[-fast:].sum() * slow - part[-slow:].sum() * fast)
+            for part in (closes[:-1], closes)
+        ]
         if not (lead[0] <= 0 < lead[1] or lead[1] < 0 <= lead[0]):
             continue
         size = equity // (opens * (1 + SWEEP_FEE))
@@ -169,13 +191,19 @@ def test_sampled_rows_of_the_sweep(shared_data: Path, tmp_path: Path) -> None:
     crossed = set()
     for row in [*rows[::SWEEP_EVERY], best, *late]:
         pair = {"fast": int(row["n1"]), "slow": int(row["n2"])}
-        result = run("reversing_sma", str(shared_data / "bars/backtesting.py/GOOG.csv"),
-                     tmp_path / "c.toml", settings(20), **pair)
+        result = run(
+            "reversing_sma",
+            str(shared_data / "bars/backtesting.py/GOOG.csv"),
+            tmp_path / "c.toml",
+            settings(20),
+            **pair,
+        )
         end = signals_at_the_end(result, **pair)
         mine, equity = trades(result), result.money(result.curve_equity)
         equity[-1] += end.equity
-        figures = curve_statistics(equity, result.bars["close"] / 100.0, result.bars["ts_recv"],
-                                   0, DAYS_A_YEAR)
+        figures = curve_statistics(
+            equity, result.bars["close"] / 100.0, result.bars["ts_recv"], 0, DAYS_A_YEAR
+        )
         found = {
             "trades": len(mine["fees"]) + end.trades,
             "equity_final": equity[-1],

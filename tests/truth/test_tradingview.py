@@ -105,8 +105,10 @@ def test_every_trade_but_a_cross_that_is_a_tie(shared_data: Path, tmp_path: Path
     """
     result, mine = produced("futures_pnl", shared_data, tmp_path)
     theirs, bars = listed("futures_pnl", shared_data), result.bars
-    lead = [int(bars["close"][at - 9 : at + 1].sum() * 3 - bars["close"][at - 29 : at + 1].sum())
-            for at in range(TIED_BAR - 1, TIED_BAR + 2)]
+    lead = [
+        int(bars["close"][at - 9 : at + 1].sum() * 3 - bars["close"][at - 29 : at + 1].sum())
+        for at in range(TIED_BAR - 1, TIED_BAR + 2)
+    ]
     assert np.sign(lead).tolist() == [-1, 0, 1]
     opens = bars["open"] / 40
     # The short bought back later and the long bought later are both cheaper; 12.5 USD a tick.

@@ -52,8 +52,14 @@ def recount(bars: npt.NDArray[np.void], fast: int, slow: int, tie: int) -> tuple
 
 
 def long_sma(shared_data: Path, tmp_path: Path, fast: int, slow: int) -> RunResult:
-    return run("long_sma", str(shared_data / "bars/backtesting.py/GOOG.csv"), tmp_path / "c.toml",
-               instrument("goog_fractional"), fast=fast, slow=slow)
+    return run(
+        "long_sma",
+        str(shared_data / "bars/backtesting.py/GOOG.csv"),
+        tmp_path / "c.toml",
+        instrument("goog_fractional"),
+        fast=fast,
+        slow=slow,
+    )
 
 
 def filled_bars(result: RunResult) -> list[int]:
