@@ -127,8 +127,10 @@ def is_missing(value: Value) -> ops.Expr:
 
 
 def an(type_: Type) -> str:
-    """The type with its article."""
+    """The type with its article, where it has one."""
     text = str(type_)
+    if type_.kind in ("money", "ticks", "bars", "na", "void"):
+        return text
     return f"an {text}" if text[:1] in "aeiou" else f"a {text}"
 
 
@@ -207,12 +209,16 @@ def plain(cx: Context, value: Value) -> Value:
             value.unit,
             value.series,
         )
+    name = cx.module.source.text[slice(*value.span)]
+    rest = f", or {name} ?? 0.0" if value.type.kind == "float" else ""
     return cx.error(
         "QD0501",
-        "this may be na here",
+        f"{name!r} may be na here",
         value.span,
-        reason=f"its type is {value.type}",
-        help="write 'x is not na and ...', or give a default with 'x ?? 0.0'",
+        reason=f"its type is {value.type}: it can be missing by design",
+        help=f"write {name} is not na and ...,{rest}"
+        if rest
+        else f"write {name} is not na and ...",
     )
 
 
@@ -246,7 +252,7 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
             return cx.error("QD0301", f"'{op}' needs numbers, this is {an(side.type)}", side.span)
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
-        return _mixed_error(cx, left, right, span)
+        return _mixed_error(cx, op, left, right)
     if op in "+-" and _mixed_dimensions(left, right):
         word = "added" if op == "+" else "subtracted"
         message = f"{an(left.type)} and {an(right.type)} cannot be {word}"
@@ -268,17 +274,27 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     )
 
 
-def _mixed_error(cx: Context, left: Value, right: Value, span: Span) -> Value:
+DONE = {"+": "added", "-": "subtracted"}
+COUNTED = {"price": "ticks of ", "qty": "lots of ", "money": ""}
+
+
+def _mixed_error(cx: Context, op: str, left: Value, right: Value) -> Value:
     what = left.type.kind
+    text = cx.module.source.text
+    x, y = (text[slice(*side.span)] for side in (left, right))
+    counted = COUNTED[what]
+    if what == "money":
+        message, help_ = "money of two currencies", "convert one with a rate of your own, as floats"
+    else:
+        message = f"{what} of two instruments"
+        help_ = f"for a statistic use float({x}) {op} float({y}), or logarithms"
     return cx.error(
         "QD0302",
-        f"{what} of two {'currencies' if what == 'money' else 'instruments'} cannot be combined",
-        span,
-        labels=(
-            Label(left.span, f"counted in units of {left.type.of}"),
-            Label(right.span, f"counted in units of {right.type.of}"),
-        ),
-        help="for a statistic use float(a) - float(b), or log(a) - beta * log(b)",
+        f"{message} cannot be {DONE.get(op, 'compared')}",
+        right.span,
+        note=f"counted in {counted}{right.type.of}",
+        labels=(Label(left.span, f"counted in {counted}{left.type.of}"),),
+        help=help_,
     )
 
 
@@ -313,7 +329,7 @@ def _fixed(cx: Context, op: str, left: Value, right: Value) -> Value | None:
 
 def _notional(cx: Context, left: Value, right: Value) -> Value:
     product = ops.Binary("imul", left.ir, right.ir)
-    per = cx.units.tick_lot(cx, left.type.of)
+    per = cx.units.tick_lot(cx, left.type.of, left.span)
     return Value(money(), ops.Binary("imul", product, per), unit=cx.units.money(cx))
 
 
@@ -416,7 +432,7 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
     if lk == rk == "int" or (_same_family(left, right) and lk in FIXED):
         return Value(BOOL, ops.Binary("i" + COMPARE[op], left.ir, right.ir), span, series=series)
     if _mixed_instruments(left, right):
-        return _mixed_error(cx, left, right, span)
+        return _mixed_error(cx, op, left, right)
     if "time" in (lk, rk) or (lk == "duration") != (rk == "duration"):
         return cx.error("QD0303", f"{an(left.type)} cannot be compared with {an(right.type)}", span)
     x, y = as_float(cx, left), as_float(cx, right)

@@ -130,12 +130,35 @@ def unknown(cx: "Context", name: str, span: Span, known: list[str], where: str) 
     )
 
 
+WINDOWED = {
+    "mean": "ts.mean",
+    "average": "ts.mean",
+    "avg": "ts.mean",
+    "std": "ts.std",
+    "stdev": "ts.std",
+    "median": "ta.median",
+    "sum": "ts.sum",
+    "variance": "ts.variance",
+    "zscore": "ts.zscore",
+    "rank": "ts.rank",
+}
+"""Statistics by the names that other tools give them without a window."""
+
+
 def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
     """What the name stands for; reports an unknown one."""
     found: Binding | Local | None = cx.scope.find(node.id)
     if cx.module.std and isinstance(found, Binding) and not isinstance(found, EnumBinding):
         # `ta` declares max and min of its own; unprefixed, std means the language's.
         found = cx.library.globals.names.get(node.id, found)
-    if found is None:
+    if found is None and node.id in WINDOWED:
+        cx.error(
+            "QD0403",
+            f"'{node.id}' needs a window",
+            node.span,
+            reason="a statistic of all data would know the future",
+            help=f"such as {WINDOWED[node.id]}(close, 20)",
+        )
+    elif found is None:
         unknown(cx, node.id, node.span, list(cx.scope.visible()), "here")
     return found

@@ -112,12 +112,17 @@ def _match(
         else:
             value = given.named.get(param.name) or _default(cx, binding, param)
         if value is None:
-            cx.error(
-                "QD0308",
-                f"{binding.name} needs {param.name!r}",
-                node.span,
-                help=f"{binding.name}({', '.join(names)})",
-            )
+            shape = f"{binding.name}({', '.join(names)})"
+            if param.const:
+                cx.error(
+                    "QD0403",
+                    f"{binding.name} needs {param.name!r}, a number of bars",
+                    node.span,
+                    reason="without it this would be a figure of all data, the future included",
+                    help=shape,
+                )
+            else:
+                cx.error("QD0308", f"{binding.name} needs {param.name!r}", node.span, help=shape)
             return None
         values.append(_convert(cx, param, value))
     return values

@@ -21,7 +21,7 @@ from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
 from quantdsl.lang import ast
-from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError
+from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 
@@ -109,7 +109,7 @@ def check_source(
         context(library, module).error(
             "QD0611", exceeded.message, exceeded.span, reason=f"the limit is {exceeded.limit}"
         )
-    diagnostics = [*parsed.diagnostics, *module.report.diagnostics]
+    diagnostics = [*parsed.diagnostics, *_told(module.report.diagnostics)]
     diagnostics.sort(key=lambda d: d.span)
     for imported in importer.loaded.values():
         errors = [d for d in imported.report.diagnostics if d.severity == ERROR]
@@ -160,6 +160,13 @@ def _strategy(library: Library, module: Module, *, library_too: bool) -> Strateg
     found.elaborate()
     found.tests += tests
     return found
+
+
+def _told(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """Beside an error nothing is said to be unread: what the error cut off may read it."""
+    if not has_errors(diagnostics):
+        return diagnostics
+    return [d for d in diagnostics if d.code != "QD0204"]
 
 
 def _functions(library: Library, modules: list[Module]) -> None:

@@ -195,6 +195,7 @@ def _diagnostic(
     *,
     reason: str = "",
     help: str | None = None,
+    note: str = "",
     labels: tuple[Label, ...] = (),
     edit: tuple[Span, str] | None = None,
 ) -> Diagnostic:
@@ -203,6 +204,7 @@ def _diagnostic(
         severity,
         message,
         span,
+        note=note,
         labels=labels,
         reason=reason,
         help=help or "",

@@ -25,6 +25,7 @@ from quantdsl.check.values import TIMELESS, Unit, Value, error_value
 from quantdsl.errors import InternalError
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.ast import Span
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 
@@ -58,9 +59,14 @@ class Unitless:
         """Money as written: the account's unit is not known in a fn."""
         return Unit(arith.ONE, arith.ONE)
 
-    def tick_lot(self, cx: Context, of: str) -> ops.Expr:
+    def tick_lot(self, cx: Context, of: str, span: Span) -> ops.Expr:
         """Money of one lot moving one tick: not known in a fn."""
-        cx.error("QD0307", "price * qty needs an instrument", (0, 0))
+        cx.error(
+            "QD0307",
+            "price * qty needs an instrument",
+            span,
+            help="multiply floats: float(price) * float(qty)",
+        )
         return ops.i64(0)
 
 

@@ -60,7 +60,7 @@ def _num(cx: Context, node: ast.Num) -> Value:
     if unit in UNITS_OF_QTY:
         return _units(cx, node, exact)
     if unit == "R":
-        return Value(Type("R"), ops.f64(float(exact)), series=TIMELESS)
+        return cx.error("QD0216", "multiples of the risk (R) are not available yet", node.span)
     if unit in ("mo", "y"):
         return cx.error(
             "QD0304",

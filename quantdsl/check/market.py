@@ -12,6 +12,7 @@ from quantdsl.check.types import BOOL, FLOAT, INT, TIME, Type, money, price, qty
 from quantdsl.check.values import Series, Unit, Value, Warm
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.ast import Span
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
@@ -78,7 +79,7 @@ class Units:
         """Money units of the account."""
         return Unit(ops.f64(1.0), ops.Field(STATE, "money_scale"))
 
-    def tick_lot(self, cx: Context, of: str) -> ops.Expr:
+    def tick_lot(self, cx: Context, of: str, span: Span) -> ops.Expr:
         """Money of one lot moving one tick."""
         return ops.Field(self._instrument(of), "money_per_tick_lot")
 

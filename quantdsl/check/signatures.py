@@ -89,7 +89,7 @@ def _container(cx: Context, node: ast.Type, of: str) -> Type:
         )
         return ERROR
     elem = resolve(cx, node.args[0], of)
-    size = size_of(cx, node.args[1])
+    size = size_of(cx, node.args[1], node.span)
     if elem == ERROR or size is None:
         return ERROR
     type_ = Type(node.name, elem=elem, size=size)
@@ -101,12 +101,12 @@ def _container(cx: Context, node: ast.Type, of: str) -> Type:
     return type_
 
 
-def size_of(cx: Context, node: "ast.Type | int") -> ops.Size | None:
+def size_of(cx: Context, node: "ast.Type | int", span: ast.Span) -> ops.Size | None:
     """A size argument: a number, a constant, a const parameter or a size of the module."""
     if isinstance(node, int):
         if node >= 1:
             return node
-        cx.error("QD0603", "a size is at least 1", (0, 0))
+        cx.error("QD0603", "a size is at least 1", span)
         return None
     value = cx.library.size_value(cx, node.name)
     if value is None:

@@ -11,7 +11,7 @@ from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import INT, SCALAR, VOID, ir_type
-from quantdsl.check.values import Value
+from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
@@ -57,8 +57,18 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     if value.bad:
         bind(cx, node.name, value)
         return
+    if value.type.kind == "na":
+        value = cx.error(
+            "QD0502",
+            "na alone has no type",
+            node.value.span,
+            help=f"write the type: {node.name.id}: float? = na",
+        )
+        bind(cx, node.name, value)
+        return
     if value.type == VOID or (value.type.kind not in SCALAR and value.type.kind != "struct"):
         cx.error("QD0301", f"{an(value.type)} cannot be kept in a local", node.value.span)
+        bind(cx, node.name, error_value(node.span))
         return
     name = cx.fresh("x")
     cx.emit(ops.Let(name, ir_type(value.type), value.ir, cx.line(node)))

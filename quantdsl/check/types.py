@@ -23,6 +23,10 @@ SAFE = 2**53
 """Fixed values lie strictly within +-SAFE, so that every target may hold them in a float."""
 
 
+SPOKEN = {"clock": "time of day", "str": "text", "void": "nothing"}
+"""Kinds that a source never names, as messages call them."""
+
+
 class Type(msgspec.Struct, frozen=True):
     """`kind` names the family; `of` the instrument, currency, enum, struct or bars it belongs to.
 
@@ -36,7 +40,7 @@ class Type(msgspec.Struct, frozen=True):
     size: ops.Size = 0
 
     def __str__(self) -> str:
-        text = self.kind
+        text = SPOKEN.get(self.kind, self.kind)
         if self.kind in ("enum", "struct") or (self.kind == "money" and self.of):
             text = self.of
         elif self.elem is not None:
