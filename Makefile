@@ -3,7 +3,7 @@
 #                .venv/bin/pip install -e .
 #                .venv/bin/quantdsl demo
 #   make test    .venv/bin/pip install -e '.[test]'
-#                .venv/bin/ruff check . && .venv/bin/mypy && .venv/bin/pytest -n auto
+#                .venv/bin/pytest -n auto
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,17 +11,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 
-.PHONY: demo test lint clean
+.PHONY: demo test clean
 
 demo: $(VENV)/run-time
 	$(BIN)/quantdsl demo
 
-test: lint
-	$(BIN)/python -m pytest -q -n $(WORKERS)
-
-lint: $(VENV)/test-time
-	$(BIN)/ruff check .
-	$(BIN)/mypy
+# ruff and mypy are two of the tests, so that one run tells of everything.
+test: $(VENV)/test-time
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 clean:
 	rm -rf $(VENV) build dist out
@@ -32,10 +29,10 @@ $(VENV)/bin/python:
 # The two marks are files that say which packages are in place; pyproject.toml renews them.
 $(VENV)/run-time: $(BIN)/python pyproject.toml
 	@echo "installing quantdsl into $(VENV)"
-	$(PIP) install -e .
+	@$(PIP) install -e .
 	@touch $@
 
 $(VENV)/test-time: $(BIN)/python pyproject.toml
 	@echo "installing quantdsl and its test tools into $(VENV)"
-	$(PIP) install -e '.[test]'
+	@$(PIP) install -e '.[test]'
 	@touch $@ $(VENV)/run-time

@@ -1,3 +1,25 @@
-"""quantdsl: a low-latency trading strategy engine."""
+"""quantdsl: trading strategies in one readable file, compiled to machine code.
+
+    quantdsl.compile(file) -> Strategy
+    quantdsl.backtest(file, data, fast=5) -> Report
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quantdsl.api import backtest, compile
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "backtest", "compile"]
+
+
+def __getattr__(name: str) -> Any:
+    """What `__all__` names, imported on first use: the command line needs none of it."""
+    if name == "compile":
+        from quantdsl.api import compile
+
+        return compile
+    if name == "backtest":
+        return importlib.import_module("quantdsl.backtest")  # a package that can be called
+    raise AttributeError(f"module 'quantdsl' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""House rules that matter, as tests: import directions, banned calls, sizes, dead files, paths.
+"""House rules that matter, as tests: lint, types, imports, banned calls, sizes, dead files.
 
 A rule that fails prints the place and what to do instead. An exception stands here with its
 reason, never in the code.
@@ -39,6 +39,7 @@ FLOW = {
 """Folder -> what it may import. cli, the Python interface and tools stand above all of them."""
 
 BESIDE_THE_FLOW = {
+    "quantdsl.api.backtest": "the package quantdsl.backtest is also the function of that name",
     "quantdsl.codegen.cache.Cache": "the calendars' schedules are kept in the same cache on disk",
 }
 
@@ -101,6 +102,15 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 yield node.lineno, f"{node.module}.{alias.name}"
+
+
+@pytest.mark.timeout(300)  # mypy without its cache reads every library anew
+@pytest.mark.parametrize("tool", ["ruff check .", "mypy"])
+def test_lint_and_types(tool):
+    done = subprocess.run(
+        [sys.executable, "-m", *tool.split()], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def part_of(path: Path) -> str:

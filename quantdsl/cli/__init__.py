@@ -76,7 +76,7 @@ def did_you_mean(name: str) -> str:
 )
 @click.version_option(__version__, "-V", "--version", prog_name="quantdsl")
 def cli() -> None:
-    """One strategy file: check it, backtest it, compare it, run it; the same bits everywhere."""
+    """One strategy file: write it, check it, test it, backtest it, compare the runs."""
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -119,6 +119,30 @@ def test_our_own_failure_is_a_report_file_and_exit_code_70(failing, capsys, monk
     assert "Traceback" in report.read_text()
 
 
+def test_a_folder_that_cannot_be_made_is_a_message(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.run(["demo", "--out", str(tmp_path / "file" / "run")]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith(f"error: {tmp_path}/file/run: the report cannot be written: Not a")
+    assert "--out" in message
+
+
+def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
+    """A limit on the size of files stands for the disk: writing beyond it fails in the same way."""
+    code = (
+        "import resource, sys\n"
+        "from quantdsl import cli\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
+        "sys.exit(cli.run(['demo', '--out', sys.argv[1]]))"
+    )
+    failed = python("-c", code, str(tmp_path))
+    assert failed.returncode == 2
+    assert "the report cannot be written" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".part"]
+    assert not (tmp_path / "report.html").exists()
+
+
 def test_an_interrupt_is_clean(failing, capsys):
     failing(KeyboardInterrupt())
     assert cli.run(["cache"]) == 130

@@ -25,7 +25,7 @@ status = open("/proc/self/status").read()
 peak_kb = int(status.partition("VmHWM:")[2].split()[0])
 print(data.rows, count, peak_kb // 1024)
 """
-"""The peak comes from VmHWM: ru_maxrss of a child starts at the size of the process that made it."""
+"""VmHWM, since ru_maxrss of a child starts at the size of the process that made it."""
 
 
 @pytest.mark.slow

@@ -1,0 +1,110 @@
+"""The Python API: the same run as the command line, from any table, with tables out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import quantdsl
+from quantdsl import cli
+from quantdsl.errors import ConfigError
+from quantdsl.lang.diagnostics import SourceError
+
+STRATEGY = """language 1
+
+strategy Cross:
+    bars 1h
+    param fast = 5 in 2..10 step 1
+
+    on bar:
+        if flat and ta.sma(close, fast) crosses above ta.sma(close, 20):
+            buy(10 shares)
+        elif long and close crosses below ta.sma(close, 20):
+            close_position()
+"""
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    hours = np.arange(2_000)
+    close = np.round(100 + 5 * np.sin(hours / 30) + 2 * np.sin(hours / 7), 2)
+    columns = {"high": close + 0.5, "low": close - 0.5, "close": close}
+    return pa.table({"time": hours * 3_600 + 1_700_000_000, "open": close, **columns})
+
+
+class Streamed:
+    """A table of some other library: all that is known of it is the Arrow C stream."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_table_gives_the_same_run(table, tmp_path):
+    pq.write_table(table, tmp_path / "bars.parquet")
+    forms = table, table.to_pandas(), Streamed(table), tmp_path / "bars.parquet"
+    reports = [quantdsl.backtest(STRATEGY, form) for form in forms]
+    assert reports[0].trades.num_rows > 10
+    for report in reports[1:]:
+        named = [one.trades.drop_columns("instrument") for one in (report, reports[0])]
+        assert named[0].equals(named[1])  # only a file gives the instrument its name
+        assert report.equity.equals(reports[0].equity)
+
+
+def test_a_compiled_strategy_runs_again_with_other_params(table):
+    strategy = quantdsl.compile(STRATEGY)
+    assert strategy.name == "Cross"
+    assert strategy.params == {"fast": 5.0}
+    assert any("QD0806" in line for line in strategy.warnings)
+    slow, quick = strategy.backtest(table), strategy.backtest(table, fast=2)
+    assert slow.result.params == {"fast": "5"}
+    assert quick.result.params == {"fast": "2"}
+    assert not slow.trades.equals(quick.trades)
+    assert "Cross" in repr(quick)
+    with pytest.raises(ConfigError, match="fsat"):
+        strategy.backtest(table, fsat=2)
+
+
+def test_a_report_holds_tables_figures_and_its_page(table, tmp_path):
+    report = quantdsl.backtest(STRATEGY, table)
+    assert report.metrics["trades"] == report.trades.num_rows
+    assert isinstance(report.trades.to_pandas(), pd.DataFrame)
+    assert report.orders.num_rows >= report.fills.num_rows > 0
+    assert report.days.num_rows > 80
+    assert "<iframe" in report._repr_html_()
+    assert report.save(tmp_path / "run").read_text().startswith("<!doctype html>")
+
+
+def test_it_is_the_run_of_the_command_line(table, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(table, "bars.parquet")
+    Path("cross.qdsl").write_text(STRATEGY)
+    assert cli.run(["backtest", "cross.qdsl", "--data", "bars.parquet", "--out", "shell"]) == 0
+    quantdsl.backtest("cross.qdsl", "bars.parquet").save("python")
+    for path in Path("shell").iterdir():
+        assert path.read_bytes() == (Path("python") / path.name).read_bytes(), path.name
+
+
+def test_a_wrong_strategy_is_a_source_error():
+    with pytest.raises(SourceError, match="did you mean close_position"):
+        quantdsl.compile(STRATEGY.replace("close_position", "close_positon"))
+
+
+@pytest.mark.parametrize("first", ["quantdsl", "quantdsl.backtest.run"])
+def test_the_package_is_the_function_whatever_is_imported_first(first):
+    code = f"import {first}, quantdsl; assert callable(quantdsl.backtest); quantdsl.compile"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_the_package_names_is_there():
+    for name in quantdsl.__all__:
+        assert getattr(quantdsl, name) is not None
+    with pytest.raises(AttributeError, match="sweep"):
+        _ = quantdsl.sweep
