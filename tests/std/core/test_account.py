@@ -110,8 +110,8 @@ def test_below_the_maintenance_margin_all_is_closed() -> None:
 
 def test_models_speak_currency_whatever_the_money_unit() -> None:
     """The scale of money changes no fill; a fee that lies on a half unit may round either way."""
-    plain, records = trade(3, 300, COSTS)
-    scaled, again = trade(3, 300, {**COSTS, "money_scale": 1e6})
+    _, records = trade(3, 300, COSTS)
+    _, again = trade(3, 300, {**COSTS, "money_scale": 1e6})
     fills = [[r for r in run if r[0] == "FILL"] for run in (records, again)]
     assert [(f[4], f[5]) for f in fills[0]] == [(f[4], f[5]) for f in fills[1]]
     assert all(abs(a[6] - b[6]) <= 1 for a, b in zip(*fills, strict=True))
