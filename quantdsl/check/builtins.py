@@ -59,6 +59,8 @@ class Builtin(Binding):
 
     def __init__(self, doc: Doc) -> None:
         self.doc = doc
+        if doc.std_only:
+            self.builtin = "free"  # a strategy may have a `band` or `bits` of its own
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The value of the call; arguments are positional."""

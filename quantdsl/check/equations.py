@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from quantdsl import limits
 from quantdsl.check import arith, sizes
+from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import Routine, crossing
 from quantdsl.check.types import INT, Type, ir_type, stored
-from quantdsl.check.values import Series, Value, Warm
+from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
@@ -256,6 +257,7 @@ class Equations:
             node.span,
             help="move it out of the handler",
         )
+        cx.scope.names[node.name.id] = Local(error_value(node.span), used=True)
 
     # ---- IR ----
 

@@ -75,12 +75,6 @@ class Importer:
         self.loading.pop()
         self.loaded[node.path] = module
         if any(d.severity == ERROR for d in parsed.diagnostics):
-            cx.error(
-                "QD0214",
-                f"{dotted} has errors of its own",
-                node.span,
-                help=f"quantdsl check {path}",
-            )
             return None
         return module
 

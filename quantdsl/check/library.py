@@ -205,8 +205,7 @@ class Library:
         own = name.id in scope.names
         if cx.module.std and own:
             raise InternalError(f"std declares {cx.module.key}.{name.id} twice")
-        if naming.admit(cx, name, scope.find(name.id), own=own):
-            scope.names[name.id] = binding
+        naming.enter(cx, scope.names, name, scope.find(name.id), binding)
 
     def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
         existing = cx.module.scope.names.get(item.name.id)

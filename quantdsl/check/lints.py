@@ -30,10 +30,11 @@ def unread(strategy: "Strategy") -> None:
                 item.name.span,
                 help="delete it, or use it where it was meant",
             )
-    if not strategy.orders and not strategy.plots:
+    acting = any(one.event != "flat_by" for one in strategy.handlers)
+    if not acting and not strategy.plots:
         cx.warn(
             "QD0812",
-            "this strategy places no order",
+            "this strategy does nothing",
             strategy.node.name.span,
             help="place one in a handler, such as 'on bar:'",
         )

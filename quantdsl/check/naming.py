@@ -1,7 +1,10 @@
 """Which names a declaration may take, and that an argument is named once."""
 
+from typing import Any
+
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context
+from quantdsl.check.values import error_value
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
@@ -14,6 +17,20 @@ def _builtin(found: Binding | Local) -> str:
     if isinstance(found, Local):
         return VALUE if found.span == (0, 0) else ""
     return found.builtin
+
+
+def enter(
+    cx: Context,
+    names: dict[str, Any],
+    name: ast.Ident,
+    known: "Binding | Local | None",
+    binding: "Binding | Local",
+) -> None:
+    """Make `name` mean `binding` in `names`, or report why it cannot; nothing follows from that."""
+    if admit(cx, name, known, own=name.id in names):
+        names[name.id] = binding
+    elif known is not None and _builtin(known):
+        names[name.id] = Local(error_value(name.span), name.span, used=True)
 
 
 def admit(cx: Context, name: ast.Ident, known: "Binding | Local | None", *, own: bool) -> bool:

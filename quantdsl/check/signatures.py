@@ -90,6 +90,14 @@ def _container(cx: Context, node: ast.Type, of: str) -> Type:
         return ERROR
     elem = resolve(cx, node.args[0], of)
     size = size_of(cx, node.args[1], node.span)
+    if elem.kind in ("array", "ring"):
+        cx.error(
+            "QD0608",
+            "an array of arrays is not available yet",
+            node.span,
+            help="use one array and the index row * width + column",
+        )
+        return ERROR
     if elem == ERROR or size is None:
         return ERROR
     type_ = Type(node.name, elem=elem, size=size)

@@ -30,9 +30,8 @@ def body(cx: Context, suite: ast.Suite) -> None:
 
 def bind(cx: Context, name: ast.Ident, value: Value) -> None:
     """Make a name visible from here on."""
-    own = name.id in cx.scope.names
-    if naming.admit(cx, name, cx.scope.find(name.id), own=own):
-        cx.scope.names[name.id] = Local(value, name.span)
+    local = Local(value, name.span, used=value.bad)
+    naming.enter(cx, cx.scope.names, name, cx.scope.find(name.id), local)
 
 
 @executes(ast.Doc, ast.Bad)
@@ -207,7 +206,7 @@ def _match(cx: Context, node: ast.Match) -> None:
     chain: tuple[ops.Stmt, ...] = ()
     for test, block_, line in reversed(arms):
         chain = (ops.If(test, block_, chain, line),)
-    if chain and "_" not in covered and subject.type.kind == "enum":
+    if chain and (subject.type.kind == "enum" or "_" in covered):
         # The cases cover the enum, so the last one needs no test; leaving it unconditional lets
         # a match that returns in every case end the function.
         chain = _last_unconditional(chain[0])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from quantdsl.check import consistency, lints, naming, params, settings, sources, trading
+from quantdsl.check import consistency, grid, lints, naming, params, settings, sources, trading
 from quantdsl.check.actions import alone, inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
@@ -310,9 +310,7 @@ class Strategy:
             self.library.declare_item(self.cx, self.scope, node)
 
     def _own(self, name: ast.Ident, binding: Any) -> None:
-        names = self.scope.names
-        if naming.admit(self.cx, name, self.scope.find(name.id), own=name.id in names):
-            names[name.id] = binding
+        naming.enter(self.cx, self.scope.names, name, self.scope.find(name.id), binding)
 
     def _state(self, node: ast.State) -> None:
         cx = self.context()
@@ -566,4 +564,5 @@ class Strategy:
         lints.unread(self)
         lints.without_effect(self)
         consistency.across(self)
+        grid.check(self)
         lints.missing_blocks(self)

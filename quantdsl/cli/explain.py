@@ -29,7 +29,8 @@ def command(subject: str, stage: str | None) -> None:
 
 def _explain_code(subject: str) -> None:
     """Print the page of a code; a wrong one is answered with those like it."""
-    import quantdsl.lang.syntax_codes  # noqa: F401 (importing it defines its codes)
+    import quantdsl.check.codes
+    import quantdsl.lang.syntax_codes  # noqa: F401 (importing them defines their codes)
     from quantdsl.lang import codes
 
     code = codes.lookup(subject)
