@@ -40,7 +40,7 @@ FLOW = {
 
 BESIDE_THE_FLOW = {
     "quantdsl.api.backtest": "the package quantdsl.backtest is also the function of that name",
-    "quantdsl.codegen.cache.Cache": "the calendars' schedules are kept in the same cache on disk",
+    "quantdsl.codegen.cache.Cache": "typed IR of std and schedules of calendars are kept there too",
 }
 
 BANNED = {
@@ -132,6 +132,21 @@ def test_imports_follow_the_flow():
             if ours and parts[1] not in allowed:
                 wrong.append(f"{short(path)}:{line}: {here} must not import {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_code_map_names_every_part():
+    """A package or module that quantdsl/ARCHITECTURE.md does not tell of is new to its readers."""
+    text = (PACKAGE / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    parts = {path.relative_to(PACKAGE).parts for path in tracked() if PACKAGE in path.parents}
+    names = {f"{part[0]}/" if len(part) > 1 else part[0] for part in parts}
+    named = set(re.findall(r"^\| `([a-z]+(?:/|\.py))`", text, re.MULTILINE))
+    known = {name for name in names if name.endswith(("/", ".py"))} - {"__init__.py"}
+    assert known == named
+
+
+def test_every_part_stands_in_the_flow():
+    parts = {part_of(path) for path in python_files(PACKAGE)} - {"__init__", "cli", "api"}
+    assert parts | {"feeds"} == set(FLOW)
 
 
 def test_only_feeds_and_configs_know_a_venue():
