@@ -1,4 +1,4 @@
-"""`quantdsl help`: what a function or an indicator of the language does."""
+"""`quantdsl help`: what a function, an order, a limit or a setting of the language does."""
 
 from difflib import get_close_matches
 from itertools import groupby
@@ -17,7 +17,7 @@ LABELS = ("formula", "warm-up", "cost", "example", "note", "source")
 @click.command("help")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Describe NAME, such as ta.sma; without it list every function and indicator."""
+    """Describe NAME, such as ta.sma; without it list all that the language offers."""
     from quantdsl.cli.reference import entries, find
 
     if name is None:
@@ -43,14 +43,14 @@ def _page(entry: "Entry") -> str:
 
 
 def _listing(entries: "tuple[Entry, ...]") -> list[str]:
-    """Names with their summaries, each namespace under its own heading."""
+    """Names with their summaries, each section under its own heading."""
     lines = []
 
-    def namespace(entry: "Entry") -> str:
-        return entry.name.rpartition(".")[0]
+    def section(entry: "Entry") -> str:
+        return entry.section
 
-    for space, members in groupby(sorted(entries, key=namespace), namespace):
-        lines += ["", click.style(space or "everywhere", bold=True)]
+    for heading, members in groupby(sorted(entries, key=section), section):
+        lines += ["", click.style(heading, bold=True)]
         summaries = {entry.name: entry.summary for entry in members}
         lines += [f"  {name:<22} {summary}" for name, summary in summaries.items()]
     return lines[1:]

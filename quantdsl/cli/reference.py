@@ -1,15 +1,23 @@
-"""What the language offers, read from its own definitions: std/*.qdsl and the built-ins' table."""
+"""What the language offers, read from where it is defined: std/*.qdsl and the checker's tables."""
 
 import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from quantdsl.check import words
 from quantdsl.check.builtins import TABLE
 from quantdsl.check.library import ALIASES, STD
+from quantdsl.check.market import OF_ACCOUNT, OF_INSTRUMENT
+from quantdsl.check.settings import BACKTEST, FORMS, MODELS, RISK
+from quantdsl.check.trading import ORDERS
+from quantdsl.check.words import Word
 from quantdsl.lang import ast
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
+
+EVERYWHERE = "everywhere"
+"""The section of what needs no prefix."""
 
 GLOBAL = "math"
 """The namespace whose names need no prefix."""
@@ -22,6 +30,7 @@ NAMESPACES = (GLOBAL, "size", "ta", "ts", "vol", "xs")
 class Entry:
     """One name of the language as `quantdsl help` shows it."""
 
+    section: str  # the heading it is listed under
     name: str  # with its namespace: ta.sma
     signature: str
     summary: str
@@ -31,7 +40,9 @@ class Entry:
 @cache
 def entries() -> tuple[Entry, ...]:
     """Everything with documentation, by name; an overloaded name has several entries."""
-    found = [_builtin(name) for name, row in TABLE.items() if not row.std_only]
+    found = [*_builtins(), *_orders(), *_account(), *_limits(), *_settings()]
+    for section, rows in words.SECTIONS.items():
+        found += [_word(section, name, row) for name, row in rows.items()]
     for path in sorted(STD.glob("*.qdsl")):
         space = path.stem.partition("_")[0]
         if ALIASES.get(space, space) in NAMESPACES:
@@ -45,9 +56,57 @@ def find(name: str) -> list[Entry]:
     return exact or [entry for entry in entries() if entry.name.rpartition(".")[2] == name]
 
 
-def _builtin(name: str) -> Entry:
-    row = TABLE[name]
-    return Entry(name, row.signature, row.text, {"example": row.example})
+def _builtins() -> list[Entry]:
+    rows = [row for row in TABLE.values() if not row.std_only]
+    return [Entry(EVERYWHERE, r.name, r.signature, r.text, {"example": r.example}) for r in rows]
+
+
+def _word(section: str, name: str, row: Word) -> Entry:
+    details = {"example": row.example} if row.example else {}
+    return Entry(section, name, row.signature, row.text, details)
+
+
+def _orders() -> list[Entry]:
+    return [
+        Entry("orders", name, row.signature, row.text, {"example": row.example})
+        for name, row in ORDERS.items()
+    ]
+
+
+def _account() -> list[Entry]:
+    """Figures of the account; those of an instrument also follow its name: y.position."""
+    return [
+        Entry("position and account", name, name, row.text, {"example": name})
+        for name, row in {**OF_INSTRUMENT, **OF_ACCOUNT}.items()
+    ]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _limits() -> list[Entry]:
+    return [
+        Entry(
+            "risk:",
+            name,
+            f"{name} = {unit} [-> action, ...]",
+            _sentence(text),
+            {"example": f"{name} = {words.LIMIT_EXAMPLES[unit]}"},
+        )
+        for name, (unit, text) in RISK.items()
+    ]
+
+
+def _settings() -> list[Entry]:
+    found = []
+    for name, text in BACKTEST.items():
+        forms = [words.SETTING_EXAMPLES.get(form, form) for form in FORMS[name]]
+        shown = [*forms, "the name of a fn"] if name in MODELS else forms
+        details = {"example": f"{name} = {forms[0]}"} if forms else {}
+        signature = f"{name} = {' | '.join(shown)}"
+        found.append(Entry("backtest:", name, signature, _sentence(text), details))
+    return found
 
 
 def _documented(path: Path, space: str) -> list[Entry]:
@@ -81,4 +140,5 @@ def _entry(prefix: str, item: ast.Fn | ast.Indicator, body: ast.Suite, source: S
             details[label] = f"{details[label]}; {text}" if label in details else text
     written = source.text[item.name.span[0] : body.span[0]]
     signature = prefix + re.sub(r"\s+", " ", written).strip().removesuffix(":").rstrip()
-    return Entry(prefix + item.name.id, signature, docs[0] if docs else "", details)
+    section = prefix.removesuffix(".") or EVERYWHERE
+    return Entry(section, prefix + item.name.id, signature, docs[0] if docs else "", details)

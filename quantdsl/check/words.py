@@ -1,0 +1,204 @@
+"""The words of a strategy that are neither std's nor in a table beside what elaborates them.
+
+`quantdsl help` and the tour show these rows; a test compiles each example, and holds that no name
+of a strategy's scope is missing here or in the tables of builtins, trading, market and settings.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Word:
+    """A row: how it is written, what it does, an example for a handler of one instrument."""
+
+    signature: str
+    text: str
+    example: str
+
+
+ORDER_ARGUMENTS: dict[str, Word] = {
+    "limit": Word(
+        "limit = price",
+        "Fills at this price or better; a float is rounded to the passive side.",
+        "buy(100 shares, limit = close - 2 ticks)",
+    ),
+    "stop": Word(
+        "stop = price",
+        "Wakes where the market gets worse than this price, then as a market or limit order.",
+        "buy(100 shares, stop = ta.highest(high, 20) + 1 tick)",
+    ),
+    "touch": Word(
+        "touch = price",
+        "Wakes where the market gets better than this price (if touched).",
+        "buy(100 shares, touch = close - 1 USD)",
+    ),
+    "trail": Word(
+        "trail = distance",
+        "A stop that follows at a distance in price, in ticks or in percent and never retreats.",
+        "buy(100 shares, trail = 2%)",
+    ),
+    "take_profit": Word(
+        "take_profit = price",
+        "An exit at this price that wakes when the entry fills.",
+        "buy(100 shares, take_profit = close + 1 USD)",
+    ),
+    "stop_loss": Word(
+        "stop_loss = price",
+        "A stop that wakes when the entry fills; together with take_profit one cancels the other.",
+        "buy(100 shares, stop_loss = close - 2 * ta.atr(14))",
+    ),
+    "bracket": Word(
+        "bracket(take_profit =, stop_loss =, trail =)",
+        "The same exits, written together.",
+        "buy(100 shares, bracket(take_profit = close + 2 USD, stop_loss = close - 1 USD))",
+    ),
+    "value": Word(
+        "value = money",
+        "Size by money instead of a quantity: the lots that it pays for with slippage and fees.",
+        "buy(value = 10% of equity)",
+    ),
+    "size_at": Word(
+        "size_at = fill",
+        "Size at the fill, of the equity at that moment.",
+        "buy(value = 10% of equity, size_at = fill)",
+    ),
+    "qty": Word("qty = quantity", "The size by name.", "buy(qty = 100 shares)"),
+    "tif": Word(
+        "tif = gtc | day | gtd | ioc | fok | moo | moc | loo | loc",
+        "How long the order works, or which auction of the session it is for.",
+        "buy(100 shares, limit = close, tif = day)",
+    ),
+    "oco": Word(
+        'oco = "group"',
+        "Orders of one group: the first that fills cancels the others.",
+        'buy(100 shares, stop = close + 1 USD, oco = "range")',
+    ),
+    "tag": Word(
+        'tag = "name"',
+        "A name for cancel, replace and after.",
+        'buy(100 shares, limit = close, tag = "entry")',
+    ),
+    "after": Word(
+        'after = "tag"',
+        "Waits until the order with that tag has filled.",
+        'sell(50 shares, limit = close + 1 USD, after = "entry")',
+    ),
+    "post_only": Word(
+        "post_only = true",
+        "Cancelled instead of taking liquidity.",
+        "buy(100 shares, limit = close, post_only = true)",
+    ),
+    "reduce_only": Word(
+        "reduce_only = true",
+        "Never opens or turns a position.",
+        "sell(100 shares, limit = close + 1 USD, reduce_only = true)",
+    ),
+}
+
+ACTIONS: dict[str, Word] = {
+    "close_position": Word(
+        "close_position([instrument])", "Close the position at market.", "close_position()"
+    ),
+    "flatten": Word(
+        "flatten()", "Cancel every order and close every position at market.", "flatten()"
+    ),
+    "cancel_all": Word(
+        "cancel_all([instrument])", "Cancel every working order, exits too.", "cancel_all()"
+    ),
+    "cancel": Word(
+        'cancel("tag")',
+        "Cancel the working orders with that tag; exits of what has filled stay.",
+        'cancel("entry")',
+    ),
+    "replace": Word(
+        'replace("tag", limit =, stop =, ...)',
+        "Give the working orders with that tag new prices.",
+        'replace("entry", limit = close - 1 tick)',
+    ),
+    "atomic": Word(
+        "atomic:", "The orders of the block pass the risk gate together or not at all.", ""
+    ),
+    "floor_qty": Word(
+        "floor_qty(x [, instrument]) -> qty",
+        "x units as a quantity, rounded down to a lot; an order of an na is refused and counted.",
+        "floor_qty(1% of equity / close)",
+    ),
+    "snap": Word(
+        "snap(x, up | down | nearest) -> price",
+        "A float as a price on the grid of ticks.",
+        "snap(close - 0.5 * ta.atr(14), down)",
+    ),
+}
+
+MARKET: dict[str, Word] = {
+    "open": Word("open -> price", "First price of the bar.", "open"),
+    "high": Word("high -> price", "Highest price of the bar.", "high"),
+    "low": Word("low -> price", "Lowest price of the bar.", "low"),
+    "close": Word("close -> price", "Last price of the bar; close[1] is the bar before.", "close"),
+    "volume": Word("volume -> qty", "What was traded in the bar.", "volume"),
+    "hl2": Word("hl2 -> float", "(high + low) / 2", "hl2"),
+    "hlc3": Word("hlc3 -> float", "(high + low + close) / 3", "hlc3"),
+    "ohlc4": Word("ohlc4 -> float", "(open + high + low + close) / 4", "ohlc4"),
+    "bars": Word("bars", "The bars themselves, for an indicator that takes them.", "bars.high"),
+    "bar_index": Word("bar_index -> int", "Bars of the finest clock before this one.", "bar_index"),
+    "now": Word("now -> time", "Time of the event: a bar's close.", "now"),
+    "session_open": Word("session_open -> time", "When today's session began.", "session_open"),
+    "session_close": Word("session_close -> time", "When today's session ends.", "session_close"),
+    "never": Word("never -> time", "A time that does not come.", "never"),
+}
+
+POSITION: dict[str, Word] = {
+    "flat": Word("flat -> bool", "Nothing is held; working orders do not count.", "flat"),
+    "long": Word("long -> bool", "The position is above zero.", "long"),
+    "pending": Word("pending -> bool", "An order that would change the position works.", "pending"),
+    "entry_price": Word(
+        "entry_price -> float?",
+        "Average price of the position; na when flat.",
+        "entry_price ?? 0.0",
+    ),
+    "bars_since": Word(
+        "bars_since(entry) -> int",
+        "Bars since the position was opened; the bar that filled the entry is 0.",
+        "bars_since(entry)",
+    ),
+}
+
+OUTPUT: dict[str, Word] = {
+    "log": Word(
+        'log("text {name}")', "Write a line into the report, with values.", 'log("at {close}")'
+    ),
+    "alert": Word('alert("text")', "A line that also goes to the alerts.", 'alert("wide range")'),
+    "mark": Word('mark("text")', "A mark at this bar on the chart.", 'mark("new high")'),
+}
+"""`log(x)` of a number is the natural logarithm of std/math."""
+
+SECTIONS: dict[str, dict[str, Word]] = {
+    "orders": ACTIONS,
+    "arguments of orders": ORDER_ARGUMENTS,
+    "market": MARKET,
+    "position and account": POSITION,
+    "output": OUTPUT,
+}
+
+LIMIT_EXAMPLES = {
+    "lots": "500 shares",
+    "money": "25% of equity",
+    "share": "5%",
+    "count": "3",
+    "rate": "200 / 1s",
+    "duration": "30m",
+    "drawdown": "15%",
+}
+"""Unit of a limit of settings.RISK -> a value of it."""
+
+SETTING_EXAMPLES = {
+    "money": "1 USD",
+    "share": "2bps",
+    "ticks": "1 tick",
+    "count": "2",
+    "bool": "true",
+    "per_share": "per_share(0.005 USD)",
+    "per_contract": "per_contract(1.2 USD)",
+    "per_order": "per_order(1 USD)",
+}
+"""Form of a setting of settings.FORMS -> a value of it; other forms are words of their own."""

@@ -1,0 +1,104 @@
+"""What is written about the language is true: every example compiles, and no name is missing."""
+
+import re
+
+import pytest
+
+from quantdsl.backtest.testing import run_tests
+from quantdsl.check.bindings import Local
+from quantdsl.check.checked import check_source
+from quantdsl.check.market import Later
+from quantdsl.cli.reference import EVERYWHERE, Entry, entries
+from quantdsl.lang.format import format_source
+from quantdsl.lang.source import Source
+from tests.docs import tour
+
+STRATEGY = """language 1
+
+strategy Example:
+    "One line of it is an example."
+
+    bars 1h
+    session "XNYS"
+
+    on bar:
+        {handler}
+
+    risk:
+        {risk}
+
+    backtest:
+        {backtest}
+"""
+PLAIN = {"handler": "close_position()", "risk": "max_order = 1 share", "backtest": "fees = 1bps"}
+STATEMENTS = {"orders", "arguments of orders", "output"}
+VALUES = {EVERYWHERE, "market", "position and account", "size"}
+COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
+"""Indicators: tests/std/test_indicator_rules.py."""
+
+RETURNING = {"floor_qty", "snap"}
+
+
+def errors(text):
+    """The messages of the errors of a file."""
+    _, found = check_source(Source(text, "example.qdsl"))
+    return [one.message for one in found if one.severity == "error"]
+
+
+def in_a_strategy(entry: Entry) -> str:
+    """The example of an entry where it belongs."""
+    example = entry.details["example"]
+    if entry.section == "risk:":
+        return STRATEGY.format(**{**PLAIN, "risk": example})
+    if entry.section == "backtest:":
+        return STRATEGY.format(**{**PLAIN, "backtest": example})
+    value = entry.section in VALUES or entry.name in RETURNING
+    handler = f"let shown = {example}" if value else example
+    return STRATEGY.format(**{**PLAIN, "handler": handler})
+
+
+def with_example() -> list[Entry]:
+    found = [entry for entry in entries() if entry.section not in COMPILED_ELSEWHERE]
+    return [entry for entry in found if "example" in entry.details]
+
+
+@pytest.mark.parametrize("entry", with_example(), ids=lambda e: f"{e.section} {e.name}")
+def test_the_example_of_help_compiles(entry):
+    assert errors(in_a_strategy(entry)) == []
+
+
+def test_every_entry_is_placed_and_says_what_it_does():
+    sections = {entry.section for entry in entries()}
+    assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | {"risk:", "backtest:"}
+    for entry in entries():
+        assert entry.signature, entry.name
+        assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name
+
+
+def test_help_knows_every_name_that_a_strategy_can_read():
+    checked, _ = check_source(Source(STRATEGY.format(**PLAIN), "example.qdsl"))
+    assert checked is not None
+    names = checked.strategy.scope.names.items()
+    known = {entry.name for entry in entries()}
+    missing = {
+        name
+        for name, binding in names
+        if not isinstance(binding, Later) and not (isinstance(binding, Local) and binding.span[1])
+    }
+    assert missing - known == set()
+
+
+@pytest.mark.parametrize("text", tour.examples(), ids=lambda t: re.search(r"y (\w+):", t)[1])
+def test_an_example_of_the_tour_is_a_clean_canonical_file(text, tmp_path):
+    checked, found = check_source(Source(text, "tour.qdsl"))
+    assert [one.message for one in found] == []
+    assert checked is not None
+    assert format_source(text, "tour.qdsl") == text
+    path = tmp_path / "tour.qdsl"
+    path.write_text(text, encoding="utf-8")
+    assert [one for one in run_tests(path) if not one.passed] == []
+
+
+def test_the_tables_of_the_tour_are_current():
+    page = tour.TOUR.read_text(encoding="utf-8")
+    assert tour.rewritten(page) == page, "run python -m tests.docs.tour"
