@@ -34,12 +34,16 @@ def chart_data(result: RunResult) -> dict[str, Any]:
     }
 
 
-def _pack(values: npt.NDArray[Any], kind: str = "<f4") -> str:
+SINGLE, EXACT = "<f4", "<f8"
+"""Single precision is for lines that are only seen; what is read as a figure keeps its cents."""
+
+
+def _pack(values: npt.NDArray[Any], kind: str = SINGLE) -> str:
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind)).tobytes()).decode()
 
 
 def _seconds(ts_ns: Int64s) -> str:
-    return _pack(ts_ns // NS, "<f8")
+    return _pack(ts_ns // NS, EXACT)
 
 
 def thin_rows(n: int) -> Int64s:
@@ -84,7 +88,7 @@ def _equity(result: RunResult) -> dict[str, Any]:
     curve: dict[str, Any] = {
         "start": float(result.money(result.accumulators["equity_first"])),
         "time": _seconds(ts[at]),
-        "equity": _pack(thin(level)),
+        "equity": _pack(thin(level), EXACT),
         "drawdown": _pack(thin(under) * 100.0),
     }
     if result.benchmark is not None:
@@ -98,7 +102,7 @@ def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
     ts = days_of(result).ts
     known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
     money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
-    return {"name": benchmark.name, "time": _seconds(ts[known]), "value": _pack(money[known])}
+    return {"name": benchmark.name, "time": _seconds(ts[known]), "value": _pack(money[known], EXACT)}
 
 
 def _price(result: RunResult) -> dict[str, Any]:
@@ -153,5 +157,5 @@ def _trades(result: RunResult) -> dict[str, Any]:
         "exit": _seconds(shown["ts_recv"]),
         "instrument": [names[number] for number in shown["instrument"].tolist()],
         "side": ["long" if lots > 0 else "short" for lots in shown["d"].tolist()],
-        **{name: _pack(values[:TRADES_MAX]) for name, values in columns.items()},
+        **{name: _pack(values[:TRADES_MAX], EXACT) for name, values in columns.items()},
     }

@@ -152,7 +152,7 @@ def _heat_cell(value: float | None) -> str:
         return "<td></td>"
     step = min(4, math.ceil(abs(value) / HEAT_STEP))
     tone = f"{'h' if value > 0 else 'l'}{step}" if step else ""
-    return f'<td class="{tone}">{value * 100:.1f}</td>'
+    return f'<td class="{tone}">{value * 100:z.1f}</td>'
 
 
 def _figures(metrics: Mapping[str, float], currency: str) -> str:

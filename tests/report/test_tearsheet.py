@@ -37,6 +37,11 @@ def test_nothing_is_loaded_from_anywhere():
     assert len(text.encode()) < 600_000
 
 
+def test_the_chart_ends_at_the_equity_of_the_figures():
+    curve = chart_data(RUN)["equity"]
+    assert floats(curve["equity"], "<f8")[-1] == RUN.money(RUN.curve_equity)[-1]
+
+
 def test_the_policy_lets_in_exactly_the_scripts_and_style_of_the_page():
     text = page_of(RUN)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]

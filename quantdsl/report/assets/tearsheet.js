@@ -79,13 +79,13 @@ function drawEquity() {
     baseValue: { type: "price", price: curve.start }, lineWidth: time.length > 500 ? 1 : 2, priceFormat: inMoney,
     priceLineVisible: false, title: "equity",
   });
-  level.setData(points(time, f32(curve.equity)));
+  level.setData(points(time, f64(curve.equity)));
   let benchmark = null;
   if (curve.benchmark) {
     benchmark = chart.addSeries(L.LineSeries, {
       lineWidth: 1, priceFormat: inMoney, priceLineVisible: false, title: curve.benchmark.name,
     });
-    benchmark.setData(points(f64(curve.benchmark.time), f32(curve.benchmark.value)));
+    benchmark.setData(points(f64(curve.benchmark.time), f64(curve.benchmark.value)));
   }
   const under = chart.addSeries(L.BaselineSeries, {
     baseValue: { type: "price", price: 0 }, lineWidth: 1, priceFormat: inPercent,
@@ -114,10 +114,10 @@ function drawEquity() {
 const trades = {
   entry: f64(run.trades.entry), exit: f64(run.trades.exit),
   side: run.trades.side, instrument: run.trades.instrument,
-  quantity: f32(run.trades.quantity), bars: f32(run.trades.bars),
-  entry_price: f32(run.trades.entry_price), exit_price: f32(run.trades.exit_price),
-  profit: f32(run.trades.profit), return: f32(run.trades.return), fees: f32(run.trades.fees),
-  mae: f32(run.trades.mae), mfe: f32(run.trades.mfe),
+  quantity: f64(run.trades.quantity), bars: f64(run.trades.bars),
+  entry_price: f64(run.trades.entry_price), exit_price: f64(run.trades.exit_price),
+  profit: f64(run.trades.profit), return: f64(run.trades.return), fees: f64(run.trades.fees),
+  mae: f64(run.trades.mae), mfe: f64(run.trades.mfe),
 };
 const priceDigits = Math.min(8, Math.max(0, Math.ceil(-Math.log10(run.price.tick) - 1e-9)));
 
