@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.rows import Rows
 from quantdsl.check import Checked
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.codegen.cache import Cache
@@ -67,9 +68,8 @@ class Run:
         self.memory = Memory(module)
         self.executor = executor
         self.plots = len(checked.strategy.plots)
-        self.records: list[npt.NDArray[np.void]] = []
-        self.rows: list[npt.NDArray[np.int64]] = []
-        self._curve = np.zeros(0, dtype=np.int64)
+        self.records = Rows(layout.WORDS)
+        self.rows = Rows(CURVE_WORDS + self.plots)
 
     def start(self) -> None:
         """Prepare the first instant; config and params are written already."""
@@ -78,36 +78,28 @@ class Run:
 
     def feed(self, events: npt.NDArray[np.void]) -> None:
         """Run whole instants; drains the outbox as often as it fills."""
-        width = CURVE_WORDS + self.plots
-        if len(self._curve) < len(events) * width:
-            self._curve = np.zeros(len(events) * width, dtype=np.int64)
         words = np.ascontiguousarray(events).view(np.int64).reshape(-1)
         done = 0
         while done < len(events):
-            rest = words[done * layout.WORDS :]
-            done += self.executor.call(
-                "run", self.memory.words, rest, len(events) - done, self._curve
-            )
-            rows = int(self.memory.get("rows"))
-            if rows:
-                self.rows.append(self._curve[: rows * width].reshape(rows, width).copy())
+            rest, count = words[done * layout.WORDS :], len(events) - done
+            curve = self.rows.free(count)
+            done += self.executor.call("run", self.memory.words, rest, count, curve)
+            self.rows.add(int(self.memory.get("rows")))
             self._drain()
 
     def _drain(self) -> None:
         count = int(self.memory.get("e.outbox_count"))
         if count:
-            words = self.memory.view("e.outbox")[: count * layout.WORDS]
-            self.records.append(words.copy().view(layout.RECORD))
+            self.records.append(self.memory.view("e.outbox")[: count * layout.WORDS])
             self.memory.set("e.outbox_count", 0)
 
     def all_records(self) -> npt.NDArray[np.void]:
         """Every record so far, in order."""
-        return np.concatenate([*self.records, np.empty(0, layout.RECORD)])
+        return self.records.all().reshape(-1).view(layout.RECORD)
 
     def curve(self) -> npt.NDArray[np.int64]:
         """One row per bar: time, equity, then the bits of each plot."""
-        width = CURVE_WORDS + self.plots
-        return np.concatenate([*self.rows, np.empty((0, width), np.int64)])
+        return self.rows.all()
 
 
 def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> Run:

@@ -64,9 +64,9 @@ def _count(checked: Checked, options: dict[str, Any]) -> Branches:
     counts: Branches = Counter()
     for events in again.data.chunks():
         again.run.feed(events)
-        for records in again.run.records:
-            branches = records[records["kind"] == Kind.BRANCH]
-            counts.update(zip(branches["a"].tolist(), branches["b"].tolist(), strict=True))
+        records = again.run.all_records()
+        branches = records[records["kind"] == Kind.BRANCH]
+        counts.update(zip(branches["a"].tolist(), branches["b"].tolist(), strict=True))
         again.run.records.clear()
         again.run.rows.clear()
     return counts

@@ -1,0 +1,84 @@
+"""Promise: a new strategy is machine code in 150 ms (sma_cross), 400 ms (pairs_z), 20 ms cached.
+
+In a process that has imported the compiler, from the text of the file to functions to call.
+"""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.check.checked import check_source
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import FORBID_COMPILE, load
+from quantdsl.codegen.target import native
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import StructType
+from quantdsl.lang.source import Source
+from quantdsl.shipped import shipped
+
+LIMITS_S = {"sma_cross": 0.150, "pairs_z": 0.400}
+CACHED_S = 0.020
+FRESH = itertools.count(1)
+STATE = StructType("State")
+
+
+def never_seen(name: str) -> Source:
+    """The strategy with a plot of a number that no cache has met."""
+    path = shipped(f"strategies/{name}.qdsl")
+    lines = path.read_text().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if line.startswith("    session "))
+    price = "y.close" if name == "pairs_z" else "close"
+    lines.insert(at + 1, f'    plot({price} * 1.{next(FRESH):06}, "fresh")\n')
+    return Source("".join(lines), str(path))
+
+
+def compiled(source: Source, cache: Cache) -> int:
+    """From text to functions that can be called; what init makes of empty memory."""
+    checked, _ = check_source(source)
+    assert checked is not None
+    module = checked.module()
+    program = load(module, native(), cache)
+    memory = np.zeros(Layout(module.structs).words(STATE), np.int64)
+    program.call("init", memory)
+    return int(np.count_nonzero(memory))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("name", LIMITS_S)
+def test_compile_new_strategy(benchmark, cache, name):
+    """The core that strategies share is in the cache, as on every machine but a new one."""
+    words = compiled(never_seen(name), cache)
+    rounds = 11 if benchmark.enabled else 1
+    result = benchmark.pedantic(
+        compiled, setup=lambda: ((never_seen(name), cache), {}), rounds=rounds
+    )
+    assert result == words > 0
+    if benchmark.enabled:
+        assert benchmark.stats["median"] <= LIMITS_S[name]
+
+
+@pytest.mark.parametrize("name", LIMITS_S)
+def test_compile_very_first_strategy(benchmark, cache, name):
+    """As above, and the core has to be compiled too."""
+
+    def setup() -> tuple[tuple[Source, Cache], dict[str, object]]:
+        cache.clear()
+        return (never_seen(name), cache), {}
+
+    assert benchmark.pedantic(compiled, setup=setup, rounds=5 if benchmark.enabled else 1) > 0
+
+
+@pytest.mark.parametrize("name", LIMITS_S)
+def test_compile_from_cache(benchmark, cache, monkeypatch, name):
+    source = never_seen(name)
+    words = compiled(source, cache)
+    monkeypatch.setenv(FORBID_COMPILE, "1")
+    assert benchmark(compiled, source, cache) == words
+    if benchmark.enabled and name == "sma_cross":
+        assert benchmark.stats["median"] <= CACHED_S
