@@ -210,13 +210,13 @@ def plain(cx: Context, value: Value) -> Value:
             value.series,
         )
     name = cx.module.source.text[slice(*value.span)]
-    rest = f", or {name} ?? 0.0" if value.type.kind == "float" else ""
+    rest = f", or '{name} ?? 0.0'" if value.type.kind == "float" else ""
     return cx.error(
         "QD0501",
         f"{name!r} may be na here",
         value.span,
         reason=f"its type is {value.type}: it can be missing by design",
-        help=f"write {name} is not na and ...,{rest}"
+        help=f"write '{name} is not na and ...'{rest}"
         if rest
         else f"write {name} is not na and ...",
     )
@@ -412,11 +412,16 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
 def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value:
     """left op right as a bool."""
     if left.type.kind == "na" or right.type.kind == "na":
+        other = left if right.type.kind == "na" else right
+        asked = cx.module.source.text[slice(*other.span)] + (
+            " is not na" if op == "!=" else " is na"
+        )
         return cx.error(
             "QD0505",
             "nothing equals na, not even na",
             span,
-            help="write 'x is na' or 'x is not na'",
+            help=f"write {asked}",
+            edit=(span, asked),
         )
     left, right = plain(cx, left), plain(cx, right)
     if left.bad or right.bad:

@@ -81,11 +81,16 @@ class Builtin(Binding):
         if not few <= len(values) <= many:
             return cx.error(
                 "QD0308",
-                f"{self.doc.name} takes {few} arguments, not {len(values)}",
+                f"{self.doc.name} takes {_count(few, many)}, not {len(values)}",
                 node.span,
                 help=self.doc.signature,
             )
         return self.doc.make(cx, node, values)
+
+
+def _count(few: int, many: int) -> str:
+    span = str(few) if few == many else f"{few} to {many}"
+    return f"{span} argument{'' if span == '1' else 's'}"
 
 
 def _float_unary(op: str) -> Maker:

@@ -255,9 +255,9 @@ def _instance(
     if cx.home is None:
         return cx.error(
             "QD0305",
-            "a fn cannot call an indicator, which keeps state",
+            "an indicator keeps state, and nothing here can",
             node.span,
-            help="make it an indicator, or pass the indicator's value in",
+            help="call it in an equation, and pass its value in",
         )
     need = _warm_of(routine, values, bound)
     series_in = arith.joined([v for v in values if v.series is None or v.series.clocks])

@@ -73,7 +73,7 @@ def _beside(
     labels = () if entry.span == (0, 0) else (Label(entry.span, "the entry"),)
     cx.warn(
         "QD0808",
-        f"{name} = is on the wrong side",
+        f"'{name} =' is on the wrong side",
         price.span,
         labels=labels,
         reason=f"{does} {where[right]} {what}; there it acts at once",

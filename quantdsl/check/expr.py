@@ -141,7 +141,14 @@ def _coalesce(cx: Context, node: ast.Binary, left: Value) -> Value:
     if left.bad or right.bad:
         return error_value(node.span)
     if left.type.kind != "float" and not left.type.optional:
-        cx.warn("QD0504", "the left side is never na, so '??' has no effect", node.op_span)
+        unused = (node.left.span[1], node.span[1])
+        cx.warn(
+            "QD0504",
+            "the left side is never na, so '??' has no effect",
+            node.op_span,
+            help="delete it",
+            edit=(unused, ""),
+        )
         return left
     present = Value(left.type.plain(), left.ir, left.span, unit=left.unit, series=left.series)
     type_ = arith.common_type(cx, present, right, node.span)
@@ -241,8 +248,8 @@ def _index(cx: Context, node: ast.Index) -> Value:
             "QD0401",
             "this reads the future",
             node.index.span,
-            reason=f"index {index.const} is the bar {-index.const} after this one; close[1] is the "
-            "previous bar, larger numbers go further back",
+            note=f"bar index {index.const} lies after this bar",
+            reason="[1] is the previous bar; larger numbers go further back",
             help=f"did you mean [{-index.const}]?",
             edit=(node.index.span, str(-index.const)),
         )

@@ -36,7 +36,7 @@ def unread(strategy: "Strategy") -> None:
             "QD0812",
             "this strategy does nothing",
             strategy.node.name.span,
-            help="place one in a handler, such as 'on bar:'",
+            help="act in a handler, such as 'on bar:'",
         )
 
 

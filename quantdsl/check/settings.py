@@ -269,9 +269,9 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
         wanted.append("the name of a fn")
     cx.error(
         "QD0813",
-        f"'{name}' is {' or '.join(wanted)}",
+        f"'{name} =' cannot be this",
         line.value.span,
-        reason=f"{name} = {BACKTEST[name]}",
+        help=f"give {' or '.join(wanted)}",
     )
     return None
 

@@ -182,8 +182,10 @@ class Assembly:
             for traded in self.strategy.instruments:
                 mask |= 1 << self.strategy.clock_bit(traded.index, handler.clock)
             first = band(TICKED, mask)
+        elif event == "session_open":
+            first = self._opens()
         else:
-            name = {"session_open": "opening", "session_close": "closing", "stop": "ending"}[event]
+            name = {"session_close": "closing", "stop": "ending"}[event]
             first = ops.Field(ENGINE, name)
         ticks = 0
         if event == "bar" and len(self.strategy.instruments) == 1:
@@ -198,6 +200,13 @@ class Assembly:
                 ),
             ]
         )
+
+    def _opens(self) -> ops.Expr:
+        """The instant at which the session opens; without sessions, a day's first bar."""
+        opens = ops.Field(ENGINE, "session_open")
+        unknown = ops.Binary("ieq", opens, ops.i64(0))
+        now = ops.Binary("ieq", ops.Field(ENGINE, "now"), opens)
+        return all_of([ops.Field(ENGINE, "opening"), ops.Binary("or", now, unknown)])
 
     def _limits(self) -> list[ops.Stmt]:
         """The user's limits, as they stand at this instant."""

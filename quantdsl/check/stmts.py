@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from quantdsl import limits
 from quantdsl.check import arith, naming, sizes
 from quantdsl.check.arith import an, coerce
-from quantdsl.check.bindings import EnumBinding, Local
+from quantdsl.check.bindings import EnumBinding, Local, unknown
 from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
 from quantdsl.check.signatures import resolve
@@ -14,6 +14,7 @@ from quantdsl.check.types import INT, SCALAR, VOID, ir_type
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
 
 
 def body(cx: Context, suite: ast.Suite) -> None:
@@ -105,6 +106,30 @@ def _target(cx: Context, node: ast.Expr) -> Value:
     return target
 
 
+def _fixed_name(cx: Context, node: ast.Expr) -> None:
+    """Report an assignment to what never changes; a local 'let' can become a 'var'."""
+    found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
+    text = cx.module.source.text
+    if isinstance(found, Local) and found.span != (0, 0):
+        start = text.rfind("let", 0, found.span[0])
+        if start >= 0 and text[start + 3 : found.span[0]].isspace():
+            cx.error(
+                "QD0607",
+                f"{text[slice(*node.span)]!r} never changes",
+                node.span,
+                labels=(Label(found.span, "named by 'let' here"),),
+                help="declare it with 'var' (or a 'state', to keep it between bars)",
+                edit=((start, start + 3), "var"),
+            )
+            return
+    cx.error(
+        "QD0607",
+        "this cannot be assigned to",
+        node.span,
+        help="keep the value in a 'var' or a 'state' of your own",
+    )
+
+
 @executes(ast.Assign)
 def _assign(cx: Context, node: ast.Assign) -> None:
     target = _target(cx, node.target)
@@ -112,12 +137,7 @@ def _assign(cx: Context, node: ast.Assign) -> None:
     if target.bad or value.bad:
         return
     if not target.writable:
-        cx.error(
-            "QD0607",
-            "this cannot be assigned to",
-            node.target.span,
-            help="declare it with 'var' (or 'state', to keep it between bars)",
-        )
+        _fixed_name(cx, node.target)
         return
     if node.op != "=":
         value = arith.binary(cx, node.op[0], arith.plain(cx, target), value, node.span)
@@ -247,12 +267,7 @@ def _pattern(cx: Context, pattern: ast.Expr, subject: Value) -> Value:
         enum = cx.library.enum(subject.type.of)
         member = enum.member(pattern.id)
         if member is None:
-            return cx.error(
-                "QD0201",
-                f"{subject.type} has no member {pattern.id!r}",
-                pattern.span,
-                help="its members: " + ", ".join(enum.members()),
-            )
+            return unknown(cx, pattern.id, pattern.span, enum.members(), f"in {subject.type}")
         return member.read(cx, pattern)
     value = cx.expr(pattern)
     if not value.bad and value.const is None:

@@ -223,14 +223,26 @@ class _Intent:
             self.fields.append(("value", amount.ir))
             return
         if value.type.kind != "qty" or value.type.of not in ("", traded.name):
-            self._fail(
-                "QD0803",
-                f"an order's size is a quantity, this is {an(value.type)}",
-                given[0].span,
-                "write floor_qty(...) to make a quantity of a number, or 100 shares",
-            )
+            self._no_quantity(given[0], value)
             return
         self.fields.append(("lots", value.ir))
+
+    def _no_quantity(self, given: ast.Arg, value: Value) -> None:
+        """A number without a unit could be shares, lots or money."""
+        text = self.cx.module.source.text[slice(*given.value.span)]
+        written = (
+            f"{text} shares"
+            if value.type == INT and value.const is not None
+            else (f"floor_qty({text})")
+        )
+        self.cx.error(
+            "QD0803",
+            f"an order's size is a quantity, this is {an(value.type)}",
+            given.value.span,
+            help=f"write {written}, or size by money: value = 10% of equity",
+            edit=(given.value.span, written),
+        )
+        self.bad = True
 
     def _sized_at_fill(self, args: list[ast.Arg]) -> bool:
         """Whether `size_at = fill` is given; takes it out of the arguments."""

@@ -42,7 +42,7 @@ class Type(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         text = SPOKEN.get(self.kind, self.kind)
         if self.kind in ("enum", "struct") or (self.kind == "money" and self.of):
-            text = self.of
+            text = self.of.removeprefix("user.")
         elif self.elem is not None:
             text = f"{self.kind}[{self.elem}, {sizes.show(self.size)}]"
         return text + ("?" if self.optional else "")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import quantdsl.check.codes
-import quantdsl.lang.syntax_codes  # noqa: F401 (importing them defines their codes)
+import quantdsl.lang.syntax_codes
 from quantdsl.check import check_source
 from quantdsl.lang import codes
 from quantdsl.lang.source import Source

@@ -1,0 +1,238 @@
+"""Small wrong programs, by name: whole files, items of a strategy, and statements of a handler."""
+
+from textwrap import indent
+
+PAIR = """\
+strategy S:
+    instrument "XNYS:KO" as y
+    instrument "XNYS:PEP" as x
+    bars 5m
+"""
+STRATEGY = "strategy S:\n    bars 5m\n"
+ORDER = "    on bar:\n        buy(1 shares)\n"
+
+FILES = {
+    "no strategy": "const a = 1\n",
+    "two strategies": STRATEGY + ORDER + "strategy T:\n    bars 5m\n" + ORDER,
+    "nothing to do": STRATEGY,
+    "nothing but a session": STRATEGY + '    session "XNYS", flat_by = 15:55\n',
+    "kernel": "kernel k(r: window[f32, 64]) -> f32?:\n    return r[0]\n" + STRATEGY
+    + "    plot(k(close))\n",
+    "annotation of a handler": STRATEGY + "    @critical_path\n" + ORDER,
+    "unknown annotation": STRATEGY + "    @critcal_path\n" + ORDER,
+    "warmup of a fn": "@warmup(3)\nfn f(x: float) -> float = x\n" + STRATEGY + ORDER,
+    "cost without text": "@cost(1)\nindicator f(x: series[float]) -> float:\n    return x\n"
+    + STRATEGY + ORDER,
+    "warmup of a float": "@warmup(2.5)\nindicator f(x: series[float]) -> float:\n    return x\n"
+    + STRATEGY + ORDER,
+    "warmup of a bool": "@warmup(true)\nindicator f(x: series[float]) -> float:\n    return x\n"
+    + STRATEGY + ORDER,
+    "case of a variable": STRATEGY + "    state n = 0\n    on bar:\n        match 5:\n"
+    "            case n:\n                flatten()\n",
+    "prices of two instruments": PAIR + "    let gap = y.close - x.close\n    plot(gap)\n",
+    "compare two instruments": PAIR + "    plot(1.0 if y.close > x.close else 0.0)\n",
+    "limit of another instrument": PAIR
+    + "    on bar:\n        buy(y, value = 5 USD, limit = x.close)\n",
+    "which instrument": PAIR + "    on bar:\n        buy(value = 5 USD)\n",
+    "shares of which": PAIR + "    on bar:\n        buy(y, 5 shares)\n",
+    "one name for two instruments": PAIR.replace("as x", "as y"),
+    "instruments without names": 'strategy S:\n    instrument "A"\n    instrument "B"\n'
+    "    bars 5m\n",
+    "recursion": "fn f(x: float) -> float:\n    return f(x)\n" + STRATEGY + ORDER,
+    "unused function with an error": "fn f(x: float) -> float:\n    return y\n" + STRATEGY + ORDER,
+    "missing return": "fn f(x: float) -> float:\n    if x > 0.0:\n        return x\n" + STRATEGY
+    + ORDER,
+    "parameter without type": "fn f(x) -> float:\n    return 1.0\n" + STRATEGY + ORDER,
+    "unknown type": "fn f(x: flaot) -> float = 1.0\n" + STRATEGY + ORDER,
+    "inout": "fn f(inout x: int) -> int = 1\n" + STRATEGY + ORDER,
+    "bits": "fn f(x: float) -> int = bits(x)\n" + STRATEGY + ORDER,
+    "shares in a fn": "fn f(x: float) -> bool = x > 5 shares\n" + STRATEGY + ORDER,
+    "history in a fn": "fn f(x: float) -> float = x[1]\n" + STRATEGY + ORDER,
+    "indicator in a fn": "fn f(x: float) -> float = ta.sma(x, 5)\n" + STRATEGY + ORDER,
+    "state in a fn": "fn f(x: float) -> float:\n    state n = 0.0\n    return x\n"
+    + STRATEGY + ORDER,
+    "index of a buffer": "indicator f(x: series[float], len: const int) -> float:\n"
+    "    state buf: array[float, len]\n    buf[len] = x\n    return buf[0]\n"
+    + STRATEGY + ORDER,
+    "index before a buffer": "indicator f(x: series[float], len: const int) -> float:\n"
+    "    state buf: array[float, len]\n    buf[len - 2] = x\n    return buf[0]\n"
+    + STRATEGY + ORDER,
+    "array of arrays": "indicator f(x: series[float]) -> float:\n"
+    "    state a: array[array[float, 4], 4]\n    return x\n" + STRATEGY + ORDER,
+    "ring of arrays": STRATEGY + "    state a: ring[array[float, 4], 4]\n" + ORDER,
+    "enum without cases": "enum Side: none, up, down\n" + STRATEGY
+    + "    state side = Side.none\n    on bar:\n        match side:\n            case none:\n"
+    "                side = Side.up\n",
+    "case of nothing": "enum Side: none, up\n" + STRATEGY
+    + "    state side = Side.none\n    on bar:\n        match side:\n            case nonne:\n"
+    "                side = Side.up\n            case _:\n                flatten()\n",
+    "import of nothing": "import lib.missing\n" + STRATEGY + ORDER,
+    "import from nothing": "from lib.missing import a\n" + STRATEGY + ORDER,
+    "model that does not fit": "fn free(lots: int) -> float = 0.0\n" + STRATEGY + ORDER
+    + "    backtest:\n        fees = free\n",
+    "slippage model": "fn slip(price: float) -> float = price\n" + STRATEGY + ORDER
+    + "    backtest:\n        slippage = slip\n",
+}
+ITEMS = {
+    "future": "let gap = close - close[-1]\nplot(gap)",
+    "future by a param": "param n = 1 in -1..5\nplot(close[n])",
+    "misspelt name": "plot(clsoe)",
+    "misspelt indicator": "plot(ta.smaa(close, 5))",
+    "unread equation": "let a = ta.sma(close, 5)",
+    "unread state": "state n = 0",
+    "part of a price": "plot(close.high)",
+    "part of a macd": "plot(ta.macd(close, 3, 5, 2).hits)",
+    "part of a duration": "param t = 5m\nplot(close if t.minutes > 2.0 else open)",
+    "idle series": "param n = 5 in 1..9\nlet a = n * 2\nrequire a > 3\nplot(close)",
+    "const of the account": "const a = position * 2",
+    "hides a value": "let volume = ta.sma(close, 5)\nplot(volume)",
+    "hides a function": "let sqrt = ta.sma(close, 5)\nplot(sqrt)",
+    "hides a namespace": "param ta = 5 in 1..9\nplot(ts.mean(close, ta))",
+    "twice": "let a = close\nlet a = open\nplot(a)",
+    "test twice": 'test "a":\n    expect flat\ntest "a":\n    expect flat',
+    "action that nothing calls": "action go(n: int):\n    buy(n)",
+    "const of a series": "const a = close",
+    "const of an indicator": "const a = ta.sma(close, 5)",
+    "circle": "let a = b + close\nlet b = a + open\nplot(a)",
+    "itself": "let a = a + close\nplot(a)",
+    "bars without length": "bars as x",
+    "bars too fine": "bars 1m as fine",
+    "bars without name": "bars 1d",
+    "tick bars": "bars 500 ticks as slow",
+    "sync": "bars 1d as daily\nbars 1w as weekly\nsession 5",
+    "session order": 'session "XNYS", start = 15:00, flat_by = 09:00',
+    "event": "on bra:\n    flatten()",
+    "event of later": "on quote:\n    flatten()",
+    "clock of an event": "on fill(bars):\n    flatten()",
+    "every": "every 5:\n    flatten()",
+    "at": "at close:\n    flatten()",
+    "quotes": "quotes",
+    "book": "book depth = 10",
+    "statement": "buy(1 shares)",
+    "loose expression": "close + 1",
+    "feed": 'test "a":\n    feed close = close\n    expect flat',
+    "feed of ticks": 'test "a":\n    feed close = repeat([1], 0)\n    expect flat',
+    "empty test": 'test "a":\n    feed close = [1, 2]',
+    "test without anything": 'param n = 2 in 1..5\nplot(ta.sma(close, n))\n'
+    'test "a":\n    set n = 3',
+    "test above the range": 'param n = 2 in 1..5\nplot(ta.sma(close, n))\ntest "a":\n'
+    "    set n = 9\n    expect flat",
+    "equation of the account": "let a = position\nplot(a)",
+    "plot of the account": "plot(equity)",
+    "indicator of a constant": "plot(ta.sma(2.0, 5))",
+    "rsi of a param": "param n = 5 in 1..9\nplot(ta.rsi(n, 5))",
+    "whole-sample mean": "plot(mean(close))",
+    "mean without window": "plot(ts.mean(close))",
+    "window of a series": "plot(ta.sma(close, volume))",
+    "window zero": "plot(ta.sma(close, 0))",
+    "size of a param": "param n = 4 in 1..9\nstate a: array[float, n]",
+    "huge window": "plot(ta.sma(close, 1_000_000_000_000))",
+    "huge history": "plot(close[2_000_000])",
+    "na in an int": "state n: int = na",
+    "recursive action": "action a():\n    b()\naction b():\n    a()\non fill:\n    a()",
+    "default outside": "param n = 60 in 5..50 step 5\nplot(ta.sma(close, n))",
+    "default no choice": 'param m = "c" in {"a", "b"}\nplot(close if m == "a" else open)',
+    "param of a series": "param n = close\nplot(n)",
+    "param in a number": "param n = 5 in 9\nplot(ta.sma(close, n))",
+    "range backwards": "param n = 5 in 9..1\nplot(ta.sma(close, n))",
+    "range of other units": "param n = 5m in 1..9\nplot(ta.sma(close, 5) if n > 2m else close)",
+    "idle param": "param n = 5 in 1..9\nparam m = 7 in 1..9\nrequire n < m\nplot(ta.sma(close, n))",
+    "param only in a test": 'param m = 7 in 1..9\ntest "a":\n    expect m > 3',
+    "require never": "param n = 5 in 1..9\nrequire n > 20\nplot(ta.sma(close, n))",
+    "require not by default": "param n = 5 in 1..9\nrequire n > 6\nplot(ta.sma(close, n))",
+    "order in an equation": "let a = buy(1 shares)\nplot(close)",
+    "action in an equation": "action go():\n    flatten()\nlet a = go()\nplot(close)",
+    "limit of a share": "risk:\n    max_order = 5%",
+    "limit without unit": "risk:\n    max_order_rate = 200",
+    "action of a limit": "risk:\n    max_order = 5 shares -> flatten(3)",
+    "unknown limit": "risk:\n    max_ordr = 5 shares",
+    "limit twice": "risk:\n    max_order = 5 shares\n    max_order = 6 shares",
+    "order over the limit": "risk:\n    max_order = 5 shares\non fill:\n    buy(9 shares)",
+    "order over the position": "risk:\n    max_position = 5 lots\non fill:\n    buy(9 lots)",
+    "setting": "backtest:\n    path = random",
+    "fees in ticks": "backtest:\n    fees = 2 ticks",
+    "latency": "backtest:\n    latency = 5ms",
+}
+STATEMENTS = {
+    "number for a bool": "if close:\n    flatten()",
+    "namespace as a value": "if close > ta:\n    flatten()",
+    "function as a value": "if close > sqrt:\n    flatten()",
+    "call of a value": "if close(5) > open:\n    flatten()",
+    "unread local": "let a = close",
+    "assigned but unread": "var a = 5\na = 6",
+    "return of a value": "return 5",
+    "ticks and minutes": "if close > 5m:\n    flatten()",
+    "time and number": "if now > 5m:\n    flatten()",
+    "two currencies": "if 6 EUR > 7 USD:\n    flatten()",
+    "months": "if now > now + 5 mo:\n    flatten()",
+    "half a tick": "if close > open + 0.5 ticks:\n    flatten()",
+    "multiples of risk": "let r = 2R\nlog(\"{r}\")",
+    "indicator of a local": "let mid = close + float(position)\n"
+    "if ta.sma(mid, 5) > 0.0:\n    flatten()",
+    "too many arguments": "if abs(close, open) > 1.0:\n    flatten()",
+    "argument twice": "if ta.sma(close, len = 5, len = 6) > 1.0:\n    flatten()",
+    "range as a value": "let r = 1..5",
+    "range in a sum": "if close > 1..5:\n    flatten()",
+    "list as a value": "let r = [1, 2]",
+    "list as an argument": "buy([1, 2])",
+    "history of a local": "let p = float(position)\nif p[1] > 0.0:\n    flatten()",
+    "maybe na": "if ts.half_life(close, 20) > 5.0:\n    flatten()",
+    "entry price may be na": "if close > entry_price + 1.0:\n    flatten()",
+    "na alone": "let a = na",
+    "negated": "if not (ta.sma(close, 5) < ta.sma(close, 9)):\n    flatten()",
+    "negated division": "if not (close / open > 1.0):\n    flatten()",
+    "never na": "if close is na:\n    flatten()",
+    "default of what is there": "if position ?? 1 shares > 0 shares:\n    flatten()",
+    "equal to na": "if close == na:\n    flatten()",
+    "na is not equal": "if na != close:\n    flatten()",
+    "loop to a variable": "var n = 5\nn += 1\nfor i in 0..<n:\n    flatten()",
+    "loop over a number": "for i in 5:\n    flatten()",
+    "huge loops": "for i in 0..<100_000:\n    for j in 0..<100_000:\n        flatten()",
+    "unreachable": "return\nflatten()",
+    "case twice": "match 5:\n    case 1:\n        flatten()\n    case 1:\n        cancel_all()",
+    "state in a handler": "state n = 0",
+    "assign to a let": "let n = 0\nn = 1",
+    "assign to a price": "close = 5.0",
+    "break outside": "break",
+    "continue outside": "continue",
+    "match of a float": "match close:\n    case 1:\n        flatten()",
+    "misspelt argument": "buy(1 shares, limt = close)",
+    "no amount": "buy()",
+    "two amounts": "buy(1 shares, 2 shares)",
+    "time in force": "buy(1 shares, tif = forever)",
+    "hidden": "buy(1 shares, hidden = true)",
+    "number of shares": "buy(100)",
+    "float of shares": "buy(1.5)",
+    "stop above": "buy(1 shares, stop_loss = close + 5 ticks)",
+    "target below a limit": "buy(1 shares, limit = close - 9 ticks, "
+    "take_profit = close - 12 ticks)",
+    "stop of a short": "short(1 shares, stop_loss = close * 0.98)",
+    "resting at once": "buy(1 shares, limit = close, tif = ioc, post_only = true)",
+    "resting market": "buy(1 shares, post_only = true)",
+    "only sells": "sell(5 shares)",
+    "only covers": "cover(5 shares)",
+    "message": "mark(close)",
+    "assert": "assert close > 1.0",
+}
+WARNED = {"no limits and no costs": STRATEGY + ORDER}
+BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        fees = 1bps\n"
+
+
+def _finished(text: str) -> str:
+    """The strategy with limits and costs, unless it is about them."""
+    for kind in ("risk", "backtest"):
+        if f"    {kind}:" not in text and "strategy" in text:
+            blocks = BLOCKS.replace("max_position = 900 shares", "max_gross = 900 USD")
+            head, _, rest = (blocks if "instrument" in text else BLOCKS).partition("    backtest")
+            text += head if kind == "risk" else "    backtest" + rest
+    return text
+
+
+PROGRAMS = {
+    **{name: _finished(text) for name, text in FILES.items()},
+    **{name: _finished(STRATEGY + indent(text + "\n", "    ") + ORDER)
+       for name, text in ITEMS.items()},
+    **{name: _finished(f"{STRATEGY}    on bar:\n{indent(text, ' ' * 8)}\n    plot(close)\n")
+       for name, text in STATEMENTS.items()},
+    **WARNED,
+}
