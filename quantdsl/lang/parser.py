@@ -31,7 +31,9 @@ def parse(source: Source) -> Parsed:
     """
     size = len(source.text.encode("utf-8", errors="surrogatepass"))
     if size > source.size_limit:
-        return _too_large(source)
+        return _refused(source, _too_large(source))
+    if (zero := source.text.find("\0")) >= 0:
+        return _refused(source, _no_text(zero))
     diagnostics: list[Diagnostic] = []
     tokens = lex(source, diagnostics)
     file = ItemParser(source, tokens, diagnostics).file()
@@ -39,13 +41,25 @@ def parse(source: Source) -> Parsed:
     return Parsed(source, file, tokens, diagnostics[: limits.DIAGNOSTICS])
 
 
-def _too_large(source: Source) -> Parsed:
-    end = len(source.text)
-    error = Diagnostic(
+def _too_large(source: Source) -> Diagnostic:
+    return Diagnostic(
         "QD0109", ERROR, "this file is too large", (0, 0),
         reason=f"the limit is {source.size_limit}.",
         help="move shared functions to a file of their own and import it",
     )
+
+
+def _no_text(zero: int) -> Diagnostic:
+    """One message where every second byte of a picture or of UTF-16 would be another."""
+    return Diagnostic(
+        "QD0101", ERROR, "this file is not UTF-8 text: it holds a zero byte", (zero, zero + 1),
+        help="give a strategy file, saved as UTF-8",
+    )
+
+
+def _refused(source: Source, error: Diagnostic) -> Parsed:
+    """A file that is not read at all."""
+    end = len(source.text)
     tokens = Tokens(source.text)
     tokens.append(END, "", end, end)
     return Parsed(source, ast.File((0, end), ()), tokens, [error])

@@ -153,6 +153,12 @@ def test_spans_slice_the_source():
 # ---- recovery -------------------------------------------------------------------------------
 
 
+def test_a_file_that_is_no_text_costs_one_message():
+    (found,) = parse(Source("strategy\udcff\udcfe S\0:\x01\x02\n\0\0\n")).diagnostics
+    assert found.code == "QD0101"
+    assert found.span == (12, 13)
+
+
 def test_a_bad_header_keeps_its_body():
     result = parsed("""\
         strategy S:
