@@ -228,8 +228,8 @@ def _scaled(rows: Structs, counts: Int64s, steps: list[Fraction]) -> Float64s:
 
 
 def _optional_prices(result: RunResult, rows: Structs, ticks: Int64s) -> pa.Array:
-    """Prices, null where the order has none."""
-    missing = ticks == NONE
+    """Prices, null where the order has none, or none yet, as a trail before its entry fills."""
+    missing = np.abs(ticks) >= NONE
     return numbers(prices(result, rows, np.where(missing, 0, ticks)), missing)
 
 
