@@ -1,5 +1,6 @@
 """The engine core alone, compiled or interpreted, behind a small Python handle."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -160,7 +161,7 @@ class Core:
         self,
         ts: int,
         ts_open: int,
-        bars: dict[int, tuple[int, ...]],
+        bars: Mapping[int, tuple[int, ...]],
         intents: list[dict[str, Any]],
         session_close: bool = False,
     ) -> list[tuple[Any, ...]]:
