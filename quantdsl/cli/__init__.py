@@ -97,8 +97,7 @@ def run(argv: list[str]) -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
-        return EXIT_INTERRUPTED
+        return _interrupted()
     except BrokenPipeError:  # the reader of our output, such as head, has gone: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -110,10 +109,26 @@ def run(argv: list[str]) -> int:
         click.echo(f"error: {where}{refused.strerror or refused}", err=True)
         return EXIT_USER_ERROR
     except Exception as error:
+        if _stems_from_interrupt(error):
+            return _interrupted()
         from quantdsl.cli.internal import report_internal
 
         click.echo(report_internal(error, argv), err=True)
         return EXIT_INTERNAL
+
+
+def _interrupted() -> int:
+    click.echo("interrupted", err=True)
+    return EXIT_INTERRUPTED
+
+
+def _stems_from_interrupt(error: BaseException | None) -> bool:
+    """Whether Ctrl-C came inside an extension module that raises an error of its own for it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -143,8 +143,16 @@ def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_an_interrupt_is_clean(failing, capsys):
-    failing(KeyboardInterrupt())
+def in_an_extension() -> SystemError:
+    """What C code makes of Ctrl-C while it is imported."""
+    error = SystemError("returned a result with an exception set")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), in_an_extension()])
+def test_an_interrupt_is_clean(failing, capsys, error):
+    failing(error)
     assert cli.run(["cache"]) == 130
     assert capsys.readouterr().err.strip() == "interrupted"
 
@@ -283,9 +291,7 @@ def test_backtest_passes_its_options_on_and_writes_the_report(tmp_path, monkeypa
         asked.update(options, path=path)
         return synthetic_run(10)
 
-    module = types.ModuleType("quantdsl.backtest.run")
-    module.backtest = backtest
-    monkeypatch.setitem(sys.modules, "quantdsl.backtest.run", module)
+    monkeypatch.setattr("quantdsl.backtest.run.backtest", backtest)
     file = tmp_path / "idea.qdsl"
     file.write_text(starter("idea"))
     out = tmp_path / "run"

@@ -11,7 +11,8 @@ from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = ROOT / "README.md"
+README = PAGE.read_text(encoding="utf-8")
 (STRATEGY,) = re.findall(r"```quantdsl\n(.*?)```", README, re.DOTALL)
 (MESSAGES,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
 MISTAKES = {
@@ -27,14 +28,19 @@ def test_the_strategy_is_canonical_and_has_no_finding():
     assert not diagnostics
 
 
-def test_the_messages_are_those_of_the_strategy_with_two_mistakes():
+def test_the_messages_are_those_of_the_strategy_with_two_mistakes(request):
+    """--update-golden writes them into the README."""
     text = STRATEGY
     for right, wrong in MISTAKES.items():
         assert right in text
         text = text.replace(right, wrong)
     source = Source(text, "my_idea.qdsl")
     _, diagnostics = check_source(source)
-    assert str(SourceError(source, diagnostics)).strip() == MESSAGES.strip()
+    printed = str(SourceError(source, diagnostics)).strip() + "\n"
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(README.replace(MESSAGES, printed), encoding="utf-8")
+    else:
+        assert printed == MESSAGES
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!https:)([^)#]+)", README))
