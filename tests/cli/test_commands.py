@@ -41,13 +41,17 @@ def test_help_imports_nothing_that_a_command_needs():
 
 
 def test_help_is_quick():
+    """In CPU time: on a machine that also runs other tests a clock on the wall tells of those."""
     code = (
-        "import subprocess, sys, time\n"
+        "import os, subprocess, sys\n"
+        "def spent():\n"
+        "    times = os.times()\n"
+        "    return times.children_user + times.children_system\n"
         "def once():\n"
-        "    start = time.perf_counter()\n"
+        "    before = spent()\n"
         "    command = [sys.executable, '-m', 'quantdsl.cli', '--help']\n"
         "    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)\n"
-        "    return time.perf_counter() - start\n"
+        "    return spent() - before\n"
         "print(min(once() for _ in range(5)))"
     )
     assert float(python("-c", code).stdout) <= HELP_SECONDS_MAX
