@@ -53,13 +53,15 @@ TURNS = Limit(
     "TURNS", 1_000_000, "turns of nested loops", "an event must be over before the next one comes"
 )
 STATEMENTS = Limit(
-    "STATEMENTS", 2_000, "steps in one handler", "bounds the compile time, actions included"
+    "STATEMENTS", 4_000, "steps in one handler", "bounds the compile time, actions included"
 )
-SERIES = Limit("SERIES", 500, "equations and indicators", "bounds the compile time")
+SERIES = Limit("SERIES", 300, "equations and indicators", "bounds the compile time")
+PARAMS = Limit("PARAMS", 64, "params", "more than anybody can sweep or understand")
+POINTS = Limit("POINTS", 1_000_000, "points of one param", "a sweep must end; steps can be wider")
 CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
 OPERATIONS = Limit(
-    "OPERATIONS", 200_000, "operations of one event", "bounds the compile time and the latency"
+    "OPERATIONS", 150_000, "operations of one event", "bounds the compile time and the latency"
 )
 STATE_BYTES = Limit(
     "STATE_BYTES", 64 * 1024 * 1024, "bytes", "the state of a run is one block of memory"

@@ -107,6 +107,7 @@ class Context:
 
     def emit(self, stmt: ops.Stmt) -> None:
         """Append a statement to the block being built."""
+        self.spent[0] += 1
         self.block.append(stmt)
 
     def spend(self, span: Span) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from quantdsl import limits
 from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context
@@ -122,7 +123,18 @@ def _bounds(
     if step is not None and step[0] <= 0:
         cx.error("QD0703", "a step is above 0", node.domain.span)
         return None
-    return low[0], high[0], step[0] if step else None, int(node.log) if node.log else 0
+    count = int(node.log) if node.log else 0
+    points = count or (int((high[0] - low[0]) / step[0]) + 1 if step is not None else 1)
+    if points > limits.POINTS:
+        cx.error(
+            "QD0611",
+            "this range has too many points",
+            node.domain.span,
+            reason=f"the limit is {limits.POINTS}; here it is {points:,}",
+            help="take wider steps",
+        )
+        return None
+    return low[0], high[0], step[0] if step else None, count
 
 
 def _kind(unit: str, numbers: list[Fraction | None], node: ast.ParamDecl) -> str:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from quantdsl import limits
 from quantdsl.check import consistency, grid, lints, naming, params, settings, sources, trading
 from quantdsl.check.actions import alone, inline
 from quantdsl.check.arith import as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
-from quantdsl.check.context import Context, Scope
+from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.equations import Equations
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
@@ -298,6 +299,8 @@ class Strategy:
         elif isinstance(node, ast.Action):
             self._own(node.name, ActionBinding(self, node))
         elif isinstance(node, ast.ParamDecl):
+            if len(self.params) >= limits.PARAMS:
+                raise LimitExceeded(limits.PARAMS, "too many params", node.name.span)
             declared = params.declare(self, self.cx, node)
             if declared is None:
                 names[node.name.id] = Local(error_value(node.span), used=True)
@@ -436,6 +439,12 @@ class Strategy:
             clock = found.clock
         self.handler(event, node.body, node.when, clock)
 
+    def _timer(self, span: ast.Span) -> TimerSpec:
+        """A new timer; it counts once it is complete."""
+        if len(self.timers) >= limits.TIMERS - 1:  # one is left for flat_by
+            raise LimitExceeded(limits.TIMERS, "too many timers", span)
+        return TimerSpec(len(self.timers))
+
     def _every(self, node: ast.Every) -> None:
         value = self.cx.expr(node.period)
         if value.type.kind != "duration" or not isinstance(value.const, int) or value.const <= 0:
@@ -443,12 +452,13 @@ class Strategy:
                 "QD0212", "'every' needs a duration, such as 'every 30s'", node.period.span
             )
             return
-        timer = TimerSpec(len(self.timers), every_ns=value.const)
+        timer = self._timer(node.span)
+        timer.every_ns = value.const
         self.timers.append(timer)
         self.handler("timer", node.body, None, timer=timer.id)
 
     def _at(self, node: ast.At) -> None:
-        timer = TimerSpec(len(self.timers))
+        timer = self._timer(node.span)
         if isinstance(node.day, ast.Name):
             timer.on = node.day.id
         if node.day is not None and timer.on not in DAYS:

@@ -163,6 +163,26 @@ POSITION: dict[str, Word] = {
     ),
 }
 
+NEWS: dict[str, Word] = {
+    "fill.price": Word("fill.price -> price", "In on fill: where it filled.", "fill.price"),
+    "fill.qty": Word("fill.qty -> qty", "In on fill: how much, sales below zero.", "fill.qty"),
+    "fill.fee": Word("fill.fee -> money", "In on fill: what it cost.", "fill.fee"),
+    "order.state": Word(
+        "order.state -> filled | rejected | cancelled",
+        "In on order: what became of it.",
+        "order.state",
+    ),
+    "order.reason": Word(
+        "order.reason",
+        "In on order: why it was refused or cancelled; the reasons are on the page of fill rules.",
+        "order.reason",
+    ),
+    "order.qty": Word(
+        "order.qty -> qty", "In on order: filled, or what was left of it.", "order.qty"
+    ),
+    "order.id": Word("order.id -> int", "In on order: its number in the report.", "order.id"),
+}
+
 OUTPUT: dict[str, Word] = {
     "log": Word(
         'log("text {name}")', "Write a line into the report, with values.", 'log("at {close}")'
@@ -177,6 +197,7 @@ SECTIONS: dict[str, dict[str, Word]] = {
     "arguments of orders": ORDER_ARGUMENTS,
     "market": MARKET,
     "position and account": POSITION,
+    "news of orders": NEWS,
     "output": OUTPUT,
 }
 

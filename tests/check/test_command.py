@@ -1,0 +1,71 @@
+"""`quantdsl check --json` and `quantdsl explain`, as tools and readers meet them."""
+
+import json
+
+import pytest
+
+from quantdsl import cli
+from quantdsl.lang import codes
+from tests.check.cases import PAIR, PROGRAMS
+
+PLACE = {"line": int, "column": int}
+FINDING = {
+    "code": str, "severity": str, "message": str, "path": str, "start": dict, "end": dict,
+    "note": str, "reason": str, "help": str, "labels": list, "edit": (dict, type(None)),
+}
+
+
+def checked(text, tmp_path, capsys):
+    path = tmp_path / "strategy.qdsl"
+    path.write_text(text)
+    status = cli.run(["check", "--json", str(path)])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def assert_shape(found, shape):
+    assert set(found) == set(shape)
+    for name, type_ in shape.items():
+        assert isinstance(found[name], type_), name
+
+
+def test_json_has_one_shape(tmp_path, capsys):
+    status, document = checked(PROGRAMS["misspelt name"], tmp_path, capsys)
+    assert status == 2
+    assert set(document) == {"diagnostics"}
+    (finding,) = document["diagnostics"]
+    assert_shape(finding, FINDING)
+    assert_shape(finding["start"], PLACE)
+    assert_shape(finding["end"], PLACE)
+    assert (finding["code"], finding["severity"]) == ("QD0201", "error")
+    assert finding["start"] == {"line": 3, "column": 10}
+    assert finding["edit"] == {"start": {"line": 3, "column": 10},
+                               "end": {"line": 3, "column": 15}, "replacement": "close"}
+
+
+def test_json_holds_labels(tmp_path, capsys):
+    status, document = checked(PAIR + "    plot(y.close - x.close)\n", tmp_path, capsys)
+    assert status == 2
+    (finding,) = [one for one in document["diagnostics"] if one["severity"] == "error"]
+    (label,) = finding["labels"]
+    assert_shape(label, {"start": dict, "end": dict, "text": str})
+
+
+def test_json_of_a_file_with_warnings_alone(tmp_path, capsys):
+    status, document = checked(PROGRAMS["only sells"], tmp_path, capsys)
+    assert status == 0
+    assert [one["severity"] for one in document["diagnostics"]] == ["warning"]
+
+
+def test_json_of_a_clean_file(tmp_path, capsys):
+    import quantdsl.check.codes  # noqa: F401 (defines the pages)
+
+    status, document = checked(codes.lookup("QD0401").mended, tmp_path, capsys)
+    assert (status, document) == (0, {"diagnostics": []})
+
+
+@pytest.mark.parametrize("family", ["QD02", "QD03", "QD04", "QD05", "QD06", "QD07", "QD08"])
+def test_explain_lists_the_family_of_an_unknown_code(family, capsys):
+    assert cli.run(["explain", f"{family}99"]) == 2
+    listed = capsys.readouterr().err
+    assert f"{family}01" in listed
+    assert all(line.strip().startswith(family) for line in listed.splitlines()[2:])
