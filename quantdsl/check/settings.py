@@ -140,20 +140,20 @@ def _rate(cx: Context, node: ast.Expr) -> ops.Expr | None:
 
 BACKTEST: dict[str, str] = {
     "cash": "money at the start",
-    "fees": "a share of the value (2bps), per_share(0.005 USD), per_order(1 USD), or a fn",
+    "fees": "what a fill costs: a share of its value, or an amount per share, contract or order",
     "min_fee": "least fee of an order",
-    "maker_fee": "a share of the value for orders that rested; negative is a rebate",
-    "slippage": "ticks, or a share of price, against every order that takes liquidity",
+    "maker_fee": "what a fill of an order that rested costs; below zero it is a rebate",
+    "slippage": "by how much an order that takes liquidity fills worse",
     "impact": "share of price for an order as large as the bar's volume",
-    "fill": "next_open",
+    "fill": "when an order may fill, which is the next bar; a fn says how much of it",
     "delay": "bars an order waits before it may fill",
-    "path": "conservative, nearest, high_first or low_first: which extreme comes first",
+    "path": "which extreme of a bar comes first where an order cares",
     "volume_share": "most of a bar's volume that fills may use",
     "leverage": "largest gross exposure over equity",
     "maintenance": "share of gross exposure below which all is closed",
     "borrow": "yearly rate on the value held short",
-    "unaffordable": "cut or reject",
-    "close_at_end": "true: close what is open at the last price",
+    "unaffordable": "what happens to an order that the account cannot pay for",
+    "close_at_end": "whether the end of the data closes what is open, at the last price",
     "sizing": "a fn that sizes value = p of equity, size_at = fill",
 }
 

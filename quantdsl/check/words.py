@@ -223,3 +223,13 @@ SETTING_EXAMPLES = {
     "per_order": "per_order(1 USD)",
 }
 """Form of a setting of settings.FORMS -> a value of it; other forms are words of their own."""
+
+USUAL = {
+    "cash": "100_000 USD",
+    "maker_fee": "0.1bps",
+    "maintenance": "25%",
+    "volume_share": "10%",
+    "borrow": "0.5%",
+    "delay": "1",
+}
+"""Setting -> a value that makes sense, where that of its form does not."""

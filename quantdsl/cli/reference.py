@@ -8,7 +8,7 @@ from pathlib import Path
 from quantdsl.check import words
 from quantdsl.check.builtins import TABLE
 from quantdsl.check.library import ALIASES, STD
-from quantdsl.check.market import OF_ACCOUNT, OF_INSTRUMENT
+from quantdsl.check.market import OF_ACCOUNT, OF_INSTRUMENT, Traded
 from quantdsl.check.settings import BACKTEST, FORMS, MODELS, RISK
 from quantdsl.check.trading import ORDERS
 from quantdsl.check.words import Word
@@ -18,6 +18,9 @@ from quantdsl.lang.source import Source
 
 EVERYWHERE = "everywhere"
 """The section of what needs no prefix."""
+
+ONLY = Traded(0, "", "")
+"""The instrument whose figures need no name before them."""
 
 GLOBAL = "math"
 """The namespace whose names need no prefix."""
@@ -76,7 +79,13 @@ def _orders() -> list[Entry]:
 def _account() -> list[Entry]:
     """Figures of the account; those of an instrument also follow its name: y.position."""
     return [
-        Entry("position and account", name, name, row.text, {"example": name})
+        Entry(
+            "position and account",
+            name,
+            f"{name} -> {row.type(ONLY)}",
+            row.text,
+            {"example": name},
+        )
         for name, row in {**OF_INSTRUMENT, **OF_ACCOUNT}.items()
     ]
 
@@ -102,6 +111,7 @@ def _settings() -> list[Entry]:
     found = []
     for name, text in BACKTEST.items():
         forms = [words.SETTING_EXAMPLES.get(form, form) for form in FORMS[name]]
+        forms = [words.USUAL[name]] if name in words.USUAL else forms
         shown = [*forms, "the name of a fn"] if name in MODELS else forms
         details = {"example": f"{name} = {forms[0]}"} if forms else {}
         signature = f"{name} = {' | '.join(shown)}"
@@ -128,7 +138,7 @@ def _entry(prefix: str, item: ast.Fn | ast.Indicator, body: ast.Suite, source: S
         if not isinstance(statement, ast.Doc):
             break
         docs.append(statement.value)
-    details: dict[str, str] = {}
+    details = {"warm-up": "1"} if isinstance(item, ast.Indicator) else {}
     for annotation in item.annotations:
         if annotation.name in ("warmup", "cost"):
             start, end = annotation.span

@@ -21,7 +21,7 @@ strategy Example:
     bars 1h
     session "XNYS"
 
-    on bar:
+    on {event}:
         {handler}
 
     risk:
@@ -30,9 +30,14 @@ strategy Example:
     backtest:
         {backtest}
 """
-PLAIN = {"handler": "close_position()", "risk": "max_order = 1 share", "backtest": "fees = 1bps"}
+PLAIN = {
+    "event": "bar",
+    "handler": "close_position()",
+    "risk": "max_order = 1 share",
+    "backtest": "fees = 1bps",
+}
 STATEMENTS = {"orders", "arguments of orders", "output"}
-VALUES = {EVERYWHERE, "market", "position and account", "size"}
+VALUES = {EVERYWHERE, "market", "position and account", "news of orders", "size"}
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -54,7 +59,8 @@ def in_a_strategy(entry: Entry) -> str:
         return STRATEGY.format(**{**PLAIN, "backtest": example})
     value = entry.section in VALUES or entry.name in RETURNING
     handler = f"let shown = {example}" if value else example
-    return STRATEGY.format(**{**PLAIN, "handler": handler})
+    event = entry.name.partition(".")[0] if entry.section == "news of orders" else "bar"
+    return STRATEGY.format(**{**PLAIN, "event": event, "handler": handler})
 
 
 def with_example() -> list[Entry]:

@@ -13,7 +13,7 @@ PARTS = {
     "orders": ("orders", "arguments of orders"),
     "risk": ("risk:",),
     "backtest": ("backtest:",),
-    "words": ("market", "position and account", "output"),
+    "words": ("market", "position and account", "news of orders", "output"),
 }
 """Marker in the page -> sections of `quantdsl help` that it shows."""
 
@@ -27,7 +27,7 @@ def table(part: str) -> str:
     """The rows of the sections of one part, in the order of `quantdsl help`."""
     shown = [entry for entry in entries() if entry.section in PARTS[part]]
     shown.sort(key=lambda entry: PARTS[part].index(entry.section))
-    return "\n".join(["| | |", "|---|---|", *map(row, shown)])
+    return "\n".join(["| Written | Meaning |", "|---|---|", *map(row, shown)])
 
 
 def row(entry: Entry) -> str:
