@@ -8,7 +8,7 @@ import pyarrow.parquet
 from bench.oracle import EXPECTED, ORACLE
 from tests.truth.test_oracle import market
 
-LIMIT_BYTES = 400 * 1024 * 1024
+LIMIT_BYTES = 400_000_000
 RUN = """
 import resource, sys
 from quantdsl.cli import run

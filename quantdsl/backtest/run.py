@@ -108,7 +108,7 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         Plot(
             name=plot.name,
             color=plot.color,
-            values=np.ascontiguousarray(curve[:, CURVE_WORDS + n]).view(np.float64),
+            values=curve[:, CURVE_WORDS + n].view(np.float64),
         )
         for n, plot in enumerate(strategy.plots)
     )
@@ -127,8 +127,8 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         money_digits=data.money_digits,
         periods_per_year=TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS,
         records=run.all_records(),
-        curve_ts=curve[:, 0].copy(),
-        curve_equity=curve[:, 1].copy(),
+        curve_ts=curve[:, 0],
+        curve_equity=curve[:, 1],
         bars=data.bars_table(0),
         accumulators=run.memory.struct("e.metrics"),
         plots=plots,

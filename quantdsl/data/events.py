@@ -107,15 +107,14 @@ class Data:
 
     def bars_table(self, instrument: int = 0) -> Events:
         """The bars of the finest clock of one instrument as one array of layout.BAR."""
-        found = [
-            chunk[
-                (chunk["kind"] == Kind.BAR)
-                & (chunk["side"] == 0)
-                & (chunk["instrument"] == instrument)
-            ]
-            for chunk in self.chunks()
-        ]
-        return np.concatenate([*found, np.empty(0, EVENT)]).view(BAR)
+        bars = np.empty(self.rows, EVENT)  # as many at most; what is not written takes no memory
+        count = 0
+        for chunk in self.chunks():
+            finest = (chunk["kind"] == Kind.BAR) & (chunk["side"] == 0)
+            found = chunk[finest & (chunk["instrument"] == instrument)]
+            bars[count : count + len(found)] = found
+            count += len(found)
+        return bars[:count].view(BAR)
 
     def _clocks(self) -> tuple[Interval, ...]:
         """The bar lengths of the run; a file coarser than the finest of them is an error."""

@@ -79,6 +79,8 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     source = spec.instruments[index]
     if source.source is None:
         return _built_in(spec, index)
+    import pyarrow as pa
+
     times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
     path, ticker = _split(source.source)
@@ -95,6 +97,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
         ),
     )
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
+    pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves
     found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
     instrument = _merged(found, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]

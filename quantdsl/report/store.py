@@ -48,6 +48,9 @@ class RunInfo(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
+GROUP_ROWS = 1 << 16
+"""A writer holds a whole group of rows in memory."""
+
 
 @dataclass(frozen=True)
 class SavedRun:
@@ -85,10 +88,13 @@ def info_of(result: RunResult) -> RunInfo:
 def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
     """Write every file of a run into `folder`, made if absent; the path of the page."""
     folder.mkdir(parents=True, exist_ok=True)
+    pa.default_memory_pool().release_unused()  # the data's, which nothing reads any more
     for name, table in tables(result).items():
         words = [column.name for column in table.schema if column.type == pa.string()]
         with _whole(folder / f"{name}.parquet") as path:
-            pq.write_table(table, path, compression="zstd", use_dictionary=words)
+            pq.write_table(
+                table, path, compression="zstd", use_dictionary=words, row_group_size=GROUP_ROWS
+            )
         with (
             _whole(folder / f"{name}.arrow") as path,
             pa.ipc.new_file(path, table.schema) as file,
