@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from quantdsl.backtest.prepare import prepare
-from quantdsl.backtest.run import carry, reasons
+from quantdsl.backtest.run import carry, result
 from quantdsl.check import check_source
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.data.times import parse_instant
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import Kind
 from quantdsl.lang.source import Source
-
-TAG_SHIFT = 32
+from quantdsl.report.messages import said
+from quantdsl.report.result import RunResult
+from quantdsl.report.tables import LINE_BITS, NONE
 
 
 def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
@@ -35,41 +36,66 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
     assert checked is not None  # the run before this one has compiled it
     prepared = prepare(checked, **options)
     carry(prepared.run, prepared.data)
-    records, curve = prepared.run.all_records(), prepared.run.curve()
+    ran = result(prepared, path)
+    shown = _Records(ran, source)
+    rows = {int(row[0]): row for row in prepared.run.curve()}
+    by_ts: dict[int, list[str]] = {ts: [] for ts in rows if begin <= ts <= end}
+    inside = (ran.records["ts_event"] >= begin) & (ran.records["ts_event"] <= end)
+    for record in ran.records[inside]:
+        by_ts.setdefault(int(record["ts_event"]), []).extend(shown.lines(record))
     names = [plot.name for plot in checked.strategy.plots]
-    by_ts: dict[int, list[np.void]] = {}
-    for record in records[(records["ts_event"] >= begin) & (records["ts_event"] <= end)]:
-        by_ts.setdefault(int(record["ts_event"]), []).append(record)
-    rows = curve[(curve[:, 0] >= begin) & (curve[:, 0] <= end)]
-    seen = {int(row[0]): row for row in rows}
-    scale = 10.0**prepared.data.money_digits
-    words = reasons(checked)
-    for ts in sorted({*by_ts, *seen}):
+    for ts, lines in sorted(by_ts.items()):
         yield f"{np.datetime64(ts, 'ns').astype('datetime64[s]')}"
-        if ts in seen:
-            yield _values(names, seen[ts], scale)
-        for record in by_ts.get(ts, ()):
-            yield "  " + _line(record, words, source)
+        if ts in rows:
+            yield "  " + _values(names, rows[ts], 10.0**ran.money_digits)
+        yield from (f"  {line}" for line in lines)
 
 
 def _values(names: list[str], row: Any, scale: float) -> str:
     numbers = row[CURVE_WORDS:].copy().view(np.float64)
     parts = [f"{name} = {number:.10g}" for name, number in zip(names, numbers, strict=True)]
-    return "  " + ", ".join([*parts, f"equity = {row[1] / scale:.2f}"])
+    return ", ".join([*parts, f"equity = {row[1] / scale:.2f}"])
 
 
-def _line(record: Any, words: dict[int, str], source: Source) -> str:
-    kind, a, b, c, d, e = (int(record[name]) for name in ("kind", "a", "b", "c", "d", "e"))
-    if kind == Kind.BRANCH:
-        text = source.line_text(a).strip()
-        return f"line {a}: {'yes' if b else 'no '}  {text}"
-    reason = words.get(int(record["flags"]), "")
-    if kind == Kind.ORDER:
-        return f"order {a}: {b:+d} lots, line {e & ((1 << TAG_SHIFT) - 1)}"
-    if kind == Kind.FILL:
-        return f"fill of order {a}: {b:+d} lots at {c} ticks, position now {e} lots"
-    if kind == Kind.REJECT:
-        return f"order {a} refused ({reason}), line {d}"
-    if kind == Kind.CANCEL:
-        return f"order {a} ended with {b:+d} lots unfilled ({reason})"
-    return f"{Kind(kind).name.lower().replace('_', ' ')}: {a} {b} {c} {d} {e}"
+class _Records:
+    """Says each record in words: prices in currency, quantities in units, the reason, the line."""
+
+    def __init__(self, ran: RunResult, source: Source) -> None:
+        self.ran = ran
+        self.source = source
+
+    def lines(self, record: Any) -> list[str]:
+        """One line; none for a record that another one says already."""
+        words = [int(record[name]) for name in ("a", "b", "c", "d", "e")]
+        a, b, c, d, e = words
+        kind = Kind(record["kind"])
+        reason = self.ran.reasons.get(int(record["flags"]), "")
+        instrument = self.ran.instruments[int(record["instrument"])]
+        name = f" {instrument.name}" if len(self.ran.instruments) > 1 else ""
+
+        def units(lots: int) -> str:
+            return f"{float(lots * instrument.lot):+g}{name}"
+
+        def price(ticks: int) -> str:
+            return f"{float(ticks * instrument.tick):g}"
+
+        if kind == Kind.BRANCH:
+            text = self.source.line_text(a).strip()
+            return [f"line {a}: {'yes' if b else 'no '}  {text}"]
+        if kind == Kind.ORDER:
+            limits = [("limit", c), ("trigger", d)] if d != c else [("limit", c)]
+            at = [f", {word} {price(ticks)}" for word, ticks in limits if abs(ticks) < NONE]
+            what = units(b) if b else f"exit{name}"
+            return [f"order {a}: {what}{''.join(at)}, line {e & ((1 << LINE_BITS) - 1)}"]
+        if kind == Kind.FILL:
+            return [f"order {a} fills: {units(b)} at {price(c)}, position {units(e)}"]
+        if kind == Kind.REJECT:
+            return [f"order {a} refused: {reason}, line {d}"]
+        if kind == Kind.CANCEL:
+            return [f"order {a} ends: {reason}"]
+        if kind == Kind.ROUND_TRIP:
+            profit = e / 10.0**self.ran.money_digits
+            return [f"closed: {units(d)} from {price(b)} to {price(c)}, profit {profit:.2f}"]
+        if kind in (Kind.LOG, Kind.RISK):
+            return [": ".join(said(self.ran, record))]
+        return []

@@ -1,7 +1,6 @@
 """What a strategy said: log, alert and mark lines, broken invariants, limits that acted."""
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,24 +17,23 @@ WORDS = ("b", "c", "d", "e")
 def messages(result: RunResult) -> pa.Table:
     """One row a message: time, kind (log, alert, mark, invariant, risk) and the text."""
     rows = result.records[np.isin(result.records["kind"], [Kind.LOG, Kind.RISK])]
-    said = list(_said(result, rows))
+    spoken = [said(result, row) for row in rows]
     return pa.table(
         {
             "time": times(rows["ts_event"]),
-            "kind": texts([kind for kind, _ in said]),
-            "text": texts([text for _, text in said]),
+            "kind": texts([kind for kind, _ in spoken]),
+            "text": texts([text for _, text in spoken]),
         }
     )
 
 
-def _said(result: RunResult, rows: Any) -> Iterator[tuple[str, str]]:
-    for row in rows:
-        if row["kind"] == Kind.RISK:
-            reason = result.reasons.get(int(row["a"]), str(row["a"]))
-            yield "risk", f"{reason}: {int(row['b'])} against a limit of {int(row['c'])}"
-            continue
-        message = result.messages[int(row["a"])]
-        yield message.kind, _text(message, row)
+def said(result: RunResult, row: Any) -> tuple[str, str]:
+    """Kind and text of one LOG or RISK record."""
+    if row["kind"] == Kind.RISK:
+        reason = result.reasons.get(int(row["a"]), str(row["a"]))
+        return "risk", f"{reason}: {int(row['b'])} against a limit of {int(row['c'])}"
+    message = result.messages[int(row["a"])]
+    return message.kind, _text(message, row)
 
 
 def _text(message: Message, row: Any) -> str:
