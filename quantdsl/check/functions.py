@@ -355,14 +355,17 @@ class IndicatorBuilder(Builder):
         cx.scope.names[node.name.id] = Local(kept, node.name.span, used=True)
 
     def _initialise(self, cx: Context, place: ops.Place, type_: Type, value: Value) -> None:
+        """Set the state at the first step; zeros it is already, as is all memory of a new run."""
+        scalar = type_.elem if type_.kind == "array" else type_
+        assert scalar is not None
+        init = arith.coerce(cx, value, scalar).ir
+        if isinstance(init, ops.Const) and init.bits == 0:
+            return
+        stmt: ops.Stmt = ops.Assign(place, init)
         if type_.kind == "array":
-            assert type_.elem is not None
             name = cx.fresh("i")
-            init = arith.coerce(cx, value, type_.elem)
-            fill = ops.Assign(ops.Elem(place, ops.Var(name)), init.ir)
-            stmt: ops.Stmt = ops.For(name, ops.i64(0), ops.SizeOf(type_.size), (fill,))
-        else:
-            stmt = ops.Assign(place, arith.coerce(cx, value, type_).ir)
+            fill = ops.Assign(ops.Elem(place, ops.Var(name)), init)
+            stmt = ops.For(name, ops.i64(0), ops.SizeOf(type_.size), (fill,))
         cx.emit(ops.If(ops.Binary("ieq", self.step, ops.i64(0)), (stmt,)))
 
     def note_local(self, cx: Context, name: str, kept: Value, value: Value) -> None:

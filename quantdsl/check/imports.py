@@ -6,6 +6,7 @@ alone, so it cannot leave the folder; symbolic links are refused; a cycle is an 
 
 from pathlib import Path
 
+from quantdsl.check import naming
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.library import Library
 from quantdsl.check.modules import Module, Namespace
@@ -38,7 +39,9 @@ class Importer:
         names = cx.module.scope.names
         if not node.names:
             alias = node.alias.id if node.alias else node.path[-1]
-            names[alias] = Namespace(alias, found.scope)
+            ident = node.alias or ast.Ident(node.span, alias)
+            known = cx.scope.find(alias)
+            naming.enter(cx, names, ident, known, Namespace(alias, found.scope))
             return
         for name in node.names:
             binding = found.scope.names.get(name.id)
@@ -50,7 +53,7 @@ class Importer:
                     help="it has: " + ", ".join(found.scope.names),
                 )
                 continue
-            names[name.id] = binding
+            naming.enter(cx, names, name, cx.scope.find(name.id), binding)
 
     def _load(self, cx: Context, node: ast.Import) -> Module | None:
         if node.path in self.loaded:

@@ -175,6 +175,7 @@ class Library:
         items = module.file.items
         for item in items:
             if isinstance(item, ast.Enum):
+                naming.distinct(cx, item.members)
                 key = f"{module.key}.{item.name.id}"
                 enum = EnumBinding(key, tuple(member.id for member in item.members))
                 self.enums[key] = enum
@@ -246,6 +247,7 @@ class Library:
         key = f"{cx.module.key}.{item.name.id}"
         binding = StructBinding(key, ())
         self._enter(cx, item.name, binding)
+        naming.distinct(cx, tuple(f.name for f in item.fields))
         fields = tuple(StructField(f.name.id, resolve(cx, f.type)) for f in item.fields)
         binding.fields = fields
         self.struct_bindings[key] = binding
@@ -331,9 +333,16 @@ class Library:
         given: dict[str, Value] = {}
         known = {f.name: f.type for f in binding.fields}
         for arg in node.args:
-            if arg.name is None or arg.name not in known:
-                unknown(cx, arg.name or "positional", arg.span, list(known), f"in {binding.type}")
-                return error_value(node.span)
+            if arg.name is None:
+                return cx.error(
+                    "QD0308",
+                    f"{binding.type} takes its fields by name",
+                    arg.span,
+                    help=", ".join(f"{name} = ..." for name in known),
+                )
+            if arg.name not in known:
+                place = (arg.span[0], arg.span[0] + len(arg.name))
+                return unknown(cx, arg.name, place, list(known), f"in {binding.type}")
             given[arg.name] = arith.coerce(cx, cx.expr(arg.value), known[arg.name])
         missing = [name for name in known if name not in given]
         if missing:

@@ -46,6 +46,13 @@ class LogFunction(Binding):
             return cx.error(
                 "QD0308", f"{self.kind} takes a text", node.span, help=f'{self.kind}("pnl {{pnl}}")'
             )
+        if len(node.args) > 1:
+            return cx.error(
+                "QD0308",
+                f"{self.kind} takes one text",
+                node.args[1].span,
+                help=f'values stand in it: {self.kind}("pnl {{pnl}}")',
+            )
         assert isinstance(node.args[0].value, ast.Str)
         text = node.args[0].value.value
         names = HOLE.findall(text)

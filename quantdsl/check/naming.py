@@ -88,3 +88,17 @@ def repeated(cx: Context, args: tuple[ast.Arg, ...]) -> bool:
             return True
         first[arg.name] = arg
     return False
+
+
+def distinct(cx: Context, names: tuple[ast.Ident, ...]) -> None:
+    """Report a name that stands twice in one list of members, fields or parameters."""
+    first: dict[str, ast.Ident] = {}
+    for name in names:
+        if name.id in first:
+            cx.error(
+                "QD0208",
+                f"{name.id!r} is defined already",
+                name.span,
+                labels=(Label(first[name.id].span, "here"),),
+            )
+        first.setdefault(name.id, name)

@@ -52,6 +52,9 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
     if isinstance(node.domain, tuple):
         return _choices(strategy, cx, node, node.domain)
     if isinstance(node.default, ast.Bool):
+        if node.domain is not None:
+            cx.error("QD0702", "a param that is true or false needs no range", node.domain.span)
+            return None
         return _bool(strategy, node, node.default)
     default = literal(cx, node.default)
     if default is None:
@@ -67,11 +70,26 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
         node.name.id, kind, place.name, unit, number, low, high, step, count, span=node.name.span
     )
     if low is not None and high is not None and not low <= number <= high:
-        cx.warn("QD0701", f"the default {number} lies outside {low}..{high}", node.default.span)
+        shown = f"{_written(low)}..{_written(high)}"
+        cx.warn("QD0701", f"the default {_written(number)} lies outside {shown}", node.default.span)
+    elif low is not None and step is not None and ((number - low) / step).denominator != 1:
+        cx.warn(
+            "QD0701",
+            "the default is no point of the range",
+            node.default.span,
+            reason=f"the points are {_written(low)}, {_written(low + step)} and so on",
+            help="move the default or the range, so that a sweep contains it",
+        )
     value = _value(strategy, cx, param, place)
     if node.type is not None:
+        value.span = node.default.span
         value = arith.coerce(cx, value, resolve(cx, node.type))
     return param, value
+
+
+def _written(number: Fraction) -> str:
+    """An exact decimal as a source has it."""
+    return str(number) if number.denominator == 1 else repr(float(number))
 
 
 def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
@@ -95,6 +113,9 @@ def _bounds(
     cx: Context, node: ast.ParamDecl, unit: str
 ) -> tuple[Fraction | None, Fraction | None, Fraction | None, int] | None:
     if node.domain is None:
+        if node.step is not None or node.log is not None:
+            cx.error("QD0702", "steps need a range", node.span, help="such as 'in 5..50 step 5'")
+            return None
         return None, None, None, 0
     if not isinstance(node.domain, ast.Range):
         cx.error(
@@ -124,6 +145,14 @@ def _bounds(
         cx.error("QD0703", "a step is above 0", node.domain.span)
         return None
     count = int(node.log) if node.log else 0
+    if node.log is not None and (low[0] <= 0 or count < 2):
+        cx.error(
+            "QD0703",
+            "a log range lies above 0 and has at least 2 points",
+            node.domain.span,
+            help="such as 'in 0.01..0.50 log 12'",
+        )
+        return None
     points = count or (int((high[0] - low[0]) / step[0]) + 1 if step is not None else 1)
     if points > limits.POINTS:
         cx.error(
@@ -196,6 +225,10 @@ def _choices(
     place = strategy.equations.field("p", ops.I64_T)
     texts = [strategy.module.source.text[slice(*choice.span)] for choice in domain]
     default = strategy.module.source.text[slice(*node.default.span)]
+    twin = next((n for n, text in enumerate(texts) if text in texts[:n]), None)
+    if twin is not None:
+        cx.error("QD0208", f"the choice {texts[twin]} is there already", domain[twin].span)
+        return None
     if default not in texts:
         cx.error(
             "QD0701",

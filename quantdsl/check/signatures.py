@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from quantdsl.check import rings
+from quantdsl.check import naming, rings
 from quantdsl.check.bindings import Binding, EnumBinding, StructBinding
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
@@ -129,6 +129,7 @@ def size_of(cx: Context, node: "ast.Type | int", span: ast.Span) -> ops.Size | N
 
 def parameters(cx: Context, nodes: tuple[ast.Param, ...]) -> list[Parameter]:
     """The parameter list of a fn, indicator or action."""
+    naming.distinct(cx, tuple(node.name for node in nodes))
     return [_parameter(cx, node) for node in nodes]
 
 

@@ -270,7 +270,13 @@ def _pattern(cx: Context, pattern: ast.Expr, subject: Value) -> Value:
             return unknown(cx, pattern.id, pattern.span, enum.members(), f"in {subject.type}")
         return member.read(cx, pattern)
     value = cx.expr(pattern)
-    if not value.bad and value.const is None:
+    if value.bad:
+        return value
+    if value.type != subject.type:
+        return cx.error(
+            "QD0301", f"{an(subject.type)} is matched, this is {an(value.type)}", pattern.span
+        )
+    if value.const is None:
         return cx.error("QD0609", "a case is a constant", pattern.span)
     return value
 
@@ -319,7 +325,8 @@ def _for(cx: Context, node: ast.For) -> None:
     outer = cx.facts
     with cx.nested(loop=True) as block, _turns(cx, high.high, node.over):
         cx.facts = frozenset()
-        cx.scope.names[node.name.id] = Local(counter, used=True)
+        local = Local(counter, node.name.span, used=True)
+        naming.enter(cx, cx.scope.names, node.name, cx.scope.find(node.name.id), local)
         body(cx, node.body)
     cx.facts = outer
     cx.emit(ops.For(name, low.ir, top, tuple(block), cx.line(node)))

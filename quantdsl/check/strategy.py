@@ -7,7 +7,7 @@ from typing import Any
 from quantdsl import limits
 from quantdsl.check import consistency, grid, lints, naming, params, settings, sources, trading
 from quantdsl.check.actions import alone, inline
-from quantdsl.check.arith import as_float, coerce
+from quantdsl.check.arith import an, as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.equations import Equations
@@ -33,7 +33,7 @@ from quantdsl.check.news import INDEX, News
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
-from quantdsl.check.types import ERROR, FLOAT, VOID, Type, ir_type
+from quantdsl.check.types import ERROR, FLOAT, SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, Warm, error_value
 from quantdsl.events.messages import Message
 from quantdsl.ir import ops
@@ -44,6 +44,24 @@ LATER_NAMES = {
     **dict.fromkeys(("rebalance", "quote"), "function"),
     **dict.fromkeys(("book", "trade", "xs"), "namespace"),
 }
+COLORS = (
+    "red",
+    "orange",
+    "yellow",
+    "green",
+    "teal",
+    "cyan",
+    "blue",
+    "purple",
+    "magenta",
+    "pink",
+    "brown",
+    "black",
+    "gray",
+    "white",
+)
+"""Colors of plots, named as in CSS."""
+
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
 DAYS = ("day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end")
 LATER_EVENTS = ("quote", "trade", "book", "ready", "stale", "halt")
@@ -321,6 +339,9 @@ class Strategy:
         type_ = resolve(cx, node.type) if node.type is not None else ERROR
         if node.type is None and value is not None:
             type_ = value.type if value.type.kind != "na" else FLOAT.missing()
+        if type_.kind not in (*SCALAR, "array", "ring", "struct", "error", "na"):
+            cx.error("QD0301", f"{an(type_)} cannot be kept in a state", node.span)
+            type_ = ERROR
         if type_ == ERROR or (value is not None and value.bad):
             self.scope.names[node.name.id] = Local(error_value(node.span), used=True)
             return
@@ -532,6 +553,7 @@ class Strategy:
             )
             return
         cx = self.context()
+        naming.repeated(cx, call.args)
         value = cx.expr(call.args[0].value)
         if value.bad:
             return
@@ -545,6 +567,8 @@ class Strategy:
                 name = arg.value.value
             elif arg.name == "color" and isinstance(arg.value, ast.Name):
                 color = arg.value.id
+                if color not in COLORS:
+                    unknown(cx, color, arg.value.span, list(COLORS), "among the colors")
             else:
                 cx.error("QD0308", "plot takes a series, a name and color =", arg.span)
         self.plots.append(PlotSpec(name, color, as_float(cx, self.equations.keep(cx, value))))

@@ -77,7 +77,7 @@ ORDERS: dict[str, OrderDoc] = {
     ),
     "short": OrderDoc(
         "short([instrument,] qty, ...)",
-        "Sell short: open or add to a short.",
+        "Sell short: open or add to a short; `short` alone asks whether one is held.",
         "short(100 shares)",
         False,
     ),
@@ -438,6 +438,13 @@ class EngineCall(Binding):
     def _instruments(self, cx: Context, node: ast.Call) -> list[int]:
         everything = [t.index for t in self.strategy.instruments]
         if not self.per_instrument:
+            if node.args:
+                cx.error(
+                    "QD0802",
+                    "flatten closes everything and takes nothing",
+                    node.args[0].span,
+                    help="for one instrument write close_position(...)",
+                )
             return [0]
         if not node.args:
             return everything
@@ -496,9 +503,17 @@ class FloorQty(Binding):
                 node.span,
             )
         of = ""
+        found: object = None
         if len(node.args) == 2 and isinstance(node.args[1].value, ast.Name):
             found = cx.scope.find(node.args[1].value.id)
             of = found.instrument.name if isinstance(found, BarsBinding) else ""
+        if len(node.args) == 2 and not isinstance(found, BarsBinding):
+            return cx.error(
+                "QD0308",
+                "this is no instrument",
+                node.args[1].span,
+                help="floor_qty(x), or floor_qty(x, y) with the name of an instrument",
+            )
         value = arith.plain(cx, cx.expr(node.args[0].value))
         if value.bad:
             return value

@@ -66,6 +66,10 @@ FILES = {
     "case of nothing": "enum Side: none, up\n" + STRATEGY
     + "    state side = Side.none\n    on bar:\n        match side:\n            case nonne:\n"
     "                side = Side.up\n            case _:\n                flatten()\n",
+    "member twice": "enum Side: up, up\n" + STRATEGY + ORDER,
+    "parameter twice": "fn f(x: float, x: float) -> float = x\n" + STRATEGY + ORDER,
+    "struct by position": "struct T:\n    x: float\nfn f(a: float) -> T = T(a)\n" + STRATEGY
+    + ORDER,
     "import of nothing": "import lib.missing\n" + STRATEGY + ORDER,
     "import from nothing": "from lib.missing import a\n" + STRATEGY + ORDER,
     "model that does not fit": "fn free(lots: int) -> float = 0.0\n" + STRATEGY + ORDER
@@ -151,6 +155,12 @@ ITEMS = {
     "order over the position": "risk:\n    max_position = 5 lots\non fill:\n    buy(9 lots)",
     "setting": "backtest:\n    path = random",
     "fees in ticks": "backtest:\n    fees = 2 ticks",
+    "color": 'plot(close, "x", color = oragne)',
+    "choice twice": "param n = 1 in {1, 1}\nplot(ta.sma(close, n))",
+    "step without range": "param n = 1 step 2\nplot(ta.sma(close, n))",
+    "log from zero": "param n = 5.0 in 0.0..50.0 log 5\nplot(close * n)",
+    "off the grid": "param n = 7 in 5..50 step 5\nplot(ta.sma(close, n))",
+    "bars in a state": "state a: bars",
     "latency": "backtest:\n    latency = 5ms",
 }
 STATEMENTS = {
@@ -212,6 +222,11 @@ STATEMENTS = {
     "only sells": "sell(5 shares)",
     "only covers": "cover(5 shares)",
     "message": "mark(close)",
+    "message with a value": 'log("price", close)',
+    "flatten one": "flatten(5)",
+    "floor_qty of nothing": "buy(floor_qty(5.0, y))",
+    "case of another type": "match 5:\n    case 1.5:\n        flatten()",
+    "loop over a namespace": "for ta in 0..<3:\n    flatten()",
     "assert": "assert close > 1.0",
 }
 WARNED = {"no limits and no costs": STRATEGY + ORDER}
