@@ -7,9 +7,11 @@ alone, so it cannot leave the folder; symbolic links are refused; a cycle is an 
 from pathlib import Path
 
 from quantdsl.check import naming
+from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.library import Library
 from quantdsl.check.modules import Module, Namespace
+from quantdsl.check.values import error_value
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR
 from quantdsl.lang.parser import parse
@@ -35,6 +37,9 @@ class Importer:
     def _import(self, cx: Context, node: ast.Import) -> None:
         found = self._load(cx, node)
         if found is None:
+            for ident in node.names or (node.alias or ast.Ident(node.span, node.path[-1]),):
+                unread = Local(error_value(ident.span), ident.span, used=True)
+                cx.module.scope.names[ident.id] = unread
             return
         names = cx.module.scope.names
         if not node.names:

@@ -40,7 +40,9 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 LATER_NAMES = {
-    **dict.fromkeys(("spread", "mid", "bid", "ask", "this"), naming.FREE),
+    **dict.fromkeys(
+        ("spread", "mid", "bid", "ask", "this", "adj", "working", "dollar_volume"), naming.FREE
+    ),
     **dict.fromkeys(("rebalance", "quote"), "function"),
     **dict.fromkeys(("book", "trade", "xs"), "namespace"),
 }
