@@ -49,8 +49,12 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import statements
 
-UNROLL_WORDS = 16
-"""Up to so many words are copied or zeroed one by one, more by a loop."""
+SINGLE_WORDS = 16
+"""Up to so many words are copied or zeroed one by one, so that LLVM may keep each in a register."""
+STRAIGHT_WORDS = 256
+"""Up to so many go by wide moves, more by a loop."""
+WIDE = 4
+WIDE_TYPE = f"<{WIDE} x i64>"
 
 
 class Signature(NamedTuple):
@@ -303,10 +307,10 @@ class FunctionEmitter:
         """Copy a struct word by word; the two are one object or do not overlap."""
         count = self.layout.words(target.type)
         to, from_ = self.address(target), self.address(source)
-        if count > UNROLL_WORDS:
-            with self.counted_loop("0", str(count)) as index:
-                word = self.text.value(f"load i64, ptr {self.word(from_, index)}, align 8")
-                self.text.do(f"store i64 {word}, ptr {self.word(to, index)}, align 8")
+        if count > SINGLE_WORDS:
+            for index, type_ in self.pieces(count):
+                piece = self.text.value(f"load {type_}, ptr {self.word(from_, index)}, align 8")
+                self.text.do(f"store {type_} {piece}, ptr {self.word(to, index)}, align 8")
             return
         for at, tag in enumerate(self.word_tags(target.type)):
             word = self.text.value(f"load i64, ptr {self.word(from_, at)}, align 8{tag}")
@@ -314,12 +318,23 @@ class FunctionEmitter:
 
     def fill_zeros(self, target: Spot) -> None:
         count = self.layout.words(target.type)
-        if count > UNROLL_WORDS:
-            with self.counted_loop("0", str(count)) as index:
-                self.text.do(f"store i64 0, ptr {self.word(target.base, index)}, align 8")
+        if count > SINGLE_WORDS:
+            for index, type_ in self.pieces(count):
+                place = self.word(target.base, index)
+                self.text.do(f"store {type_} zeroinitializer, ptr {place}, align 8")
             return
         for at, tag in enumerate(self.word_tags(target.type)):
             self.text.do(f"store i64 0, ptr {self.word(target.base, at)}, align 8{tag}")
+
+    def pieces(self, count: int) -> Iterator[tuple[int | str, str]]:
+        """Word index and LLVM type of each move over `count` words; emits a loop for many."""
+        if count > STRAIGHT_WORDS:
+            with self.counted_loop("0", str(count)) as index:
+                yield index, "i64"
+            return
+        wide = count - count % WIDE
+        yield from ((at, WIDE_TYPE) for at in range(0, wide, WIDE))
+        yield from ((at, "i64") for at in range(wide, count))
 
     def word_tags(self, type_: Type, tag: str = "") -> Iterator[str]:
         """The alias tag of each word of an aggregate."""
