@@ -1,8 +1,9 @@
-"""replace("tag", limit = ..., stop = ...): new prices for the working orders with a tag."""
+"""replace("tag", limit = ..., qty = ...): new prices and sizes of the working orders with a tag."""
 
 from typing import TYPE_CHECKING
 
 from quantdsl.check import arith
+from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
 from quantdsl.check.market import ENGINE, Traded
@@ -15,11 +16,15 @@ from quantdsl.lang import ast
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
+KEPT = ops.i64(1 << 53)  # orders.NONE: the size stays
 HELP = 'such as replace("entry", limit = close - 2 ticks)'
 
 
 class ReplaceTag(Binding):
-    """The orders keep their side and size; a price that an order does not have is left alone."""
+    """The orders keep their side; what is not named, or what an order does not have, stays.
+
+    `qty` is the size that is still to fill. The exits of a bracket keep that of their position.
+    """
 
     what = "an order function"
     builtin = "function"
@@ -33,18 +38,19 @@ class ReplaceTag(Binding):
             return cx.error(
                 "QD0801", "orders are replaced in handlers", node.span, help="write it in 'on bar:'"
             )
-        tag, *prices = node.args
-        if not isinstance(tag.value, ast.Str) or not prices:
+        tag, *changes = node.args or (None,)
+        if tag is None or not isinstance(tag.value, ast.Str) or not changes:
             return cx.error(
                 "QD0802",
-                "replace takes the tag of an order and its new prices",
+                "replace takes the tag of an order and its new prices or size",
                 node.span,
                 help=HELP,
             )
-        unknown = [arg for arg in prices if arg.name not in PRICES]
+        names = PRICES | {"qty"}
+        unknown = [arg for arg in changes if arg.name not in names]
         if unknown:
             return cx.error(
-                "QD0802", f"replace takes {', '.join(sorted(PRICES))}", unknown[0].span, help=HELP
+                "QD0802", f"replace takes {', '.join(sorted(names))}", unknown[0].span, help=HELP
             )
         self.strategy.uses |= {"USES_TAG", "USES_TRIGGER"}
         for traded in self.strategy.instruments:
@@ -58,20 +64,15 @@ class ReplaceTag(Binding):
         make = ops.Call(
             self.strategy.core("orders.intent"), (verb, ops.i64(traded.index), ops.i64(line))
         )
-        fields: list[tuple[str, ops.Expr]] = [("tag", ops.i64(tag))]
-        unit = cx.units.of(cx, Value(price(traded.name), NOTHING, node.span))
+        fields: list[tuple[str, ops.Expr]] = [("tag", ops.i64(tag)), ("lots", KEPT)]
         for arg in node.args[1:]:
-            value = arith.plain(cx, cx.expr(arg.value))
-            if value.bad or arith.as_float(cx, value).bad:
-                return False
-            # The side of the orders is known only when it happens, so a float goes to the nearest.
-            ticks = (
-                value.ir
-                if value.type.kind == "price"
-                else arith.from_float(cx, value, unit, "rint")
-            )
             assert arg.name is not None
-            fields.append((arg.name, ticks))
+            value = arith.plain(cx, cx.expr(arg.value))
+            sized = arg.name == "qty"
+            made = (self._size if sized else self._price)(cx, value, traded)
+            if made is None:
+                return False
+            fields.append(("lots" if sized else arg.name, made))
         name = cx.fresh("o")
         cx.emit(ops.Let(name, ops.StructType("orders.Intent"), make, line))
         for field, ir in fields:
@@ -79,3 +80,22 @@ class ReplaceTag(Binding):
         place = ops.Call(self.strategy.core("orders.place"), (ENGINE, ops.Var(name)))
         cx.emit(ops.Do(place, line))
         return True
+
+    def _size(self, cx: Context, value: Value, traded: Traded) -> ops.Expr | None:
+        """Lots of a quantity; None after an error."""
+        if not value.bad and (value.type.kind != "qty" or value.type.of not in ("", traded.name)):
+            cx.error(
+                "QD0803", f"qty is a quantity, this is {an(value.type)}", value.span, help=HELP
+            )
+            return None
+        return None if value.bad else value.ir
+
+    def _price(self, cx: Context, value: Value, traded: Traded) -> ops.Expr | None:
+        """Ticks of a price or number; None after an error."""
+        if value.bad or arith.as_float(cx, value).bad:
+            return None
+        if value.type.kind == "price":
+            return value.ir
+        # The side of the orders is known only when it happens, so a float goes to the nearest.
+        unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
+        return arith.from_float(cx, value, unit, "rint")

@@ -74,13 +74,14 @@ def orders(result: RunResult) -> pa.Table:
 
 
 def _last_prices(rows: Structs) -> Structs:
-    """One row an order: the one that sent it, with the prices that it was last given."""
+    """One row an order: the one that sent it, with the prices and the size it was last given."""
     changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] == CHANGED)
     kept: Structs = rows[~changes].copy()
     place = {number: at for at, number in enumerate(kept["a"].tolist())}
     for change in rows[changes]:
         at = place[int(change["a"])]
         kept["c"][at], kept["d"][at] = change["c"], change["d"]
+        kept["b"][at] = change["b"] if kept["b"][at] else 0  # an exit is as large as it fills
     return kept
 
 

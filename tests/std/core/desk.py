@@ -71,6 +71,11 @@ class Model(Market):
         held = self.books[i].lots
         return max(held, 0) + opening if up else min(held, 0) - opening
 
+    @staticmethod
+    def enters(o: Order, i: int) -> bool:
+        """Whether an order is still to open a position in instrument i or add to it."""
+        return o.inst == i and not o.exit and not o.filled
+
     def judge(
         self, a: dict[str, Any], i: int, lots: int, opens: int, price: int, exits: bool
     ) -> str:
@@ -110,7 +115,7 @@ class Model(Market):
             "max_weight": value / self.equity() if self.equity() > 0 else math.inf,
             "max_gross": value + sum(max(abs(w[True]), abs(w[False])) for w in worth.values()),
             "max_net": abs(total * price * c.money + sum(w[side] for w in worth.values())),
-            "max_entries": 1 + book.entered + sum(not o.exit for o in self.live() if o.inst == i),
+            "max_entries": 1 + book.entered + sum(self.enters(o, i) for o in self.live()),
         }
         for name, amount in measured.items():
             if amount > limit.get(name, math.inf):

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from quantdsl.events import layout
-from tests.std.core.core import HOUR, Core, members
+from tests.std.core.core import FAULT, HOUR, NONE, Core, members
 from tests.std.core.play import set_limits
 
 Bar = tuple[int, int, int, int, int]
@@ -36,9 +38,9 @@ def order(verb: str, lots: int = 0, **more: Any) -> dict[str, Any]:
 def test_replace_moves_the_order_and_the_exits_with_its_tag() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, limit=990, tag=7, stop_loss=950, take_profit=1050))
-    desk.bar(FLAT, order("replace", limit=995, stop_loss=980, tag=7))
+    desk.bar(FLAT, order("replace", NONE, limit=995, stop_loss=980, tag=7))
     assert desk.bar((1000, 1000, 994, 996, 9)) == [("995", 10)]
-    desk.bar(FLAT, order("replace", take_profit=1010, tag=7))
+    desk.bar(FLAT, order("replace", NONE, take_profit=1010, tag=7))
     assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1010", -10), ("oco", 0)]
 
 
@@ -46,8 +48,54 @@ def test_replace_beyond_the_price_band_leaves_the_order_as_it_was() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
     set_limits(desk.core, {"price_band": 0.02})
-    assert desk.bar(FLAT, order("replace", limit=900, tag=7)) == [("price_band", 10)]
+    assert desk.bar(FLAT, order("replace", NONE, limit=900, tag=7)) == [("price_band", 10)]
     assert desk.bar((1000, 1000, 985, 1000, 9)) == [("990", 10)]
+
+
+def test_replace_changes_the_size_that_is_still_to_fill() -> None:
+    desk = Desk(volume_share=0.5)
+    desk.bar(FLAT, order("buy", 10, limit=990, tag=7, stop_loss=950))
+    assert desk.bar((1000, 1000, 990, 1000, 8)) == [("990", 4)]
+    assert desk.bar(FLAT, order("replace", 20, tag=7)) == []
+    assert desk.core.get("positions[0].working_buy") == 20
+    assert desk.bar((1000, 1000, 985, 1000, 80)) == [("990", 20)]
+    assert desk.bar((950, 950, 950, 950, 80)) == [("950", -24)]
+
+
+def test_a_larger_size_passes_the_gate_without_the_old_one_beside_it() -> None:
+    desk = Desk()
+    set_limits(desk.core, {"max_position": 30, "max_entries": 1})
+    desk.bar(FLAT, order("buy", 20, limit=990, tag=7))
+    assert desk.bar(FLAT, order("replace", 30, tag=7)) == []
+    assert desk.bar(FLAT, order("replace", 31, tag=7)) == [("max_position", 30)]
+    assert desk.bar(FLAT, order("replace", 0, tag=7)) == [("zero_size", 30)]
+    assert desk.bar(FLAT, order("replace", -5, tag=7)) == [("zero_size", 30)]
+    assert desk.core.get("positions[0].working_buy") == 30
+    assert desk.bar((1000, 1000, 985, 1000, 80)) == [("990", 30)]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"limit": FAULT}, "not_a_number"),
+        ({"limit": 0}, "out_of_range"),
+        ({"lots": FAULT}, "not_a_number"),
+        ({"lots": 10**7}, "out_of_range"),
+    ],
+)
+def test_replace_takes_only_what_an_order_may_be(change: dict[str, int], why: str) -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("short", 10, limit=1010, tag=7))
+    assert desk.bar(FLAT, order("replace", **{"lots": NONE, **change}, tag=7)) == [(why, -10)]
+    assert desk.bar(FLAT) == []
+
+
+def test_a_replaced_limit_that_fills_at_once_pays_as_a_taker() -> None:
+    desk = Desk(fee_rate=0.01, maker_rate=0.0)
+    desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
+    desk.bar(FLAT, order("replace", NONE, limit=1005, tag=7))
+    assert desk.bar(FLAT) == [("1000", 10)]
+    assert desk.core.get("metrics.fees_paid") == 10 * 1000 * 10_000 // 100
 
 
 def test_an_order_after_another_wakes_with_its_fill() -> None:
