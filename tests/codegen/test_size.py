@@ -13,7 +13,7 @@ from quantdsl.passes import run_passes
 from quantdsl.shipped import shipped
 
 # The strategy's own code, then the part of the core that all strategies like it share.
-MOST = {"sma_cross": (1_300, 2_750), "pairs_z": (2_450, 3_400)}
+MOST = {"sma_cross": (1_360, 2_800), "pairs_z": (2_540, 3_500)}
 
 
 def instructions(text: str) -> int:
