@@ -189,10 +189,10 @@ _PAIR = 'strategy S:\n    instrument "XNYS:KO" as y\n    instrument "XNYS:PEP" a
 _TRADE = "    on bar:\n        target(y, value = 1_000 USD)\n"
 define(
     "QD0302",
-    "two instruments or currencies",
+    "different units",
     "A price is a count of ticks of one instrument, and a tick is not the same money in every\n"
     "market; so prices of two instruments do not add, subtract or compare. For a statistic make\n"
-    "them floats.",
+    "them floats. Nor does a price add to a size or to a duration.",
     f"{_PAIR}    let gap = y.close - x.close\n    plot(gap)\n{_TRADE}"
     f"{_BLOCKS.replace('max_position = 1_000 shares', 'max_gross = 5_000 USD')}",
     f"{_PAIR}    let gap = float(y.close) - float(x.close)\n    plot(gap)\n{_TRADE}"

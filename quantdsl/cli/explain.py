@@ -37,6 +37,8 @@ def _explain_code(subject: str) -> None:
     if code is not None:
         click.echo(codes.explanation(code))
         return
+    if Path(subject).is_file():
+        raise ConfigError(f"{subject} is a file\nhelp: add --stage NAME, such as --stage ir")
     family = [known for known in codes.defined() if known.code[:4] == subject.upper()[:4]]
     shown = family or codes.defined()
     listing = "\n".join(f"  {known.code}  {known.title}" for known in shown)

@@ -15,14 +15,14 @@ def figure(value: float, unit: Unit, currency: str = "") -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     if unit == "fraction":
-        return f"{value * 100:,.2f} %"
+        return f"{value * 100:z,.2f} %"
     if unit == "money":
-        return f"{value:,.2f} {currency}".rstrip()
+        return f"{value:z,.2f} {currency}".rstrip()
     if unit == "count":
-        return f"{value:,.0f}"
+        return f"{value:z,.0f}"
     if unit == "days":
         return duration(value)
-    return f"{value:,.1f} bars" if unit == "bars" else f"{value:,.2f}"
+    return f"{value:z,.1f} bars" if unit == "bars" else f"{value:z,.2f}"
 
 
 def duration(days: float) -> str:

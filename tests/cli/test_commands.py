@@ -238,6 +238,8 @@ def test_explain_shows_a_page_or_what_there_is(capsys):
     assert capsys.readouterr().out.startswith("QD0106: ")
     assert cli.run(["explain", "QD0199"]) == 2
     assert "QD0106" in capsys.readouterr().err
+    assert cli.run(["explain", str(shipped("strategies/sma_cross.qdsl"))]) == 2
+    assert "--stage" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_a_run_without_bars_has_a_summary():
         (np.inf, "ratio", "∞"),
         (12345.0, "count", "12,345"),
         (29.71, "bars", "29.7 bars"),
+        (-0.00001, "fraction", "0.00 %"),
     ],
 )
 def test_figures_as_text(value, unit, text):
