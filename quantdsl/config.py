@@ -66,6 +66,10 @@ class AccountConfig(_Section, frozen=True):
     currency: Annotated[
         str, Meta(pattern="^[A-Z]{3,5}$", description="Currency of the account")
     ] = "USD"
+    rates: Annotated[
+        dict[str, Annotated[float, Meta(gt=0, le=1e9)]],
+        Meta(description="Account money for 1 of another currency, the whole run long"),
+    ] = {}
     margin_initial: Annotated[
         float,
         Meta(gt=0, le=1, description="Equity needed per unit of exposure to open; 1: fully paid"),
@@ -237,7 +241,7 @@ def keys() -> list[str]:
     return [key for key, _ in _flat(msgspec.to_builtins(Config()))]
 
 
-_FREE = ("params", "data.columns")
+_FREE = ("params", "data.columns", "account.rates")
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from quantdsl import config as configuration
-from quantdsl.backtest import settings, values
+from quantdsl.backtest import currencies, settings, values
 from quantdsl.backtest.program import Run, native_run
 from quantdsl.check import Checked
 from quantdsl.codegen.cache import Cache
@@ -66,7 +66,9 @@ def prepare(
     layers = (said, config, settings.of_strategy(checked.strategy.chosen))
     resolved = configuration.resolve(*layers)
     known = _instruments(checked, resolved)
-    resolved = configuration.resolve(*layers, _fees(known))
+    own = {**_fees(known), **currencies.implied(known, resolved)}
+    resolved = configuration.resolve(*layers, own)
+    known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
     chosen = values.chosen(checked.strategy.params, given)
     table = data if data is not None and not isinstance(data, str | Path) else None
@@ -78,7 +80,8 @@ def prepare(
     run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
     run.memory.set("curve_on", True)
     run.start()
-    return Prepared(checked, resolved, opened, run, chosen, _notes(checked, opened))
+    notes = (*converted, *_notes(checked, opened))
+    return Prepared(checked, resolved, opened, run, chosen, notes)
 
 
 def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:

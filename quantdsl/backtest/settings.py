@@ -29,7 +29,7 @@ def _line(line: Chosen) -> dict[str, object]:
     bps = number * PERCENT.get(line.unit, 10_000.0)
     name = line.name
     if name == "cash":
-        return {"account.cash": number}
+        return {"account.cash": number, "account.currency": line.unit or "USD"}
     if name == "fees":
         by_word = {
             "per_share": "fees.per_share",

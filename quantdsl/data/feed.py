@@ -96,6 +96,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
             bad_rows=spec.bad_rows,
         ),
     )
+    _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
     pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves
     found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
@@ -104,6 +105,30 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     # A tick that was inferred fits by itself; one that the user named may be wrong.
     strict = "tick" in instrument.named and instrument.prices == "traded"
     return Feed(reader, scan, instrument, notes, at_close=spec.time == "close", strict=strict)
+
+
+def _refuse_shared(spec: DataSpec, index: int, reader: RowReader) -> None:
+    """DataError where the bars of one instrument would also be those of another."""
+    own = spec.instruments[index]
+    in_folder = isinstance(own.source, str | Path) and Path(own.source).is_dir()
+    if reader.by_ticker or (in_folder and own.symbol):
+        return
+    others = [
+        other.symbol
+        for other in spec.instruments
+        if other is not own and _same(other.source, own.source)
+    ]
+    if others:
+        raise DataError(
+            f"{reader.name}: holds the bars of one instrument, and the strategy trades "
+            f"{', '.join([own.symbol, *others])}: give a folder with a file for each, a table "
+            "with a column 'symbol', or one file for each, separated by commas"
+        )
+
+
+def _same(source: Any, other: Any) -> bool:
+    paths = isinstance(source, str | Path) and isinstance(other, str | Path)
+    return str(source) == str(other) if paths else source is other
 
 
 def _built_in(spec: DataSpec, index: int) -> Feed:

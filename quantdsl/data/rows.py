@@ -69,6 +69,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     bad_rows: Literal["stop", "drop"] = "stop"
 
 
+def _chosen_by(columns: Columns, ticker: str | None) -> bool:
+    """Whether another ticker would read other rows or another column of the table."""
+    wide = columns.close_only and columns.close.strip().upper() == (ticker or "").upper()
+    return columns.symbol is not None or wide
+
+
 class RowReader:
     """The good rows of some tables, in order of time; readable any number of times.
 
@@ -83,6 +89,7 @@ class RowReader:
             for table in tables
         ]
         self.close_only = self._columns[0].close_only
+        self.by_ticker = all(_chosen_by(columns, reading.ticker) for columns in self._columns)
         self.has_volume = all(columns.volume is not None for columns in self._columns)
         self.zoned = True
         self.dates_only = True

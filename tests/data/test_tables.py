@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from quantdsl.data.events import open_data
+from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.errors import ConfigError, DataError
 from tests.data.helpers import bars, csv, events, one, utc
 
@@ -228,3 +230,27 @@ def test_newest_first_is_named(tmp_path: Path) -> None:
     text = "date,close\n" + "".join(f"2024-01-{day:02d},1\n" for day in range(20, 2, -1))
     with pytest.raises(DataError, match="from new to old: sort the file by time"):
         one(csv(tmp_path, text))
+
+
+def test_one_instruments_bars_are_not_read_as_anothers(tmp_path: Path) -> None:
+    path = csv(tmp_path, PLAIN)
+    both = tuple(SourceSpec(symbol=name, source=path) for name in ("XNYS:KO", "XNYS:PEP"))
+    with pytest.raises(DataError, match=r"bars of one instrument.* XNYS:KO, XNYS:PEP"):
+        open_data(DataSpec(instruments=both))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time,KO,PEP\n2024-01-02 10:00,1,2\n2024-01-02 10:01,1.5,2.5\n",
+        "time,symbol,open,high,low,close\n"
+        "2024-01-02 10:00,KO,1,1,1,1\n2024-01-02 10:00,PEP,2,2,2,2\n"
+        "2024-01-02 10:01,KO,1,1,1,1\n2024-01-02 10:01,PEP,2,2,2,2\n",
+    ],
+)
+def test_a_table_of_several_tickers_serves_several_instruments(tmp_path: Path, text: str) -> None:
+    path = csv(tmp_path, text)
+    both = tuple(SourceSpec(symbol=name, source=path) for name in ("XNYS:KO", "XNYS:PEP"))
+    data = open_data(DataSpec(instruments=both))
+    first = [data.bars_table(i)["close"][0] * float(data.instruments[i].tick) for i in (0, 1)]
+    assert first == pytest.approx([1, 2])
