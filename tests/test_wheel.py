@@ -63,6 +63,7 @@ def test_one_import_name_with_everything_in_it(wheel):
     folders = {name.split("/")[1] for name in names if name.startswith("quantdsl/")}
     assert {"strategies", "configs"} <= folders
     assert len(names) == len(set(names))
+    assert not [name for name in names if name.endswith(".png")]  # the README's, not the product's
 
 
 @pytest.mark.timeout(180)
