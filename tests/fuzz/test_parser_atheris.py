@@ -1,0 +1,67 @@
+"""Atheris target: any bytes. The parser never raises, and the formatter keeps what it accepts.
+
+For longer: `python tests/fuzz/test_parser_atheris.py -max_total_time=600 CORPUS_FOLDER`.
+"""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 15
+
+
+def check(data: bytes) -> None:
+    """What must hold for any file."""
+    lang = "quantdsl.lang"
+    source = importlib.import_module(f"{lang}.source")
+    parse = importlib.import_module(f"{lang}.parser").parse
+    render_all = importlib.import_module(f"{lang}.render").render_all
+    format_source = importlib.import_module(f"{lang}.format").format_source
+    text = data.decode("utf-8", errors="surrogateescape")
+    parsed = parse(source.Source(text))
+    for diagnostic in parsed.diagnostics:
+        start, end = diagnostic.span
+        assert 0 <= start <= end <= len(text)
+    render_all(parsed.diagnostics, parsed.source)
+    if parsed.ok:
+        formatted = format_source(text)
+        assert format_source(formatted) == formatted
+
+
+def test_inputs_that_grow_from_the_shipped_strategies(tmp_path):
+    """Coverage-guided, in a process of its own, which atheris takes over."""
+    pytest.importorskip("atheris")
+    for path in sorted((ROOT / "strategies").rglob("*.qdsl")):
+        shutil.copy(path, tmp_path)
+    options = [
+        f"-max_total_time={SECONDS}",
+        "-seed=1",
+        "-max_len=4000",
+        "-timeout=5",
+        "-rss_limit_mb=1024",
+    ]
+    command = [sys.executable, __file__, *options, f"-artifact_prefix={tmp_path}/", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=58)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(re.findall(r"Done (\d+) runs", done.stderr)[0]) > 100
+
+
+def main() -> None:
+    import atheris  # no wheel of it for some machines
+
+    # Only the front end is watched: to instrument all that is imported takes a minute.
+    with atheris.instrument_imports(include=["quantdsl.lang"]):
+        for name in ("source", "parser", "render", "format"):
+            importlib.import_module(f"quantdsl.lang.{name}")
+    atheris.Setup(sys.argv, check)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
