@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from tests.std.core.model import Market
-from tests.std.core.parts import FAULT, NONE, Order
+from tests.std.core.parts import FAULT, NEVER, NONE, Order
 
 
 class Model(Market):
@@ -22,6 +22,11 @@ class Model(Market):
             return
         if verb == "flatten":
             self.flatten()
+            return
+        if verb == "replace":
+            for o in self.live():
+                if o.inst == i and o.tag == a["tag"] and not o.dead:
+                    self.change(o, a)
             return
         volume = book.bar[4] if book.bar else 0
         price = a.get("limit", a.get("stop", a.get("touch")))
@@ -94,6 +99,8 @@ class Model(Market):
             return "no_position" if a["verb"] in ("sell", "cover") else "zero_size"
         if given and abs(price - book.mark) > limit.get("price_band", math.inf) * book.mark:
             return "price_band"
+        if self.now - book.ts > limit.get("max_data_age", NEVER):
+            return "max_data_age"
         if exits:
             return ""
         if self.halted:
@@ -148,6 +155,9 @@ class Model(Market):
         if exits and trail:
             o.trail = trail
             o.trigger = self.trailed(o, book.mark) if o.trigger is None else o.trigger
+        waited = [x for x in self.live() if self.named(x, i, a.get("after", 0))]
+        if waited:
+            o.parent, o.asleep = waited[-1].id, True
         self.next_id += 1
         self.sent.append(self.now)
         self.orders.append(o)
@@ -174,6 +184,45 @@ class Model(Market):
                 self.orders.append(child)
         return o
 
+    @staticmethod
+    def named(o: Order, i: int, tag: int) -> bool:
+        """Whether `tag` is the name of an order that is no exit."""
+        return tag != 0 and o.inst == i and o.tag == tag and not o.exit and not o.dead
+
+    def change(self, o: Order, a: dict[str, Any]) -> None:
+        """A working order with new terms: judged as a new one in its place."""
+        limit, trigger, size = o.limit, o.trigger, abs(o.lots)
+        if o.bracket == "profit":
+            limit = a.get("take_profit", limit)
+        elif o.bracket == "stop":
+            trigger = None if trigger is None else a.get("stop_loss", trigger)
+        else:
+            limit = None if limit is None else a.get("limit", limit)
+            trigger = None if trigger is None else a.get("stop", a.get("touch", trigger))
+            size = size if a["lots"] == NONE else a["lots"]
+        lots = max(size, 0) if o.lots > 0 else -max(size, 0)
+        if (limit, trigger, lots) == (o.limit, o.trigger, o.lots):
+            return
+        book, i = self.books[o.inst], o.inst
+        self.orders.remove(o)
+        left = book.lots + self.closing_lots(i)
+        closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
+        opens = 0 if o.exit else abs(lots) - closes
+        price = limit if limit is not None else trigger if trigger is not None else book.mark
+        book.entered -= bool(o.filled and not o.exit)
+        terms = {"verb": "replace", "limit": limit, "stop": trigger, "lots": size}
+        terms = {name: value for name, value in terms.items() if value is not None}
+        why = self.judge(terms, i, lots if not o.bracket else 1, opens, price, opens == 0)
+        book.entered += bool(o.filled and not o.exit)
+        self.orders.append(o)
+        if why:
+            self.log.append(("reject", self.next_id, o.lots, why))
+            self.next_id += 1
+            return
+        o.limit, o.trigger, o.lots, o.opens = limit, trigger, lots, opens
+        o.looked, o.from_bar = None, max(o.from_bar, book.bars + 1)
+        self.sent.append(self.now)
+
     def flatten(self) -> None:
         for o in self.live():
             if not o.dead:
@@ -196,3 +245,17 @@ class Model(Market):
                 self.halted |= bool(does & 4)
                 if does & 2:
                     self.flatten()
+        if self.equity() < self.c.margin_maintenance * self.gross():
+            self.liquidate()
+
+    def liquidate(self) -> None:
+        """All orders end and all positions are closed where the market stands."""
+        for o in self.live():
+            if not o.dead:
+                self.end(o, "liquidated")
+        self.live()
+        for i, book in enumerate(self.books):
+            if book.lots:
+                book.room = self.c.lots_max
+                o = self.send({"verb": "close"}, i, -book.lots, 0, exits=True)
+                self.fill(o, book.mark, maker=False)

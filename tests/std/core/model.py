@@ -11,6 +11,8 @@ from typing import Any
 
 from tests.std.core.parts import FAULT, KEPT_ENTRIES, NEVER, NONE, Book, Config, Order
 
+YEAR_NS = 31_557_600_000_000_000
+
 
 def round_half_even(x: float) -> int:
     return round(x)
@@ -32,6 +34,7 @@ class Market:
         self.halted = False
         self.tripped: set[str] = set()
         self.cuts = 0
+        self.borrow_paid = 0
 
     # ---- valuation ----
 
@@ -103,7 +106,7 @@ class Market:
         self.now = ts
         for i, bar in bars.items():
             book = self.books[i]
-            book.bar, book.bars, book.open_ts = bar, book.bars + 1, ts_open
+            book.bar, book.bars, book.ts, book.open_ts = bar, book.bars + 1, ts, ts_open
             book.room = self.c.lots_max
             if self.c.volume_share > 0:
                 book.room = min(math.floor(bar[4] * self.c.volume_share), self.c.lots_max)
@@ -118,7 +121,36 @@ class Market:
             self.ask(intent)
         self.peak = max(self.peak, self.equity()) if bars else self.peak
         if session_close:
+            self.pay_borrow()
             self.day_start, self.tripped = self.equity(), set()
+
+    def pay_borrow(self) -> None:
+        """What is short at a day's end pays for the time since the last one."""
+        held = (self.now - self.borrow_paid) / YEAR_NS if self.borrow_paid else 0.0
+        short = sum(max(-b.lots, 0) * b.mark * self.c.money for b in self.books)
+        self.borrow_paid = self.now
+        self.cash -= round_half_even(short * self.c.borrow_rate * held)
+
+    def dividend(self, i: int, a: int, b: int) -> None:
+        """a / b money a lot held; shorts pay."""
+        self.cash += round_half_even(self.books[i].lots * (a / b))
+
+    def split(self, i: int, a: int) -> None:
+        """`a` lots for one: sizes grow, prices fall, what rounding changes of the value is paid."""
+        book, money = self.books[i], self.c.money
+        before = book.lots * book.mark * money
+        book.mark = round_half_even(book.mark / a)
+        for e in book.entries:
+            e["lots"] *= a
+            e.update({name: round_half_even(e[name] / a) for name in ("ticks", "high", "low")})
+        self.cash += before - book.lots * book.mark * money
+        for o in self.orders:
+            if o.inst == i:
+                o.lots *= a
+                o.limit, o.trigger = (
+                    p if p is None else round_half_even(p / a) for p in (o.limit, o.trigger)
+                )
+                o.trail = max(round_half_even(o.trail / a), min(o.trail, 1))
 
     def live(self) -> list[Order]:
         self.orders = [o for o in self.orders if not o.dead]
@@ -337,9 +369,8 @@ class Market:
         self.log.append(("cancel", o.id, o.lots, why))
         if not o.filled:
             for child in self.live():
-                if child.parent == o.id and child.asleep:
-                    child.dead = True
-                    self.log.append(("cancel", child.id, child.lots, "entry_cancelled"))
+                if child.parent == o.id and child.asleep and not child.dead:
+                    self.end(child, "entry_cancelled")
 
 
 def reach(start: int, end: int, level: int, rising: bool) -> int | None:

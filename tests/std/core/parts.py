@@ -25,6 +25,7 @@ class Config:
     volume_share: float = 0.0
     margin_initial: float = 1.0
     margin_maintenance: float = 0.0
+    borrow_rate: float = 0.0
     cut: bool = True
     close_at_end: bool = False
     money: int = 10_000  # of one lot moving one tick
@@ -77,6 +78,7 @@ class Book:
     """Position and market of one instrument."""
 
     bars: int = 0
+    ts: int = 0  # close of the last bar
     bar: tuple[int, int, int, int, int] | None = None
     mark: int = 0
     room: int = 0

@@ -3,7 +3,8 @@
 import random
 from typing import Any
 
-from tests.std.core.core import HOUR, Core, members
+from quantdsl.events import layout
+from tests.std.core.core import HOUR, NONE, Core, members
 from tests.std.core.desk import Model
 from tests.std.core.parts import Config
 
@@ -30,6 +31,14 @@ def random_intent(rng: random.Random, price: int, n: int, allowed: str) -> dict[
 
     if verb in ("close", "cancel"):
         return intent
+    if "tag" in allowed:
+        intent["tag"] = rng.randint(0, 3)
+        if rng.random() < 0.2:
+            change = {"verb": "replace", "lots": rng.choice([NONE, NONE, rng.randint(-1, 40)])}
+            names = rng.sample(["limit", "stop", "take_profit", "stop_loss"], 2)
+            return {**intent, **change, **{name: near() for name in names}}
+    if "after" in allowed and rng.random() < 0.3:
+        intent["after"] = rng.randint(1, 3)
     intent["lots"] = rng.choice([0, rng.randint(1, 40), rng.randint(1, 40)])
     if verb == "target":
         intent["lots"] *= rng.choice([-1, 1])
@@ -86,6 +95,9 @@ def play(
             if n == 1 or rng.random() < 0.8:
                 bars[i] = random_bar(rng, prices[i])
                 prices[i] = bars[i][3]
+        if not bars:
+            bars[0] = random_bar(rng, prices[0])
+            prices[0] = bars[0][3]
         intents = []
         while rng.random() < appetite:
             i = rng.randrange(n)
@@ -93,11 +105,26 @@ def play(
         set_limits(core, limits or {})
         ts = (step + 1) * HOUR
         session_close = step % 7 == 6
-        records = core.step(ts, ts - HOUR, bars, intents, session_close)
         model.log.clear()
+        if "corporate" in allowed and rng.random() < 0.1:
+            corporate(core, model, rng, ts, prices)
+        records = core.step(ts, ts - HOUR, bars, intents, session_close)
         model.step(ts, ts - HOUR, bars, intents, session_close)
         compare(core, model, records, f"seed {seed} step {step} bars {bars} intents {intents}")
     return core, model
+
+
+def corporate(core: Core, model: Model, rng: random.Random, ts: int, prices: list[int]) -> None:
+    """A split or a dividend, before the bars of the instant; prices follow a split."""
+    i = rng.randrange(len(prices))
+    if rng.random() < 0.5 or prices[i] < 600:
+        a, b = rng.randint(1, 10**6), rng.randint(1, 9)
+        core.ingest(ts, ts, i, layout.Kind.CORPORATE, 1, a, b)
+        model.dividend(i, a, b)
+    else:
+        core.ingest(ts, ts, i, layout.Kind.CORPORATE, 0, 2, 1)
+        model.split(i, 2)
+        prices[i] //= 2
 
 
 def config_words(config: dict[str, Any]) -> dict[str, Any]:

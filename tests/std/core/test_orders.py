@@ -116,6 +116,20 @@ def test_an_order_after_another_ends_with_it() -> None:
     assert desk.bar(FLAT, order("cancel", tag=1)) == [("cancelled", 10), ("entry_cancelled", 5)]
 
 
+def test_an_order_never_waits_for_itself_and_a_chain_ends_with_its_first_order() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 5, after=1, tag=1))
+    assert desk.bar(FLAT) == [("1000", 5)]
+    desk.bar(
+        FLAT,
+        order("buy", 10, limit=900, tag=2),
+        order("buy", 10, limit=900, after=2, tag=3),
+        order("buy", 10, limit=900, after=3, tag=4),
+    )
+    ends = [("cancelled", 10), ("entry_cancelled", 10), ("entry_cancelled", 10)]
+    assert desk.bar(FLAT, order("cancel", tag=2)) == ends
+
+
 def test_a_cancel_by_tag_takes_the_entry_and_leaves_the_guard_of_what_it_filled() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, stop_loss=980, tag=1))

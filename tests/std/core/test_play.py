@@ -72,6 +72,27 @@ CASES: dict[str, dict[str, Any]] = {
             "max_drawdown": 100_000_000,
         },
     },
+    "replaced": {
+        "allowed": EXITS + " touch tag",
+        "config": {"volume_share": 0.1, **COSTS},
+        "limits": {"max_position": 60, "max_entries": 3},
+    },
+    "one after another": {"allowed": EXITS + " tag after trail"},
+    "replaced in full width": {"allowed": "limit stop touch exits trail tif oco value tag after"},
+    "old data": {"allowed": EXITS, "n": 3, "limits": {"max_data_age": 0}},
+    "borrow": {"allowed": EXITS, "config": {"borrow_rate": 0.5}},
+    "liquidation": {
+        "allowed": EXITS,
+        "n": 2,
+        "config": {
+            "cash": 3 * 10**8,
+            "margin_initial": 0.1,
+            "margin_maintenance": 0.09,
+            "slip_ticks": 2.0,
+            "fee_rate": 0.0005,
+        },
+    },
+    "corporate actions": {"allowed": EXITS + " trail corporate"},
     "halt": {"allowed": EXITS, "limits": {"max_drawdown": 40_000_000, "max_drawdown_does": 7}},
 }
 
