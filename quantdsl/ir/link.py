@@ -2,9 +2,11 @@
 
 Declarations come through a lookup, so that a library is read only where it is used. Sizes become
 integers: a function or struct with size parameters is copied once for each distinct binding and
-gets a name of its own (`ring_push[20]`). The call graph must have no cycle.
+gets a name of its own (`ring_push[20]`). The call graph must have no cycle. A branch that sizes
+decide is settled here, so that what only the other side reaches is never read.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -13,15 +15,21 @@ import msgspec
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
     ArrayType,
+    Binary,
+    Break,
     BufferType,
     Call,
     Const,
+    Continue,
     Expr,
     FieldDecl,
+    For,
     Func,
+    If,
     Let,
     Module,
     ParamDecl,
+    Return,
     Size,
     SizeName,
     SizeOf,
@@ -32,6 +40,8 @@ from quantdsl.ir.ops import (
     Table,
     TableDecl,
     Type,
+    Var,
+    While,
     i64,
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
@@ -133,7 +143,7 @@ class _Instance:
     def func(self, decl: Func) -> Func:
         params = tuple(ParamDecl(p.name, self.type(p.type), p.inout) for p in decl.params)
         result = None if decl.result is None else self.type(decl.result)
-        body = tuple(map(self.stmt, decl.body))
+        body = self.body(decl.body)
         return Func(self.name, params, result, body, (), decl.inline, decl.cold)
 
     def size(self, size: Size) -> int:
@@ -160,7 +170,8 @@ class _Instance:
         return type_ if not sizes else StructType(name)
 
     def expr(self, expr: Expr) -> Expr:
-        if isinstance(expr, Const):
+        kind = type(expr)  # runs once for each node of a program: most are leaves
+        if kind is Var or kind is Const:
             return expr
         if isinstance(expr, SizeOf):
             return i64(self.size(expr.size))
@@ -176,11 +187,56 @@ class _Instance:
             return new if type_ is new.type else StructOf(type_, new.values)
         return new
 
-    def stmt(self, stmt: Stmt) -> Stmt:
-        new = rebuild_stmt(stmt, self.expr, self.stmt)
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """The statements that are left of a block."""
+        new: list[Stmt] = []
+        for stmt in body:
+            new += self.stmt(stmt)
+            if new and isinstance(new[-1], Return | Break | Continue):
+                break
+        return tuple(new)
+
+    def stmt(self, stmt: Stmt) -> tuple[Stmt, ...]:
+        """What stands for a statement: a decided branch gives its own, names stay unique."""
+        if isinstance(stmt, If):
+            cond = self.expr(stmt.cond)
+            known = decided(cond)
+            if known is None:
+                return (If(cond, self.body(stmt.then), self.body(stmt.otherwise), stmt.line),)
+            return self.body(stmt.then if known else stmt.otherwise)
+        if isinstance(stmt, For | While):
+            stmt = msgspec.structs.replace(stmt, body=self.body(stmt.body))
+        new = rebuild_stmt(stmt, self.expr, lambda inner: inner)
         if isinstance(new, Let) and not isinstance(new.type, str):
-            return msgspec.structs.replace(new, type=self.type(new.type))
-        return new
+            return (msgspec.structs.replace(new, type=self.type(new.type)),)
+        return (new,)
+
+
+_COMPARE = {
+    "ieq": operator.eq,
+    "ine": operator.ne,
+    "ilt": operator.lt,
+    "ile": operator.le,
+    "igt": operator.gt,
+    "ige": operator.ge,
+}
+
+
+def decided(cond: Expr) -> bool | None:
+    """The truth of a linked condition where sizes alone settle it, else None."""
+    if isinstance(cond, Const):
+        return bool(cond.bits)
+    if not isinstance(cond, Binary):
+        return None
+    if cond.op in ("and", "or"):
+        x, y = decided(cond.x), decided(cond.y)
+        settles = cond.op == "or"
+        if settles in (x, y):
+            return settles
+        return None if None in (x, y) else not settles
+    if cond.op in _COMPARE and isinstance(cond.x, Const) and isinstance(cond.y, Const):
+        return bool(_COMPARE[cond.op](cond.x.bits, cond.y.bits))
+    return None
 
 
 def instance_name(name: str, sizes: tuple[int, ...]) -> str:

@@ -1,15 +1,19 @@
+import msgspec
 import pytest
 
 from quantdsl.errors import InternalError
 from quantdsl.ir.link import combine_sizes, link
 from quantdsl.ir.ops import (
     ArrayType,
+    Binary,
     Call,
     Do,
     FieldDecl,
     Func,
+    If,
     Let,
     ParamDecl,
+    Return,
     SizeName,
     SizeOf,
     SizeOp,
@@ -99,3 +103,16 @@ def test_a_struct_that_holds_itself_is_refused():
 def test_what_is_not_there_is_named(func, message):
     with pytest.raises(InternalError, match=message):
         link(lookup(*DECLS, func), ["f"], {"N_POINTS": 2})
+
+
+@pytest.mark.parametrize(("op", "seen"), [("igt", "two"), ("ieq", "one")])
+def test_what_sizes_decide_is_settled_and_what_it_hides_is_never_read(op, seen):
+    uses = Binary(op, SizeOf(SizeName("USES_X")), i64(0))
+    cond = Binary("and", uses, Binary("ile", i64(1), i64(2)))
+    chosen = If(cond, (Return(Call("one", ())),), (Return(Call("two", ())),))
+    one = Func("one", (), "i64", (Return(i64(1)),))
+    two = msgspec.structs.replace(one, name="two")
+    entry = Func("f", (), "i64", (chosen, Return(Call("absent", ()))))
+    module = link(lookup(entry, one, two), ["f"], {"USES_X": 0})
+    assert [func.name for func in module.funcs] == [seen, "f"]
+    assert module.funcs[-1].body == (Return(Call(seen, ())),)
