@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data import times
+from quantdsl.data.arrow import plain
 from quantdsl.data.columns import Columns, recognise
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.errors import DataError
@@ -135,7 +136,7 @@ class RowReader:
         ticker = self._reading.ticker
         if ticker is not None:
             same = pc.equal(pc.utf8_upper(pc.cast(names, "string")), ticker.upper())
-            return np.asarray(pc.fill_null(same, False))
+            return plain(same)
         if len(seen) > 1:
             raise DataError(
                 f"{where}: holds several instruments ({', '.join(sorted(seen)[:8])}): choose one "
@@ -186,8 +187,7 @@ class RowReader:
             ts = times.utc_of_local(ts, self._reading.tz)
 
         def numbers(name: str) -> Float64s:
-            column = batch.column(name)
-            return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+            return plain(batch.column(name), null=np.nan)
 
         close = numbers(columns.close)
         open_, high, low = (

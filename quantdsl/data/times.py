@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.data.arrow import plain
 from quantdsl.errors import ConfigError, DataError
 
 Int64s = npt.NDArray[np.int64]
@@ -172,8 +173,7 @@ def parse_times(column: Any, time_format: str | None) -> TimeColumn:
         stamps = pc.cast(column, pa.timestamp("ns", "UTC" if zoned else None))
     except pa.ArrowInvalid as error:
         raise DataError(f"a time lies outside the years 1678 to 2261: {error}") from None
-    valid = np.asarray(pc.is_valid(stamps))
-    return TimeColumn(np.asarray(pc.fill_null(stamps.cast(pa.int64()), 0)), valid, zoned)
+    return TimeColumn(plain(stamps.cast(pa.int64())), plain(pc.is_valid(stamps)), zoned)
 
 
 def _parse_epoch(column: Any) -> TimeColumn:
@@ -181,11 +181,11 @@ def _parse_epoch(column: Any) -> TimeColumn:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    valid = np.asarray(pc.is_valid(column))
+    valid = plain(pc.is_valid(column))
     if pa.types.is_integer(column.type):
-        numbers = np.asarray(pc.fill_null(column, 0)).astype(np.int64)
+        numbers = plain(column).astype(np.int64)
     else:
-        real = np.asarray(pc.fill_null(column, 0.0), np.float64)
+        real = plain(column).astype(np.float64)
         valid = valid & (np.abs(real) < 2.0**63)
         numbers = np.where(valid, real, 0.0)
     first = float(abs(numbers[valid][0])) if valid.any() else 0.0
