@@ -1,5 +1,6 @@
 """A checked strategy: what the rest of the product needs to know about it, and its IR."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,8 +87,6 @@ def check_source(
     `library_too` a file without a strategy is no error: it is checked, and can be tested, alone.
     """
     parsed = parse(source)
-    if any(d.severity == ERROR for d in parsed.diagnostics):
-        return None, parsed.diagnostics
     library = Library()
     module = Module("user", source, parsed.file, std=False)
     module.scope.parent = library.globals
@@ -109,7 +108,10 @@ def check_source(
         context(library, module).error(
             "QD0611", exceeded.message, exceeded.span, reason=f"the limit is {exceeded.limit}"
         )
-    diagnostics = [*parsed.diagnostics, *_told(module.report.diagnostics)]
+    told = _told(module.report.diagnostics)
+    if any(d.severity == ERROR for d in parsed.diagnostics):
+        return None, _beside(parsed.diagnostics, told, source)
+    diagnostics = [*parsed.diagnostics, *told]
     diagnostics.sort(key=lambda d: d.span)
     for imported in importer.loaded.values():
         errors = [d for d in imported.report.diagnostics if d.severity == ERROR]
@@ -123,6 +125,24 @@ def check_source(
     Assembly(found).define()
     library.raise_std_errors()
     return Checked(source, found, library, diagnostics, cases), diagnostics
+
+
+SURE = frozenset({"QD0201", "QD0401", "QD0803"})
+"""Unknown names, looks into the future and sizes that are no quantity: a line shows them alone."""
+
+
+def _beside(syntax: list[Diagnostic], told: list[Diagnostic], source: Source) -> list[Diagnostic]:
+    """Syntax errors, and what else is wrong whatever is meant by the lines that they are in."""
+    lines = source.text.split("\n")
+    torn = {source.position(offset)[0] for d in syntax for offset in d.span}
+    unsure = [re.sub(r"\W", "", lines[n - 1]) for n in torn]
+
+    def sure(d: Diagnostic) -> bool:
+        about = source.text[slice(*d.span)]
+        elsewhere = source.position(d.span[0])[0] not in torn
+        return d.code in SURE and elsewhere and not any(about in line for line in unsure)
+
+    return sorted([*syntax, *filter(sure, told)], key=lambda d: d.span)
 
 
 def _strategy(library: Library, module: Module, *, library_too: bool) -> Strategy | None:
