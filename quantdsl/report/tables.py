@@ -112,7 +112,8 @@ def _fates(result: RunResult, rows: Structs, asked: Int64s, done: Int64s) -> lis
     fates = []
     for number, wanted, lots in zip(rows["a"].tolist(), asked, done, strict=True):
         filled = "working" if lots == 0 else "filled" if lots == wanted else "partly filled"
-        fates.append(last.get(number, (filled, "")))
+        # What still works when a run ends is cancelled; the rest was cut to what could be held.
+        fates.append(last.get(number, (filled, "cut" if filled == "partly filled" else "")))
     return fates
 
 

@@ -107,7 +107,7 @@ def test_what_became_of_each_order():
         "partly filled",
         "rejected",
     ]
-    assert [row["reason"] for row in rows] == ["", "expired", "", "", "zero_size"]
+    assert [row["reason"] for row in rows] == ["", "expired", "", "cut", "zero_size"]
     assert [row["line"] for row in rows] == [12, 13, 14, 15, 16]
     assert [row["filled"] for row in rows] == [5, 0, 0, 2, 0]
     assert [row["limit"] for row in rows] == [None, 11.0, None, 10.0, None]
