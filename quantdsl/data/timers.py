@@ -61,8 +61,9 @@ class Clockwork:
         schedule = self._schedule
         events = _events(schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
         midnight = times.utc_of_local(schedule.day[chosen] * times.DAY_NS, schedule.tz)
-        for at, moments in enumerate((midnight, schedule.open_ns[chosen], schedule.close_ns[chosen])):
-            events["payload"][:, at] = moments
+        moments = midnight, schedule.open_ns[chosen], schedule.close_ns[chosen]
+        for at, moment in enumerate(moments):
+            events["payload"][:, at] = moment
         return events
 
     def closes(self, sessions: Int64s) -> Events:

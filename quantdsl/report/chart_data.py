@@ -102,7 +102,8 @@ def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
     ts = days_of(result).ts
     known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
     money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
-    return {"name": benchmark.name, "time": _seconds(ts[known]), "value": _pack(money[known], EXACT)}
+    value = _pack(money[known], EXACT)
+    return {"name": benchmark.name, "time": _seconds(ts[known]), "value": value}
 
 
 def _price(result: RunResult) -> dict[str, Any]:
