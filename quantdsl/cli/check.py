@@ -1,11 +1,16 @@
 """`quantdsl check`: what is wrong with a strategy, and what it costs to run."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from quantdsl.errors import EXIT_USER_ERROR
+from quantdsl.errors import EXIT_USER_ERROR, LimitError
+
+if TYPE_CHECKING:
+    from quantdsl.check import Checked
+    from quantdsl.lang.diagnostics import Diagnostic
 
 EXIT_LOOKAHEAD = 1
 
@@ -41,12 +46,24 @@ def _as_json(file: Path) -> int:
 
     try:
         checked = compile_file(file, library_too=True)
-        source, diagnostics = checked.source, checked.diagnostics
+        source, diagnostics = checked.source, [*checked.diagnostics, *_over_limit(checked)]
     except SourceError as error:
         source, diagnostics = error.source, error.diagnostics
     found = {"diagnostics": [to_builtins(finding, source) for finding in diagnostics]}
     click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
     return EXIT_USER_ERROR if has_errors(diagnostics) else 0
+
+
+def _over_limit(checked: "Checked") -> "list[Diagnostic]":
+    """What only the finished program shows: too much state, too many operations."""
+    from quantdsl.lang.diagnostics import Diagnostic
+
+    try:
+        _ = checked.facts
+    except LimitError as error:
+        start = checked.strategy.node.name.span
+        return [Diagnostic(code="QD0611", severity="error", message=str(error), span=start)]
+    return []
 
 
 def _causality(file: Path, data: str | None) -> int:

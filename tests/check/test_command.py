@@ -69,3 +69,16 @@ def test_explain_lists_the_family_of_an_unknown_code(family, capsys):
     listed = capsys.readouterr().err
     assert f"{family}01" in listed
     assert all(line.strip().startswith(family) for line in listed.splitlines()[2:])
+
+
+def test_json_tells_what_only_the_finished_program_shows(capsys, tmp_path):
+    path = tmp_path / "large.qdsl"
+    path.write_text(
+        "language 1\n\nstrategy S:\n    bars 5m\n    state r: ring[float, 1_000_000_000_000]\n\n"
+        "    on bar:\n        r.push(close)\n        buy(1 share)\n"
+    )
+    assert cli.run(["check", "--json", str(path)]) == 2
+    found = json.loads(capsys.readouterr().out)["diagnostics"][-1]
+    assert found["code"] == "QD0611"
+    assert "STATE_BYTES" in found["message"]
+    assert found["start"] == {"line": 3, "column": 10}
