@@ -2,10 +2,10 @@
 
 import functools
 import hashlib
-import importlib.metadata
 import os
 from pathlib import Path
 
+import llvmlite
 import msgspec
 
 import quantdsl.codegen
@@ -56,7 +56,7 @@ def compiler_version() -> bytes:
     The source itself and not a version number: a number is forgotten in the very edit that
     changes the code.
     """
-    digest = hashlib.sha256(importlib.metadata.version("llvmlite").encode())
+    digest = hashlib.sha256(llvmlite.__version__.encode())
     for package in _COMPILER_PACKAGES:
         for path in sorted(Path(package.__path__[0]).glob("*.py")):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
