@@ -80,6 +80,22 @@ def test_a_split_and_a_dividend_keep_what_they_must() -> None:
     assert [(r[4], r[5]) for r in fills] == [(-5, 1800)]
 
 
+def test_a_split_that_leaves_less_than_a_lot_pays_it_out_and_ends_the_exits() -> None:
+    flat = {0: (1000, 1000, 1000, 1000, 9)}
+    core = Core({})
+    for step, lots in enumerate((25, 4, 0), 1):
+        intents = [{"verb": "buy", "lots": lots, "line": 1, "stop_loss": 900}] if lots else []
+        core.step(step * HOUR, (step - 1) * HOUR, flat, intents)
+    core.ingest(4 * HOUR, 3 * HOUR, 0, layout.Kind.CORPORATE, 0, 1, 10)
+    assert (core.get("positions[0].lots"), core.get("positions[0].count")) == (2, 1)
+    assert core.get("equity") == 10**11
+    assert core.get("working") == 1
+    core.ingest(4 * HOUR, 3 * HOUR, 0, layout.Kind.CORPORATE, 0, 1, 10)
+    assert (core.get("positions[0].lots"), core.get("positions[0].count")) == (0, 0)
+    assert core.get("equity") == core.get("cash") == 10**11
+    assert core.get("working") == 0
+
+
 def test_borrow_is_charged_for_the_time_held_short() -> None:
     core = Core({"borrow_rate": 0.10, "day_rule": 2})
     year = 8766 * HOUR
