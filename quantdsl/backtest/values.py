@@ -23,7 +23,8 @@ def chosen(
         if name not in known:
             near = nearest(name, known)
             hint = f"; did you mean {near}?" if near else ""
-            raise ConfigError(f"there is no param {name!r}{hint} It has: {', '.join(known)}")
+            listed = f"its params are {', '.join(known)}" if known else "it has no params"
+            raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}")
     return {
         name: _value(param, given[name], below=below) if name in given else param.default
         for name, param in known.items()

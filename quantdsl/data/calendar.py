@@ -193,8 +193,8 @@ def _compute(name: str, first_year: int, last_year: int) -> _Sessions:
         near = difflib.get_close_matches(name.upper(), known, 1, 0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
-            f"calendar {name!r} is not known{hint} Names are exchange codes such as XNYS, XLON, "
-            f"CMES, or {ALWAYS_OPEN}"
+            f"calendar {name!r} is not known{hint}\n"
+            f"help: names are exchange codes such as XNYS, XLON, CMES, or {ALWAYS_OPEN}"
         ) from None
     start, end = f"{first_year}-01-01", f"{last_year}-12-31"
     low, high = kind.bound_min(), kind.bound_max()

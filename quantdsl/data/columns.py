@@ -142,7 +142,7 @@ def _missing(field: str, names: Sequence[str], where: str) -> str:
     like = next((name for name in names if near and plain(name) == near[0]), None)
     hint = f"; did you mean {like!r}?" if like is not None else ""
     return (
-        f"{where}: no column for {field} among {_list(names)}{hint} Name it in the config: "
+        f"{where}: no column for {field} among {_list(names)}{hint}\nhelp: name it in the config: "
         f'columns = {{ {field} = "{like or names[0]}" }}'
     )
 
