@@ -25,8 +25,8 @@ PYTEST, RIVALS = "pytest bench --benchmark-enable", "python -m bench.rivals"
 MILLISECONDS = {
     "test_compile_new_strategy[sma_cross]": "A new strategy compiled, sma_cross",
     "test_compile_new_strategy[pairs_z]": "A new strategy compiled, pairs_z",
-    "test_compile_very_first_strategy[sma_cross]": "The same, the very first on a machine",
-    "test_compile_from_cache[sma_cross]": "The same from the cache",
+    "test_compile_very_first_strategy[sma_cross]": "The very first strategy on a machine, sma_cross",
+    "test_compile_from_cache[sma_cross]": "A strategy from the cache, sma_cross",
     "test_start[help]": "`quantdsl --help`",
     "test_start[check]": "`quantdsl check` of sma_cross",
     "test_start[backtest]": "`quantdsl backtest` of sma_cross, cached",
@@ -50,16 +50,16 @@ def figures(bench: dict[str, Any], rivals: dict[str, Any]) -> dict[str, Any]:
     for name, label in BARS_PER_SECOND.items():
         if name in found:
             bars = int(re.sub(r"\D", "", name))
-            rows.append((label, f"{bars / found[name]['stats']['median']:.2g} bars/s", PYTEST))
+            millions = bars / found[name]["stats"]["median"] / 1e6
+            rows.append((label, f"{millions:.0f} million bars/s", PYTEST))
     if memory := found.get("test_peak_memory"):
-        peak = memory["extra_info"]["peak_bytes"] / 1024**2
+        peak = memory["extra_info"]["peak_bytes"] / 1e6
         rows.append(("Peak memory of a million bars with report", f"{peak:,.0f} MB", PYTEST))
     for row in rivals["rivals"]:
         if row["engine"] != "quantdsl":
-            value = (
-                f"{row['ratio']:,.2g} times" if row["ratio"] < 10 else f"{row['ratio']:,.0f} times"
-            )
-            rows.append((f"Faster than {row['engine']}, {row['bars']:,} bars", value, RIVALS))
+            label = f"Our speed over that of {row['engine']}, {row['bars']:,} bars"
+            digits = 0 if row["ratio"] >= 10 else 1 if row["ratio"] >= 1 else 2
+            rows.append((label, f"{row['ratio']:,.{digits}f} times", RIVALS))
     return {"machine": machine(), "rows": rows}
 
 
