@@ -25,7 +25,7 @@ PYTEST, RIVALS = "pytest bench --benchmark-enable", "python -m bench.rivals"
 MILLISECONDS = {
     "test_compile_new_strategy[sma_cross]": "A new strategy compiled, sma_cross",
     "test_compile_new_strategy[pairs_z]": "A new strategy compiled, pairs_z",
-    "test_compile_very_first_strategy[sma_cross]": "The very first strategy on a machine, sma_cross",
+    "test_compile_very_first_strategy[sma_cross]": "The first strategy ever on a machine",
     "test_compile_from_cache[sma_cross]": "A strategy from the cache, sma_cross",
     "test_start[help]": "`quantdsl --help`",
     "test_start[check]": "`quantdsl check` of sma_cross",
