@@ -24,7 +24,7 @@ class Case:
     orders: dict[int, str]
     bars: tuple[Bar, ...]
     fills: tuple[Fill, ...] = ()  # (bar, signed quantity, price)
-    ends: tuple[str, ...] = ()  # reasons of the orders that did not fill, in order
+    ends: tuple[str, ...] = ()  # reasons of the orders that did not fill in full, in order
     settings: str = ""
     risk: str = "max_position = 1_000 shares"
     cash: str = "100_000 USD"
@@ -169,6 +169,7 @@ LIFE = {
         {1: "buy(10 shares)", 2: "short(20 shares, reduce_only = true)"},
         (FLAT, FLAT, FLAT),
         ((2, 10, 100), (3, -10, 100)),
+        ("cut",),
     ),
     "post only": buy("10 shares, limit = 99.5, post_only = true", FALLS, fills=((2, 10, 99.5),)),
     "post only, would take": buy(
@@ -231,7 +232,9 @@ SIZES = {
     "value with its fee inside": buy(
         "value = 1_000 USD", FLAT, settings="fees = 10bps", fills=((2, 9, 100),)
     ),
-    "cut to the cash": buy("20 shares", FLAT, cash="1_000 USD", fills=((2, 10, 100),)),
+    "cut to the cash": buy(
+        "20 shares", FLAT, cash="1_000 USD", fills=((2, 10, 100),), ends=("cut",)
+    ),
     "refused for cash": buy(
         "20 shares",
         FLAT,
@@ -240,7 +243,12 @@ SIZES = {
         ends=("unaffordable",),
     ),
     "leverage": buy(
-        "50 shares", FLAT, cash="1_000 USD", settings="leverage = 4", fills=((2, 40, 100),)
+        "50 shares",
+        FLAT,
+        cash="1_000 USD",
+        settings="leverage = 4",
+        fills=((2, 40, 100),),
+        ends=("cut",),
     ),
     # equity 1,000 - 40 * 7 = 720 is below 20 % of 40 * 93 = 3,720
     "liquidation": buy(

@@ -83,7 +83,7 @@ def fills(result: RunResult) -> list[tuple[int, float, float]]:
 
 
 def ends(result: RunResult) -> list[str]:
-    """Why orders ended without a fill, those that the end of the run cut off left out."""
+    """Why orders ended short of their size, those that the end of the run cut off left out."""
     rows = tables.orders(result).to_pylist()
     return [row["reason"] for row in rows if row["reason"] not in ("", None, "run end")]
 

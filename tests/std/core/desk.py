@@ -10,8 +10,24 @@ from tests.std.core.parts import FAULT, NEVER, NONE, Order
 class Model(Market):
     """The whole engine: sizing, validity, the risk gate, and the limits of the account."""
 
-    def ask(self, a: dict[str, Any]) -> None:
-        """One intent: resolved to signed lots, judged, sent."""
+    def ask_all(self, intents: list[dict[str, Any]]) -> None:
+        """Each intent in order; the legs of an atomic block stand or fall together."""
+        block, failed = 0, False
+        for a in intents:
+            if a.get("atomic", 0) != block:
+                failed = False
+                if a.get("atomic"):
+                    self.block, self.legs, self.legs_filled = self.next_id, 0, 0
+                    self.half_since = 0
+            block = a.get("atomic", 0)
+            if not self.ask(a, failed) and block and not failed:
+                failed = True
+                for o in self.live():
+                    if o.block == self.block and not o.dead:
+                        self.end(o, "atomic")
+
+    def ask(self, a: dict[str, Any], failed: bool) -> bool:
+        """One intent: resolved to signed lots, judged, sent; False if it was refused."""
         i, verb = a.get("inst", 0), a["verb"]
         book = self.books[i]
         held = book.lots
@@ -19,15 +35,15 @@ class Model(Market):
             for o in self.live():
                 if o.inst == i and a.get("tag", 0) in (0, o.tag) and not o.dead:
                     self.end(o, "cancelled")
-            return
+            return True
         if verb == "flatten":
             self.flatten()
-            return
+            return True
         if verb == "replace":
             for o in self.live():
                 if o.inst == i and o.tag == a["tag"] and not o.dead:
                     self.change(o, a)
-            return
+            return True
         volume = book.bar[4] if book.bar else 0
         price = a.get("limit", a.get("stop", a.get("touch")))
         if price is None:
@@ -48,18 +64,20 @@ class Model(Market):
             "target": size - held - moving - self.closing_lots(i),
         }[verb]
         if lots == 0 and verb in ("target", "close"):
-            return
+            return True
         left = held + self.closing_lots(i)
         exits = verb in ("sell", "cover", "close") or bool(a.get("reduce_only"))
         exits = exits or (lots * left < 0 and abs(lots) <= abs(left))
         closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
         opens = 0 if exits else abs(lots) - closes
         why = self.judge(a, i, lots, opens, price, exits)
+        why = "atomic" if failed else why
         if why:
             self.log.append(("reject", self.next_id, lots, why))
             self.next_id += 1
         else:
             self.send(a, i, lots, opens, exits)
+        return not why
 
     def closing_lots(self, i: int) -> int:
         """Signed lots on their way that are to close the position."""
@@ -105,7 +123,7 @@ class Model(Market):
             return ""
         if self.halted:
             return "halted"
-        for name in ("max_daily_loss", "max_drawdown"):
+        for name in ("max_daily_loss", "max_drawdown", "max_leg_gap"):
             if name in self.tripped:
                 return name
         value = abs(total * price * c.money)
@@ -155,6 +173,9 @@ class Model(Market):
         if exits and trail:
             o.trail = trail
             o.trigger = self.trailed(o, book.mark) if o.trigger is None else o.trigger
+        if a.get("atomic"):
+            o.block = self.block
+            self.legs += 1
         waited = [x for x in self.live() if self.named(x, i, a.get("after", 0))]
         if waited:
             o.parent, o.asleep = waited[-1].id, True
@@ -220,6 +241,8 @@ class Model(Market):
             self.next_id += 1
             return
         o.limit, o.trigger, o.lots, o.opens = limit, trigger, lots, opens
+        if a["lots"] != NONE:
+            o.ask = {name: value for name, value in o.ask.items() if name != "fraction"}
         o.looked, o.from_bar = None, max(o.from_bar, book.bars + 1)
         self.sent.append(self.now)
 
@@ -238,13 +261,17 @@ class Model(Market):
             "max_daily_loss": self.day_start - self.equity(),
             "max_drawdown": self.peak - self.equity(),
         }
+        if self.half_since:
+            losses["max_leg_gap"] = self.now - self.half_since
         for name, loss in losses.items():
-            if loss > self.limits.get(name, NONE) and name not in self.tripped:
+            if loss > self.limits.get(name, NEVER) and name not in self.tripped:
                 self.tripped.add(name)
                 does = self.limits.get(name + "_does", 1)
                 self.halted |= bool(does & 4)
                 if does & 2:
                     self.flatten()
+        if "max_leg_gap" in self.tripped:
+            self.half_since = 0
         if self.equity() < self.c.margin_maintenance * self.gross():
             self.liquidate()
 

@@ -35,6 +35,7 @@ class Market:
         self.tripped: set[str] = set()
         self.cuts = 0
         self.borrow_paid = 0
+        self.block = self.legs = self.legs_filled = self.half_since = 0
 
     # ---- valuation ----
 
@@ -87,8 +88,8 @@ class Market:
 
     # ---- one instant ----
 
-    def ask(self, a: dict[str, Any]) -> None:
-        """One intent of a handler."""
+    def ask_all(self, intents: list[dict[str, Any]]) -> None:
+        """What handlers ask for, in order."""
         raise NotImplementedError
 
     def guard(self) -> None:
@@ -117,8 +118,7 @@ class Market:
                 if o.tif == "day":
                     self.end(o, "expired")
         self.guard()
-        for intent in intents:
-            self.ask(intent)
+        self.ask_all(intents)
         self.peak = max(self.peak, self.equity()) if bars else self.peak
         if session_close:
             self.pay_borrow()
@@ -342,6 +342,7 @@ class Market:
     def consequences(self, o: Order, lots: int, ticks: int) -> None:
         if o.lots == 0:
             o.dead = True
+            self.leg_filled(o)
         for other in self.live():
             if other is o or other.dead:
                 continue
@@ -363,6 +364,13 @@ class Market:
                 and (other.lots * self.books[o.inst].lots >= 0)
             ):  # nothing is left for it to close
                 self.end(other, "position_closed")
+
+    def leg_filled(self, o: Order) -> None:
+        """A leg of the newest atomic block is whole: from now on the others are late, if any."""
+        if o.block and o.block == self.block:
+            self.legs_filled += 1
+            half = self.legs_filled < self.legs
+            self.half_since = (self.half_since or self.now) if half else 0
 
     def end(self, o: Order, why: str) -> None:
         o.dead = True

@@ -51,6 +51,7 @@ class Order:
     bracket: str = ""  # profit or stop: grows with its parent's fills
     trail: int = 0
     oco: int = 0
+    block: int = 0  # the atomic block it is a leg of
     from_bar: int = 0
     asleep: bool = False
     woken: bool = False

@@ -102,6 +102,8 @@ def play(
         while rng.random() < appetite:
             i = rng.randrange(n)
             intents.append({**random_intent(rng, prices[i], n, allowed), "inst": i})
+            if "atomic" in allowed and intents[-1]["verb"] in ("buy", "short", "sell", "cover"):
+                intents[-1]["atomic"] = rng.choice([0, 1, 1, 2])
         set_limits(core, limits or {})
         ts = (step + 1) * HOUR
         session_close = step % 7 == 6

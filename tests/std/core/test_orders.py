@@ -198,7 +198,11 @@ def test_a_half_filled_atomic_block_is_flattened_when_the_gap_grows_old() -> Non
     set_limits(desk.core, {"max_leg_gap": HOUR, "max_leg_gap_does": 3})
     assert desk.bar(FLAT) == []
     assert desk.bar(FLAT) == [("flattened", 10)]
-    assert desk.bar(FLAT) == [("1000", -10)]
+    assert desk.bar(FLAT, session="close") == [("1000", -10)]
+    # Once: what is opened the next day is another matter.
+    assert desk.bar(FLAT, order("buy", 5)) == []
+    assert desk.bar(FLAT) == [("1000", 5)]
+    assert desk.bar(FLAT) == []
 
 
 def test_the_end_of_a_run_closes_at_the_last_price_and_cancels_the_rest() -> None:

@@ -79,13 +79,18 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "one after another": {"allowed": EXITS + " tag after trail"},
     "replaced in full width": {"allowed": "limit stop touch exits trail tif oco value tag after"},
+    "legs": {
+        "allowed": EXITS + " atomic",
+        "n": 2,
+        "limits": {"max_position": 50, "max_leg_gap": HOUR, "max_leg_gap_does": 3},
+    },
     "old data": {"allowed": EXITS, "n": 3, "limits": {"max_data_age": 0}},
     "borrow": {"allowed": EXITS, "config": {"borrow_rate": 0.5}},
     "liquidation": {
         "allowed": EXITS,
         "n": 2,
         "config": {
-            "cash": 3 * 10**8,
+            "cash": 4 * 10**7,
             "margin_initial": 0.1,
             "margin_maintenance": 0.09,
             "slip_ticks": 2.0,
