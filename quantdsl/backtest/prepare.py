@@ -63,11 +63,18 @@ def prepare(
         "report.benchmark": benchmark,
     }
     said = {key: str(value) for key, value in line.items() if value is not None}
-    layers = (said, config, settings.of_strategy(checked.strategy.chosen))
+    stated = checked.strategy.currency
+    of_file = {"account.currency": stated} if stated else {}
+    layers = (said, config, {**of_file, **settings.of_strategy(checked.strategy.chosen)})
     resolved = configuration.resolve(*layers)
     known = _instruments(checked, resolved)
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)
+    if stated not in ("", resolved.config.account.currency):
+        raise ConfigError(
+            f"the strategy counts in {stated} and the account in "
+            f"{resolved.config.account.currency}\nhelp: set account.currency to {stated}"
+        )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
     chosen = values.chosen(checked.strategy.params, given)

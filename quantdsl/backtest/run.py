@@ -19,6 +19,7 @@ from quantdsl.backtest.program import Run
 from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
+from quantdsl.config import DEFAULT, Resolved
 from quantdsl.data.events import Data
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
@@ -138,9 +139,22 @@ def result(prepared: Prepared, path: Path) -> RunResult:
             if e.value not in ("", {})
         ),
         notes=(*prepared.notes, *data.notes),
-        warnings=tuple(f"{d.code}: {d.message}" for d in checked.diagnostics),
+        warnings=_warnings(checked, resolved),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),
+    )
+
+
+def _warnings(checked: Checked, resolved: Resolved) -> tuple[str, ...]:
+    """What the checker warns of; that the file states no costs is no news where settings do."""
+    costs = any(
+        entry.source != DEFAULT and entry.key.startswith(("fees.", "slippage."))
+        for entry in resolved.entries
+    )
+    return tuple(
+        f"{finding.code}: {finding.message}"
+        for finding in checked.diagnostics
+        if not (costs and finding.code == "QD0806")
     )
 
 

@@ -27,7 +27,7 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     found = _never_started(prepared) or _not_warm(prepared)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options))
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _never_started(prepared: Prepared) -> list[str]:

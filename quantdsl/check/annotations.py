@@ -23,6 +23,9 @@ LATER = (
     "fast",
 )
 
+MEANING = ("async", "fast")
+"""These are part of what a program means; the others only assert something of it."""
+
 Annotated = (
     ast.Let
     | ast.State
@@ -57,7 +60,7 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
                 f"'@{name}' is not available yet",
                 annotation.span,
                 reason="an annotation is a promise that the compiler checks",
-                help="delete the line; it changes no result",
+                help=None if name in MEANING else "delete the line; it changes no result",
             )
         return
     if name not in AVAILABLE:

@@ -55,8 +55,9 @@ def _params(checked: "Checked") -> str:
     """How many points the ranges span."""
     points = 1
     for param in checked.strategy.params:
-        if param.low is not None and param.high is not None and param.step:
-            points *= int((param.high - param.low) / param.step) + 1
+        step = param.step or (1 if param.kind == "int" else None)
+        if param.low is not None and param.high is not None and step:
+            points *= int((param.high - param.low) / step) + 1
         elif param.log_count:
             points *= param.log_count
     count = len(checked.strategy.params)

@@ -31,7 +31,7 @@ def unread(strategy: "Strategy") -> None:
                 help="delete it, or use it where it was meant",
             )
     acting = any(one.event != "flat_by" for one in strategy.handlers)
-    if not acting and not strategy.plots:
+    if not acting and not strategy.plots and strategy.name:  # a library has no name
         cx.warn(
             "QD0812",
             "this strategy does nothing",

@@ -17,7 +17,7 @@ from quantdsl.check.types import (
     Type,
     money,
 )
-from quantdsl.check.values import TIMELESS, Value
+from quantdsl.check.values import TIMELESS, Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
@@ -68,7 +68,7 @@ def _num(cx: Context, node: ast.Num) -> Value:
             node.span,
             help="give the length in days, such as 30 d",
         )
-    return _money(cx, exact, unit)
+    return _money(cx, exact, unit, node.span)
 
 
 def _plain(cx: Context, node: ast.Num, exact: Fraction) -> Value:
@@ -114,7 +114,9 @@ def _units(cx: Context, node: ast.Num, exact: Fraction) -> Value:
     return value
 
 
-def _money(cx: Context, exact: Fraction, currency: str) -> Value:
+def _money(cx: Context, exact: Fraction, currency: str, span: ast.Span) -> Value:
+    if cx.strategy is not None and not cx.strategy.hold_currency(currency, span):
+        return error_value(span)
     unit = cx.units.money(cx)
     scaled = ops.Binary("fmul", ops.f64(float(exact)), unit.den)
     ir = checked_int(ops.Unary("rint", scaled))

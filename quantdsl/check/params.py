@@ -80,6 +80,8 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
             reason=f"the points are {_written(low)}, {_written(low + step)} and so on",
             help="move the default or the range, so that a sweep contains it",
         )
+    if kind == "money":
+        strategy.hold_currency(unit, node.default.span)
     value = _value(strategy, cx, param, place)
     if node.type is not None:
         value.span = node.default.span

@@ -263,6 +263,8 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
     if isinstance(node, ast.Num | ast.Unary) and kinds:
         number = literal(cx, node)
         if number is not None and _kind(number[1], kinds):
+            if number[1] in CURRENCIES:
+                strategy.hold_currency(number[1], node.span)
             return Chosen(name, float(number[0]), number[1], word, line.span)
     wanted = [KINDS.get(form, form + "(1 USD)" if form[:4] == "per_" else form) for form in forms]
     if name in MODELS:

@@ -196,6 +196,7 @@ class Strategy:
         self.initial: list[ops.Stmt] = []
         self.tests: list[ast.Test] = []
         self.tags: dict[str, int] = {}
+        self.currency = ""  # in which the file states money; empty where it states none
         self.costs: dict[str, ast.Ident] = {}  # the settings of the backtest block
         self.orders: list[consistency.Written] = []
         self.funcs: list[ops.Func] = []
@@ -235,6 +236,18 @@ class Strategy:
     def time_of_day(self, seconds: ops.Expr) -> ops.Expr:
         """The moment so many seconds after midnight."""
         return ops.Call(self.core("engine.time_of_day"), (ENGINE, seconds))
+
+    def hold_currency(self, currency: str, span: ast.Span) -> bool:
+        """One account holds one currency, the first that the file names; reports another."""
+        self.currency = self.currency or currency
+        if currency != self.currency:
+            self.cx.error(
+                "QD0302",
+                f"{currency} beside {self.currency}: one account holds one currency",
+                span,
+                help=f"state the amount in {self.currency}",
+            )
+        return currency == self.currency
 
     def tag(self, text: str) -> int:
         """The number of a tag; 0 is no tag."""

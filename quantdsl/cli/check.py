@@ -31,6 +31,8 @@ def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int
     if as_json:
         return _as_json(file)
     checked = compile_file(file, library_too=True)
+    if beyond := _over_limit(checked):
+        raise SourceError(checked.source, [*checked.diagnostics, *beyond])
     if checked.diagnostics:
         click.echo(f"{SourceError(checked.source, checked.diagnostics)}\n")
     width = max((len(label) for label, _ in checked.facts), default=0)

@@ -59,13 +59,14 @@ def test_a_rate_turns_gains_into_the_accounts_money(run):
 
 @pytest.mark.parametrize(
     ("cash", "account"),
-    [
-        ("cash     = 1_000 EUR", ""),
-        ("close_at_end = false", ""),
-        ("cash     = 1_000 USD", 'currency = "EUR"'),
-    ],
+    [("cash     = 1_000 EUR", ""), ("close_at_end = false", "")],
 )
 def test_an_account_in_the_instruments_own_currency_needs_none(run, cash, account):
     report = run(cash, account)
     assert report.result.currency == "EUR"
     assert report.metrics["net_profit"] == 20
+
+
+def test_a_file_that_counts_in_another_currency_is_refused(run):
+    with pytest.raises(ConfigError, match="the strategy counts in USD and the account in EUR"):
+        run("cash     = 1_000 USD", 'currency = "EUR"')
