@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from quantdsl.check import arith
 from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, Scope
@@ -26,6 +28,7 @@ def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast
     scope, outer_expected, outer_loops = cx.scope, cx.expected, cx.loops
     cx.scope = Scope(strategy.scope)
     # The body is one turn of a loop, so that `return` can become `break`: control stays structured.
+    outer_facts = cx.facts
     block, cx.block = cx.block, []
     for param, value in zip(declared, values, strict=True):
         value = arith.coerce(cx, value, param.type)
@@ -43,8 +46,10 @@ def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast
     inner, cx.block = cx.block, block
     cx.scope, cx.expected, cx.loops = scope, outer_expected, outer_loops
     if _returns(inner):
-        once = ops.For(cx.fresh("once"), ops.i64(0), ops.i64(1), tuple(_leaving(inner)))
-        cx.emit(once)
+        left = ops.Var(cx.fresh("left"))
+        turn = (ops.Let(left.name, ops.BOOL_T, ops.boolean(False)), *_leaving(inner, left))
+        cx.facts = outer_facts
+        cx.emit(ops.For(cx.fresh("once"), ops.i64(0), ops.i64(1), turn))
     else:
         cx.block.extend(inner)
     return Value(VOID, ops.i64(0), node.span)
@@ -94,21 +99,26 @@ def _returns(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> bool:
     return False
 
 
-def _leaving(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> list[ops.Stmt]:
-    """The block with every return as a break of the enclosing single-turn loop."""
-    changed: list[ops.Stmt] = []
+def _leaving(block: list[ops.Stmt] | tuple[ops.Stmt, ...], left: ops.Var) -> list[ops.Stmt]:
+    """The block with every return as a break of the enclosing single-turn loop.
+
+    A return in a loop of the body's own leaves that loop first: `left` says to go on leaving.
+    """
+    made: list[ops.Stmt] = []
     for stmt in block:
         if isinstance(stmt, ops.Return):
-            changed.append(ops.Break())
-        elif isinstance(stmt, ops.If):
-            changed.append(
-                ops.If(
-                    stmt.cond,
-                    tuple(_leaving(stmt.then)),
-                    tuple(_leaving(stmt.otherwise)),
-                    stmt.line,
-                )
-            )
+            made += [ops.Assign(left, ops.boolean(True)), ops.Break()]
+        elif isinstance(stmt, ops.If | ops.For | ops.While) and _returns((stmt,)):
+            made.append(_with_blocks(stmt, left))
+            if not isinstance(stmt, ops.If):
+                made.append(ops.If(left, (ops.Break(),)))
         else:
-            changed.append(stmt)
-    return changed
+            made.append(stmt)
+    return made
+
+
+def _with_blocks(stmt: ops.If | ops.For | ops.While, left: ops.Var) -> ops.Stmt:
+    if isinstance(stmt, ops.If):
+        then, otherwise = _leaving(stmt.then, left), _leaving(stmt.otherwise, left)
+        return ops.If(stmt.cond, tuple(then), tuple(otherwise), stmt.line)
+    return msgspec.structs.replace(stmt, body=tuple(_leaving(stmt.body, left)))

@@ -33,6 +33,8 @@ INT_OPS = {"+": "iadd", "-": "isub", "*": "imul"}
 COMPARE = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 ONE = ops.f64(1.0)
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+SIZE_MAX = 2**31
 GRID_NOISE = 2.0**-46
 """Relative: a few roundings of a float, far below half a step of any price that fits."""
 
@@ -352,6 +354,8 @@ def _ints(op: str, left: Value, right: Value) -> Value | None:
 def _interval(op: str, a: Value, b: Value) -> tuple[int | None, ops.Size | None]:
     low: int | None = None
     high: ops.Size | None = None
+    if _may_wrap(op, a, b):
+        return None, None
     if op == "+":
         low = a.low + b.low if a.low is not None and b.low is not None else None
         high = sizes.add(a.high, b.high) if a.high is not None and b.high is not None else None
@@ -365,6 +369,27 @@ def _interval(op: str, a: Value, b: Value) -> tuple[int | None, ops.Size | None]
         low = a.low * b.low
         high = sizes.times(a.high, b.high) if a.high is not None and b.high is not None else None
     return low, high
+
+
+def _may_wrap(op: str, a: Value, b: Value) -> bool:
+    """True when the result may leave 64 bits, where an int starts again at the other end."""
+    (a_low, a_high), (b_low, b_high) = _ends(a), _ends(b)
+    if op == "+":
+        ends = (a_low + b_low, a_high + b_high)
+    elif op == "-":
+        ends = (a_low - b_high, a_high - b_low)
+    else:
+        corners = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+        ends = (min(corners), max(corners))
+    return ends[0] < INT_MIN or ends[1] > INT_MAX
+
+
+def _ends(value: Value) -> tuple[int, int]:
+    """The least and the largest int that the value may be; no size is above the longest window."""
+    low = value.low if value.low is not None else INT_MIN
+    if value.high is None:
+        return low, INT_MAX
+    return low, value.high if isinstance(value.high, int) else SIZE_MAX
 
 
 def _span_proven(a: Value, b: Value) -> bool:
@@ -401,8 +426,7 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
             series=value.series,
             const=-value.const,
         )
-    low = -value.high if isinstance(value.high, int) else None
-    high = -value.low if value.low is not None else None
+    low, high = _interval("-", Value(INT, ops.i64(0), low=0, high=0), value)
     return Value(value.type, ops.Unary("ineg", value.ir), span, low, high, value.unit, value.series)
 
 

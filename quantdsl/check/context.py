@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quantdsl import limits
 from quantdsl.check.bindings import Local
+from quantdsl.check.changes import changed, mentions
 from quantdsl.check.proofs import Ranges
 from quantdsl.check.values import Value, Warm, error_value
 from quantdsl.ir import ops
@@ -106,9 +107,12 @@ class Context:
         return f"{stem}.{self.counter[0]}"
 
     def emit(self, stmt: ops.Stmt) -> None:
-        """Append a statement to the block being built."""
+        """Append a statement to the block being built; what it may change is no fact any more."""
         self.spent[0] += 1
         self.block.append(stmt)
+        if self.facts:
+            places = changed((stmt,))
+            self.facts = frozenset(fact for fact in self.facts if not mentions(fact, places))
 
     def spend(self, span: Span) -> None:
         """Count a statement or a call of what is being built against its limit.

@@ -19,6 +19,7 @@ class Ranges:
 
     counters: dict[ops.Expr, tuple[ops.Expr, ops.Expr]] = field(default_factory=dict)
     least: dict[ops.Expr, int] = field(default_factory=dict)
+    relied_on: set[ops.Expr] = field(default_factory=set)  # counters that a proof made use of
 
     def never_negative(self, expr: ops.Expr) -> bool:
         """True when expr >= 0 is proven."""
@@ -27,6 +28,7 @@ class Ranges:
             counter = next((atom for atom in terms if atom in self.counters), None)
             if counter is None:
                 break
+            self.relied_on.add(counter)
             factor = terms.pop(counter)
             first, last = self.counters[counter]
             more, offset = linear(first if factor > 0 else last)

@@ -7,6 +7,7 @@ from quantdsl import limits
 from quantdsl.check import arith, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local, unknown
+from quantdsl.check.changes import changed, mentions
 from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
 from quantdsl.check.signatures import resolve
@@ -145,10 +146,9 @@ def _assign(cx: Context, node: ast.Assign) -> None:
     value = coerce(cx, value, target.type)
     if value.bad:
         return
-    cx.facts = frozenset(fact for fact in cx.facts if fact != target.ir)
+    cx.emit(ops.Assign(target.place, value.ir, cx.line(node)))
     if target.type.optional and present:
         cx.facts |= {target.ir}
-    cx.emit(ops.Assign(target.place, value.ir, cx.line(node)))
 
 
 @executes(ast.ExprStmt)
@@ -322,14 +322,25 @@ def _for(cx: Context, node: ast.For) -> None:
     name = cx.fresh("i")
     counter = Value(INT, ops.Var(name), node.name.span, low.low, last)
     cx.ranges.counters[ops.Var(name)] = (low.ir, ops.Binary("isub", top, ops.i64(1)))
-    outer = cx.facts
     with cx.nested(loop=True) as block, _turns(cx, high.high, node.over):
         cx.facts = frozenset()
         local = Local(counter, node.name.span, used=True)
         naming.enter(cx, cx.scope.names, node.name, cx.scope.find(node.name.id), local)
         body(cx, node.body)
-    cx.facts = outer
+    _require_steady(cx, ops.Var(name), block, node)
     cx.emit(ops.For(name, low.ir, top, tuple(block), cx.line(node)))
+
+
+def _require_steady(cx: Context, counter: ops.Var, block: list[ops.Stmt], node: ast.For) -> None:
+    """A proof from the ends of a range holds only while the body changes nothing in them."""
+    ends = cx.ranges.counters[counter]
+    if counter in cx.ranges.relied_on and any(mentions(end, changed(block)) for end in ends):
+        cx.error(
+            "QD0602",
+            "the loop changes what its own range was made of, and an index relies on it",
+            node.over.span,
+            help="name the end before the loop: let n = ...",
+        )
 
 
 @contextmanager
