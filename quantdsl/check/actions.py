@@ -1,5 +1,6 @@
 """Calls of an action: its body stands in place of the call, its parameters as locals."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +13,7 @@ from quantdsl.check.stmts import body
 from quantdsl.check.types import VOID, ir_type
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
+from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 
 if TYPE_CHECKING:
@@ -88,18 +90,11 @@ def _arguments(cx: Context, action: "ActionBinding", node: ast.Call) -> list[Val
     return None if any(value.bad for value in given.values()) else [given[n] for n in names]
 
 
-def _returns(block: list[ops.Stmt] | tuple[ops.Stmt, ...]) -> bool:
-    for stmt in block:
-        if isinstance(stmt, ops.Return):
-            return True
-        if isinstance(stmt, ops.If) and (_returns(stmt.then) or _returns(stmt.otherwise)):
-            return True
-        if isinstance(stmt, ops.For | ops.While) and _returns(stmt.body):
-            return True
-    return False
+def _returns(block: Iterable[ops.Stmt]) -> bool:
+    return any(isinstance(stmt, ops.Return) for stmt in statements(tuple(block)))
 
 
-def _leaving(block: list[ops.Stmt] | tuple[ops.Stmt, ...], left: ops.Var) -> list[ops.Stmt]:
+def _leaving(block: Iterable[ops.Stmt], left: ops.Var) -> list[ops.Stmt]:
     """The block with every return as a break of the enclosing single-turn loop.
 
     A return in a loop of the body's own leaves that loop first: `left` says to go on leaving.

@@ -345,7 +345,7 @@ def _ints(op: str, left: Value, right: Value) -> Value | None:
     ir = ops.Binary(INT_OPS[op], left.ir, right.ir)
     if isinstance(left.const, int) and isinstance(right.const, int):
         total = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}[op](left.const, right.const)
-        if -(2**63) <= total < 2**63:
+        if INT_MIN <= total <= INT_MAX:
             return Value(INT, ops.i64(total), low=total, high=total, const=total)
     low, high = _interval(op, left, right)
     return Value(INT, ir, low=low, high=high)
@@ -416,7 +416,7 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
         return Value(FLOAT, ir, span, series=value.series, const=const)
     if kind not in NUMERIC or kind == "time":
         return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
-    if kind == "int" and isinstance(value.const, int):
+    if kind == "int" and isinstance(value.const, int) and value.const != INT_MIN:
         return Value(
             INT,
             ops.i64(-value.const),

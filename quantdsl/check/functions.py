@@ -269,6 +269,7 @@ class IndicatorBuilder(Builder):
         self.self_ = ops.Var("self")
         self.rings: dict[ops.Expr, tuple[str, ops.Size, ops.ScalarType]] = {}
         self.lets: dict[str, int] = {}
+        self.skipped: set[ops.Expr] = set()  # lets that an early return leaves out
         self.needs: list[Warm] = []
         self.step: ops.Expr = ops.Var("step")
         self.implicit = ImplicitBars(self)
@@ -371,10 +372,17 @@ class IndicatorBuilder(Builder):
     def note_local(self, cx: Context, name: str, kept: Value, value: Value) -> None:
         """Remember where a top-level let is made: its history is kept right after it."""
         if cx.depth == 0 and not kept.writable:
-            self.lets[name] = len(cx.block)
+            self._note(cx, name)
+
+    def _note(self, cx: Context, name: str) -> None:
+        self.lets[name] = len(cx.block)
+        if cx.returns:
+            self.skipped.add(ops.Var(name))
 
     def history(self, cx: Context, node: ast.Index, value: Value, index: Value) -> Value:
         """`x[k]`: what x was k steps ago; na (0 for a fixed type) before there is one."""
+        if value.ir in self.skipped:
+            return self._skipped(cx, "what is looked back at", node.span)
         if not self._has_history(value):
             return cx.error(
                 "QD0402",
@@ -446,12 +454,20 @@ class IndicatorBuilder(Builder):
         ]
         return crossing(cx, node, sides, before)
 
+    def _skipped(self, cx: Context, what: str, span: ast.Span) -> Value:
+        return cx.error(
+            "QD0305",
+            f"{what} stands behind a 'return' and would miss the steps that return there",
+            span,
+            help="name it before the first return: let x = ...",
+        )
+
     def _named(self, cx: Context, value: Value) -> Value:
         if cx.depth:
             return cx.error("QD0402", "name this at the top level first: let x = ...", value.span)
         name = cx.fresh("x")
         cx.emit(ops.Let(name, ir_type(value.type), value.ir))
-        self.lets[name] = len(cx.block)
+        self._note(cx, name)
         return Value(value.type, ops.Var(name), value.span, unit=value.unit, series=value.series)
 
     def instance(
@@ -472,6 +488,8 @@ class IndicatorBuilder(Builder):
                 node.span,
                 help="name its result first: let x = ...",
             )
+        if cx.returns:
+            return self._skipped(cx, "the indicator called", node.span)
         assert routine.state is not None
         name = f"i{len(self.fields)}"
         self.fields.append(ops.FieldDecl(name, ops.StructType(routine.state, bound)))

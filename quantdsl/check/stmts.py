@@ -418,21 +418,6 @@ def _return(cx: Context, node: ast.Return) -> None:
     cx.emit(ops.Return(value.ir))
 
 
-@executes(ast.Atomic)
-def _atomic(cx: Context, node: ast.Atomic) -> None:
-    strategy = cx.strategy
-    if strategy is None or not strategy.acting:
-        cx.error("QD0801", "'atomic' groups orders and stands only in handlers", node.span)
-        return
-    if strategy.atomic_group is not None:
-        cx.error("QD0801", "an 'atomic' block cannot stand in another", node.span)
-        return
-    # Any number but 0 that differs from its neighbours' will do: the source offset is one.
-    strategy.atomic_group = ops.i64(node.span[0] + 1)
-    body(cx, node.body)
-    strategy.atomic_group = None
-
-
 @executes(ast.Assert)
 def _assert(cx: Context, node: ast.Assert) -> None:
     cx.error(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
-from quantdsl.check.context import Context
+from quantdsl.check.context import Context, executes
 from quantdsl.check.functions import bars_value
 from quantdsl.check.market import ENGINE, BarsBinding, Traded
+from quantdsl.check.stmts import body
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
@@ -396,6 +397,25 @@ class _Intent:
     def _fail(self, code: str, message: str, span: ast.Span, help_: str) -> None:
         self.cx.error(code, message, span, help=help_)
         self.bad = True
+
+
+@executes(ast.Atomic)
+def _atomic(cx: Context, node: ast.Atomic) -> None:
+    strategy = cx.strategy
+    if strategy is None or not strategy.acting:
+        cx.error("QD0801", "'atomic' groups orders and stands only in handlers", node.span)
+        return
+    if strategy.atomic_group is not None:
+        cx.error("QD0801", "an 'atomic' block cannot stand in another", node.span)
+        return
+    # Every turn of a loop is a block of its own, so its number is made when it runs: how many
+    # intents stand before it, for each leg adds one; and 0 is no block.
+    group = cx.fresh("g")
+    number = ops.Binary("iadd", ops.Field(ENGINE, "intent_count"), ops.i64(1))
+    cx.emit(ops.Let(group, ops.I64_T, number))
+    strategy.atomic_group = ops.Var(group)
+    body(cx, node.body)
+    strategy.atomic_group = None
 
 
 def _is_bracket(arg: ast.Arg) -> bool:

@@ -99,6 +99,10 @@ def test_an_int_that_may_wrap_is_no_index(index: str) -> None:
     assert found(f"        b[{index}] = 1.0\n") == ["QD0601"]
 
 
+def test_the_least_int_has_no_negative() -> None:
+    assert found("        n = -(-9223372036854775807 - 1)\n") == []
+
+
 @pytest.mark.parametrize("index", ["clamp(n - 3, 0, 7)", "n mod 8", "min(n mod 4 * 2 + 1, 7)"])
 def test_an_int_that_cannot_wrap_is_an_index(index: str) -> None:
     assert found(f"        b[{index}] = 1.0\n") == []
@@ -112,3 +116,24 @@ def test_a_loop_that_changes_its_own_range_proves_nothing() -> None:
 """
     assert found(body) == ["QD0602"]
     assert found(body.replace("            n = 0\n", "")) == []
+
+
+EARLY = """\
+indicator f(x: series[float]) -> float:
+    if step mod 3 == 1:
+        return 0.0
+    let a = {late}
+    return a + {last}
+strategy S:
+    bars 5m
+    plot(f(close), "f")
+"""
+
+
+@pytest.mark.parametrize(
+    ("late", "last"), [("x * 2.0", "a[1]"), ("ta.sma(x, 3)", "x"), ("x * 2.0", "x[1]")]
+)
+def test_what_keeps_state_stands_before_the_first_return(late: str, last: str) -> None:
+    _, diagnostics = check_source(Source(EARLY.format(late=late, last=last), "s.qdsl"))
+    codes = [d.code for d in diagnostics if d.severity == "error"]
+    assert codes == ([] if last == "x[1]" else ["QD0305"])
