@@ -225,8 +225,9 @@ def _to_int(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     x = as_float(cx, value)
     if x.bad:
         return x
-    low = 0 if x.low is not None and x.low >= 0 else None
-    return Value(INT, ops.Unary("f64_to_i64", x.ir), node.span, low, x.high, series=x.series)
+    # na, and what does not fit, is 0, which may lie above the float's own bound.
+    high = sizes.larger(x.high, 0) if x.high is not None else None
+    return Value(INT, ops.Unary("f64_to_i64", x.ir), node.span, high=high, series=x.series)
 
 
 # ---- the dialect of std -----------------------------------------------------------------------

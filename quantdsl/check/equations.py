@@ -279,7 +279,7 @@ class Equations:
 
     def ring_sizes(self) -> dict[str, int]:
         """The length of every ring: a power of two above its depth."""
-        return {ring.size: int(sizes.pow2(ring.depth + 1)) for ring in self.rings.values()}  # type: ignore[arg-type]
+        return {ring.size: 1 << ring.depth.bit_length() for ring in self.rings.values()}
 
 
 def _holds(place: ops.Field, source: ops.Expr) -> bool:

@@ -99,6 +99,12 @@ def test_an_int_that_may_wrap_is_no_index(index: str) -> None:
     assert found(f"        b[{index}] = 1.0\n") == ["QD0601"]
 
 
+def test_na_as_an_int_is_0_whatever_bounds_the_float() -> None:
+    body = "        let worst = -3\n        b[max(int(min(float(close), worst)) + 10, 0)] = 1.0\n"
+    assert found(body) == ["QD0601"]
+    assert found(body.replace("+ 10", "+ 7")) == []
+
+
 def test_the_least_int_has_no_negative() -> None:
     assert found("        n = -(-9223372036854775807 - 1)\n") == []
 
