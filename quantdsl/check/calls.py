@@ -134,7 +134,10 @@ def _default(cx: Context, binding: "Declared", param: Parameter) -> Value | None
         return None
     if param.series or param.type.kind == "bars":
         return cx.expr(param.node.default)
-    return binding.module.context(cx).expr(param.node.default)
+    declared = binding.module.context(cx)
+    # Its names are those of the declaration; what it computes first is emitted where the call is.
+    declared.block, declared.counter = cx.block, cx.counter
+    return declared.expr(param.node.default)
 
 
 def _convert(cx: Context, param: Parameter, value: Value) -> Value:
