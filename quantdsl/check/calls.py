@@ -1,6 +1,6 @@
 """Calls of fn and indicator: choosing the overload, passing arguments, binding sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from quantdsl import limits
@@ -134,9 +134,9 @@ def _default(cx: Context, binding: "Declared", param: Parameter) -> Value | None
         return None
     if param.series or param.type.kind == "bars":
         return cx.expr(param.node.default)
-    declared = binding.module.context(cx)
-    # Its names are those of the declaration; what it computes first is emitted where the call is.
-    declared.block, declared.counter = cx.block, cx.counter
+    # Only its names are those of the declaration: what it computes first is emitted, or kept as
+    # an equation, where the call stands.
+    declared = replace(cx, module=binding.module, scope=binding.module.scope)
     return declared.expr(param.node.default)
 
 

@@ -110,6 +110,8 @@ class Equations:
         """The value as an equation of its own; a value that has a place already stays there."""
         if isinstance(value.ir, ops.Field) or value.series is None:
             return value
+        if not value.series.clocks:
+            return self.once(value)  # no clock would ever evaluate its equation
         key = ("value", value.ir)
         if key not in self._shared:
             place = self.field("v", ir_type(value.type))

@@ -13,6 +13,8 @@ fn moved(x: float, by: float = pair(2.0).b) -> float = x + by
 strategy S:
     bars 5m
     state z = 0.0
+    let q = moved(float(close))
+    plot(q[1], "q")
     on bar:
         z = moved(moved(z))
 """
