@@ -346,18 +346,17 @@ class Assembly:
         """Count the ticks of every mask of clocks that something counts."""
         stmts: list[ops.Stmt] = []
         for mask, counter in self.equations.masks.items():
-            more = ops.Assign(counter, ops.Binary("iadd", counter, ops.i64(1)))
-            stmts.append(ops.If(band(TICKED, mask), (more,)))
+            one = ops.Unary("bool_to_i64", band(TICKED, mask))
+            stmts.append(ops.Assign(counter, ops.Binary("iadd", counter, one)))
         return stmts
 
     def _run(self) -> ops.Func:
         """Events in order; an instant is complete when its last event has come."""
         event = ops.Elem(ops.Var("events"), ops.Var("k"))
-        flags = ops.Binary("lshr", ops.Field(event, "head"), ops.i64(48))
         state = ops.Var("s")
         loop: list[ops.Stmt] = [
             ops.Do(ops.Call("ingest", (state, event))),
-            ops.If(band(flags, MORE), (ops.Continue(),)),
+            ops.If(band(ops.Field(event, "head"), MORE << 48), (ops.Continue(),)),
             *self._counters(),
             ops.Let("row", ops.BOOL_T, self.row_when),
             ops.Do(ops.Call("step", (state,))),
