@@ -4,7 +4,7 @@ The host only carries: it writes config and params into the state, streams event
 drains records. Every decision, fill, fee and metric is made by the compiled core.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,41 +32,13 @@ Progress = Callable[[int, int], None]
 """(time done, time in all), in ns of the data."""
 
 
-def backtest(
-    path: Path,
-    *,
-    data: Any = None,
-    params: Mapping[str, object] | None = None,
-    start: str | None = None,
-    end: str | None = None,
-    config: Path | None = None,
-    benchmark: str | None = None,
-    bars: str | None = None,
-    session: str | None = None,
-    tz: str | None = None,
-    bad_rows: str | None = None,
-    progress: Progress | None = None,
-) -> RunResult:
-    """The result of running the strategy file `path` over `data`.
+def backtest(path: Path, *, progress: Progress | None = None, **options: Any) -> RunResult:
+    """The result of running the strategy file `path`; `options` are those of `prepare`.
 
     `data` is a path or a table (pyarrow, pandas, polars); None is the built-in market. Raises
     SourceError, DataError or ConfigError, each with one message that says how to mend it.
     """
-    return run_checked(
-        compile_file(path),
-        path,
-        progress=progress,
-        data=data,
-        params=params,
-        start=start,
-        end=end,
-        config=config,
-        benchmark=benchmark,
-        bars=bars,
-        session=session,
-        tz=tz,
-        bad_rows=bad_rows,
-    )
+    return run_checked(compile_file(path), path, progress=progress, **options)
 
 
 def run_checked(

@@ -286,7 +286,7 @@ def _invoke(
         cx.emit(ops.Do(ir, cx.line(node)))
         return Value(VOID, ops.i64(0), node.span)
     series = arith.joined(values) if not routine.impure else None
-    if not routine.impure and series is not None and hasattr(cx.home, "keep"):
+    if not routine.impure and series is not None and cx.strategy is not None:
         value = Value(routine.result, ir, node.span, series=series)
         return value if routine.result.kind != "struct" else cx.home.keep(cx, value)
     if routine.impure or routine.result.kind == "struct":

@@ -7,6 +7,7 @@ over lists.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tests.std.core.parts import FAULT, KEPT_ENTRIES, NEVER, NONE, Book, Config, Order
@@ -18,7 +19,7 @@ def round_half_even(x: float) -> int:
     return round(x)
 
 
-class Market:
+class Market(ABC):
     """Orders on bars and the accounts of one portfolio; `log` collects what happens, in order."""
 
     def __init__(self, config: Config, limits: dict[str, Any] | None = None, n: int = 1) -> None:
@@ -88,13 +89,13 @@ class Market:
 
     # ---- one instant ----
 
+    @abstractmethod
     def ask_all(self, intents: list[dict[str, Any]]) -> None:
         """What handlers ask for, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def guard(self) -> None:
         """The limits of the account, after the market moved."""
-        raise NotImplementedError
 
     def step(
         self,
