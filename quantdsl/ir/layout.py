@@ -65,6 +65,17 @@ class Layout:
         self._words[struct] = offset
         return slots
 
+    def same(self, other: "Layout", type_: Type) -> bool:
+        """Whether a type of this name lies in memory alike in both modules."""
+        if isinstance(type_, ArrayType):
+            return self.same(other, type_.elem)
+        if not isinstance(type_, StructType):
+            return True
+        mine = self._structs[type_.name]
+        return mine == other._structs.get(type_.name) and all(
+            self.same(other, field.type) for field in mine.fields
+        )
+
     def locate(self, type_: Type, path: str) -> Slot:
         """The slot at a path such as `e.config.cash`, `orders[3].lots` or `` (the whole)."""
         offset, rest = 0, path

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from quantdsl.errors import InternalError
+from quantdsl.ir import ops
 from quantdsl.ir.ops import (
     ArrayType,
     Binary,
@@ -170,9 +171,11 @@ class _Instance:
         return type_ if not sizes else StructType(name)
 
     def expr(self, expr: Expr) -> Expr:
-        kind = type(expr)  # runs once for each node of a program: most are leaves
+        kind = type(expr)  # runs once for each node of a program: most are leaves or operations
         if kind is Var or kind is Const:
             return expr
+        if kind in _OPERATIONS:
+            return rebuild_expr(expr, self.expr)
         if isinstance(expr, SizeOf):
             return i64(self.size(expr.size))
         if isinstance(expr, Table):
@@ -212,6 +215,7 @@ class _Instance:
         return (new,)
 
 
+_OPERATIONS = frozenset({ops.Field, ops.Elem, ops.Unary, ops.Binary, ops.Fma, ops.Select})
 _COMPARE = {
     "ieq": operator.eq,
     "ine": operator.ne,

@@ -1,15 +1,23 @@
-"""What happens to a linked module before code is made of it: a flat, named, ordered list.
+"""What happens to a linked module before code is made of it: flat, named, ordered lists.
 
 Each pass takes a verified module to a verified module of the same meaning. The list is short
 because LLVM optimises too; a pass is here because LLVM cannot do it, or because doing it early
 spares LLVM the work.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 from quantdsl.ir.ops import Module
+from quantdsl.passes.cold import outline_cold
+from quantdsl.passes.dead import drop_dead
 from quantdsl.passes.fold import fold_constants
+from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.outline import outline_large
+from quantdsl.passes.promote import promote_words
+from quantdsl.passes.rows import ROWS, split_rows
+from quantdsl.passes.sink import sink_values
+from quantdsl.passes.split import split_structs
+from quantdsl.passes.uniform import uniform
 from quantdsl.passes.unused import drop_unused
 
 Pass = Callable[[Module], Module]
@@ -24,5 +32,62 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 def run_passes(module: Module) -> Module:
     """The module after every pass of the list."""
     for _, apply in PASSES:
+        module = apply(module)
+    return module
+
+
+LANE = "lane"
+"""The entry whose loop the lane passes make fast."""
+
+
+def lane_steps(
+    results: Set[str],
+    varying: Set[str] | None = None,
+    entry: str = LANE,
+    depth: int | None = None,
+) -> tuple[tuple[str, Pass], ...]:
+    """The passes over a module of lanes; of the state, `results` and what is read is kept.
+
+    With `varying`, what lanes share is computed apart from them (rows.py); with `depth` rarely
+    used words stay in memory (promote.py).
+    """
+
+    def promote(module: Module) -> Module:
+        shared = None if varying is None or depth is None else uniform(module, entry, varying)
+        return promote_words(module, entry, shared, depth)
+
+    steps: list[tuple[str, Pass]] = [
+        ("fold", fold_constants),
+        ("unused", drop_unused),
+        ("inline", lambda module: inline_hot(module, entry)),
+        ("fold again", fold_constants),
+        ("split", lambda module: split_structs(module, entry)),
+        ("cold", lambda module: outline_cold(module, entry)),
+        ("sink", lambda module: sink_values(module, entry)),
+        ("promote", promote),
+        ("dead", lambda module: drop_dead(module, entry, results)),
+    ]
+    if varying is not None:
+        steps += [
+            ("rows", lambda module: split_rows(module, entry, results, varying)),
+            ("dead in rows", lambda module: drop_dead(module, ROWS, frozenset())),
+            ("dead again", lambda module: drop_dead(module, entry, results)),
+        ]
+    return (*steps, ("unused again", drop_unused), ("outline", outline_large))
+
+
+def lane_passes(
+    module: Module,
+    results: Set[str],
+    varying: Set[str] | None = None,
+    entry: str = LANE,
+    depth: int | None = None,
+) -> Module:
+    """The module after every pass over lanes.
+
+    `results` are paths of the state that the host reads at the end of a run; other words need not
+    hold what a single run would leave there. `varying` are the words that lanes start with.
+    """
+    for _, apply in lane_steps(results, varying, entry, depth):
         module = apply(module)
     return module

@@ -16,7 +16,7 @@ import numpy as np
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import BAR_FIELDS, Routine
-from quantdsl.check.library import Library
+from quantdsl.check.library import SINGLE_RUN, Library
 from quantdsl.check.modules import Module
 from quantdsl.check.types import Type, ir_type, stored
 from quantdsl.codegen.jit import Program, object_code
@@ -100,7 +100,8 @@ def run(
     """
     found = routine(name, overload)
     made = _Entry(found, given, spare)
-    module = link(made.lookup, ["run"], {"N_INSTRUMENTS": 1, "N_ORDERS": 16, "N_RECORDS": 64})
+    sizes = {"N_INSTRUMENTS": 1, "N_ORDERS": 16, "N_RECORDS": 64, **SINGLE_RUN}
+    module = link(made.lookup, ["run"], sizes)
     verify(module)
     if backend == "native":
         target = native()

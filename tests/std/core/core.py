@@ -8,7 +8,7 @@ import numpy as np
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.context import Context
-from quantdsl.check.library import CORE, USES, Library
+from quantdsl.check.library import CORE, SINGLE_RUN, USES, Library
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.events import layout
@@ -28,7 +28,7 @@ ENTRIES = {
     "place": "orders.place",
 }
 N_ORDERS, N_RECORDS = 32, 1024
-SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS}
+SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **SINGLE_RUN}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
 HOUR = 3_600_000_000_000
 
@@ -55,9 +55,15 @@ def members(enum: str) -> tuple[str, ...]:
     return library().enum(enum).names
 
 
+Sizes = frozenset[tuple[str, int]]
+
+
 @cache
-def module(instruments: int, uses: int = 1) -> ops.Module:
-    """The core linked behind plain entry functions; `uses` = 0 leaves out what can be left out."""
+def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.Module:
+    """The core linked behind plain entry functions; `uses` = 0 leaves out what can be left out.
+
+    `sizes` stand in place of those of a single run.
+    """
     found = library()
 
     def lookup(name: str) -> Any:
@@ -68,17 +74,16 @@ def module(instruments: int, uses: int = 1) -> ops.Module:
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    linked = link(
-        lookup, list(ENTRIES), {**SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments}
-    )
+    all_sizes = {**SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments}
+    linked = link(lookup, list(ENTRIES), all_sizes | dict(sizes))
     verify(linked)
     return linked
 
 
 @cache
-def machine(instruments: int, uses: int = 1) -> Program:
+def machine(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> Program:
     """The core as machine code, after the compiler's own passes."""
-    linked = run_passes(module(instruments, uses))
+    linked = run_passes(module(instruments, uses, sizes))
     return Program(object_code(linked, native()), linked, native())
 
 
@@ -92,9 +97,10 @@ class Core:
         *,
         interpreted: bool = False,
         uses: int = 1,
+        sizes: Sizes = frozenset(),
     ) -> None:
-        self.module = module(instruments, uses)
-        self.runner: Any = machine(instruments, uses)
+        self.module = module(instruments, uses, sizes)
+        self.runner: Any = machine(instruments, uses, sizes)
         if interpreted:
             self.runner = Interpreter(self.module)
         self.words = np.zeros(self.slot("outbox_lost").offset_words + 1, np.int64)
@@ -123,6 +129,7 @@ class Core:
             if name not in skip:
                 self.set(f"config.{name}", value)
         self.run("init")
+        self.set("counting", True)  # as engine.begin leaves it before the first bar
 
     def slot(self, path: str) -> Slot:
         return _slot(self.module, path)
@@ -151,7 +158,7 @@ class Core:
         row["ts_event"], row["ts_recv"], row["instrument"] = ts, ts_open, inst
         row["kind"], row["side"], row["flags"] = kind, side, 0
         row["payload"] = (*payload, *[0] * (5 - len(payload)))
-        self.run("ingest", self.event.view(np.int64))
+        self.run("ingest", self.event.view(np.int64), int(kind), side, inst)
 
     def place(self, intent: dict[str, Any]) -> None:
         """One intent: words by name, enums by member name, the rest absent."""

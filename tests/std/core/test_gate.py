@@ -108,7 +108,8 @@ def test_only_announce_writes_an_order_record() -> None:
         and e.args[1] == ops.i64(layout.Kind.ORDER)
     }
     assert kinds == {"orders.announce"}
-    assert writers(module(1), "outbox") == {"engine.emit"}
+    assert writers(module(1), "outbox") == {"engine.record"}
+    assert callers(module(1), "engine.record") == {"engine.emit"}
 
 
 def guards(body: tuple[ops.Stmt, ...], callee: str) -> Iterator[ops.Expr]:

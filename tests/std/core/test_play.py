@@ -113,8 +113,31 @@ def test_interpreter_equals_model(name: str) -> None:
     play(1, 25, interpreted=True, **CASES[name])
 
 
-@pytest.mark.parametrize("name", ["market", "brackets", "costs"])
-def test_leaving_out_what_is_not_used_changes_nothing(name: str) -> None:
-    case = {**CASES[name], "allowed": CASES[name]["allowed"].replace("stop ", "")}
-    for seed in range(6):
-        play(seed, 120, uses=0, **case)
+@pytest.mark.parametrize("config", [{}, COSTS])
+def test_leaving_out_what_is_not_used_changes_nothing(config: dict[str, Any]) -> None:
+    for seed in range(12):
+        play(seed, 120, uses=0, allowed="", config=config)
+
+
+SPARED = {
+    "USES_LIMIT": "stop touch",
+    "USES_TRIGGER": "limit exits trail tif oco value",
+    "USES_EXITS": "limit stop touch tif oco value tag",
+    "USES_TRAIL": "limit stop exits tif oco value",
+    "USES_TIF": "limit stop touch exits trail oco value",
+    "USES_VALUE": "limit stop touch exits trail tif oco",
+    "USES_LATE": "limit stop touch exits trail tif oco",
+    "USES_LINK": "limit stop touch exits trail tif value",
+    "USES_TAG": "limit stop touch exits trail tif oco value",
+    "USES_SIZES": "limit stop touch exits trail tif oco value",
+    "USES_LOSS": "limit stop touch exits trail tif oco value",
+    "USES_PACE": "limit stop touch exits trail tif oco value",
+    "USES_PORTFOLIO": "limit stop touch exits trail tif oco value",
+    "USES_ACTIONS": "limit stop touch exits trail tif oco value",
+}
+
+
+@pytest.mark.parametrize("part", SPARED)
+def test_each_part_can_be_left_out_alone(part: str) -> None:
+    for seed in range(4):
+        play(seed, 120, allowed=SPARED[part], sizes=frozenset({(part, 0)}))

@@ -1,0 +1,192 @@
+"""Places as paths: where a place lies, as far as it is known before the program runs.
+
+A path is the name of the parameter or local that holds a place, then a field's name or an
+element's index for each step; None is an index that is not known.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from quantdsl.ir.layout import Layout, array_size
+from quantdsl.ir.ops import (
+    ArrayType,
+    BufferType,
+    Const,
+    Elem,
+    Expr,
+    Field,
+    Place,
+    ScalarType,
+    StructType,
+    Table,
+    Type,
+    Var,
+    i64,
+)
+from quantdsl.ir.walk import operands
+
+Step = str | int | None
+Path = tuple[Step, ...]
+
+
+def path_of(place: Expr) -> Path | None:
+    """The path of a place; None for what is none, or lies in a table."""
+    steps: list[Step] = []
+    while isinstance(place, Field | Elem):
+        if isinstance(place, Field):
+            steps.append(place.name)
+        else:
+            steps.append(place.index.bits if isinstance(place.index, Const) else None)
+        place = place.base
+    if not isinstance(place, Var):
+        return None
+    return (place.name, *reversed(steps))
+
+
+def place_at(path: Path) -> Place:
+    """The place of a path without unknown indices."""
+    return inside(Var(str(path[0])), path[1:])
+
+
+def known(path: Path) -> bool:
+    """Whether a path has no unknown index."""
+    return None not in path
+
+
+def overlap(one: Path, other: Path) -> bool:
+    """Whether two paths from the same root may share a word."""
+    for a, b in zip(one, other, strict=False):
+        if a != b and (isinstance(a, str) or isinstance(b, str) or not (a is None or b is None)):
+            return False
+    return True
+
+
+def as_place(expr: Expr) -> Place:
+    """The expression itself, where it must be a place."""
+    assert isinstance(expr, Var | Field | Elem | Table)
+    return expr
+
+
+def inside(expr: Expr, steps: Path) -> Place:
+    """The place that lies known steps inside another."""
+    place = as_place(expr)
+    for step in steps:
+        assert step is not None
+        place = Elem(place, i64(step)) if isinstance(step, int) else Field(place, step)
+    return place
+
+
+def leaves(layout: Layout, type_: Type, path: Path = ()) -> Iterator[tuple[Path, ScalarType]]:
+    """Every scalar of an aggregate and its type, in memory order."""
+    if isinstance(type_, StructType):
+        for name, slot in layout.slots(type_.name).items():
+            yield from leaves(layout, slot.type, (*path, name))
+    elif isinstance(type_, ArrayType):
+        for index in range(array_size(type_)):
+            yield from leaves(layout, type_.elem, (*path, index))
+    elif isinstance(type_, str):
+        yield path, type_
+
+
+def type_at(layout: Layout, type_: Type, steps: Iterable[Step]) -> Type:
+    """The type of what lies `steps` inside a type."""
+    for step in steps:
+        if isinstance(type_, StructType):
+            type_ = layout.slots(type_.name)[str(step)].type
+        else:
+            assert isinstance(type_, ArrayType | BufferType)
+            type_ = type_.elem
+    return type_
+
+
+class PathSet:
+    """Paths, and whether another may share a word with one of them."""
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._whole: set[Path] = set()
+        self._starts: set[Path] = set()
+        """Every beginning of a path without unknown indices."""
+        self._unknown: set[Path] = set()
+        self._asked: dict[Path, bool] = {}
+        """Answers that were given since the last path was taken in."""
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: Path) -> None:
+        """Take a path in."""
+        if path in self._whole or path in self._unknown:
+            return
+        self._asked.clear()
+        if not known(path):
+            self._unknown.add(path)
+        else:
+            self._whole.add(path)
+            self._starts.update(path[:end] for end in range(1, len(path) + 1))
+
+    def meets(self, path: Path) -> bool:
+        """Whether a path overlaps one of these."""
+        answer = self._asked.get(path)
+        if answer is None:
+            answer = self._asked[path] = self._meets(path)
+        return answer
+
+    def _meets(self, path: Path) -> bool:
+        if known(path):
+            if path in self._starts or any(path[:n] in self._whole for n in range(1, len(path))):
+                return True
+        elif any(overlap(path, other) for other in self._whole):
+            return True
+        return any(overlap(path, other) for other in self._unknown)
+
+    def __len__(self) -> int:
+        return len(self._whole) + len(self._unknown)
+
+
+def spelled(path: Path) -> str:
+    """A path as the layout spells it, its root left out: `e.market[0].close`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path[1:])
+    return "".join(steps).removeprefix(".")
+
+
+def indices(place: Expr) -> Iterator[Expr]:
+    """The index expressions of a place."""
+    while isinstance(place, Field | Elem):
+        if isinstance(place, Elem):
+            yield place.index
+        place = place.base
+
+
+def spelled_path(layout: Layout, type_: Type, spelling: str) -> Path:
+    """The steps of a path inside a type, as the layout spells it."""
+    steps: list[Step] = []
+    while spelling:
+        if isinstance(type_, StructType):
+            spelling = spelling.removeprefix(".")
+            name = max(
+                (name for name in layout.slots(type_.name) if _begins(spelling, name)), key=len
+            )
+            steps.append(name)
+            spelling = spelling[len(name) :]
+        else:
+            index, _, spelling = spelling.removeprefix("[").partition("]")
+            steps.append(int(index))
+        type_ = type_at(layout, type_, steps[-1:])
+    return tuple(steps)
+
+
+def _begins(spelling: str, name: str) -> bool:
+    """Whether a field's name is the first of a path; compiler-made names may hold dots."""
+    return spelling.startswith(name) and spelling[len(name) : len(name) + 1] in ("", ".", "[")
+
+
+def nodes(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything inside it."""
+    yield expr
+    for operand in operands(expr):
+        yield from nodes(operand)
+
+
+def is_table(place: Expr) -> bool:
+    """Whether a place lies in a constant table."""
+    while isinstance(place, Field | Elem):
+        place = place.base
+    return isinstance(place, Table)

@@ -1,0 +1,61 @@
+"""The names of a function: which are declared, assigned and read where."""
+
+from collections import Counter
+
+from quantdsl.ir.ops import I64_T, Assign, For, Func, Let, Stmt, Type, Var
+from quantdsl.ir.walk import roots, statements
+from quantdsl.passes.places import Path, nodes, path_of, spelled
+
+Block = tuple[Stmt, ...]
+
+
+def local_types(func: Func) -> dict[str, Type]:
+    """Name -> type of every parameter and local."""
+    types = {param.name: param.type for param in func.params}
+    for stmt in statements(func.body):
+        if isinstance(stmt, Let):
+            types[stmt.name] = stmt.type
+        elif isinstance(stmt, For):
+            types[stmt.name] = I64_T
+    return types
+
+
+def declared_names(body: Block) -> frozenset[str]:
+    """The locals that a body declares."""
+    return frozenset(stmt.name for stmt in statements(body) if isinstance(stmt, Let | For))
+
+
+def assigned_names(body: Block) -> frozenset[str]:
+    """The locals that a body gives another value, as a whole."""
+    return frozenset(
+        stmt.place.name
+        for stmt in statements(body)
+        if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
+    )
+
+
+def reads_of_names(body: Block) -> Counter[str]:
+    """How often each name is read, or named in a place."""
+    counts: Counter[str] = Counter()
+    for stmt in statements(body):
+        exprs = roots(stmt)
+        if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
+            exprs = (stmt.value,)
+        counts.update(node.name for expr in exprs for node in nodes(expr) if isinstance(node, Var))
+    return counts
+
+
+def word_name(path: Path) -> str:
+    """The local that holds a word of the state while an entry runs (promote.py)."""
+    return f"{spelled(path)}@{path[0]}"
+
+
+def promoted(entry: Func) -> dict[str, Path]:
+    """The locals of an entry that hold words of the state, and the words' paths."""
+    found: dict[str, Path] = {}
+    for stmt in entry.body:
+        path = path_of(stmt.value) if isinstance(stmt, Let) and stmt.value else None
+        if path is None or not isinstance(stmt, Let) or stmt.name != word_name(path):
+            break
+        found[stmt.name] = path
+    return found

@@ -1,0 +1,103 @@
+"""Compute a value where it is used: what only a rare branch asks for, it computes itself.
+
+A strategy names sizes and prices before it asks whether to order at all. LLVM moves such a value
+into a branch when it has a single use; here it goes to every branch that reads it.
+"""
+
+import msgspec
+
+from quantdsl.ir.ops import Call, Expr, For, Func, If, Let, Module, Stmt, Var, While
+from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.passes.effects import Analysis
+from quantdsl.passes.places import PathSet, nodes
+from quantdsl.passes.scopes import assigned_names, reads_of_names
+
+Block = tuple[Stmt, ...]
+
+
+def sink_values(module: Module, entry: str) -> Module:
+    """The module with the entry's values inside the branches that alone use them."""
+    analysis = Analysis(module)
+    funcs = tuple(_sunk(func, analysis) if func.name == entry else func for func in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+def _sunk(func: Func, analysis: Analysis) -> Func:
+    sinker = _Sinker(analysis, assigned_names(func.body))
+    return msgspec.structs.replace(func, body=sinker.block(func.body))
+
+
+class _Sinker:
+    """Rewrites one function; `changing` are its locals with more than one value."""
+
+    def __init__(self, analysis: Analysis, changing: frozenset[str]) -> None:
+        self.analysis, self.changing = analysis, changing
+        self.count = 0
+
+    def block(self, body: Block) -> Block:
+        stmts = list(body)
+        reads = [reads_of_names((stmt,)) for stmt in stmts]
+        for at in range(len(stmts) - 1, -1, -1):
+            let = stmts[at]
+            if not isinstance(let, Let) or not self.movable(let):
+                continue
+            users = [k for k in range(at + 1, len(stmts)) if let.name in reads[k]]
+            if len(users) != 1 or not self.may_move(let, stmts[at + 1 : users[0]]):
+                continue
+            user = stmts[users[0]]
+            if isinstance(user, If) and not _names(user.cond, let.name):
+                self.count += 1
+                stmts[users[0]] = _into(user, let, f"{let.name}.{self.count}")
+                reads[users[0]] = reads_of_names((stmts[users[0]],))
+                del stmts[at], reads[at]
+        return tuple(map(self.inside, stmts))
+
+    def inside(self, stmt: Stmt) -> Stmt:
+        match stmt:
+            case If():
+                then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
+                return If(stmt.cond, then, otherwise, stmt.line)
+            case For() | While():
+                return msgspec.structs.replace(stmt, body=self.block(stmt.body))
+        return stmt
+
+    def movable(self, let: Let) -> bool:
+        return (
+            isinstance(let.type, str)
+            and let.value is not None
+            and let.name not in self.changing
+            and not any(isinstance(node, Call) for node in nodes(let.value))
+        )
+
+    def may_move(self, let: Let, past: list[Stmt]) -> bool:
+        """Whether nothing that a value is made of changes on the way."""
+        assert let.value is not None
+        writes = PathSet(self.analysis.body(tuple(past)).writes)
+        return not any(map(writes.meets, self.analysis.expr(let.value).reads))
+
+
+def _into(user: If, let: Let, other_name: str) -> If:
+    """The branches that use a value with the value in them; a name is declared once."""
+    then, otherwise = user.then, user.otherwise
+    if let.name in reads_of_names(then):
+        then = (let, *then)
+        if let.name in reads_of_names(otherwise):
+            other = msgspec.structs.replace(let, name=other_name)
+            otherwise = (other, *_renamed(otherwise, let.name, other.name))
+    else:
+        otherwise = (let, *otherwise)
+    return If(user.cond, then, otherwise, user.line)
+
+
+def _renamed(body: Block, old: str, new: str) -> Block:
+    def expr(node: Expr) -> Expr:
+        return Var(new) if node == Var(old) else rebuild_expr(node, expr)
+
+    def stmt(inner: Stmt) -> Stmt:
+        return rebuild_stmt(inner, expr, stmt)
+
+    return rebuild_body(body, stmt)
+
+
+def _names(expr: Expr, name: str) -> bool:
+    return any(isinstance(node, Var) and node.name == name for node in nodes(expr))
