@@ -24,7 +24,7 @@ def hold(module: ops.Module, lines: dict[str, int]) -> None:
             "help: shorten windows, histories or arrays, or use a coarser clock"
         )
     counts = operation_counts(module)
-    most = counts.get("step", 0)
+    most = max(counts.get("step", 0), counts.get("lane", 0))
     if most > limits.OPERATIONS:
         raise LimitError(
             f"one event of this strategy takes {most:,} operations; the limit is "

@@ -1,6 +1,7 @@
 """A checked strategy: what the rest of the product needs to know about it, and its IR."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,17 +11,19 @@ import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check import annotations
 from quantdsl.check.budget import hold
 from quantdsl.check.cases import Case, case
+from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
 from quantdsl.check.imports import Importer
-from quantdsl.check.library import USES, Library
+from quantdsl.check.lanes import Lanes
+from quantdsl.check.library import SINGLE_RUN, USES, Library
 from quantdsl.check.modules import Module
 from quantdsl.check.step import Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
-from quantdsl.ir.link import link
+from quantdsl.ir.link import Decl, link
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import parse
@@ -30,15 +33,17 @@ ORDERS_MAX = 32
 RECORDS_MAX = 4096
 
 
-@dataclass
+@dataclass(eq=False)
 class Checked:
     """A strategy file without errors; `diagnostics` are warnings."""
 
     source: Source
     strategy: Strategy
     library: Library
+    assembly: Assembly
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
+    modules: dict[tuple[object, ...], ops.Module] = field(default_factory=dict)  # linked so far
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -57,18 +62,65 @@ class Checked:
 
         Raises LimitError where the state or an event would exceed its limit.
         """
+        key = (uses, entries)
+        if key not in self.modules:
+            own = {"N_RECORDS": RECORDS_MAX}
+            self.modules[key] = self._linked(["admits", "init", "run", *entries], uses, own)
+        return self.modules[key]
+
+    def lane_module(
+        self,
+        uses: frozenset[str] = frozenset(),
+        plan: Plan = NO_COLUMNS,
+        *,
+        blocks: int = 1,
+        digest: bool = False,
+    ) -> ops.Module:
+        """The linked IR of one lane of a sweep: admits, warm, init, lane. It keeps no records.
+
+        What `plan` hoists is loaded from columns. `blocks` of days keep return sums of their own
+        (1: none do); with `digest` every record is mixed into one word, so that what two targets
+        did can be compared.
+        """
+        own = {"USES_RECORDS": 0, "N_RECORDS": 1, "N_BLOCKS": blocks, "USES_DIGEST": int(digest)}
+        decls = Lanes(self.assembly, plan).lane()
+        return self._linked(["admits", "warm", "init", "lane"], uses, own, decls)
+
+    def columns_module(self, plan: Plan, params: tuple[str, ...]) -> ops.Module:
+        """The linked IR of the lanes that fill columns: init, lane; one for each of the subsets
+        of params of the plan. Such a lane evaluates the hoisted equations for one distinct value.
+        """
+        decls = Lanes(self.assembly, plan).columns(params)
+        return self._linked(["init", "lane"], frozenset(), {"N_RECORDS": 1}, decls)
+
+    def plan(self, scope: Scope) -> tuple[Plan, list[Choice]]:
+        """What a sweep hoists, and why; see `columns.choose`."""
+        return choose(self.assembly, self.module(), scope)
+
+    def _linked(
+        self,
+        entries: list[str],
+        uses: frozenset[str],
+        own: dict[str, int],
+        decls: Iterable[Decl] = (),
+    ) -> ops.Module:
+        """The module of the entries; `decls` stand for what the library has of their names."""
+        used = {name: int(name in self.strategy.uses or name in uses) for name in USES}
         sizes = {
-            **{name: int(name in self.strategy.uses or name in uses) for name in USES},
+            **used,
             "N_INSTRUMENTS": len(self.strategy.instruments),
             "N_ORDERS": ORDERS_MAX,
-            "N_RECORDS": RECORDS_MAX,
+            **SINGLE_RUN,
+            **({} if used["USES_NEWS"] else {"N_NEWS": 1}),
             **self.strategy.equations.ring_sizes(),
+            **own,
         }
-        module = link(self._lookup, ["admits", "init", "run", *entries], sizes)
+        replaced = {decl.name: decl for decl in decls}
+        module = link(lambda name: replaced.get(name) or self._lookup(name), entries, sizes)
         hold(module, self.strategy.equations.lines)
         return module
 
-    def _lookup(self, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":
+    def _lookup(self, name: str) -> Decl | None:
         """As the library says, the user's models in place of the built-in ones."""
         own = self.strategy.models.get(name)
         if own is None:
@@ -122,9 +174,10 @@ def check_source(
         return None, diagnostics
     if trace:
         instrument(found)
-    Assembly(found).define()
+    assembly = Assembly(found)
+    assembly.define()
     library.raise_std_errors()
-    return Checked(source, found, library, diagnostics, cases), diagnostics
+    return Checked(source, found, library, assembly, diagnostics, cases), diagnostics
 
 
 SURE = frozenset({"QD0201", "QD0401", "QD0803"})

@@ -3,7 +3,7 @@
 Every indicator call is an equation of its own, shared when written twice, so where it stands
 cannot matter. An equation is evaluated from the tick on which all that it reads is defined, and
 its value lives in a field of the strategy's state; a history that is looked back at is a ring
-beside it, indexed by the number of ticks of its clock.
+beside it, indexed by the number of ticks of its clock, or a few words that move up by one.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from quantdsl import limits
 from quantdsl.check import arith, sizes
 from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
-from quantdsl.check.functions import Routine, crossing
+from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
 from quantdsl.check.types import INT, Type, ir_type, stored
 from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
@@ -36,13 +36,35 @@ class Equation:
 
 @dataclass
 class Ring:
-    """The history of a place: `depth` values back; `size` is the name of its length."""
+    """The history of a place: `depth` values back; `size` is the name of its length.
+
+    Without a counter it moves up, and the value of k ticks ago is at k.
+    """
 
     place: ops.Field
-    counter: ops.Expr
     size: str
-    type: ops.ScalarType
+    counter: ops.Field | None
     depth: int = 1
+
+    @property
+    def length(self) -> int:
+        """A power of two above its depth where a counter picks the slot."""
+        return self.depth + 1 if self.counter is None else 1 << self.depth.bit_length()
+
+    def at(self, back: ops.Expr) -> ops.Elem:
+        """The value of so many ticks ago."""
+        if self.counter is None:
+            return ops.Elem(self.place, back)
+        mask = ops.SizeOf(sizes.sub(ops.SizeName(self.size), 1))
+        return ops.Elem(
+            self.place, ops.Binary("iand", ops.Binary("isub", self.counter, back), mask)
+        )
+
+    def record(self, source: ops.Expr) -> list[ops.Stmt]:
+        """Store the newest value."""
+        if self.counter is not None:
+            return [ops.Assign(self.at(ops.i64(0)), source)]
+        return moved_up(self.place, self.depth, source)
 
 
 @dataclass
@@ -51,7 +73,7 @@ class Equations:
 
     fields: list[ops.FieldDecl] = field(default_factory=list)
     all: list[Equation] = field(default_factory=list)
-    rings: dict[ops.Expr, Ring] = field(default_factory=dict)
+    rings: dict[tuple[ops.Expr, bool], Ring] = field(default_factory=dict)  # place, is it recent
     masks: dict[int, ops.Field] = field(default_factory=dict)  # tick counters by clock mask
     at_start: list[ops.Stmt] = field(default_factory=list)  # what only params decide
     lines: dict[str, int] = field(default_factory=dict)  # of source, by field of the state
@@ -210,30 +232,28 @@ class Equations:
                 reason=f"the limit is {limits.WINDOW}; here it is {index.high:,}",
             )
         kept = self.keep(cx, value)
-        ring = self._ring(kept)
+        ring = self._ring(kept, recent=index.const is not None and index.high <= RECENT_MAX)
         ring.depth = max(ring.depth, index.high)
         self.lines[ring.place.name] = cx.line(node)
-        mask = ops.SizeOf(sizes.sub(ops.SizeName(ring.size), 1))
-        slot = ops.Binary("iand", ops.Binary("isub", ring.counter, index.ir), mask)
         assert value.series is not None
         warm = tuple((clock, need.plus(index.ir, index.high)) for clock, need in value.series.warm)
         return Value(
             value.type,
-            ops.Elem(ring.place, slot),
+            ring.at(index.ir),
             node.span,
             unit=value.unit,
             series=Series(value.series.clocks, warm),
         )
 
-    def _ring(self, kept: Value) -> Ring:
+    def _ring(self, kept: Value, *, recent: bool) -> Ring:
         assert kept.series is not None
-        if kept.ir not in self.rings:
+        key = (kept.ir, recent)
+        if key not in self.rings:
             size = f"H{len(self.rings)}"
             place = self.field("h", ops.ArrayType(stored(kept.type), ops.SizeName(size)))
-            self.rings[kept.ir] = Ring(
-                place, self.counter(kept.series.clocks), size, stored(kept.type)
-            )
-        return self.rings[kept.ir]
+            counter = None if recent else self.counter(kept.series.clocks)
+            self.rings[key] = Ring(place, size, counter)
+        return self.rings[key]
 
     def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:
         """Both sides one tick ago and now."""
@@ -267,21 +287,17 @@ class Equations:
         """The statements of one equation, its history included, without its guard."""
         stmts: list[ops.Stmt] = [ops.Assign(equation.place, equation.value, equation.line)]
         # A result of several values may be looked back at by field: macd.hist[1].
-        kept = [source for source in self.rings if _holds(equation.place, source)]
-        return stmts + [stmt for source in kept for stmt in self.record(source)]
+        kept = [source for source, _ in self.rings if _holds(equation.place, source)]
+        return stmts + [stmt for source in dict.fromkeys(kept) for stmt in self.record(source)]
 
     def record(self, source: ops.Expr) -> list[ops.Stmt]:
-        """Store the newest value of a place into its ring, if it has one."""
-        ring = self.rings.get(source)
-        if ring is None:
-            return []
-        mask = ops.SizeOf(sizes.sub(ops.SizeName(ring.size), 1))
-        slot = ops.Binary("iand", ring.counter, mask)
-        return [ops.Assign(ops.Elem(ring.place, slot), source)]
+        """Store the newest value of a place into its histories, if it has any."""
+        found = [self.rings.get((source, recent)) for recent in (False, True)]
+        return [stmt for ring in found if ring is not None for stmt in ring.record(source)]
 
     def ring_sizes(self) -> dict[str, int]:
-        """The length of every ring: a power of two above its depth."""
-        return {ring.size: 1 << ring.depth.bit_length() for ring in self.rings.values()}
+        """The length of every history."""
+        return {ring.size: ring.length for ring in self.rings.values()}
 
 
 def _holds(place: ops.Field, source: ops.Expr) -> bool:

@@ -69,6 +69,9 @@ def _int(size: ops.Size) -> int:
     return size
 
 
+_FREE = frozenset({ops.Const, ops.Var, ops.SizeOf, ops.Table})
+
+
 def operation_counts(module: ops.Module) -> dict[str, int]:
     """Arithmetic, comparisons, loads and selects of each function, its callees included.
 
@@ -79,11 +82,12 @@ def operation_counts(module: ops.Module) -> dict[str, int]:
 
     def count(name: str) -> int:
         if name not in known:
-            known[name] = sum(
-                count(node.func) if isinstance(node, ops.Call) else 1
-                for node in expressions(funcs[name].body)
-                if not isinstance(node, ops.Const | ops.Var | ops.SizeOf | ops.Table)
-            )
+            total = 0
+            for node in expressions(funcs[name].body):
+                if type(node) in _FREE:
+                    continue
+                total += count(node.func) if isinstance(node, ops.Call) else 1
+            known[name] = total
         return known[name]
 
     for func in module.funcs:

@@ -6,6 +6,7 @@ instance, a struct of its states, histories and inner instances, as the first ar
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
@@ -259,6 +260,19 @@ def _returns(suite: ast.Suite) -> bool:
     return False
 
 
+RECENT_MAX = 2
+"""What is looked back at no further than that, always by the same number, is kept in words that
+each tick moves up by one: unlike a ring's slot a word has an address that never changes, so it
+can live in a register."""
+
+
+def moved_up(place: ops.Place, depth: int, newest: ops.Expr) -> list[ops.Stmt]:
+    """The value of k ticks ago goes to k + 1, the newest one to 0."""
+    words = [ops.Elem(place, ops.i64(back)) for back in range(depth, -1, -1)]
+    moved: list[ops.Stmt] = [ops.Assign(to, value) for to, value in pairwise(words)]
+    return [*moved, ops.Assign(words[-1], newest)]
+
+
 class IndicatorBuilder(Builder):
     """Elaborates an indicator: owns its states, histories and inner instances."""
 
@@ -267,7 +281,7 @@ class IndicatorBuilder(Builder):
         self.cx.home = self
         self.fields = [ops.FieldDecl("step", ops.I64_T)]
         self.self_ = ops.Var("self")
-        self.rings: dict[ops.Expr, tuple[str, ops.Size, ops.ScalarType]] = {}
+        self.rings: dict[tuple[ops.Expr, bool], tuple[str, ops.Size, ops.ScalarType]] = {}
         self.lets: dict[str, int] = {}
         self.skipped: set[ops.Expr] = set()  # lets that an early return leaves out
         self.needs: list[Warm] = []
@@ -403,8 +417,9 @@ class IndicatorBuilder(Builder):
             if _only_consts(index.ir)
             else Warm(ops.SizeOf(sizes.add(index.high, 1)), sizes.add(index.high, 1))
         )
-        name = self._ring(value, sizes.add(index.high, 1))
-        slot = ops.Binary("iand", ops.Binary("isub", self.step, index.ir), ops.Var("mask." + name))
+        recent = isinstance(index.const, int) and index.const <= RECENT_MAX
+        name = self._ring(value, sizes.add(index.high, 1), recent=recent)
+        slot = index.ir if recent else self._slot(name, ops.Binary("isub", self.step, index.ir))
         old = ops.Elem(ops.Field(self.self_, name), slot)
         missing = arith.NAN if stored(value.type) == ops.F64_T else ops.Const(stored(value.type), 0)
         ir = ops.Select(ops.Binary("ige", self.step, index.ir), old, missing)
@@ -416,28 +431,33 @@ class IndicatorBuilder(Builder):
             return isinstance(ir.base, ops.Var) and ir.base.name.startswith("p.")
         return isinstance(ir, ops.Var) and (ir.name.startswith("p.") or ir.name in self.lets)
 
-    def _ring(self, value: Value, depth: ops.Size) -> str:
-        assert value.ir is not None
-        name, known, type_ = self.rings.get(
-            value.ir, (f"h{len(self.rings)}", 1, stored(value.type))
-        )
-        self.rings[value.ir] = (name, sizes.larger(known, depth), type_)
+    def _slot(self, name: str, step: ops.Expr) -> ops.Expr:
+        return ops.Binary("iand", step, ops.Var("mask." + name))
+
+    def _ring(self, value: Value, depth: ops.Size, *, recent: bool) -> str:
+        key = (value.ir, recent)
+        name, known, type_ = self.rings.get(key, (f"h{len(self.rings)}", 1, stored(value.type)))
+        self.rings[key] = (name, sizes.larger(known, depth), type_)
         return name
 
     def _keep_histories(self) -> None:
         """Store each step's value of whatever is looked back at, as soon as it is there."""
-        inserts: list[tuple[int, ops.Stmt]] = []
+        inserts: list[tuple[int, list[ops.Stmt]]] = []
         masks: list[ops.Stmt] = []
-        for source, (name, depth, type_) in self.rings.items():
+        for (source, recent), (name, depth, type_) in self.rings.items():
+            place = ops.Field(self.self_, name)
+            at = self.lets.get(source.name, 0) if isinstance(source, ops.Var) else 0
+            if recent:
+                assert isinstance(depth, int)
+                self.fields.append(ops.FieldDecl(name, ops.ArrayType(type_, depth)))
+                inserts.append((at, moved_up(place, depth - 1, source)))
+                continue
             size = sizes.pow2(depth)
             self.fields.append(ops.FieldDecl(name, ops.ArrayType(type_, size)))
             masks.append(ops.Let("mask." + name, ops.I64_T, ops.SizeOf(sizes.sub(size, 1))))
-            slot = ops.Binary("iand", self.step, ops.Var("mask." + name))
-            store = ops.Assign(ops.Elem(ops.Field(self.self_, name), slot), source)
-            at = self.lets.get(source.name, 0) if isinstance(source, ops.Var) else 0
-            inserts.append((at, store))
-        for at, stmt in sorted(inserts, key=lambda item: -item[0]):
-            self.cx.block.insert(at, stmt)
+            inserts.append((at, [ops.Assign(ops.Elem(place, self._slot(name, self.step)), source)]))
+        for at, stmts in sorted(inserts, key=lambda item: -item[0]):
+            self.cx.block[at:at] = stmts
         self.cx.block[:0] = masks
 
     def crosses(self, cx: Context, node: ast.Crosses, left: Value, right: Value) -> Value:

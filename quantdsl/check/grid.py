@@ -1,7 +1,8 @@
 """`require` over the params' ranges: whether the defaults hold, and whether any point does."""
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -56,7 +57,7 @@ def check(strategy: "Strategy") -> None:
         fields = {param.field: param for param in strategy.params}
         used = [fields[name] for name in _names(strategy, value.ir) if name in fields]
         try:
-            if _holds(strategy, value.ir, {p.field: [p.default] for p in used}):
+            if _holds(strategy, value.ir, {param.field: [param.default] for param in used}):
                 continue
             axes = {param.field: points(param) for param in used}
             never = _size(axes) <= POINTS_MAX and not _holds(strategy, value.ir, axes)
@@ -80,22 +81,43 @@ def check(strategy: "Strategy") -> None:
             )
 
 
-def points(param: Param) -> list[Fraction]:
+class Steps(Sequence[Fraction]):
+    """low, low + step and so on; a value is made when it is asked for."""
+
+    def __init__(self, low: Fraction, step: Fraction, high: Fraction) -> None:
+        self._low, self._step = low, step
+        self._count = int((high - low) / step) + 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Fraction: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Fraction]: ...
+    def __getitem__(self, at: int | slice) -> Fraction | list[Fraction]:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(self._count))]
+        if not -self._count <= at < self._count:
+            raise IndexError(at)
+        return self._low + self._step * (at % self._count)
+
+
+def points(param: Param) -> Sequence[Fraction]:
     """Every value of the range; the default alone where there is no grid."""
     if param.low is None or param.high is None:
         return [param.default]
     if param.log_count:
         ratio = float(param.high / param.low) if param.low else 1.0
         last = max(param.log_count - 1, 1)
-        return [Fraction(float(param.low) * ratio ** (i / last)) for i in range(param.log_count)]
+        # A value is named by its decimals; twelve of them hide how pow rounds on this machine.
+        inner = (float(param.low) * ratio ** (i / last) for i in range(1, last))
+        return [param.low, *(Fraction(f"{value:.12g}") for value in inner), param.high]
     step = param.step or (Fraction(1) if param.whole else (param.high - param.low) or Fraction(1))
-    count = int((param.high - param.low) / step) + 1
-    if count > POINTS_MAX:
-        raise _Unsearchable
-    return [param.low + step * i for i in range(count)]
+    return Steps(param.low, step, param.high)
 
 
-def _size(axes: dict[str, list[Fraction]]) -> int:
+def _size(axes: dict[str, Sequence[Fraction]]) -> int:
     size = 1
     for values in axes.values():
         size *= len(values)
@@ -126,7 +148,7 @@ def _made(strategy: "Strategy") -> dict[str, ops.Expr]:
     }
 
 
-def _holds(strategy: "Strategy", cond: ops.Expr, axes: dict[str, list[Fraction]]) -> bool:
+def _holds(strategy: "Strategy", cond: ops.Expr, axes: dict[str, Sequence[Fraction]]) -> bool:
     """Whether the condition is true somewhere; each param varies along an axis of its own."""
     by_field = {param.field: param for param in strategy.params}
     columns: dict[str, Column] = {}
@@ -158,7 +180,7 @@ def _holds(strategy: "Strategy", cond: ops.Expr, axes: dict[str, list[Fraction]]
         return bool(np.any(value(cond)))
 
 
-def _column(param: Param, values: list[Fraction]) -> Column:
+def _column(param: Param, values: Sequence[Fraction]) -> Column:
     """The words of the state that these values become."""
     if param.kind == "duration":
         return np.array([int(v * DURATION_NS[param.unit]) for v in values], np.int64)

@@ -389,18 +389,29 @@ USES = (
     "USES_TRAIL",
     "USES_NEWS",
     "USES_TIF",
+    "USES_LIMIT",
     "USES_TRIGGER",
+    "USES_EXITS",
     "USES_VALUE",
+    "USES_LATE",
     "USES_LINK",
     "USES_TAG",
     "USES_SHORT",
     "USES_CORPORATE",
+    "USES_CLOCKS",
     "USES_PORTFOLIO",
     "USES_PACE",
+    "USES_SIZES",
+    "USES_LOSS",
+    "USES_ACTIONS",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
-MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *USES})
+SINGLE_RUN = {"USES_RECORDS": 1, "USES_DIGEST": 0, "N_BLOCKS": 1, "N_NEWS": 128}
+"""Whether records are kept, whether they are mixed into a digest, how many blocks of days keep
+return sums of their own, and most news of an instant: as one run with a report has them."""
+
+MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *SINGLE_RUN, *USES})
 
 
 def _from_source() -> Library:

@@ -59,7 +59,7 @@ def without_effect(strategy: "Strategy") -> None:
 def _reached(strategy: "Strategy") -> set[str]:
     """The fields of the state that handlers, limits and plots depend on."""
     sources = _sources(strategy)
-    bodies = [*(func.body for func in strategy.funcs), tuple(strategy.risk.limits)]
+    bodies = [*(func.body for func in strategy.funcs), strategy.risk.values]
     waiting = [name for body in bodies for name in _fields(body)]
     waiting += [name for plot in strategy.plots for name in _fields_of(plot.value.ir)]
     waiting += [
@@ -86,7 +86,7 @@ def _sources(strategy: "Strategy") -> dict[str, set[str]]:
     for stmt in strategy.equations.at_start + strategy.initial:
         if isinstance(stmt, ops.Assign):
             sources.setdefault(_root(stmt.place), set()).update(_fields_of(stmt.value))
-    for place, ring in strategy.equations.rings.items():
+    for (place, _), ring in strategy.equations.rings.items():
         sources[ring.place.name] = set(_fields_of(place))
     return sources
 

@@ -91,6 +91,6 @@ def handler_loop(strategy: "Strategy", func: str, event: str) -> ops.Stmt:
     call: ops.Stmt = ops.Do(ops.Call(func, (ops.Var("s"), at)))
     if event == "fill":
         call = ops.If(ops.Binary("ieq", kind, ops.i64(Kind.FILL)), (call,))
-    size = strategy.library.namespace("engine").names["N_NEWS"].value.ir
+    size = ops.SizeOf(ops.SizeName("N_NEWS"))
     count = ops.Binary("imin", ops.Field(ENGINE, "news_count"), size)
     return ops.For(at.name, ops.i64(0), count, (call,))

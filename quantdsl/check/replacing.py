@@ -52,7 +52,7 @@ class ReplaceTag(Binding):
             return cx.error(
                 "QD0802", f"replace takes {', '.join(sorted(names))}", unknown[0].span, help=HELP
             )
-        self.strategy.uses |= {"USES_TAG", "USES_TRIGGER"}
+        self.strategy.uses |= {"USES_TAG", "USES_LIMIT", "USES_TRIGGER", "USES_EXITS"}
         for traded in self.strategy.instruments:
             if not self._emit(cx, node, traded, self.strategy.tag(tag.value.value)):
                 return error_value(node.span)

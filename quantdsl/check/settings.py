@@ -39,19 +39,38 @@ RISK: dict[str, tuple[str, str]] = {
 }
 """name -> (unit, meaning). std/risk.qdsl enforces each; the order here is the order there."""
 
-PORTFOLIO = frozenset({"max_gross", "max_net", "max_weight"})
-PACE = frozenset({"max_order_rate", "cooldown", "max_entries", "max_data_age", "price_band"})
+NEEDS = {
+    "USES_SIZES": frozenset({"max_order", "max_position", "max_notional"}),
+    "USES_PORTFOLIO": frozenset({"max_gross", "max_net", "max_weight"}),
+    "USES_PACE": frozenset(
+        {"max_order_rate", "cooldown", "max_entries", "max_data_age", "price_band"}
+    ),
+    "USES_LOSS": frozenset({"max_daily_loss", "max_drawdown"}),
+}
+"""What a limit needs of the core (library.USES)."""
+
+WATCHED = ("max_daily_loss", "max_drawdown", "max_leg_gap")
+"""Limits that are looked at whenever the market moves; the others when an order is sent."""
 
 ACTIONS = {"reject": 1, "flatten": 2, "halt": 4, "cancel_all": 8, "alert": 16}
 
 
 @dataclass
 class RiskBlock:
-    """`limits` writes the values; `once` the masks of actions, which never change."""
+    """What writes the values: `watched` of limits on the account, `limits` of those on orders.
 
+    `once` writes the masks of actions, which never change.
+    """
+
+    watched: list[ops.Stmt] = field(default_factory=list)
     limits: list[ops.Stmt] = field(default_factory=list)
     once: list[ops.Stmt] = field(default_factory=list)
     lines: dict[str, ast.Setting] = field(default_factory=dict)
+
+    @property
+    def values(self) -> tuple[ops.Stmt, ...]:
+        """What writes all values."""
+        return (*self.watched, *self.limits)
 
 
 def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -> None:
@@ -65,16 +84,15 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
             cx.error("QD0208", f"{name!r} is limited already", line.name.span)
             continue
         into.lines[name] = line
-        if name in PORTFOLIO:
-            strategy.uses.add("USES_PORTFOLIO")
-        elif name in PACE:
-            strategy.uses.add("USES_PACE")
-        cx.block = into.limits
+        strategy.uses |= {part for part, names in NEEDS.items() if name in names}
+        cx.block = into.watched if name in WATCHED else into.limits
         value = _limit(strategy, cx, RISK[name][0], line)
         if value is None:
             continue
-        into.limits.append(ops.Assign(ops.Field(LIMITS, name), value, cx.line(line)))
+        cx.block.append(ops.Assign(ops.Field(LIMITS, name), value, cx.line(line)))
         mask = _actions(cx, line)
+        if mask > ACTIONS["reject"]:
+            strategy.uses.add("USES_ACTIONS")
         into.once.append(ops.Assign(ops.Field(LIMITS, name + "_does"), ops.i64(mask)))
 
 

@@ -9,6 +9,7 @@ outbox and, per bar, a row of the curve.
 from typing import TYPE_CHECKING
 
 from quantdsl.check.equations import STATE, Equation
+from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
@@ -28,6 +29,20 @@ NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 TICKED, TIMERS = ops.Field(STATE, "ticked"), ops.Field(STATE, "timers")
 ROWS = ops.Field(STATE, "rows")
 STARTED = ops.Field(STATE, "started")
+TRADING = ops.Field(ENGINE, "counting")
+"""Whether handlers run, and bars and days count."""
+BAR_WORDS = {"ts": "ts_event", "open": "a", "high": "b", "low": "c", "close": "d", "volume": "e"}
+"""The words of a bar and those of the event that brings it."""
+EVENT = ops.Var("ev")
+KIND, SIDE, INSTRUMENT, CLOCK = map(ops.Var, ("kind", "side", "inst", "at"))
+"""What an event says: of a bar, `at` is the bit of its clock."""
+STATE_PARAM = ops.ParamDecl("s", STATE_TYPE, inout=True)
+EVENT_IN = (STATE_PARAM, ops.ParamDecl("ev", ops.StructType("engine.Event")))
+EVENTS_IN = (
+    STATE_PARAM,
+    ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event"))),
+    ops.ParamDecl("n", ops.I64_T),
+)
 BASE_FIELDS = (
     ops.FieldDecl("e", ops.StructType("engine.Engine")),
     ops.FieldDecl("money_scale", ops.F64_T),
@@ -62,19 +77,19 @@ class Assembly:
         self.clocks = max(len(strategy.clocks), 1)
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
+        self.invariants = self._invariants()
+        self.engine_init = self._do("engine.init")
 
     def define(self) -> None:
         """Hand State, init, step and run to the library."""
         strategy, library = self.strategy, self.strategy.library
-        step, ingest = self._step(), self._ingest()
-        init = self._init()
-        for func in (*strategy.funcs, step, ingest, init, self._run(), self._admits()):
+        step = ops.Func("step", (STATE_PARAM,), None, self.step(self._equations()))
+        run = self._run()
+        readers = (*strategy.funcs, step, run, self.init(), self.admits(), self.warm_up())
+        for func in (*readers, self.ingest(used_by(readers))):
             library.define(func)
         fields = (*BASE_FIELDS, *self.equations.fields)
         library.define_struct(ops.StructDecl("State", fields))
-
-    def _state_func(self, name: str, body: list[ops.Stmt]) -> ops.Func:
-        return ops.Func(name, (ops.ParamDecl("s", STATE_TYPE, inout=True),), None, tuple(body))
 
     def _do(self, routine: str, *args: ops.Expr) -> ops.Do:
         return ops.Do(ops.Call(self.strategy.core(routine), (ENGINE, *args)))
@@ -103,40 +118,39 @@ class Assembly:
 
     # ---- the step ----
 
-    def _step(self) -> ops.Func:
-        body: list[ops.Stmt] = [self._do("engine.market")]
-        body += self._equations()
+    def step(self, equations: list[ops.Stmt]) -> tuple[ops.Stmt, ...]:
+        """One instant; `equations` evaluates them."""
+        since = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
+        begins = ops.Binary("and", ops.Unary("not", TRADING), since)
+        body: list[ops.Stmt] = [
+            ops.If(begins, (self._do("engine.begin"),)),
+            self._do("engine.market"),
+        ]
+        body += equations
         body += self._handlers()
         body += self._limits()
         body.append(self._do("engine.submit"))
         body.append(self._do("engine.finish"))
-        body += self._invariants()
-        body += self._curve()
+        body += self.invariants
         body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
-        return self._state_func("step", body)
+        return tuple(body)
 
     def _equations(self) -> list[ops.Stmt]:
-        """Bar histories, then the equations; neighbours with one guard share it."""
-        groups: list[tuple[ops.Expr, list[ops.Stmt]]] = []
-        for (instrument, clock), place in self.strategy.bars.items():
-            mask = 1 << self.strategy.clock_bit(instrument, clock)
-            for name in ("open", "high", "low", "close", "volume"):
-                stmts = self.equations.record(ops.Field(place, name))
-                if stmts:
-                    self._group(groups, band(TICKED, mask), stmts)
-        for equation in self.equations.all:
-            self._group(groups, self._guard(equation), self.equations.evaluate(equation))
-        return [ops.If(guard, tuple(stmts)) for guard, stmts in groups]
+        """Bar histories, then the equations."""
+        bars = [
+            (self.ticks(*key), self.equations.record(ops.Field(place, name)))
+            for key, place in self.strategy.bars.items()
+            for name in BAR_WORDS
+        ]
+        own = [(self.guard(one), self.equations.evaluate(one)) for one in self.equations.all]
+        return grouped([*bars, *own])
 
-    def _group(
-        self, groups: list[tuple[ops.Expr, list[ops.Stmt]]], guard: ops.Expr, stmts: list[ops.Stmt]
-    ) -> None:
-        if groups and groups[-1][0] == guard:
-            groups[-1][1].extend(stmts)
-        else:
-            groups.append((guard, stmts))
+    def ticks(self, instrument: int, clock: int) -> ops.Expr:
+        """Whether the clock ticks at this instant."""
+        return band(TICKED, 1 << self.strategy.clock_bit(instrument, clock))
 
-    def _guard(self, equation: Equation) -> ops.Expr:
+    def guard(self, equation: Equation) -> ops.Expr:
+        """Whether an equation is evaluated at this instant."""
         single = equation.clocks if equation.clocks.bit_count() == 1 else 0
         needs = self._needs(equation.needs, always=single)
         return all_of([band(TICKED, equation.clocks), *needs])
@@ -161,12 +175,19 @@ class Assembly:
             if handler.event in ("fill", "order"):
                 call = handler_loop(self.strategy, handler.func, handler.event)
             stmts.append(ops.If(self._when(handler), (call,)))
-        trading = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
         tail: list[ops.Stmt] = []
         if any(handler.event == "start" for handler in handlers):
             tail.append(ops.Assign(STARTED, ops.boolean(True)))
         forget = [self._do("engine.forget")] if "USES_NEWS" in self.strategy.uses else []
-        return [ops.If(trading, (*stmts, *tail)), *forget] if stmts else []
+        return [ops.If(TRADING, (*stmts, *tail)), *forget] if stmts else []
+
+    def _limits(self) -> list[ops.Stmt]:
+        """The user's limits, as they stand at this instant."""
+        risk = self.strategy.risk
+        if not risk.limits or "USES_LATE" in self.strategy.uses:  # an order is sized as it fills
+            return list(risk.values)
+        sends = ops.Binary("igt", ops.Field(ENGINE, "intent_count"), ops.i64(0))
+        return [*risk.watched, ops.If(sends, tuple(risk.limits))]
 
     def _when(self, handler: "Handler") -> ops.Expr:
         """The condition on which a handler runs: its event, and all that it reads is warm."""
@@ -206,11 +227,8 @@ class Assembly:
         opens = ops.Field(ENGINE, "session_open")
         unknown = ops.Binary("ieq", opens, ops.i64(0))
         now = ops.Binary("ieq", ops.Field(ENGINE, "now"), opens)
-        return all_of([ops.Field(ENGINE, "opening"), ops.Binary("or", now, unknown)])
-
-    def _limits(self) -> list[ops.Stmt]:
-        """The user's limits, as they stand at this instant."""
-        return list(self.strategy.risk.limits)
+        opening = ops.Call(self.strategy.core("engine.opening"), (ENGINE,))
+        return all_of([opening, ops.Binary("or", now, unknown)])
 
     def _invariants(self) -> list[ops.Stmt]:
         stmts: list[ops.Stmt] = []
@@ -229,8 +247,8 @@ class Assembly:
             stmts += [*block, ops.If(ops.Unary("not", condition), (emit,))]
         return stmts
 
-    def _curve(self) -> list[ops.Stmt]:
-        """A row of the curve for every bar of clock 0: time, equity, plots."""
+    def _row(self) -> tuple[ops.Expr, tuple[ops.Stmt, ...]]:
+        """When a row of the curve is written, from the start on, and how: time, equity, plots."""
         mask = 0
         for traded in self.strategy.instruments:
             mask |= 1 << self.strategy.clock_bit(traded.index, 0)
@@ -249,16 +267,19 @@ class Assembly:
             for n, word in enumerate(words)
         ]
         row.append(ops.Assign(ROWS, ops.Binary("iadd", ROWS, ops.i64(1))))
-        self.row = row
-        self.row_when = ops.Binary("and", band(TICKED, mask), ops.Field(STATE, "curve_on"))
-        return []
+        when = ops.Binary("and", band(TICKED, mask), ops.Field(STATE, "curve_on"))
+        return when, (ops.If(TRADING, tuple(row)),)
 
     # ---- init, ingest, run ----
 
-    def _init(self) -> ops.Func:
+    def init(self) -> ops.Func:
         """Words of the host (config, params) are there already."""
-        body: list[ops.Stmt] = [self._do("engine.init")]
-        body += [
+        body = (self.engine_init, *self.prepared())
+        return ops.Func("init", (STATE_PARAM,), None, body)
+
+    def prepared(self) -> list[ops.Stmt]:
+        """What stands in the state before the first event, the engine's own left out."""
+        body: list[ops.Stmt] = [
             ops.Assign(equation.place, NAN)
             for equation in self.equations.all
             if equation.type.kind in ("float", "na")
@@ -271,9 +292,9 @@ class Assembly:
             source = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(instrument))
             for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
                 body.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
-        return self._state_func("init", body)
+        return body
 
-    def _admits(self) -> ops.Func:
+    def admits(self) -> ops.Func:
         """The number of the first `require` that the params break, or -1."""
         body: list[ops.Stmt] = [
             *self.equations.at_start,
@@ -282,67 +303,66 @@ class Assembly:
                 for number, (value, _) in enumerate(self.strategy.requires)
             ),
         ]
-        state = ops.ParamDecl("s", STATE_TYPE, inout=True)
-        return ops.Func("admits", (state,), ops.I64_T, (*body, ops.Return(ops.i64(-1))))
+        return ops.Func("admits", (STATE_PARAM,), ops.I64_T, (*body, ops.Return(ops.i64(-1))))
 
-    def _ingest(self) -> ops.Func:
-        """One event into bars, counters and timers of the strategy."""
-        event = ops.Var("ev")
-        head = ops.Field(event, "head")
+    def warm_up(self) -> ops.Func:
+        """After `admits`: raises needs[bit] to the ticks of each clock that all handlers need."""
+        need = ops.Var("needs")
+        raised: list[ops.Stmt] = [
+            ops.Assign(
+                ops.Elem(need, ops.i64(bit)),
+                ops.Binary("imax", ops.Elem(need, ops.i64(bit)), warm.count),
+            )
+            for handler in self.strategy.handlers
+            for bit, warm in sorted(handler.reads.items())
+        ]
+        needs = ops.ParamDecl("needs", ops.BufferType(ops.I64_T), inout=True)
+        return ops.Func("warm", (STATE_PARAM, needs), None, tuple(raised))
+
+    def ingest(self, uses: set[Use]) -> ops.Func:
+        """One event into the engine, and into what is used of bars and timers."""
+        timer = ops.Binary("shl", ops.i64(1), ops.Field(EVENT, "a"))
+        fires = ops.If(
+            ops.Binary("ieq", KIND, ops.i64(Kind.TIMER)),
+            (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),),
+        )
+        into = self._do("engine.ingest", EVENT, KIND, SIDE, INSTRUMENT)
+        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), (fires,)))
+
+    def ingest_bars(self, uses: set[Use]) -> ops.Func:
+        """One event into what is used of bars."""
+        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (), ()))
+
+    def _ingested(
+        self, uses: set[Use], first: tuple[ops.Stmt, ...], no_bar: tuple[ops.Stmt, ...]
+    ) -> tuple[ops.Stmt, ...]:
+        head = ops.Field(EVENT, "head")
         kind = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(32)), ops.i64(255))
         side = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(40)), ops.i64(255))
         inst = ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
-        bars = self._ingest_bars(event)
-        timer = ops.Binary("shl", ops.i64(1), ops.Field(event, "a"))
-        body: list[ops.Stmt] = [
-            self._do("engine.ingest", event),
-            ops.Let("kind", ops.I64_T, kind),
-            ops.Let(
-                "at",
-                ops.I64_T,
-                ops.Binary("iadd", ops.Binary("imul", inst, ops.i64(self.clocks)), side),
-            ),
-            ops.If(
-                ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.BAR)),
-                tuple(bars),
-                (
-                    ops.If(
-                        ops.Binary("ieq", ops.Var("kind"), ops.i64(Kind.TIMER)),
-                        (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),),
-                    ),
-                ),
-            ),
-        ]
-        params = (
-            ops.ParamDecl("s", STATE_TYPE, inout=True),
-            ops.ParamDecl("ev", ops.StructType("engine.Event")),
-        )
-        return ops.Func("ingest", params, None, tuple(body))
-
-    def _ingest_bars(self, event: ops.Var) -> list[ops.Stmt]:
-        bit = ops.Binary("shl", ops.i64(1), ops.Var("at"))
-        stmts: list[ops.Stmt] = [ops.Assign(TICKED, ops.Binary("ior", TICKED, bit))]
-        words = {
-            "ts": "ts_event",
-            "open": "a",
-            "high": "b",
-            "low": "c",
-            "close": "d",
-            "volume": "e",
-        }
-        for (instrument, clock), place in self.strategy.bars.items():
+        clock = ops.Binary("iadd", ops.Binary("imul", INSTRUMENT, ops.i64(self.clocks)), SIDE)
+        single = len(self.strategy.instruments) * self.clocks == 1
+        bit = ops.Binary("shl", ops.i64(1), CLOCK)
+        ticked = ops.i64(1) if single else ops.Binary("ior", TICKED, bit)
+        stmts: list[ops.Stmt] = [ops.Assign(TICKED, ticked)]
+        for key, place in self.strategy.bars.items():
             copies = tuple(
-                ops.Assign(ops.Field(place, name), ops.Field(event, word))
-                for name, word in words.items()
+                ops.Assign(ops.Field(place, name), ops.Field(EVENT, word))
+                for name, word in BAR_WORDS.items()
+                if not uses.isdisjoint({(place.name, name), (place.name, "")})
             )
-            here = ops.Binary(
-                "ieq", ops.Var("at"), ops.i64(self.strategy.clock_bit(instrument, clock))
-            )
-            single = len(self.strategy.instruments) * self.clocks == 1
-            stmts += copies if single else (ops.If(here, copies),)
-        return stmts
+            here = ops.Binary("ieq", CLOCK, ops.i64(self.strategy.clock_bit(*key)))
+            stmts += copies if single or not copies else (ops.If(here, copies),)
+        return (
+            ops.Let(KIND.name, ops.I64_T, kind),
+            ops.Let(SIDE.name, ops.I64_T, side),
+            ops.Let(INSTRUMENT.name, ops.I64_T, inst),
+            ops.Let(CLOCK.name, ops.I64_T, clock),
+            *first,
+            ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.BAR)), tuple(stmts), no_bar),
+        )
 
-    def _counters(self) -> list[ops.Stmt]:
+    def counters(self) -> list[ops.Stmt]:
         """Count the ticks of every mask of clocks that something counts."""
         stmts: list[ops.Stmt] = []
         for mask, counter in self.equations.masks.items():
@@ -351,30 +371,43 @@ class Assembly:
         return stmts
 
     def _run(self) -> ops.Func:
-        """Events in order; an instant is complete when its last event has come."""
-        event = ops.Elem(ops.Var("events"), ops.Var("k"))
-        state = ops.Var("s")
+        """All instants with their records and curve, as long as the outbox has room."""
+        when, row = self._row()
         loop: list[ops.Stmt] = [
-            ops.Do(ops.Call("ingest", (state, event))),
-            ops.If(band(ops.Field(event, "head"), MORE << 48), (ops.Continue(),)),
-            *self._counters(),
-            ops.Let("row", ops.BOOL_T, self.row_when),
-            ops.Do(ops.Call("step", (state,))),
-            ops.If(ops.Var("row"), tuple(self.row)),
+            *instant(self.counters()),
+            ops.Let("row", ops.BOOL_T, when),
+            ops.Do(ops.Call("step", (STATE,))),
+            ops.If(ops.Var("row"), row),
             ops.If(
                 ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
                 (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),),
             ),
         ]
-        params = (
-            ops.ParamDecl("s", STATE_TYPE, inout=True),
-            ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event"))),
-            ops.ParamDecl("n", ops.I64_T),
-            ops.ParamDecl("curve", ops.BufferType(ops.I64_T), inout=True),
-        )
+        curve = ops.ParamDecl("curve", ops.BufferType(ops.I64_T), inout=True)
         body = (
             ops.Assign(ROWS, ops.i64(0)),
             ops.For("k", ops.i64(0), ops.Var("n"), tuple(loop)),
             ops.Return(ops.Var("n")),
         )
-        return ops.Func("run", params, ops.I64_T, body)
+        return ops.Func("run", (*EVENTS_IN, curve), ops.I64_T, body)
+
+
+def instant(counters: list[ops.Stmt]) -> list[ops.Stmt]:
+    """Take an event in and go on to the next one until the instant is complete."""
+    event = ops.Elem(ops.Var("events"), ops.Var("k"))
+    return [
+        ops.Do(ops.Call("ingest", (STATE, event))),
+        ops.If(band(ops.Field(event, "head"), MORE << 48), (ops.Continue(),)),
+        *counters,
+    ]
+
+
+def grouped(parts: list[tuple[ops.Expr, list[ops.Stmt]]]) -> list[ops.Stmt]:
+    """Statements under their guards; neighbours with one guard share it."""
+    groups: list[tuple[ops.Expr, list[ops.Stmt]]] = []
+    for guard, stmts in parts:
+        if groups and groups[-1][0] == guard:
+            groups[-1][1].extend(stmts)
+        elif stmts:
+            groups.append((guard, list(stmts)))
+    return [ops.If(guard, tuple(stmts)) for guard, stmts in groups]

@@ -275,6 +275,8 @@ class Strategy:
             self.instruments.append(Traded(0, "", ""))
         if not self.clocks:
             self.clocks.append(Clock("", "", self.node.name.span))
+        if len(self.clocks) > 1:
+            self.uses.add("USES_CLOCKS")
         sources.hold(self)
         self._market_names()
         for item in self.node.items:

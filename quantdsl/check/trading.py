@@ -36,8 +36,11 @@ NAMED = PRICES | FLAGS | {"qty", "value", "size_at", "trail", "tif", "oco", "tag
 
 
 FEATURES = {
-    "trail": frozenset({"USES_TRAIL"}),
-    "trail_fraction": frozenset({"USES_TRAIL"}),
+    "limit": frozenset({"USES_LIMIT"}),
+    "take_profit": frozenset({"USES_EXITS", "USES_LIMIT"}),
+    "stop_loss": frozenset({"USES_EXITS"}),
+    "trail": frozenset({"USES_EXITS", "USES_TRAIL"}),
+    "trail_fraction": frozenset({"USES_EXITS", "USES_TRAIL"}),
     "tif": frozenset({"USES_TIF"}),
     "expire_ts": frozenset({"USES_TIF"}),
     "when": frozenset({"USES_TIF"}),
@@ -45,7 +48,7 @@ FEATURES = {
     "stop": frozenset({"USES_TRIGGER"}),
     "touch": frozenset({"USES_TRIGGER"}),
     "value": frozenset({"USES_VALUE"}),
-    "fraction": frozenset({"USES_VALUE"}),
+    "fraction": frozenset({"USES_VALUE", "USES_LATE"}),
     "after": frozenset({"USES_LINK"}),
     "oco": frozenset({"USES_LINK"}),
     "atomic": frozenset({"USES_LINK"}),

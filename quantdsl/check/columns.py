@@ -1,0 +1,212 @@
+"""Which equations a sweep computes once for all points that agree on what they depend on.
+
+A grid of 100 x 100 windows needs 200 averages, not 20,000. An equation that depends on some of the
+swept params only can be evaluated once for each of their distinct values; a column of a table
+holds its words, a row an event, and lanes load the word at hand. That pays where a load is cheaper
+than the equation. What depends on no swept param is the same in all lanes and no column.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from quantdsl.check.costs import Costs
+from quantdsl.check.graph import Graph, Use, used, used_in
+from quantdsl.check.params import Param
+from quantdsl.check.types import ir_type
+from quantdsl.ir import ops
+from quantdsl.ir.walk import statements
+from quantdsl.limits import COLUMN_BYTES
+
+if TYPE_CHECKING:
+    from quantdsl.check.step import Assembly
+
+LOAD_GPU, LOAD_CPU = 24, 48
+"""Operations that a lane could do while it loads a word of a column. A core does those of eight
+lanes at once, and gathers eight words one after the other."""
+STORE = 24
+WORD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """An equation that lanes read from columns: one for each of `parts`, for each distinct value
+    of the params that it depends on."""
+
+    number: int
+    params: tuple[str, ...]
+    parts: tuple[str, ...]  # fields of a struct, or an empty string for a scalar
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The hoisted equations of a sweep, in order of evaluation. Empty, nothing is hoisted."""
+
+    hoisted: tuple[Hoisted, ...] = ()
+
+    @property
+    def words(self) -> tuple[tuple[Hoisted, str], ...]:
+        """Each word that a lane reads, by its number: `column.<number>` says from which column."""
+        return tuple((one, part) for one in self.hoisted for part in one.parts)
+
+    @property
+    def subsets(self) -> tuple[tuple[str, ...], ...]:
+        """The sets of params whose distinct values have columns."""
+        return tuple(dict.fromkeys(one.params for one in self.hoisted))
+
+
+NO_COLUMNS = Plan()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was decided of one equation, for `explain --stage plan`."""
+
+    number: int
+    params: tuple[str, ...]  # of the swept ones
+    distinct: int
+    cost: float  # operations of one evaluation, with all that is evaluated for it alone
+    words: int
+    column: bool
+    why: str
+
+
+@dataclass
+class Live:
+    """What lanes evaluate, from the last equation to the first."""
+
+    uses: set[Use]
+    evaluated: list[int]
+    loaded: list[Hoisted]
+
+
+def live(
+    graph: Graph, roots: set[Use], hoist: Callable[[int, frozenset[str], set[Use]], Hoisted | None]
+) -> Live:
+    """The equations that `roots` need. `hoist` says which of them are loaded; those that only a
+    loaded one needs are not evaluated at all."""
+    found = Live(set(roots), [], [])
+    for number in reversed(range(len(graph.all))):
+        parts = graph.parts(number, found.uses)
+        if not parts:
+            continue
+        one = hoist(number, parts, found.uses)
+        if one is None:
+            found.evaluated.append(number)
+            found.uses |= graph.reads[number]
+        else:
+            found.loaded.append(one)
+            found.uses |= used(*(need.count for _, need in graph.all[number].needs))
+    return found
+
+
+def roots(assembly: "Assembly") -> set[Use]:
+    """What handlers, limits and invariants name; a lane draws no plots."""
+    strategy = assembly.strategy
+    bodies = [func.body for func in strategy.funcs if func.name.startswith("handler.")]
+    bodies += [strategy.risk.values, tuple(assembly.invariants)]
+    found = {use for body in bodies for use in used_in(body)}
+    counts = [need.count for handler in strategy.handlers for need in handler.reads.values()]
+    return found | used(*counts)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a plan is for: how many distinct values each swept param has, how many points and
+    events there are, and what a load costs."""
+
+    swept: Mapping[str, int]
+    points: int
+    events: int
+    load: float
+
+
+def choose(assembly: "Assembly", module: ops.Module, scope: Scope) -> tuple[Plan, list[Choice]]:
+    """The plan for a sweep, and why, equation by equation in order of evaluation.
+
+    `module` is that of a single run.
+    """
+    chooser = _Chooser(assembly, module, scope)
+    found = live(Graph(assembly.strategy), roots(assembly), chooser.hoist)
+    hoisted = tuple(sorted(found.loaded, key=lambda one: one.number))
+    return Plan(hoisted), sorted(chooser.choices, key=lambda choice: choice.number)
+
+
+class _Chooser:
+    def __init__(self, assembly: "Assembly", module: ops.Module, scope: Scope) -> None:
+        self.strategy = assembly.strategy
+        self.graph = Graph(self.strategy)
+        self.scope, self.swept, self.points = scope, scope.swept, max(scope.points, 1)
+        self.choices: list[Choice] = []
+        self.bytes_left = int(COLUMN_BYTES)
+        costs = Costs(module, _typical(self.strategy.params))
+        self.costs = {name: costs.of(value) for name, value in _values(module)}
+
+    def hoist(self, number: int, parts: frozenset[str], uses: set[Use]) -> Hoisted | None:
+        """Decide about one equation that lanes need."""
+        equation = self.graph.all[number]
+        depends = self.graph.params(number)
+        params = tuple(name for name in self.swept if name in depends)
+        distinct = min(prod(self.swept[name] for name in params), self.points)
+        words = self._words(ir_type(equation.type), parts)
+        alone = self._alone(number, uses)
+        whole = self._alone(number, set())
+        once = (whole + STORE * len(words)) * distinct / self.points
+        size = distinct * len(words) * self.scope.events * WORD_BYTES
+        why = ""
+        if not params:
+            why = "once, for it is the same at every point"
+        elif not words:
+            why = "in each lane: its value is no set of numbers"
+        elif distinct == self.points:
+            why = "in each lane: no two points share it"
+        elif self.scope.load * len(words) + once >= alone:
+            why = "in each lane: cheaper than a load"
+        elif size > self.bytes_left:
+            why = f"in each lane: its columns would take {size:,} bytes"
+        self.choices.append(Choice(number, params, distinct, alone, len(words), not why, why))
+        if why:
+            return None
+        self.bytes_left -= size
+        return Hoisted(number, params, words)
+
+    def _words(self, type_: ops.Type, parts: frozenset[str]) -> tuple[str, ...]:
+        """The parts of a result that are read; none where one of them is no scalar."""
+        if isinstance(type_, str):
+            return ("",)
+        if not isinstance(type_, ops.StructType):
+            return ()
+        decl = self.strategy.library.lookup(type_.name)
+        assert isinstance(decl, ops.StructDecl)
+        read = [field for field in decl.fields if field.name in parts or "" in parts]
+        return tuple(f.name for f in read) if all(isinstance(f.type, str) for f in read) else ()
+
+    def _alone(self, number: int, uses: set[Use]) -> float:
+        """The cost of an equation and of all equations before it that nothing else has needed."""
+        seen, waiting, total = {number}, [number], 0.0
+        while waiting:
+            at = waiting.pop()
+            total += self.costs.get(self.graph.all[at].place.name, 0.0)
+            fresh = {n for n in self.graph.inputs(at) if not self.graph.parts(n, uses)} - seen
+            seen |= fresh
+            waiting += fresh
+        return total
+
+
+def _values(module: ops.Module) -> Iterator[tuple[str, ops.Expr]]:
+    """Field and right side of every equation of a linked step."""
+    step = next(func for func in module.funcs if func.name == "step")
+    for stmt in statements(step.body):
+        if isinstance(stmt, ops.Assign) and isinstance(stmt.place, ops.Field):
+            yield stmt.place.name, stmt.value
+
+
+def _typical(params: Sequence[Param]) -> dict[str, int | float]:
+    """A number for each param's field: the middle of its range, in the unit it is written in."""
+    found: dict[str, int | float] = {}
+    for param in params:
+        middle = (param.low + param.high) / 2 if param.low is not None and param.high else None
+        number = param.default if middle is None else middle
+        found[param.field] = int(number) if param.whole else float(number)
+    return found

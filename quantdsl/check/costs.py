@@ -1,0 +1,115 @@
+"""What one evaluation of an equation costs, in operations, for choosing what a sweep hoists.
+
+The unit is one addition. What only params decide costs nothing, since it is computed once; of two
+branches the cheaper one counts, since the dearer one is mostly that of warming up.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from quantdsl.check.equations import STATE
+from quantdsl.ir import ops, scalar
+from quantdsl.ir.walk import operands
+
+HEAVY = {"fdiv": 6, "sqrt": 6, "idiv": 20, "imod": 20, "umulh": 2}
+"""Operations that take longer than an addition."""
+MEMORY = 8
+"""A word of a lane's own window, read or written: no two lanes share its cache line."""
+TURNS = 8
+"""Turns of a loop whose bounds are not known."""
+
+Number = int | float | None
+Names = dict[str, Number]
+
+
+class Costs:
+    """The costs of what a linked module holds; `typical` gives params' fields a value."""
+
+    def __init__(self, module: ops.Module, typical: Mapping[str, Number]) -> None:
+        self._funcs = {func.name: func for func in module.funcs}
+        self._typical = typical
+        self._known: dict[tuple[str, tuple[Number, ...]], float] = {}
+
+    def of(self, expr: ops.Expr) -> float:
+        """The cost of evaluating an expression of the step."""
+        return self._expr(expr, {})[0]
+
+    def _expr(self, expr: ops.Expr, names: Names) -> tuple[float, Number]:
+        """Cost, and the value where only params and constants decide it."""
+        match expr:
+            case ops.Const():
+                return 0, expr.value
+            case ops.Var():
+                return 0, names.get(expr.name)
+            case ops.Field() if expr.base == STATE:
+                return 0, self._typical.get(expr.name)
+            case ops.Call():
+                return self._call(expr, names)
+            case ops.Elem() if not isinstance(expr.index, ops.Const):
+                parts = (self._expr(part, names)[0] for part in (expr.base, expr.index))
+                return MEMORY + sum(parts), None
+        found = [self._expr(operand, names) for operand in operands(expr)]
+        cost = sum(one for one, _ in found)
+        numbers = [number for _, number in found if number is not None]
+        if not isinstance(expr, ops.Unary | ops.Binary | ops.Fma | ops.Select):
+            return cost, None
+        if len(numbers) == len(found):
+            return 0, _value(expr, numbers)
+        return cost + (1 if isinstance(expr, ops.Fma | ops.Select) else HEAVY.get(expr.op, 1)), None
+
+    def _call(self, call: ops.Call, names: Names) -> tuple[float, Number]:
+        found = [self._expr(arg, names) for arg in call.args]
+        func = self._funcs[call.func]
+        given = tuple(number for _, number in found)
+        key = (call.func, given)
+        if key not in self._known:
+            known = {param.name: n for param, n in zip(func.params, given, strict=True)}
+            self._known[key] = self._body(func.body, known)
+        return self._known[key] + sum(cost for cost, _ in found), None
+
+    def _body(self, body: Sequence[ops.Stmt], names: Names) -> float:
+        return sum(self._stmt(stmt, names) for stmt in body)
+
+    def _stmt(self, stmt: ops.Stmt, names: Names) -> float:
+        match stmt:
+            case ops.Let():
+                if stmt.value is None:
+                    return 0
+                cost, names[stmt.name] = self._expr(stmt.value, names)
+                return cost
+            case ops.Assign():
+                if isinstance(stmt.place, ops.Var):
+                    names.pop(stmt.place.name, None)
+                return self._expr(stmt.value, names)[0] + self._expr(stmt.place, names)[0]
+            case ops.Do():
+                return self._expr(stmt.call, names)[0]
+            case ops.Return():
+                return 0 if stmt.value is None else self._expr(stmt.value, names)[0]
+            case ops.If():
+                cost, truth = self._expr(stmt.cond, names)
+                then, other = self._body(stmt.then, names), self._body(stmt.otherwise, names)
+                return cost + (min(then, other) if truth is None else then if truth else other)
+            case ops.For():
+                low, high = self._expr(stmt.lo, names)[1], self._expr(stmt.hi, names)[1]
+                turns = TURNS if low is None or high is None else max(high - low, 0)
+                return turns * (1 + self._body(stmt.body, names))
+            case ops.While():
+                most = self._expr(stmt.max, names)[1]
+                turns = TURNS if most is None else min(most, TURNS)
+                return turns * (self._expr(stmt.cond, names)[0] + self._body(stmt.body, names))
+        return 0
+
+
+def _value(expr: ops.Expr, numbers: list[int | float]) -> Number:
+    """The value of an operation on known numbers, as the interpreter has it."""
+    thunks = [lambda _, number=number: number for number in numbers]
+    result: Number
+    match expr:
+        case ops.Unary():
+            result = scalar.UNARY[expr.op](*thunks)([])
+        case ops.Binary():
+            result = scalar.BINARY[expr.op](*thunks)([])
+        case ops.Select():
+            result = numbers[1] if numbers[0] else numbers[2]
+        case _:
+            result = scalar.fma(*map(float, numbers))
+    return result

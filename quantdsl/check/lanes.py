@@ -1,0 +1,182 @@
+"""The IR of the lanes of a sweep, and of the columns that they read.
+
+A lane is a run without what a report of one run needs: no curve, and no equation that only a plot
+reads. Its state holds nothing else that no function names. Columns are filled by lanes of another
+kind, one for each distinct value, which evaluate the hoisted equations alone.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from quantdsl.check.columns import Hoisted, Live, Plan, live, roots
+from quantdsl.check.equations import STATE
+from quantdsl.check.graph import Graph, fields, kept, target, used_by, used_in
+from quantdsl.check.market import ENGINE
+from quantdsl.check.step import (
+    BASE_FIELDS,
+    EVENTS_IN,
+    STATE_PARAM,
+    TICKED,
+    Assembly,
+    grouped,
+    instant,
+)
+from quantdsl.check.types import stored
+from quantdsl.ir import ops
+
+if TYPE_CHECKING:
+    from quantdsl.ir.link import Decl
+
+STEP = "column_step"
+"""Field of the state: words of the table from one event to the next."""
+COLUMNS, AT = ops.Var("columns"), ops.Var("at")
+"""The table, and where the words of the event at hand begin."""
+ROW = ops.Binary("imul", ops.Var("k"), ops.Field(STATE, STEP))
+COLUMNS_READ = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T))
+COLUMNS_WRITTEN = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T), inout=True)
+
+
+def column(number: int) -> str:
+    """The field of the state that says where the column of this word of the plan begins."""
+    return f"column.{number}"
+
+
+class Lanes:
+    """Builds lanes of one strategy; `plan` says what they load."""
+
+    def __init__(self, assembly: Assembly, plan: Plan) -> None:
+        self.assembly = assembly
+        self.strategy = assembly.strategy
+        self.graph = Graph(assembly.strategy)
+        self.plan = plan
+
+    def lane(self) -> "list[Decl]":
+        """What stands for the functions and the state of a single run."""
+        planned = {one.number: one for one in self.plan.hoisted}
+        found = live(self.graph, roots(self.assembly), lambda n, _parts, _uses: planned.get(n))
+        equations = self._equations(found, ())
+        step = self.assembly.step(equations)
+        handlers = [f for f in self.strategy.funcs if f.name.startswith("handler.")]
+        uses = used_in(step) | used_by(handlers)
+        named = fields(uses)
+        row = [ops.Let(AT.name, ops.I64_T, ROW)] if self.plan.words else []
+        lane = _over_events((*instant(self._counters(named)), *row, *step), COLUMNS_READ)
+        init = self._init(named, self.assembly.engine_init)
+        funcs = [self.assembly.ingest(uses), lane, init, *self._admission()]
+        always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
+        return [self._state((*funcs, *handlers), always), *funcs]
+
+    def columns(self, params: tuple[str, ...]) -> "list[Decl]":
+        """Lanes that fill the columns of the equations that depend on these params alone."""
+        wanted = [one for one in self.plan.hoisted if one.params == params]
+        places = {(self._place(one), part) for one in wanted for part in one.parts}
+        found = live(self.graph, places, lambda *_: None)
+        equations = self._equations(found, wanted)
+        uses = used_in(equations)
+        named = fields(uses)
+        loop = (
+            *instant(self._counters(named)),
+            ops.Let(AT.name, ops.I64_T, ROW),
+            *equations,
+            ops.Assign(TICKED, ops.i64(0)),
+        )
+        ingest = self.assembly.ingest_bars(uses)
+        funcs = [ingest, _over_events(loop, COLUMNS_WRITTEN), self._init(named, None)]
+        engine = self.strategy.library.lookup("engine.Engine")
+        assert isinstance(engine, ops.StructDecl)
+        instruments = tuple(f for f in engine.fields if f.name == "instruments")
+        always = [p.field for p in self.strategy.params if p.name in params]
+        return [self._state(funcs, always), ops.StructDecl(engine.name, instruments), *funcs]
+
+    # ---- equations ----
+
+    def _place(self, one: Hoisted) -> str:
+        return self.graph.all[one.number].place.name
+
+    def _equations(self, found: Live, wanted: Sequence[Hoisted]) -> list[ops.Stmt]:
+        """Histories of bars, then the equations: evaluated, or loaded from a column."""
+        names = fields(found.uses)
+        parts = [
+            (self.assembly.ticks(*key), ring.record(source))
+            for key, place in self.strategy.bars.items()
+            for source, ring in self.graph.kept(place.name, names)
+        ]
+        loads = {one.number: one for one in found.loaded}
+        stores = {one.number: one for one in wanted}
+        for number in sorted([*found.evaluated, *loads]):
+            equation = self.graph.all[number]
+            if number in loads:
+                stmts = [self._load(loads[number], part) for part in loads[number].parts]
+            else:
+                stmts = [ops.Assign(equation.place, equation.value, equation.line)]
+            if number in stores:
+                stmts += [self._store(stores[number], part) for part in stores[number].parts]
+            for source, ring in self.graph.kept(equation.place.name, names):
+                stmts += ring.record(source)
+            parts.append((self.assembly.guard(equation), stmts))
+        return grouped(parts)
+
+    def _word(self, one: Hoisted, part: str) -> tuple[ops.Field, ops.ScalarType, ops.Elem]:
+        """A part of an equation's value, its type, and its word in the row at hand."""
+        equation = self.graph.all[one.number]
+        number = self.plan.words.index((one, part))
+        index = ops.Binary("iadd", AT, ops.Field(STATE, column(number)))
+        if not part:
+            return equation.place, stored(equation.type), ops.Elem(COLUMNS, index)
+        decl = self.strategy.library.lookup(equation.type.of)
+        assert isinstance(decl, ops.StructDecl)
+        type_ = next(field.type for field in decl.fields if field.name == part)
+        assert isinstance(type_, str)
+        return ops.Field(equation.place, part), type_, ops.Elem(COLUMNS, index)
+
+    def _load(self, one: Hoisted, part: str) -> ops.Stmt:
+        place, type_, word = self._word(one, part)
+        value: ops.Expr = word
+        if type_ == ops.F64_T:
+            value = ops.Unary("from_bits", word)
+        elif type_ == ops.BOOL_T:
+            value = ops.Binary("ine", word, ops.i64(0))
+        return ops.Assign(place, value)
+
+    def _store(self, one: Hoisted, part: str) -> ops.Stmt:
+        place, type_, word = self._word(one, part)
+        to_word = {ops.F64_T: "bits", ops.BOOL_T: "bool_to_i64"}
+        return ops.Assign(word, ops.Unary(to_word[type_], place) if type_ in to_word else place)
+
+    # ---- what stands around them ----
+
+    def _counters(self, named: set[str]) -> list[ops.Stmt]:
+        return [stmt for stmt in self.assembly.counters() if target(stmt) in named]
+
+    def _init(self, named: set[str], engine: ops.Stmt | None) -> ops.Func:
+        """Prepares what is named; without an engine, nothing of it."""
+        body = self.assembly.prepared()
+        if engine is None:
+            body = [stmt for stmt in body if target(stmt) not in ("", ENGINE.name)]
+        else:
+            body = [engine, *body]
+        return ops.Func("init", (STATE_PARAM,), None, tuple(kept(body, set(named))))
+
+    def _admission(self) -> list[ops.Func]:
+        """`warm`, and `admits` with what both of them read."""
+        warm, admits = self.assembly.warm_up(), self.assembly.admits()
+        body = kept(admits.body, fields(used_in(warm.body)))
+        return [warm, msgspec.structs.replace(admits, body=tuple(body))]
+
+    def _state(self, funcs: Iterable[ops.Func], always: Iterable[str]) -> ops.StructDecl:
+        """The fields that functions name; those of the host in any case."""
+        named = {*always, *fields(used_by(funcs))}
+        words = (STEP, *(column(number) for number in range(len(self.plan.words))))
+        every = (
+            *BASE_FIELDS,
+            *self.assembly.equations.fields,
+            *(ops.FieldDecl(name, ops.I64_T) for name in words),
+        )
+        return ops.StructDecl("State", tuple(one for one in every if one.name in named))
+
+
+def _over_events(loop: tuple[ops.Stmt, ...], columns: ops.ParamDecl) -> ops.Func:
+    body = (ops.For("k", ops.i64(0), ops.Var("n"), loop),)
+    return ops.Func("lane", (*EVENTS_IN, columns), None, body)
