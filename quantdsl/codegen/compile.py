@@ -3,7 +3,9 @@
 import functools
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import llvmlite
 import msgspec
@@ -13,7 +15,7 @@ import quantdsl.ir
 import quantdsl.passes
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.emit import emit
-from quantdsl.codegen.jit import Program, assemble
+from quantdsl.codegen.jit import SPEED_LEVEL, Program, assemble, assemble_cold
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.units import split
 from quantdsl.errors import InternalError
@@ -26,23 +28,58 @@ FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
 _COMPILER_PACKAGES = (quantdsl.codegen, quantdsl.ir, quantdsl.passes)
 
 
-def load(module: Module, target: Target, cache: Cache | None) -> Program:
+class Form(NamedTuple):
+    """What is made of a module: `text` of what `passes` leave, callable through `interface`."""
+
+    name: str
+    """Part of the key, so it tells apart whatever else the form depends on."""
+    passes: Callable[[Module], Module]
+    text: Callable[[Module, Target], str]
+    interface: Module | None = None
+    """Declares the external functions; the module itself where they are its entries."""
+    level: int = SPEED_LEVEL
+    """How hard LLVM tries."""
+
+
+ENTRIES = Form("", run_passes, emit)
+
+
+def load(module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES) -> Program:
     """The program of a verified module: from the cache if it is there, else compiled and stored."""
+
+    def compiled() -> bytes:
+        own, shared = split(form.passes(module))
+        code = b"" if shared is None else _shared(shared, target, cache)
+        text = form.text(own, target)
+        return msgspec.msgpack.encode((assemble(text, target, form.level), code))
+
+    stored = through_cache(cache, cache_key(module, target, form.name), compiled)
+    own, shared = msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
+    return Program(own, form.interface or module, target, shared)
+
+
+def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
+    """The object file of a shared part: most programs find that another has made it."""
     key = cache_key(module, target)
+    return through_cache(cache, key, lambda: assemble_cold(emit(module, target), target))
+
+
+def through_cache(cache: Cache | None, key: str, make: Callable[[], bytes]) -> bytes:
+    """What the cache holds under a key, else what is made now and stored there."""
     stored = None if cache is None else cache.get(key)
     if stored is None:
-        own, shared = _compile(module, target, cache)
+        if os.environ.get(FORBID_COMPILE) == "1":
+            raise InternalError(f"QD9505 codegen: a compile where {FORBID_COMPILE} is set")
+        stored = make()
         if cache is not None:
-            cache.put(key, msgspec.msgpack.encode((own, shared)))
-    else:
-        own, shared = msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
-    return Program(own, module, target, shared)
+            cache.put(key, stored)
+    return stored
 
 
-def cache_key(module: Module, target: Target) -> str:
+def cache_key(module: Module, target: Target, form: str = "") -> str:
     """A digest of all that the machine code depends on: program, machine, compiler."""
     digest = hashlib.sha256(compiler_version())
-    for part in (module, target):
+    for part in (module, target, form):
         encoded = msgspec.msgpack.encode(part, order="deterministic")
         digest.update(len(encoded).to_bytes(8, "little"))
         digest.update(encoded)
@@ -61,23 +98,3 @@ def compiler_version() -> bytes:
         for path in sorted(Path(package.__path__[0]).glob("*.py")):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.digest()
-
-
-def _compile(module: Module, target: Target, cache: Cache | None) -> tuple[bytes, bytes]:
-    """The object file of the program itself and that of what it shares, empty if it does not."""
-    if os.environ.get(FORBID_COMPILE) == "1":
-        raise InternalError(f"QD9505 codegen: a compile where {FORBID_COMPILE} is set")
-    own, shared = split(run_passes(module))
-    code = b"" if shared is None else _shared(shared, target, cache)
-    return assemble(emit(own, target), target), code
-
-
-def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
-    """The object file of a shared part: most programs find that another has made it."""
-    key = cache_key(module, target)
-    code = None if cache is None else cache.get(key)
-    if code is None:
-        code = assemble(emit(module, target), target)
-        if cache is not None:
-            cache.put(key, code)
-    return code

@@ -5,7 +5,7 @@ which the compiler makes. Each entry gets an external wrapper with a plain C sig
 i64 and double; a bool travels as an i64.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
 from quantdsl.codegen.target import Target
@@ -25,39 +25,49 @@ ATTRIBUTES = [
 ]
 
 
-def emit(module: Module, target: Target) -> str:
+Outside = Callable[[Module, Shared], Iterator[str]]
+"""What a module shows to its callers, as the lines of external functions."""
+
+
+def entry_functions(module: Module, shared: Shared) -> Iterator[str]:
+    """One wrapper for each entry."""
+    for entry in module.entries:
+        yield from _entry(shared.signatures[entry])
+
+
+def emit(module: Module, target: Target, outside: Outside = entry_functions) -> str:
     """LLVM IR of a verified module; the same module and target give the same text."""
     shared = Shared(
         Layout(module.structs),
-        _signatures(module),
+        signatures(module),
         {t.name: (f"c{index}", t) for index, t in enumerate(module.tables)},
         AliasTags(),
     )
     called: set[str] = set()
     lines = [f'target triple = "{target.triple}"']
-    lines += (_table(symbol, table) for symbol, table in shared.tables.values())
+    lines += (table_text(symbol, table) for symbol, table in shared.tables.values())
     for signature in shared.signatures.values():
         if signature.decl.name in module.imports:
-            lines.append(_import(signature))
+            lines.append(import_text(signature))
             continue
-        text = Text(target.intrinsics)
+        text = Text(target.intrinsics, target.stack)
         lines += FunctionEmitter(shared, signature, text).lines()
         called |= text.called
-    for entry in module.entries:
-        lines += _entry(shared.signatures[entry])
+    lines += outside(module, shared)
     lines += (_declaration(name) for name in sorted(called))
     return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"
 
 
-def _signatures(module: Module) -> dict[str, Signature]:
+def signatures(module: Module) -> dict[str, Signature]:
     """Numbers for names; the two parts of a split program number what they share alike."""
-    signatures = {f.name: Signature(f"f{index}", f) for index, f in enumerate(module.funcs)}
+    found = {f.name: Signature(f"f{index}", f) for index, f in enumerate(module.funcs)}
     for index, name in enumerate((*module.imports, *module.exports)):
-        signatures[name] = Signature(f"quantdsl_shared_{index}", signatures[name].decl, True)
-    return signatures
+        found[name] = Signature(f"quantdsl_shared_{index}", found[name].decl, True)
+    return found
 
 
-def _import(signature: Signature) -> str:
+def import_text(signature: Signature) -> str:
+    """The declaration of a function of the other part."""
     types = [param.type for param in signature.decl.params]
     params = ["ptr"] if signature.returns_struct else []
     params += (LLVM_TYPE[type_] if isinstance(type_, str) else "ptr" for type_ in types)
@@ -110,7 +120,8 @@ def _return(text: Text, decl: Func, call: str) -> str:
     return type_
 
 
-def _table(symbol: str, table: TableDecl) -> str:
+def table_text(symbol: str, table: TableDecl) -> str:
+    """The definition of a constant array."""
     # A bool takes a word in a table too, as it does in all memory.
     scalar = "i64" if table.type == BOOL_T else table.type
     type_ = LLVM_TYPE[scalar]

@@ -26,9 +26,18 @@ def object_code(module: Module, target: Target) -> bytes:
     return assemble(emit(run_passes(module), target), target)
 
 
-def assemble(text: str, target: Target) -> bytes:
+def assemble(text: str, target: Target, level: int = SPEED_LEVEL) -> bytes:
     """Machine code of LLVM IR text, as an object file."""
-    machine = target.machine()
+    parsed, machine = optimised(text, target, level)
+    code: bytes = machine.emit_object(parsed)
+    return code
+
+
+def optimised(
+    text: str, target: Target, level: int = SPEED_LEVEL
+) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    """LLVM IR text as LLVM has simplified it, and the machine that makes code of it."""
+    machine = target.machine(level)
     context = llvm.create_context()
     try:
         parsed = llvm.parse_assembly(text, context)
@@ -36,32 +45,57 @@ def assemble(text: str, target: Target) -> bytes:
     except RuntimeError as error:
         raise InternalError(f"QD9504 codegen: LLVM refuses what we emitted: {error}") from error
     parsed.data_layout = str(machine.target_data)
-    optimise(parsed, machine)
-    code: bytes = machine.emit_object(parsed)
-    return code
+    optimise(parsed, machine, level)
+    return parsed, machine
 
 
-def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """Run LLVM's passes in place: inline all that asks for it, then simplify each function once.
+def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
+    """Run LLVM's passes in place; no level changes a bit of what the code computes.
 
-    Its stock O1 pipeline simplifies before and after inlining and once more at the end, which
-    takes half as long again and gains nothing measurable on whole strategies.
+    Level 0 inlines what asks for it, 1 also simplifies each function once, 2 and 3 are LLVM's
+    own. Its stock O1 pipeline simplifies before and after inlining and once more at the end,
+    which takes half as long again as ours and gains nothing measurable on whole strategies.
     """
-    tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Lanes are ours to vectorise. Inside one lane neither that nor unrolling gains anything.
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False
     tuning.loop_unrolling = False
     builder = llvm.create_pass_builder(machine, tuning)
+    if level > SPEED_LEVEL:
+        builder.getModulePassManager().run(parsed, builder)
+        return
     inlining = llvm.create_new_module_pass_manager()
     inlining.add_always_inliner_pass()
     inlining.add_global_dead_code_eliminate_pass()
     inlining.add_post_order_function_attributes_pass()
     inlining.run(parsed, builder)
+    if level < SPEED_LEVEL:
+        return
     simplification = builder.getFunctionPassManager()
     for function in parsed.functions:
         if not function.is_declaration:
             simplification.run(function, builder)
+
+
+def assemble_cold(text: str, target: Target) -> bytes:
+    """As `assemble`, for code that runs seldom and has hardly a loop: in two thirds of the time.
+
+    LLVM's O1 spends most of its passes on loops; without them orders are as fast.
+    """
+    parsed, machine = optimised(text, target, 0)
+    simplification = llvm.create_new_function_pass_manager()
+    simplification.add_simplify_cfg_pass()
+    simplification.add_sroa_pass()
+    simplification.add_instruction_combine_pass()
+    simplification.add_simplify_cfg_pass()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
+    builder = llvm.create_pass_builder(machine, tuning)
+    for function in parsed.functions:
+        if not function.is_declaration:
+            simplification.run(function, builder)
+    code: bytes = target.machine().emit_object(parsed)
+    return code
 
 
 class Program:

@@ -26,6 +26,27 @@ FLOAT_INTRINSICS = frozenset({
 """Each is one instruction on every target below. LLVM ends the process over an intrinsic that a
 target cannot lower, so the emitter uses no other, and a test compiles each by itself."""
 
+X86_64_V4 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+
+
+def lane_intrinsics(lanes: int) -> frozenset[str]:
+    """What code for so many lanes may use besides: each is inline code on every target below."""
+    vectors = (f"{name.removesuffix('.f64')}.v{lanes}f64" for name in FLOAT_INTRINSICS)
+    return frozenset({*vectors, gather(lanes), scatter(lanes), TRAILING_ZEROS})
+
+
+def gather(lanes: int) -> str:
+    """The intrinsic that loads a word from each of `lanes` addresses."""
+    return f"llvm.masked.gather.v{lanes}i64.v{lanes}p0"
+
+
+def scatter(lanes: int) -> str:
+    """The intrinsic that stores a word to each of `lanes` addresses."""
+    return f"llvm.masked.scatter.v{lanes}i64.v{lanes}p0"
+
+
+TRAILING_ZEROS = "llvm.cttz.i64"
+
 
 class Target(msgspec.Struct, frozen=True):
     """A machine to compile for; equal values make equal code."""
@@ -37,14 +58,21 @@ class Target(msgspec.Struct, frozen=True):
     lanes: int = 1
     """Parameter points that one instruction carries."""
     intrinsics: frozenset[str] = FLOAT_INTRINSICS
+    stack: int | None = None
+    """The address space of stack memory where it is not that of all memory."""
+    converts: bool = True
+    """Whether one instruction converts a vector of i64 to f64 or back."""
 
-    def machine(self) -> llvm.TargetMachine:
-        """A new target machine; no two threads may use one at a time."""
+    def machine(self, level: int = 1) -> llvm.TargetMachine:
+        """A new target machine; no two threads may use one at a time.
+
+        At `level` 0 it makes code as it comes, from 1 on as good as it can in a short time.
+        """
         _initialize()
         target = llvm.Target.from_triple(self.triple)
         return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=2, reloc="default", codemodel="jitdefault",
-            jit=True,
+            cpu=self.cpu, features=self.features, opt=2 if level else 0, reloc="default",
+            codemodel="jitdefault", jit=True,
         )
 
 
@@ -63,6 +91,39 @@ def native() -> Target:
         return Target(triple, "x86-64-v3", "")
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return Target(triple, llvm.get_host_cpu_name(), text)
+
+
+def avx512() -> Target:
+    """Eight lanes in the 512-bit registers of x86-64-v4."""
+    return _x86("x86-64-v4", 8, converts=True)
+
+
+def avx2() -> Target:
+    """Four lanes in the 256-bit registers of x86-64-v3."""
+    return _x86("x86-64-v3", 4, converts=False)
+
+
+def neon(triple: str = "aarch64-unknown-linux-gnu", cpu: str = "generic") -> Target:
+    """Two lanes in the 128-bit registers of aarch64."""
+    intrinsics = FLOAT_INTRINSICS | lane_intrinsics(2)
+    return Target(triple, cpu, "+neon", lanes=2, intrinsics=intrinsics)
+
+
+def _x86(cpu: str, lanes: int, *, converts: bool) -> Target:
+    triple = llvm.get_process_triple()
+    if not triple.startswith("x86_64"):
+        triple = "x86_64-unknown-linux-gnu"
+    intrinsics = FLOAT_INTRINSICS | lane_intrinsics(lanes)
+    return Target(triple, cpu, "", lanes=lanes, intrinsics=intrinsics, converts=converts)
+
+
+@functools.cache
+def native_lanes() -> Target:
+    """The machine at hand with the widest vectors it has, a lane in each element of one."""
+    one, features = native(), llvm.get_host_cpu_features()
+    if not one.triple.startswith("x86_64"):
+        return neon(one.triple, one.cpu)
+    return avx512() if all(features.get(name) for name in X86_64_V4) else avx2()
 
 
 def require(triple: str, features: Mapping[str, bool]) -> None:

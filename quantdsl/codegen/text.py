@@ -15,14 +15,14 @@ LLVM_TYPE = {BOOL_T: "i1", I64_T: "i64", F64_T: "double"}
 class Text:
     """Instructions in order; values are `%t1`, `%t2`, ..., blocks `b1`, `b2`, ..."""
 
-    def __init__(self, intrinsics: frozenset[str]) -> None:
+    def __init__(self, intrinsics: frozenset[str], stack: int | None = None) -> None:
         self.head: list[str] = []
         """Allocas: they stand at the start of the entry block, where LLVM promotes them."""
         self.lines: list[str] = []
         self.called: set[str] = set()
         self.block = "entry"
         self.ended = False
-        self._intrinsics = intrinsics
+        self._intrinsics, self._stack = intrinsics, stack
         self._names = 0
         self._known: dict[str, str] = {}
         """Instruction -> name, of the pure instructions that dominate this point."""
@@ -63,7 +63,7 @@ class Text:
         """Stack memory of the function; the name of its address."""
         self._names += 1
         name = f"%a{self._names}"
-        self.head.append(f"  {name} = alloca {type_}, align 8")
+        self.head += alloca(name, type_, 8, self._stack)
         return name
 
     def intrinsic(self, name: str, *operands: str) -> str:
@@ -97,6 +97,16 @@ class Text:
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """End the block with a choice."""
         self.end(f"br i1 {condition}, label %{then}, label %{otherwise}")
+
+
+def alloca(name: str, type_: str, align: int, stack: int | None) -> list[str]:
+    """Stack memory under a name; where it has an address space of its own, by a plain pointer."""
+    if stack is None:
+        return [f"  {name} = alloca {type_}, align {align}"]
+    return [
+        f"  {name}.own = alloca {type_}, align {align}, addrspace({stack})",
+        f"  {name} = addrspacecast ptr addrspace({stack}) {name}.own to ptr",
+    ]
 
 
 def literal(const: Const) -> str:

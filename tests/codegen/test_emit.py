@@ -1,10 +1,9 @@
 import re
 
-import llvmlite.binding as llvm
 import pytest
 
 from quantdsl.codegen.emit import emit, entry_symbol
-from quantdsl.codegen.jit import assemble, object_code, optimise
+from quantdsl.codegen.jit import assemble, object_code, optimised
 from quantdsl.codegen.target import Target, native
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
@@ -63,8 +62,7 @@ def test_the_code_calls_nothing_outside_of_itself(target):
 
 
 def test_no_call_of_an_inline_function_remains():
-    optimised = optimised_text(sample())
-    called = re.findall(r"call [a-z0-9]+ @(\w+)\(", optimised)
+    called = re.findall(r"call [a-z0-9]+ @(\w+)\(", optimised_text(sample()))
     assert set(called) <= {"f2"}, "only `halve` is not marked inline"
 
 
@@ -104,7 +102,4 @@ def test_text_that_llvm_refuses_is_our_own_fault():
 
 
 def optimised_text(module):
-    machine = native().machine()
-    parsed = llvm.parse_assembly(emit(run_passes(module), native()))
-    optimise(parsed, machine)
-    return str(parsed)
+    return str(optimised(emit(run_passes(module), native()), native())[0])

@@ -1,0 +1,305 @@
+"""The kernel: one function that runs the lanes of a sweep, the same signature on every target.
+
+A lane is one point of the parameters with a State of its own. The kernel writes a lane's params
+over the template, calls `init`, hands all events to `lane` and stores the result words; with
+`mode` it can also stop and go on between two chunks of events. Memory is words, and what there
+is one of per lane lies interleaved, so that neighbouring lanes read neighbouring words.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import Form, load
+from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.function import Shared, Signature
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import LLVM_TYPE, alloca
+from quantdsl.errors import LimitError
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
+from quantdsl.limits import LANE_STATE_BYTES
+
+START, FINISH = 1, 2
+"""Bits of `mode`: the chunk is a run's first; it is its last."""
+
+WORDS = BufferType(I64_T)
+KERNEL = Func(
+    "lanes",
+    (
+        ParamDecl("template", WORDS),  # a State as the host prepared it for every lane
+        ParamDecl("points", WORDS),  # points[j * n_lanes + lane]
+        ParamDecl("param_offsets", WORDS),  # the word of State that param j overwrites
+        ParamDecl("n_params", I64_T),
+        ParamDecl("results", WORDS, inout=True),  # results[r * n_lanes + lane]
+        ParamDecl("result_offsets", WORDS),  # the word of State that is result r
+        ParamDecl("n_results", I64_T),
+        ParamDecl("events", WORDS),
+        ParamDecl("n_events", I64_T),
+        ParamDecl("columns", WORDS),  # hoisted equations, a row an event
+        ParamDecl("states", WORDS, inout=True),  # between chunks: states[word * n_lanes + lane]
+        ParamDecl("n_lanes", I64_T),
+        ParamDecl("lane_lo", I64_T),
+        ParamDecl("lane_hi", I64_T),
+        ParamDecl("mode", I64_T),
+    ),
+    None,
+    (),
+)
+INTERFACE = Module((), (), (KERNEL,), (KERNEL.name,))
+
+# One lane, `%lane`, on the State at `%s`: control comes in at `begin` and goes on to `run`, and
+# after the run to `done`.
+BEGIN = """\
+begin:
+  %start = and i64 %mode, {start}
+  %starts = icmp ne i64 %start, 0
+  br i1 %starts, label %fill, label %resume
+fill:
+{fill}
+{points}
+  call void @{init}(ptr %s)
+  br label %run
+resume:
+{resume}
+  br label %run
+run:"""
+
+END = """\
+  %finish = and i64 %mode, {finish}
+  %finishes = icmp ne i64 %finish, 0
+  br i1 %finishes, label %tell, label %keep
+tell:
+{tell}
+  br label %done
+keep:
+{keep}
+  br label %done"""
+
+LOOP = """\
+  br label %{name}.head
+{name}.head:
+  %{name} = phi i64 [ 0, %{before} ], [ %{name}.next, %{name}.body ]
+  %{name}.more = icmp slt i64 %{name}, {count}
+  br i1 %{name}.more, label %{name}.body, label %{name}.end
+{name}.body:
+{body}
+  %{name}.next = add nsw i64 %{name}, 1
+  br label %{name}.head
+{name}.end:"""
+
+ON_A_CPU = """\
+define void @{symbol}({params}) #1 {{
+entry:
+  %s = alloca [{words} x i64], align 16
+  br label %next
+next:
+  %lane = phi i64 [ %lane_lo, %entry ], [ %lane.next, %done ]
+  %more = icmp slt i64 %lane, %lane_hi
+  br i1 %more, label %begin, label %out
+{lane}
+done:
+  %lane.next = add nsw i64 %lane, 1
+  br label %next
+out:
+  ret void
+}}"""
+
+
+ON_A_GPU = """\
+define {convention} void @{symbol}({params}) #2 {{
+entry:
+{state}
+{number}
+  %lane = add i64 %lane_lo, %number
+  %exists = icmp slt i64 %lane, %lane_hi
+  br i1 %exists, label %begin, label %done
+{lane}
+done:
+  ret void
+}}"""
+
+
+def load_lanes(
+    module: Module,
+    kept: frozenset[str],
+    target: Target,
+    cache: Cache | None,
+    varying: frozenset[str] | None = None,
+) -> Program:
+    """The kernel of a linked module with entries init and lane, one lane at a time on a CPU.
+
+    `kept` are the paths of State that are read as results. Call it by the name "lanes" with the
+    arguments of KERNEL; with `varying`, the paths that lanes differ in, its events are the rows of
+    codegen/rows.py if there are any. Raises LimitError where a State is too large for a thread.
+    """
+    form = Form(
+        f"lanes {kernel_form(kept, varying)}",
+        lambda whole: kernel_part(split_lanes(whole, kept, varying)),
+        _text,
+        INTERFACE,
+    )
+    return load(module, target, cache, form)
+
+
+def state_words(shared: Shared) -> int:
+    """Words of a lane's State; raises LimitError above LANE_STATE_BYTES."""
+    words = shared.layout.words(shared.signatures["lane"].decl.params[0].type)
+    if 8 * words > LANE_STATE_BYTES:
+        raise LimitError(
+            f"a lane of this sweep needs {8 * words:,} bytes of state, "
+            f"more than {LANE_STATE_BYTES}: shorten the longest window"
+        )
+    return words
+
+
+def kernel_params(lane: Func) -> str:
+    """The parameters of the kernel in LLVM; no buffer overlaps another that is written.
+
+    Columns are written where the module is one that computes them, as its `lane` declares.
+    """
+    columns = lane.params[3]
+    params = (*(p for p in KERNEL.params if p.name != "columns"), columns)
+    written = {param.name for param in params if param.inout}
+    return ", ".join(
+        f"{LLVM_TYPE[param.type]} %{param.name}"
+        if isinstance(param.type, str)
+        else f"ptr noalias {'' if param.name in written else 'readonly '}%{param.name}"
+        for param in KERNEL.params
+    )
+
+
+def lane_text(words: int, signatures: dict[str, Signature]) -> str:
+    """What is done for one lane, on every target that runs one lane at a time."""
+    symbol = signatures["lane"].symbol
+    run = f"  call void @{symbol}(ptr %s, ptr %events, i64 %n_events, ptr %columns)"
+    return "\n".join([begin_text(words, signatures), run, end_text(words)])
+
+
+def thread_text(convention: str, number: str, shared: Shared, stack: int | None = None) -> str:
+    """The kernel where each thread runs one lane; `number` are the lines that number it."""
+    words = state_words(shared)
+    return ON_A_GPU.format(
+        convention=convention,
+        symbol=entry_symbol(KERNEL.name),
+        params=kernel_params(shared.signatures["lane"].decl),
+        state="\n".join(alloca("%s", f"[{words} x i64]", 16, stack)),
+        number=number,
+        lane=lane_text(words, shared.signatures),
+    )
+
+
+def begin_text(words: int, signatures: dict[str, Signature]) -> str:
+    """What makes a lane's State ready for a chunk of events."""
+    return BEGIN.format(
+        start=START,
+        init=signatures["init"].symbol,
+        fill=_loop("w", "fill", str(words), _copy("template", "%w", "s", "%w")),
+        points=_loop("j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets")),
+        resume=_loop("r", "resume", str(words), _moved("r", "states", "s", "")),
+    )
+
+
+def end_text(words: int) -> str:
+    """What becomes of a lane's State after a chunk of events."""
+    return END.format(
+        finish=FINISH,
+        tell=_loop("q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets")),
+        keep=_loop("k", "keep", str(words), _moved("k", "s", "states", "")),
+    )
+
+
+def _text(module: Module, target: Target) -> str:
+    return emit(module, target, on_a_cpu)
+
+
+def on_a_cpu(_: Module, shared: Shared) -> Iterator[str]:
+    """The kernel of one thread of a CPU: a loop over its lanes."""
+    words = state_words(shared)
+    yield ON_A_CPU.format(
+        symbol=entry_symbol(KERNEL.name),
+        params=kernel_params(shared.signatures["lane"].decl),
+        words=words,
+        lane=lane_text(words, shared.signatures),
+    )
+
+
+def _loop(name: str, before: str, count: str, body: list[str]) -> str:
+    """`body` for %name = 0, 1, ... below `count`; `before` is the block that it follows."""
+    lines = "\n".join(f"  {line}" for line in body)
+    return LOOP.format(name=name, before=before, count=count, body=lines)
+
+
+def _copy(source: str, at: str, target: str, to: str) -> list[str]:
+    """Move one word."""
+    name = f"%{source}.{at[1:]}"
+    return [
+        f"{name}.from = getelementptr i64, ptr %{source}, i64 {at}",
+        f"{name}.to = getelementptr i64, ptr %{target}, i64 {to}",
+        f"{name}.word = load i64, ptr {name}.from, align 8",
+        f"store i64 {name}.word, ptr {name}.to, align 8",
+    ]
+
+
+def _moved(index: str, source: str, target: str, offsets: str) -> list[str]:
+    """Move word `index` between State and its place among all lanes' words."""
+    lines, word = [], f"%{index}"
+    if offsets:
+        word = f"%{index}.word"
+        lines = [
+            f"%{index}.offset = getelementptr i64, ptr %{offsets}, i64 %{index}",
+            f"{word} = load i64, ptr %{index}.offset, align 8",
+        ]
+    lines += [
+        f"%{index}.row = mul i64 %{index}, %n_lanes",
+        f"%{index}.at = add i64 %{index}.row, %lane",
+    ]
+    if source == "s":
+        return lines + _copy(source, word, target, f"%{index}.at")
+    return lines + _copy(source, f"%{index}.at", target, word)
+
+
+class InterpretedLanes:
+    """The kernel as the interpreter runs it: the oracle of every other."""
+
+    def __init__(self, module: Module) -> None:
+        self._interpreter = Interpreter(module)
+
+    def call(
+        self,
+        entry: str,
+        template: npt.NDArray[np.int64],
+        points: npt.NDArray[np.int64],
+        param_offsets: npt.NDArray[np.int64],
+        n_params: int,
+        results: npt.NDArray[np.int64],
+        result_offsets: npt.NDArray[np.int64],
+        n_results: int,
+        events: npt.NDArray[np.int64],
+        n_events: int,
+        columns: npt.NDArray[np.int64],
+        states: npt.NDArray[np.int64],
+        n_lanes: int,
+        lane_lo: int,
+        lane_hi: int,
+        mode: int,
+    ) -> None:
+        """As the machine code of KERNEL does it."""
+        assert entry == KERNEL.name
+        for lane in range(lane_lo, lane_hi):
+            words: Any = template.copy()
+            if mode & START:
+                words[param_offsets[:n_params]] = points[lane::n_lanes][:n_params]
+                self._interpreter.call("init", words)
+            else:
+                words[:] = states[lane::n_lanes][: len(words)]
+            self._interpreter.call("lane", words, events, n_events, columns)
+            if mode & FINISH:
+                results[lane::n_lanes][:n_results] = words[result_offsets[:n_results]]
+            else:
+                states[lane::n_lanes][: len(words)] = words

@@ -1,0 +1,202 @@
+"""The kernel for NVIDIA GPUs as PTX, made by LLVM; no GPU, driver or toolkit is needed.
+
+One thread runs one lane, with its State in the thread's own memory, which the hardware keeps
+interleaved. What all lanes read alike (events, columns, template) goes through the read-only
+cache. Nothing is contracted, so the bits are those of every other target.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import cache_key, through_cache
+from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.jit import SPEED_LEVEL, optimised
+from quantdsl.codegen.lanes import KERNEL, thread_text
+from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.target import Target
+from quantdsl.codegen.units import split
+from quantdsl.errors import UnavailableError
+from quantdsl.ir.ops import Module
+from quantdsl.passes.usual import run_usual
+
+ENTRY = entry_symbol(KERNEL.name)
+
+PTX_OF_ARCHITECTURE = {
+    "sm_75": 63,
+    "sm_80": 70,
+    "sm_86": 71,
+    "sm_87": 74,
+    "sm_89": 78,
+    "sm_90": 78,
+    "sm_100": 86,
+    "sm_103": 88,
+    "sm_110": 90,
+    "sm_120": 87,
+    "sm_121": 88,
+}
+"""The PTX version, times ten, that first knows an architecture."""
+
+PTX_LEAST = 80
+"""Versions below are of no use: a driver that is older runs none of our launches either."""
+
+PTX_OF_CUDA = {
+    (12, 0): 80,
+    (12, 1): 81,
+    (12, 2): 82,
+    (12, 3): 83,
+    (12, 4): 84,
+    (12, 5): 85,
+    (12, 7): 86,
+    (12, 8): 87,
+    (12, 9): 88,
+    (13, 0): 90,
+}
+"""The PTX version that the driver of a CUDA version reads, from that version on."""
+
+NUMBER = """\
+  %thread.32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %block.32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %threads.32 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %thread = zext i32 %thread.32 to i64
+  %block = zext i32 %block.32 to i64
+  %threads = zext i32 %threads.32 to i64
+  %first = mul i64 %block, %threads
+  %number = add i64 %first, %thread\
+"""
+OUTSIDE = """\
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+attributes #2 = {{ nounwind "no-builtins" "nvvm.maxntid"="{threads}" "nvvm.minctasm"="{blocks}" }}\
+"""
+
+
+GPU_DEPTH: int | None = None
+"""Words used only so deep in branches stay in memory; None: all are held in registers."""
+
+
+class Bounds(NamedTuple):
+    """What a launch keeps to, so that the compiler knows how many registers a thread may use."""
+
+    threads: int = 128
+    """Of a block, at most."""
+    blocks: int = 4
+    """On a multiprocessor at a time, at least."""
+
+    @property
+    def registers(self) -> int:
+        """The most that a thread may use; they are handed out eight at a time."""
+        return min(REGISTERS_OF_A_THREAD, REGISTERS // (self.threads * self.blocks) // 8 * 8)
+
+
+REGISTERS = 65_536
+"""Of a multiprocessor, on every architecture in the table."""
+REGISTERS_OF_A_THREAD = 255
+
+
+class Ptx(NamedTuple):
+    """A kernel as PTX; `shared` is the text of the cold functions that it imports, or empty."""
+
+    own: str
+    shared: str
+
+
+def target_of(architecture: str, cuda: tuple[int, int] | None = None) -> Target:
+    """The target for an architecture such as `sm_90` with the lowest PTX version that serves.
+
+    `cuda` is the version that the driver says it has. Raises UnavailableError for an unknown
+    architecture or a driver that cannot read its PTX.
+    """
+    if architecture not in PTX_OF_ARCHITECTURE:
+        raise UnavailableError(
+            f"there is no architecture '{architecture}'\n"
+            f"help: one of {', '.join(PTX_OF_ARCHITECTURE)}"
+        )
+    needed = max(PTX_LEAST, PTX_OF_ARCHITECTURE[architecture])
+    if cuda is not None and needed > ptx_of_driver(cuda):
+        wanted = next(version for version, ptx in PTX_OF_CUDA.items() if ptx >= needed)
+        raise UnavailableError(
+            f"this driver has CUDA {cuda[0]}.{cuda[1]}, but {architecture} needs "
+            f"{wanted[0]}.{wanted[1]}\nhelp: install a newer driver"
+        )
+    return Target("nvptx64-nvidia-cuda", architecture, f"+ptx{needed}")
+
+
+def ptx_of_driver(cuda: tuple[int, int]) -> int:
+    """The newest PTX version, times ten, that a driver reads; 0 below CUDA 12."""
+    return max((ptx for version, ptx in PTX_OF_CUDA.items() if version <= cuda), default=0)
+
+
+def architecture_of(capability: tuple[int, int]) -> str:
+    """The newest known architecture whose code runs on a GPU of this compute capability."""
+    major, minor = capability
+    fits = [a for a in PTX_OF_ARCHITECTURE if divmod(int(a[3:]), 10) in _not_newer(major, minor)]
+    if not fits:
+        raise UnavailableError(
+            f"a GPU of compute capability {major}.{minor} is not supported\n"
+            f"help: it takes {', '.join(PTX_OF_ARCHITECTURE)}"
+        )
+    return fits[-1]
+
+
+def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
+    return [(major, lower) for lower in range(minor + 1)]
+
+
+def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:
+    """The PTX of a module after all passes: its kernel if it has entries, else its exports."""
+    outside = functools.partial(thread_kernel, bounds) if module.entries else _nothing
+    parsed, machine = optimised(emit(module, target, outside), target, level)
+    return str(machine.emit_assembly(parsed))
+
+
+def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
+    """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
+    lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
+    return run_usual(lanes, "lane")
+
+
+def load_ptx(
+    module: Module,
+    kept: frozenset[str],
+    target: Target,
+    cache: Cache | None,
+    bounds: Bounds,
+    level: int = SPEED_LEVEL,
+    varying: frozenset[str] | None = None,
+) -> Ptx:
+    """The PTX of a linked module with entries init and lane, from the cache if it is there.
+
+    `kept` and `varying` as load_lanes takes them.
+    """
+
+    def compiled() -> bytes:
+        own, shared = split(gpu_part(module, kept, varying))
+        cold = "" if shared is None else _shared_text(shared, target, cache, level)
+        return msgspec.msgpack.encode(Ptx(ptx_text(own, target, bounds, level), cold))
+
+    form = f"ptx {bounds} {level} {kernel_form(kept, varying, GPU_DEPTH)}"
+    stored = through_cache(cache, cache_key(module, target, form), compiled)
+    return msgspec.msgpack.decode(stored, type=Ptx)
+
+
+def _shared_text(module: Module, target: Target, cache: Cache | None, level: int) -> str:
+    """The text of a shared part: most strategies find that another has made it."""
+    key = cache_key(module, target, f"ptx {level}")
+    make = functools.partial(ptx_text, module, target, Bounds(), level)
+    return through_cache(cache, key, lambda: make().encode()).decode()
+
+
+def _nothing(_module: Module, _shared: Shared) -> Iterator[str]:
+    return iter(())
+
+
+def thread_kernel(bounds: Bounds, _: Module, shared: Shared) -> Iterator[str]:
+    """The kernel as each thread of a GPU runs it, on one lane."""
+    yield thread_text("ptx_kernel", NUMBER, shared)
+    yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

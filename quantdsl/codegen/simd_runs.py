@@ -1,0 +1,203 @@
+"""Scalar calls from vector code: one loop over the active lanes does a whole run of statements.
+
+Where lanes call what works on their State out of line, words go from locals to the State before
+the call and back after it. Such neighbours are done for one lane after the other, in one loop.
+"""
+
+from collections.abc import Iterator
+
+from quantdsl.codegen.simd_memory import Spot
+from quantdsl.codegen.simd_text import Value, VectorText
+from quantdsl.codegen.simd_values import LaneStep, Local, ValueEmitter, Wanted
+from quantdsl.ir.ops import (
+    Assign,
+    BufferType,
+    Call,
+    Const,
+    Do,
+    Elem,
+    Expr,
+    Field,
+    Func,
+    Let,
+    Stmt,
+    StructOf,
+    Var,
+)
+from quantdsl.ir.walk import expressions, operands, roots, statements
+from quantdsl.passes.places import indices
+from quantdsl.passes.uniform import Uniform
+
+
+class RunEmitter(ValueEmitter):
+    """Emits runs of statements around scalar calls."""
+
+    def __init__(
+        self, wanted: Wanted, decl: Func, text: VectorText, same: Uniform, mask: str | None
+    ) -> None:
+        super().__init__(wanted, decl, text, same, mask)
+        buffers = (param for param in decl.params if isinstance(param.type, BufferType))
+        self.given_buffers = {param.name for param in buffers if not param.inout}
+        self.assigned: set[str] = set()
+        self.passed: set[str] = set()
+        """The aggregates that scalar code sees: their words lie side by side."""
+        for stmt in statements(decl.body):
+            if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
+                self.assigned.add(stmt.place.name)
+            if isinstance(stmt, Let) and isinstance(stmt.value, Call):
+                self.passed.add(stmt.name)
+        for expr in expressions(decl.body):
+            if isinstance(expr, Call):
+                self.passed.update(filter(None, map(root_of, expr.args)))
+
+    def bind(self, name: str, value: Value) -> None:
+        """Name a scalar, in memory if the function assigns to it later."""
+        if name in self.same.locals:
+            value = Value(self.agreed(value), value.type, False)
+        else:
+            value = Value(self.vector(value), value.type, True)
+        if name not in self.assigned:
+            self.locals[name] = Local(value.text, value.type, value.varies)
+            return
+        address = self.text.alloca(self.type_of(value))
+        self.text.do(f"store {self.type_of(value)} {value.text}, ptr {address}, align 8")
+        self.locals[name] = Local(address, value.type, value.varies, True, self.mask)
+
+    def runs(self, body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+        """Neighbouring statements around a scalar call that one loop over the lanes can do."""
+        run: list[Stmt] = []
+        written: set[str] = set()
+        for stmt in body:
+            if run and not (self.lane_wise(stmt) and self.independent(stmt, written)):
+                yield from self.grouped(run)
+                run, written = [], set()
+            if self.lane_wise(stmt):
+                run.append(stmt)
+                written |= _writes(stmt)
+            else:
+                yield (stmt,)
+        yield from self.grouped(run)
+
+    def grouped(self, run: list[Stmt]) -> Iterator[tuple[Stmt, ...]]:
+        """A run as one, if it calls scalar code, else statement by statement."""
+        if any(isinstance(expr, Call) for stmt in run for expr in roots(stmt)):
+            yield tuple(run)
+        else:
+            yield from ((stmt,) for stmt in run)
+
+    def lane_wise(self, stmt: Stmt) -> bool:
+        """Whether a statement is a scalar call, or moves words between locals and own memory."""
+        match stmt:
+            case Do(call):
+                return self.calls_scalar(call)
+            case Let(value=Call() as call, type=str()):
+                return self.calls_scalar(call)
+            case Assign(Var(name), Call() as call):
+                return self.calls_scalar(call) and name in self.locals
+            case Assign(Var(name), Field() | Elem() as place):
+                return name in self.locals and self.fixed(place)
+            case Assign(Field() | Elem() as place, value):
+                return self.fixed(place) and self.steady(value)
+        return False
+
+    def independent(self, stmt: Stmt, written: set[str]) -> bool:
+        """Whether what is evaluated before a run may be: the run itself changes none of it."""
+        early: list[Expr] = []
+        for root in roots(stmt):
+            if isinstance(root, Call):
+                params = self.signatures[root.func].decl.params
+                for param, arg in zip(params, root.args, strict=True):
+                    early += [arg] if isinstance(param.type, str) else indices(arg)
+        if isinstance(stmt, Assign) and not isinstance(stmt.place, Var):
+            early.append(stmt.value)
+        reads = {node.name for expr in early for node in nodes_of(expr) if isinstance(node, Var)}
+        return all(map(self.steady, early)) and not reads & written
+
+    def steady(self, expr: Expr) -> bool:
+        """Whether nothing that lanes do to their own memory changes what an expression gives."""
+        if isinstance(expr, Call | StructOf):
+            return False
+        if isinstance(expr, Field | Elem) and (root_of(expr) or "") not in self.given_buffers:
+            return False
+        return all(map(self.steady, operands(expr)))
+
+    def calls_scalar(self, call: Call) -> bool:
+        return not self.vectorises(call)
+
+    def fixed(self, place: Expr) -> bool:
+        """Whether a place is a scalar at a constant offset in each lane's own memory."""
+        base = place
+        while isinstance(base, Field | Elem):
+            if isinstance(base, Elem) and not isinstance(base.index, Const):
+                return False
+            base = base.base
+        own = isinstance(base, Var) and self.spots[base.name].lane_step > 0
+        return own and isinstance(self.place_type(place), str)
+
+    def lane_run(self, run: tuple[Stmt, ...]) -> None:
+        """Emit statements as one loop over the active lanes."""
+        results: list[tuple[str, Local]] = []
+        steps: list[LaneStep] = []
+        for stmt in run:
+            match stmt:
+                case Do(call):
+                    result = self.signatures[call.func].decl.result
+                    steps.append(self.lane_call(call, None if result is None else self.spare(call)))
+                case Let(name, str(type_), Call() as call):
+                    results.append((name, self.blank(type_)))
+                    steps.append(self.lane_call(call, results[-1][1]))
+                case Assign(Var(name), Call() as call):
+                    steps.append(self.lane_call(call, self.locals[name]))
+                case Assign(Var(name), place):
+                    steps.append(self.lane_load(self.locals[name], self.spot(place)))
+                case Assign(place, value):
+                    steps.append(self.lane_store(self.spot(place), self.value(value)))
+        self.each_lane(steps)
+        for name, local in results:
+            self.bind(name, Value(self.loaded(local), local.type, True))
+
+    def spare(self, call: Call) -> Local | Spot:
+        """Where a result goes that nobody reads."""
+        result = self.signatures[call.func].decl.result
+        assert result is not None
+        return self.blank(result) if isinstance(result, str) else self.aggregate(result, True)
+
+    def lane_load(self, local: Local, spot: Spot) -> LaneStep:
+        put = self.into(local)
+
+        def step(lane: str) -> None:
+            address = self.memory.lane_address(spot, lane)
+            put(lane, self.memory.load_scalar(address, local.type, spot.tag).text)
+
+        return step
+
+    def lane_store(self, spot: Spot, value: Value) -> LaneStep:
+        scalar = self.by_lane(value)
+
+        def step(lane: str) -> None:
+            address = self.memory.lane_address(spot, lane)
+            self.memory.store_scalar(address, scalar(lane), value.type, spot.tag)
+
+        return step
+
+
+def root_of(place: Expr) -> str | None:
+    """The name of the local that a place lies in; None for what is no place of one."""
+    while isinstance(place, Field | Elem):
+        place = place.base
+    return place.name if isinstance(place, Var) else None
+
+
+def nodes_of(expr: Expr) -> Iterator[Expr]:
+    """An expression and all inside it."""
+    yield expr
+    for inner in operands(expr):
+        yield from nodes_of(inner)
+
+
+def _writes(stmt: Stmt) -> set[str]:
+    """The scalar local that a statement gives a value."""
+    match stmt:
+        case Let(name) | Assign(Var(name)):
+            return {name}
+    return set()

@@ -1,0 +1,167 @@
+"""Random modules whose `lane` is one large body, and kernels of them at every width."""
+
+import random
+
+import numpy as np
+
+from quantdsl.codegen.jit import Program, assemble
+from quantdsl.codegen.lanes import FINISH, INTERFACE, START
+from quantdsl.codegen.simd import LEVEL, emit_lanes
+from quantdsl.codegen.target import Target, avx2, avx512, native, native_lanes, neon
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.link import link
+from quantdsl.ir.ops import (
+    BOOL_T,
+    CANONICAL_NAN_BITS,
+    F64_T,
+    I64_T,
+    Assign,
+    Binary,
+    BufferType,
+    Call,
+    Do,
+    Elem,
+    Field,
+    FieldDecl,
+    For,
+    Func,
+    If,
+    Let,
+    Module,
+    ParamDecl,
+    Return,
+    Stmt,
+    StructDecl,
+    StructType,
+    Unary,
+    Var,
+    i64,
+)
+from quantdsl.passes.uniform import uniform
+from tests.codegen.lane_programs import EVENT, every_path
+from tests.codegen.programs import SCALARS, STRUCTS, TABLES, ProgramWriter, S
+
+NARROW = Target(avx2().triple, avx2().cpu, "", lanes=2, intrinsics=neon().intrinsics)
+"""Two lanes on x86-64: the code that NEON runs, on the machine at hand."""
+
+
+def runnable() -> tuple[Target, ...]:
+    """The targets whose code this machine runs, the widest first."""
+    if not native().triple.startswith("x86_64"):
+        return (native_lanes(),)
+    return (*(avx512(),) * (native_lanes().lanes == 8), avx2(), NARROW)
+
+
+TARGETS = runnable()
+
+
+def kernel(module: Module, target: Target, varying: frozenset[str] | None = None) -> Program:
+    """The kernel of a module as it stands, without any pass; unless told, any word may vary."""
+    return Program(assemble(text(module, target, varying), target, LEVEL), INTERFACE, target)
+
+
+def text(module: Module, target: Target, varying: frozenset[str] | None = None) -> str:
+    """LLVM IR of the kernel of a module as it stands."""
+    same = uniform(module, "lane", every_path(module) if varying is None else varying)
+    return emit_lanes(module, target, same)
+
+
+def whole_results(runner, module: Module, points: np.ndarray) -> np.ndarray:
+    """Every word of every lane after one event; the first words of State come from `points`."""
+    leaves = Layout(module.structs).leaves(module.funcs[-1].params[0].type)
+    kinds = [leaf.type for leaf in leaves for _ in range(leaf.words)]
+    n_params, n_lanes = points.shape
+    results = np.full((len(kinds), n_lanes), -1, np.int64)
+    nothing = np.zeros(1, np.int64)
+    runner.call(
+        "lanes", np.zeros(len(kinds), np.int64), points.reshape(-1), np.arange(n_params), n_params,
+        results.reshape(-1), np.arange(len(kinds)), len(kinds), nothing, 0, nothing, nothing,
+        n_lanes, 0, n_lanes, START | FINISH,
+    )  # fmt: skip
+    floats = np.array([kind == F64_T for kind in kinds])[:, None]
+    return np.where(floats & np.isnan(results.view(np.float64)), CANONICAL_NAN_BITS, results)
+
+
+def vector_lanes(seed: int) -> Module:
+    """`lane` does random things an event, breaks off, goes on and returns where lanes differ."""
+    rng = random.Random(seed)
+    helpers = [ProgramWriter(rng, []).scalar_helper(f"h{k}", rng.choice(SCALARS)) for k in range(2)]
+    helpers += [ProgramWriter(rng, helpers[:2]).struct_helper("h2")]
+    helpers += [ProgramWriter(rng, helpers[:2]).inout_helper("h3")]
+    helpers += [ProgramWriter(rng, helpers[:2]).array_helper("h4")]
+    helpers += [pure_helper(rng, f"h{k}") for k in (5, 6)]
+    state = ParamDecl("s", S, inout=True)
+    init = ProgramWriter(rng, helpers).function("init", (state,), None, size=4)
+    decls = {d.name: d for d in (*STRUCTS, *TABLES, EVENT, *helpers, init, lane(rng, helpers))}
+    return link(decls.get, ["init", "lane"], {})
+
+
+def returning() -> Module:
+    """Lanes return together from a loop that others of them have left before."""
+    turns, made, ended = (Field(Var("s"), name) for name in ("turns", "made", "ended"))
+    loop = (
+        Assign(made, Binary("iadd", made, i64(1))),
+        If(Binary("ieq", Var("j"), i64(2)), (Return(),)),
+    )
+    return _small(
+        ("turns", "made", "ended"), (For("j", i64(0), turns, loop), Assign(ended, i64(1)))
+    )
+
+
+def calling() -> Module:
+    """Calls one after the other, each with what the one before it has written."""
+    s, x, v = Var("s"), Field(Var("s"), "x"), Var("v")
+    up = Func("up", (STATE,), I64_T, (Assign(x, Binary("iadd", x, i64(1))), Return(x)))
+    put = Func("put", (STATE, ParamDecl("v", I64_T)), None, (Assign(Field(s, "y"), v),))
+    add = Binary("iadd", Field(s, "z"), v)
+    sum_ = Func("sum", (STATE, ParamDecl("v", I64_T)), None, (Assign(Field(s, "z"), add),))
+    body = (
+        Let("a", I64_T, Call("up", (s,))),
+        Do(Call("sum", (s, Var("a")))),
+        Do(Call("put", (s, x))),
+        Assign(Var("a"), Call("up", (s,))),
+        Assign(Field(s, "w"), Var("a")),
+    )
+    return _small(("x", "y", "z", "w"), body, up, put, sum_)
+
+
+STATE = ParamDecl("s", StructType("S"), inout=True)
+
+
+def _small(names: tuple[str, ...], body: tuple[Stmt, ...], *called: Func) -> Module:
+    """A module of integers with an empty `init`."""
+    fields, words = tuple(FieldDecl(name, I64_T) for name in names), BufferType(I64_T)
+    params = (STATE, ParamDecl("e", words), ParamDecl("n", I64_T), ParamDecl("c", words))
+    funcs = (*called, Func("init", (STATE,), None, ()), Func("lane", params, None, body))
+    return Module((StructDecl("S", fields),), (), funcs, ("init", "lane"))
+
+
+def pure_helper(rng: random.Random, name: str) -> Func:
+    """A function of scalars alone, which has a vector form."""
+    params = (ParamDecl("x", F64_T), ParamDecl("n", I64_T), ParamDecl("c", BOOL_T))
+    return ProgramWriter(rng, []).function(name, params, rng.choice(SCALARS), size=5)
+
+
+def lane(rng: random.Random, helpers: list[Func]) -> Func:
+    params = (
+        ParamDecl("s", S, inout=True),
+        ParamDecl("events", BufferType(StructType("E"))),
+        ParamDecl("n", I64_T),
+        ParamDecl("columns", BufferType(I64_T)),
+    )
+    event, column = Elem(Var("events"), Var("k")), Elem(Var("columns"), Var("k"))
+    odd = Binary("ine", Binary("iand", Field(event, "n"), i64(1)), i64(0))
+    head = (
+        Let("x", F64_T, Field(event, "x")),
+        Let("m", I64_T, column),
+        Let("odd", BOOL_T, odd),
+        Let("u", F64_T, Unary("i64_to_f64", Var("m"))),
+    )
+    writer = ProgramWriter(rng, helpers)
+    writer.names = {
+        "s": S, "n": I64_T, "k": I64_T, "x": F64_T, "m": I64_T, "odd": BOOL_T, "u": F64_T,
+    }  # fmt: skip
+    writer.fixed, writer.loops = {"n", "k"}, 1
+    body = writer.block(16)
+    last = If(writer.expr(BOOL_T, 2), (Return(),))
+    return Func("lane", params, None, (For("k", i64(0), Var("n"), (*head, *body, last)),))

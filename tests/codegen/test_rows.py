@@ -1,0 +1,83 @@
+"""Kernels over rows leave what kernels over events leave, to the bit."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import FORBID_COMPILE
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.lanes import FINISH, START, load_lanes
+from quantdsl.codegen.rows import load_rows
+from quantdsl.codegen.target import Target, native
+from quantdsl.devices.work import LaneWork
+from tests.backtest.programs import strategy
+from tests.backtest.test_lane_entry import checked_text
+from tests.gpu.works import FILES, checked_of, program_work, strategy_work
+
+
+def by_rows(
+    work: LaneWork,
+    cache: Cache | None,
+    pieces: int,
+    load: Callable[..., Program] = load_lanes,
+    target: Target | None = None,
+) -> np.ndarray:
+    """The result words of all lanes, the events handed over in pieces of rows."""
+    parts = work.module, work.kept
+    code = load_rows(*parts, work.varying, native(), cache)
+    kernel = load(*parts, target or native(), cache, work.varying)
+    maker = None if code is None else code.start(work.template, work.params, work.points[:, -1])
+    results = np.full((len(work.results), work.n_lanes), -1, np.int64)
+    states = np.zeros((len(work.template), work.n_lanes), np.int64)
+    cut = np.array_split(np.arange(len(work.events)), pieces)
+    for number, at in enumerate(cut):
+        mode = START * (number == 0) | FINISH * (number == pieces - 1)
+        events, columns = work.events[at], work.columns[at]
+        words, turns = (events, len(events)) if maker is None else maker.rows(events)
+        kernel.call(
+            "lanes", work.template, work.points.reshape(-1), work.params, len(work.params),
+            results.reshape(-1), work.results, len(work.results), words.reshape(-1), turns,
+            columns.reshape(-1), states.reshape(-1), work.n_lanes, 0, work.n_lanes, mode,
+        )  # fmt: skip
+    return results
+
+
+def by_events(work: LaneWork) -> np.ndarray:
+    kernel = load_lanes(work.module, work.kept, native(), None)
+    results = np.full((len(work.results), work.n_lanes), -1, np.int64)
+    kernel.call(
+        "lanes", work.template, work.points.reshape(-1), work.params, len(work.params),
+        results.reshape(-1), work.results, len(work.results), work.events.reshape(-1),
+        len(work.events), work.columns.reshape(-1), work.template, work.n_lanes, 0, work.n_lanes,
+        START | FINISH,
+    )  # fmt: skip
+    return results
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_strategies(path):
+    work = strategy_work(checked_of(path), 1500)
+    expected = by_events(work)
+    for pieces in (1, 4):
+        assert np.array_equal(by_rows(work, None, pieces), expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_generated_strategies(seed):
+    work = strategy_work(checked_text(strategy(seed)), 400)
+    assert np.array_equal(by_rows(work, None, 2), by_events(work))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_cannot_be_split_takes_events(seed):
+    work = program_work(seed)
+    assert np.array_equal(by_rows(work, None, 1), by_events(work))
+
+
+def test_rows_come_from_the_cache(tmp_path, monkeypatch):
+    cache, work = Cache(tmp_path / "cache"), strategy_work(checked_of(FILES[0]), 200)
+    fresh = by_rows(work, cache, 1)
+    monkeypatch.setenv(FORBID_COMPILE, "1")
+    assert np.array_equal(by_rows(work, cache, 1), fresh)

@@ -1,0 +1,68 @@
+"""Sweeps on vectors give what the interpreter and scalar code give, on whole strategies."""
+
+import re
+
+import numpy as np
+import pytest
+
+from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
+from quantdsl.codegen.rows import kernel_part, split_lanes
+from quantdsl.codegen.simd import emit_lanes, simd_program
+from quantdsl.codegen.target import avx2, avx512, neon
+from quantdsl.devices.work import LaneWork
+from quantdsl.passes.uniform import uniform
+from tests.backtest.programs import strategy
+from tests.backtest.test_lane_entry import checked_text
+from tests.codegen.simd_programs import TARGETS
+from tests.codegen.test_rows import by_events, by_rows
+from tests.codegen.test_simd import REGISTERS, assembly
+from tests.gpu.works import FILES, checked_of, strategy_work
+
+POINTS = 19
+
+
+def swept_work(checked, events: int) -> LaneWork:
+    """Some points of a strategy: full groups of every width, and a short one."""
+    work = strategy_work(checked, events)
+    return work._replace(points=np.ascontiguousarray(work.points[:, :POINTS]))
+
+
+def interpreted(work: LaneWork) -> np.ndarray:
+    results = np.full((len(work.results), work.n_lanes), -1, np.int64)
+    InterpretedLanes(work.module).call(
+        "lanes", work.template, work.points.reshape(-1), work.params, len(work.params),
+        results.reshape(-1), work.results, len(work.results), work.events.reshape(-1),
+        len(work.events), work.columns.reshape(-1), work.template, work.n_lanes, 0, work.n_lanes,
+        START | FINISH,
+    )  # fmt: skip
+    return results
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_strategies(path):
+    work = swept_work(checked_of(path), 1500)
+    expected = by_events(work)
+    for target, pieces in zip(TARGETS, (1, 4, 2), strict=False):
+        assert np.array_equal(by_rows(work, None, pieces, simd_program, target), expected)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_shipped_strategies_as_interpreted(path):
+    work = swept_work(checked_of(path), 120)
+    found = by_rows(work, None, 1, simd_program, TARGETS[0])
+    assert np.array_equal(found, interpreted(work))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_generated_strategies(seed):
+    work = swept_work(checked_text(strategy(seed)), 400)
+    target = TARGETS[seed % len(TARGETS)]
+    assert np.array_equal(by_rows(work, None, 2, simd_program, target), by_events(work))
+
+
+@pytest.mark.parametrize("target", [avx512(), avx2(), neon()], ids=lambda t: f"{t.lanes}_lanes")
+def test_the_code_of_a_strategy_uses_the_wide_registers(target):
+    work = strategy_work(checked_of(next(path for path in FILES if path.stem == "ema_cross")), 10)
+    part = kernel_part(split_lanes(work.module, work.kept, work.varying))
+    text = emit_lanes(part, target, uniform(part, "lane", work.varying))
+    assert len(re.findall(REGISTERS[target.lanes], assembly(text, target))) >= 5
