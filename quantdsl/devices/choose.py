@@ -1,0 +1,74 @@
+"""`--device`: a word of the command line to what runs lanes.
+
+auto        the first GPU that works, else the cores, saying in one line why
+cpu         every core that this process may use
+simulated   a GPU played on the CPU, to test with
+cuda:N      one GPU
+all         every GPU and the cores, each taking lanes by its measured speed
+"""
+
+import re
+from collections.abc import Callable
+
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.profile import Profile
+from quantdsl.devices.together import Together
+from quantdsl.devices.work import Runner
+from quantdsl.errors import ConfigError, UnavailableError
+
+Say = Callable[[str], None]
+"""Takes one line for the user."""
+
+CHOICES = "auto, cpu, simulated, cuda:N or all"
+GPU = re.compile(r"cuda(?::(\d{1,3}))?")
+
+
+def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
+    """What runs lanes for a value of --device, telling a profile of each kernel.
+
+    Raises ConfigError for a word that is none, UnavailableError where the device is not there.
+    """
+    if choice == "cpu":
+        return CpuRunner(profile=profile)
+    if choice == "simulated":
+        from quantdsl.devices.simulated import SimulatedRunner
+
+        return SimulatedRunner()
+    if match := GPU.fullmatch(choice):
+        return _gpu(int(match[1] or 0), say, profile)
+    if choice not in ("auto", "all"):
+        raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
+    gpus, cpu = _gpus(say, profile), CpuRunner(profile=profile)
+    if choice == "all":
+        return Together([*gpus, cpu]) if gpus else cpu
+    return gpus[0] if gpus else cpu
+
+
+def on_gpu(choice: str) -> bool:
+    """Whether a GPU would run lanes for a value of --device."""
+    from quantdsl.devices.cuda.driver import driver
+
+    if choice not in ("auto", "all"):
+        return GPU.fullmatch(choice) is not None
+    try:
+        return driver().device_count() > 0
+    except UnavailableError:
+        return False
+
+
+def _gpus(say: Say, profile: Profile | None) -> list[Runner]:
+    """A runner for each GPU; where there is none, one line says why."""
+    from quantdsl.devices.cuda.driver import driver
+
+    try:
+        return [_gpu(number, say, profile) for number in range(driver().device_count())]
+    except UnavailableError as error:
+        say(f"no GPU: {error}; running on the CPU")
+        return []
+
+
+def _gpu(number: int, say: Say, profile: Profile | None) -> Runner:
+    from quantdsl.devices.cuda.device import open_device
+    from quantdsl.devices.cuda.lanes import CudaRunner
+
+    return CudaRunner(open_device(number), say, profile)

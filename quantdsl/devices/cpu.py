@@ -1,0 +1,184 @@
+"""Lanes on the cores of this machine: threads pinned one a core, each on a block of lanes.
+
+Machine code runs without Python's lock, so threads are enough. A block is small enough for
+progress and Ctrl-C, and large enough that handing it over costs nothing.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.lanes import load_lanes
+from quantdsl.codegen.rows import RowsCode, load_rows
+from quantdsl.codegen.simd import simd_program
+from quantdsl.codegen.target import native, native_lanes
+from quantdsl.devices.feed import PIECE_BYTES, Feed
+from quantdsl.devices.loaded import Loaded
+from quantdsl.devices.profile import Profile
+from quantdsl.devices.work import Finished, LaneWork, Plan, Words
+
+BLOCK_STEPS = 16_000_000
+"""Lane-steps that a thread takes at once: some tenths of a second at the slowest."""
+BLOCKS_A_THREAD = 4
+"""At least, where there are lanes enough, so that threads end together."""
+BLOCK_LANES = 16
+"""Blocks are a multiple of it: two vectors of the widest target."""
+
+
+class Block(NamedTuple):
+    """Lanes that one thread has run."""
+
+    lo: int
+    hi: int
+    words: Words
+    seconds: float
+
+
+class CpuRunner:
+    """Runs lanes on threads; `threads` defaults to the cores that this process may use."""
+
+    name = "cpu"
+
+    def __init__(
+        self,
+        threads: int | None = None,
+        load: "Load | None" = None,
+        profile: Profile | None = None,
+    ) -> None:
+        self.cores, self._profile = cores(), profile
+        self.threads = threads or len(self.cores)
+        self._load = load or simd
+
+    def compile(self, work: LaneWork) -> None:
+        """As Runner promises."""
+        self._load(work)
+
+    def plan(self, work: LaneWork) -> Plan:
+        """As Runner promises."""
+        lanes = self._block_lanes(work, work.n_lanes)
+        return Plan(f"cpu, {self.threads} threads", 8 * len(work.template), lanes)
+
+    def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
+        """As Runner promises."""
+        if lo >= hi:
+            return
+        lanes = self._load(work)
+        feed = Feed(work, lanes.rows, PIECE_BYTES)
+        step = self._block_lanes(work, hi - lo)
+        todo: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        for start in range(lo, hi, step):
+            todo.put((start, min(start + step, hi)))
+        n_blocks = todo.qsize()
+        done: queue.SimpleQueue[Block | BaseException] = queue.SimpleQueue()
+        stop = threading.Event()
+
+        def labour(core: int) -> None:
+            pin(core)
+            try:
+                while not stop.is_set():
+                    done.put(_ran(lanes.program, feed, *todo.get_nowait()))
+            except queue.Empty:
+                pass
+            except BaseException as error:  # handed to the caller, who raises it
+                done.put(error)
+
+        n_threads = min(self.threads, n_blocks)
+        crew = [
+            threading.Thread(target=labour, args=(self.cores[k % len(self.cores)],), daemon=True)
+            for k in range(n_threads)
+        ]
+        for thread in crew:
+            thread.start()
+        try:
+            for _ in range(n_blocks):
+                block = done.get()
+                if isinstance(block, BaseException):
+                    raise block
+                if self._profile is not None:
+                    self._measured(work, block)
+                finished(block.lo, block.hi, block.words)
+        finally:
+            stop.set()
+            for thread in crew:
+                thread.join()
+
+    def close(self) -> None:
+        """Nothing is held between runs."""
+
+    def _measured(self, work: LaneWork, block: Block) -> None:
+        lanes = block.hi - block.lo
+        moved = 8 * (lanes * (len(work.params) + len(work.results)) + work.inputs)
+        assert self._profile is not None
+        self._profile.kernel("lanes", block.seconds, lanes * work.lane_steps, moved, row="cpu")
+
+    def _block_lanes(self, work: LaneWork, n_lanes: int) -> int:
+        """Lanes of a block."""
+        even = -(-n_lanes // (self.threads * BLOCKS_A_THREAD))
+        lanes = min(even, BLOCK_STEPS // max(work.lane_steps, 1))
+        return max(-(-lanes // BLOCK_LANES) * BLOCK_LANES, BLOCK_LANES)
+
+
+class Compiled(NamedTuple):
+    """A kernel, and what makes the rows that it takes, if it takes rows."""
+
+    program: Program
+    rows: RowsCode | None
+
+
+Load = Callable[[LaneWork], Compiled]
+
+
+def rows_of(work: LaneWork, depth: int | None = None) -> RowsCode | None:
+    """What makes rows for kernels of some work, of the `depth` that they are made with."""
+    return load_rows(work.module, work.kept, work.varying, native(), Cache(), depth)
+
+
+def _scalar(work: LaneWork) -> Compiled:
+    program = load_lanes(work.module, work.kept, native(), Cache(), work.varying)
+    return Compiled(program, rows_of(work))
+
+
+def _simd(work: LaneWork) -> Compiled:
+    program = simd_program(work.module, work.kept, native_lanes(), Cache(), work.varying)
+    return Compiled(program, rows_of(work))
+
+
+scalar = Loaded(_scalar)
+"""One lane at a time."""
+simd = Loaded(_simd)
+"""A lane in each element of the widest vectors that this CPU has."""
+
+
+def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:
+    """The results of lanes lo to hi, by one call a piece of the events."""
+    n, work, began = hi - lo, feed.work, time.perf_counter()
+    points = np.ascontiguousarray(work.points[:, lo:hi])
+    results = np.empty((len(work.results), n), np.int64)
+    states = np.empty((0 if feed.whole else len(work.template), n), np.int64)
+    for piece in feed:
+        program.call(
+            "lanes", work.template, points, work.params, len(points), results, work.results,
+            len(results), piece.words, piece.turns, piece.columns, states, n, 0, n, piece.mode,
+        )  # fmt: skip
+    return Block(lo, hi, results, time.perf_counter() - began)
+
+
+def cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def pin(core: int) -> None:
+    """Keep the calling thread on one core, where the system can."""
+    affinity: Any = getattr(os, "sched_setaffinity", None)
+    if affinity is not None:
+        affinity(0, {core})

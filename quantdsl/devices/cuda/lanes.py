@@ -1,0 +1,412 @@
+"""The lanes of a sweep on a GPU: inputs uploaded once, chunks of lanes on streams of their own.
+
+A chunk's points go up, its kernel runs and its results come down on one stream, while its
+neighbours do the same on theirs, so that copies hide behind computing. Events too many for the
+device pass through it in pieces, each uploaded while the one before is worked on; the lanes'
+States wait between pieces in device memory. When memory runs out the chunk is halved.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.cubin import load_cubin
+from quantdsl.codegen.lanes import KERNEL
+from quantdsl.codegen.ptx import ENTRY, GPU_DEPTH, Bounds, architecture_of
+from quantdsl.codegen.rows import RowsCode
+from quantdsl.devices.cpu import rows_of
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.kernel import Kernel, Library
+from quantdsl.devices.cuda.measure import ceilings
+from quantdsl.devices.cuda.memory import Buffer, Pinned
+from quantdsl.devices.cuda.stream import Event, Stream
+from quantdsl.devices.cuda.tune import bounds_for
+from quantdsl.devices.feed import Feed, Piece
+from quantdsl.devices.kernel import WORDS, grid_of, values
+from quantdsl.devices.loaded import Loaded
+from quantdsl.devices.profile import Profile
+from quantdsl.devices.sizes import evaluate
+from quantdsl.devices.work import Finished, LaneWork, Plan
+from quantdsl.errors import DeviceError
+
+STREAMS = 3
+"""One copies up, one computes, one copies down."""
+PIECE_SHARE = 4
+"""A piece of events takes at most this part of the free memory: two are there at a time."""
+WARP = 32
+
+
+class Compiled(NamedTuple):
+    """A kernel's library and the block that its registers were bounded for."""
+
+    library: Library
+    block: int
+    rows: RowsCode | None
+    """What makes the rows that the kernel takes, if it takes rows."""
+
+
+class Layout(NamedTuple):
+    """How lanes are spread over the device."""
+
+    block: int
+    wave: int
+    """Lanes that run at once when all multiprocessors are full."""
+    chunk: int
+    piece_bytes: int
+    """Of events and columns on the device at a time."""
+
+
+class CudaRunner:
+    """Runs lanes on one GPU."""
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        say: Callable[[str], None] = lambda _: None,
+        profile: Profile | None = None,
+        load: Callable[[LaneWork], Compiled] | None = None,
+    ) -> None:
+        self.device, self._say, self._profile = device, say, profile
+        self._load = load or _of_kind(device)
+        self._inputs: _Inputs | None = None
+        self._reached = 0  # lanes below are reported
+
+    @property
+    def name(self) -> str:
+        """As Runner promises."""
+        return f"{self.device.name} {self.device.model}"
+
+    def compile(self, work: LaneWork) -> None:
+        """As Runner promises."""
+        self._kernel(work)
+
+    def plan(self, work: LaneWork) -> Plan:
+        """As Runner promises."""
+        layout = self._layout(work, *self._kernel(work), work.n_lanes)
+        return Plan(self.name, _bytes_a_lane(work, layout), layout.chunk)
+
+    def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
+        """As Runner promises; the words handed to `finished` are valid during the call only."""
+        if lo >= hi:
+            return
+        kernel, compiled = self._kernel(work)
+        layout = self._layout(work, kernel, compiled, hi - lo)
+        self._reached = lo
+        if self._profile is not None:
+            self._told(self._profile, kernel, layout)
+        while lo < hi:
+            try:
+                inputs = self._resident(work, compiled.rows, layout)
+                lo = self._run(kernel, layout, inputs, lo, hi, finished)
+            except DeviceError as error:
+                chunk = max(layout.chunk // 2 // WARP * WARP, WARP)
+                if error.kind != "memory" or chunk == layout.chunk:
+                    raise
+                lo = self._reached
+                layout = layout._replace(chunk=chunk)
+                self.device.pinned.trim()
+                self._say(f"{self.name}: out of memory, going on with {chunk:,} lanes a chunk")
+
+    def close(self) -> None:
+        """Give back memory; compiled code stays."""
+        self._forget()
+        self.device.pinned.trim()
+        self.device.pool.trim()
+
+    def _kernel(self, work: LaneWork) -> tuple[Kernel, Compiled]:
+        compiled = self._load(work)
+        return compiled.library.kernel(self.device, ENTRY), compiled
+
+    def _layout(
+        self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int
+    ) -> Layout:
+        """Full waves, as far as memory is free; a small sweep spreads over the whole device."""
+        multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
+        block = compiled.block
+        while block > WARP and n_lanes <= multiprocessors * block:
+            block //= 2
+        wave = multiprocessors * max(kernel.blocks_at_once(block), 1) * block
+        free, _ = self.device.memory()
+        resident = multiprocessors * self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
+        left = max(free - kernel.use.local_bytes * resident, 0)
+        piece = min(8 * work.inputs, left // PIECE_SHARE)
+        layout = Layout(block, wave, min(n_lanes, wave), piece)
+        pieces_there = 2 if piece < 8 * work.inputs else 1
+        room = max(left - pieces_there * piece, 0) // STREAMS
+        lanes = room // max(_bytes_a_lane(work, layout), 1) // WARP * WARP
+        return layout._replace(chunk=max(min(layout.chunk, lanes), min(n_lanes, WARP)))
+
+    def _run(
+        self,
+        kernel: Kernel,
+        layout: Layout,
+        inputs: "_Inputs",
+        lo: int,
+        hi: int,
+        finished: Finished,
+    ) -> int:
+        """Run lanes until all are reported; returns hi. What is reported counts in `_reached`."""
+        work = inputs.feed.work
+        with ExitStack() as stack:
+            n_slots = min(STREAMS if inputs.feed.whole else 1, -(-(hi - lo) // layout.chunk))
+            slots = [
+                stack.enter_context(_slot(self.device, work, layout, inputs.feed.whole))
+                for _ in range(n_slots)
+            ]
+            running: deque[_Slot] = deque()
+            for number, start in enumerate(range(lo, hi, layout.chunk)):
+                if len(running) == len(slots):
+                    self._report(running.popleft(), work, finished)
+                slot = slots[number % len(slots)]
+                slot.start(kernel, layout, inputs, start, min(start + layout.chunk, hi))
+                running.append(slot)
+            while running:
+                self._report(running.popleft(), work, finished)
+        return hi
+
+    def _told(self, profile: Profile, kernel: Kernel, layout: Layout) -> None:
+        """Note what is known of the kernel and of the device's ceilings."""
+        use, block = kernel.use, layout.block
+        threads_max = self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
+        resident = kernel.blocks_at_once(block) * block
+        profile.facts[f"kernel on {self.device.name}"] = (
+            f"{use.registers} registers and {use.local_bytes:,} bytes of local memory a thread, "
+            f"blocks of {block}, occupancy {resident / threads_max:.0%}"
+        )
+        profile.ceilings[self.device.name] = ceilings(self.device)
+
+    def _report(self, slot: "_Slot", work: LaneWork, finished: Finished) -> None:
+        slot.down.wait()
+        if self._profile is not None:
+            slot.measured(self._profile, work)
+        finished(slot.lo, slot.hi, slot.results(work))
+        self._reached = slot.hi
+
+    def _resident(self, work: LaneWork, rows: RowsCode | None, layout: Layout) -> "_Inputs":
+        """The inputs on the device: those of the last run if they are the same arrays."""
+        if self._inputs is None or not self._inputs.serves(work, layout):
+            self._forget()
+            feed = Feed(work, rows, max(layout.piece_bytes, 1))
+            self._inputs = _Inputs(self.device, feed, layout)
+        self._inputs.feed.work = work
+        return self._inputs
+
+    def _forget(self) -> None:
+        if self._inputs is not None:
+            self._inputs.close()
+            self._inputs = None
+
+
+class _Inputs:
+    """What all lanes read alike, on the device: whole, or two pieces of the events at a time."""
+
+    def __init__(self, device: CudaDevice, feed: Feed, layout: Layout) -> None:
+        self.feed, self.layout, self.stream = feed, layout, device.streams.take()
+        self._places = 1 if feed.whole else 2
+        self._buffers: list[Buffer] = []
+        self.uploaded = [Event(device) for _ in range(self._places)]
+        self.worked = [Event(device) for _ in range(self._places)]
+        work = feed.work
+        try:
+            self.fixed = [self._put(array) for array in (work.template, work.params, work.results)]
+            widths = feed.width, work.columns.shape[1]
+            self.places = [
+                [self._room(feed.rows_max * width) for width in widths]
+                for _ in range(self._places)
+            ]
+            self._there = list(self._uploaded(feed)) if feed.whole else None
+        except BaseException:
+            self.close()
+            raise
+
+    def serves(self, work: LaneWork, layout: Layout) -> bool:
+        """Whether these are the inputs of some work, already there."""
+        same = all(
+            getattr(work, name) is getattr(self.feed.work, name)
+            for name in ("module", "template", "params", "results", "events", "columns")
+        )
+        return same and self.feed.whole and self.layout.piece_bytes == layout.piece_bytes
+
+    def pieces(self) -> Iterator[tuple[int, Piece]]:
+        """(place on the device, piece) in order; a piece goes up when its place is free."""
+        return self._uploaded(self.feed) if self._there is None else iter(self._there)
+
+    def close(self) -> None:
+        """Give back all of it."""
+        self.stream.synchronize()
+        for buffer in self._buffers:
+            buffer.free(self.stream)
+        for event in (*self.uploaded, *self.worked):
+            event.close()
+        self.stream.device.streams.give(self.stream)
+
+    def _uploaded(self, feed: Feed) -> Iterator[tuple[int, Piece]]:
+        for number, piece in enumerate(feed):
+            place = number % self._places
+            if number >= self._places:
+                self.stream.wait_for(self.worked[place])
+            for buffer, array in zip(
+                self.places[place], (piece.words, piece.columns), strict=True
+            ):
+                self.stream.upload(buffer, array)
+            self.stream.mark(self.uploaded[place])
+            yield place, piece
+
+    def _put(self, array: npt.NDArray[np.int64]) -> Buffer:
+        buffer = self._room(array.size)
+        self.stream.upload(buffer, array)
+        return buffer
+
+    def _room(self, words: int) -> Buffer:
+        buffer = self.stream.device.pool.allocate(8 * words, self.stream, "inputs of the lanes")
+        self._buffers.append(buffer)
+        return buffer
+
+
+class _Slot:
+    """A stream with memory for one chunk, used for one chunk after the other."""
+
+    def __init__(
+        self, stream: Stream, points: Buffer, results: Buffer, states: Buffer, pinned: Pinned
+    ) -> None:
+        self.stream, self.points, self.results_there, self.states = stream, points, results, states
+        self.pinned = pinned
+        self.began, self.ended, self.down = (Event(stream.device) for _ in range(3))
+        self.lo = self.hi = 0
+
+    def start(
+        self, kernel: Kernel, layout: Layout, inputs: _Inputs, lo: int, hi: int
+    ) -> None:
+        """Start lanes lo to hi: points up, kernel (one a piece of the events), results down."""
+        self.lo, self.hi = lo, hi
+        work, n = inputs.feed.work, hi - lo
+        points = self.pinned.words(len(work.points), n)
+        points[:] = work.points[:, lo:hi]
+        self.stream.upload(self.points, points)
+        self.stream.mark(self.began)
+        for place, piece in inputs.pieces():
+            self.stream.wait_for(inputs.uploaded[place])
+            self._launch(kernel, layout, inputs, place, piece)
+            self.stream.mark(inputs.worked[place])
+        self.stream.mark(self.ended)
+        self.stream.download(self.results(work), self.results_there)
+        self.stream.mark(self.down)
+
+    def results(self, work: LaneWork) -> npt.NDArray[np.int64]:
+        """Where the results of the chunk come to lie, behind its points."""
+        n = self.hi - self.lo
+        offset = len(work.points) * n
+        return self.pinned.words(offset + len(work.results) * n)[offset:].reshape(-1, n)
+
+    def measured(self, profile: Profile, work: LaneWork) -> None:
+        """Tell a profile of the chunk, which is done."""
+        n = self.hi - self.lo
+        profile.kernel(
+            "lanes", self.ended.seconds_since(self.began), n * work.lane_steps,
+            8 * n * (len(work.points) + len(work.results)) + 8 * work.inputs,
+            row=self.stream.device.name,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Wait, and give back all of it."""
+        device = self.stream.device
+        try:
+            self.stream.synchronize()
+        finally:
+            for buffer in (self.points, self.results_there, self.states):
+                buffer.free(self.stream)
+            for event in (self.began, self.ended, self.down):
+                event.close()
+            device.pinned.give(self.pinned)
+            device.streams.give(self.stream)
+
+    def _launch(
+        self, kernel: Kernel, layout: Layout, inputs: _Inputs, place: int, piece: Piece
+    ) -> None:
+        device = self.stream.device
+        sizes = values(inputs.feed.work, self.hi - self.lo, piece.turns)
+        grid = grid_of(device.name, sizes, layout.block, device.limits[:2])
+        template, params, results = inputs.fixed
+        events, columns = inputs.places[place]
+        buffers = {
+            "template": template, "points": self.points, "param_offsets": params,
+            "results": self.results_there, "result_offsets": results, "events": events,
+            "columns": columns, "states": self.states,
+        }  # fmt: skip
+        scalars = {**sizes, "mode": piece.mode}
+        arguments = [
+            buffers[param.name].address if param.name in buffers else scalars[param.name]
+            for param in KERNEL.params
+        ]
+        kernel.prepare(arguments, grid, layout.block)(self.stream)
+
+
+@contextmanager
+def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> Iterator[_Slot]:
+    """A slot for chunks of the layout; what was allocated goes back if the rest is refused."""
+    stream = device.streams.take()
+    sizes = values(work, layout.chunk, 0)
+    wanted = ("points", "results") if whole else ("points", "results", "states")
+    taken: list[Buffer] = []
+    try:
+        for name in ("points", "results", "states"):
+            words = evaluate(WORDS[name], sizes) if name in wanted else 0
+            about = f"{name} of {layout.chunk:,} lanes"
+            taken.append(device.pool.allocate(8 * words, stream, about))
+        words = evaluate(WORDS["points"], sizes) + evaluate(WORDS["results"], sizes)
+        pinned = device.pinned.take(8 * words)
+    except BaseException:
+        for buffer in taken:
+            buffer.free(stream)
+        device.streams.give(stream)
+        raise
+    points, results, states = taken
+    slot = _Slot(stream, points, results, states, pinned)
+    try:
+        yield slot
+    finally:
+        slot.close()
+
+
+def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
+    """What loads kernels for all devices of this kind; each is made, and tried, once."""
+    if device.model not in _LOADED:
+        architecture = architecture_of(device.capability)
+
+        def compiled(work: LaneWork, bounds: Bounds) -> Compiled:
+            cubin = load_cubin(
+                work.module, work.kept, architecture, Cache(), bounds, varying=work.varying
+            )
+            library = Library(device.driver, cubin.code, ENTRY)
+            return Compiled(library, bounds.threads, rows_of(work, GPU_DEPTH))
+
+        def measured(work: LaneWork, bounds: Bounds) -> float:
+            profile, candidate = Profile(), compiled(work, bounds)
+            trial = CudaRunner(device, profile=profile, load=lambda _: candidate)
+            trial.run(work, 0, work.n_lanes, lambda *_: None)
+            trial.close()
+            return profile.rows()[0].lane_steps_per_s
+
+        def load(work: LaneWork) -> Compiled:
+            return compiled(
+                work, bounds_for(work, device.model, architecture, Cache(), measured)
+            )
+
+        _LOADED[device.model] = Loaded(load)
+    return _LOADED[device.model]
+
+
+_LOADED: dict[str, Loaded[Compiled]] = {}
+
+
+def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
+    """Device memory of a lane in flight, the State included where it waits between pieces."""
+    words = len(work.params) + len(work.results)
+    if layout.piece_bytes < 8 * work.inputs:
+        words += len(work.template)
+    return 8 * words

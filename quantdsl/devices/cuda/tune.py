@@ -1,0 +1,71 @@
+"""Blocks and registers of a kernel by a short measured trial, remembered for each kind of GPU.
+
+More registers a thread mean fewer threads at a time; which wins depends on the strategy, so a
+large sweep tries a few on its first lanes and events. A small one takes what is remembered, or
+the usual.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import cache_key
+from quantdsl.codegen.ptx import Bounds, target_of
+from quantdsl.devices.work import LaneWork
+
+USUAL = Bounds(128, 4)
+"""It won on every strategy tried so far."""
+FEW_LANES = 32_768
+FEW = Bounds(128, 2)
+"""Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
+CANDIDATES = (Bounds(128, 4), Bounds(128, 6), Bounds(128, 8), Bounds(128, 12), Bounds(128, 16))
+"""128, 80, 64, 40 and 32 registers a thread where a multiprocessor has 65,536."""
+WORTH_LANE_STEPS = 10**12
+"""A sweep below takes less than the compiling of its candidates."""
+TRIAL_EVENTS = 20_000
+TRIAL_LANES = 1 << 16
+
+
+def bounds_for(
+    work: LaneWork,
+    device: str,
+    architecture: str,
+    cache: Cache,
+    measured: Callable[[LaneWork, Bounds], float],
+) -> Bounds:
+    """The bounds for some work on a kind of device: remembered, tried, or the usual.
+
+    `measured` tells the lane-steps a second of some work under some bounds.
+    """
+    key = _key(work, device, architecture)
+    stored = cache.get(key)
+    if stored is not None:
+        return msgspec.msgpack.decode(stored, type=Bounds)
+    if work.n_lanes * work.lane_steps < WORTH_LANE_STEPS:
+        return USUAL if work.n_lanes > FEW_LANES else FEW
+    best = fastest(CANDIDATES, part(work), measured)
+    cache.put(key, msgspec.msgpack.encode(best))
+    return best
+
+
+def fastest(
+    candidates: Iterable[Bounds], work: LaneWork, measured: Callable[[LaneWork, Bounds], float]
+) -> Bounds:
+    """The candidate of the highest speed; the first of equal ones."""
+    return max(candidates, key=lambda bounds: measured(work, bounds))
+
+
+def part(work: LaneWork) -> LaneWork:
+    """The first lanes and events: enough to show the speed, little to wait for."""
+    return work._replace(
+        points=work.points[:, :TRIAL_LANES].copy(),
+        events=work.events[:TRIAL_EVENTS],
+        columns=work.columns[:TRIAL_EVENTS],
+    )
+
+
+def _key(work: LaneWork, device: str, architecture: str) -> str:
+    program = cache_key(work.module, target_of(architecture), " ".join(sorted(work.kept)))
+    return hashlib.sha256(f"bounds {device} {program} {CANDIDATES}".encode()).hexdigest()

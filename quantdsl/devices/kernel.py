@@ -1,0 +1,94 @@
+"""What is known of the kernel of lanes before it runs, derived from its signature in the IR.
+
+Every device takes buffers, variables and launch sizes from here, so that they cannot disagree.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from quantdsl.codegen.lanes import KERNEL
+from quantdsl.devices.failure import refused
+from quantdsl.devices.sizes import Operation, Size, Symbol, evaluate
+from quantdsl.devices.work import LaneWork
+
+STATE_WORDS = Symbol("state_words", 1)
+COLUMN_WIDTH = Symbol("column_width")
+EVENT_WORDS = Symbol("event_words", 1)
+BLOCK = Symbol("block", 1)
+VARIABLES = {
+    param.name: Symbol(param.name, 0, 3 if param.name == "mode" else 2**63 - 1)
+    for param in KERNEL.params
+    if isinstance(param.type, str)
+}
+"""The scalar arguments of the kernel, with their bounds."""
+
+_LANES = VARIABLES["n_lanes"]
+WORDS: dict[str, Size] = {
+    "template": STATE_WORDS,
+    "points": Operation("*", VARIABLES["n_params"], _LANES),
+    "param_offsets": VARIABLES["n_params"],
+    "results": Operation("*", VARIABLES["n_results"], _LANES),
+    "result_offsets": VARIABLES["n_results"],
+    "events": Operation("*", VARIABLES["n_events"], EVENT_WORDS),
+    "columns": Operation("*", VARIABLES["n_events"], COLUMN_WIDTH),
+    "states": Operation("*", STATE_WORDS, _LANES),
+}
+"""The words of each buffer of the kernel."""
+
+GRID: Size = Operation(
+    "//^", Operation("-", VARIABLES["lane_hi"], VARIABLES["lane_lo"]), BLOCK
+)
+"""Blocks of a launch: a thread a lane."""
+
+
+class Facts(NamedTuple):
+    """The kernel for a reader or another program."""
+
+    inputs: dict[str, str]
+    """Buffer that is read -> its size in words."""
+    outputs: dict[str, str]
+    """Buffer that is written, or read and written -> its size in words."""
+    variables: dict[str, tuple[int, int]]
+    """Scalar -> its bounds."""
+    grid: str
+    """Blocks of a launch on a GPU."""
+
+
+def facts() -> Facts:
+    """Buffers, variables and launch sizes of the kernel of lanes."""
+    buffers = [param for param in KERNEL.params if param.name in WORDS]
+    return Facts(
+        inputs={param.name: str(WORDS[param.name]) for param in buffers if not param.inout},
+        outputs={param.name: str(WORDS[param.name]) for param in buffers if param.inout},
+        variables={symbol.name: (symbol.lo, symbol.hi) for symbol in VARIABLES.values()},
+        grid=str(GRID),
+    )
+
+
+def values(work: LaneWork, n_lanes: int, n_events: int) -> dict[str, int]:
+    """The symbols of a launch over `n_lanes` lanes and `n_events` events of some work."""
+    return {
+        "state_words": len(work.template),
+        "n_params": len(work.params),
+        "n_results": len(work.results),
+        "n_events": n_events,
+        "n_lanes": n_lanes,
+        "lane_lo": 0,
+        "lane_hi": n_lanes,
+        "event_words": work.events.shape[1],
+        "column_width": work.columns.shape[1],
+    }
+
+
+def grid_of(device: str, sizes: Mapping[str, int], block: int, limits: tuple[int, int]) -> int:
+    """Blocks of a launch, checked: positive and within `limits` (blocks, threads of a block).
+
+    Raises DeviceError (launch) beyond the device's limits, LimitError where a size overflows.
+    """
+    grid = evaluate(GRID, {**sizes, "block": block})
+    blocks_max, threads_max = limits
+    if not 0 < grid <= blocks_max or not 0 < block <= threads_max:
+        told = f"a launch of {grid:,} blocks of {block:,} threads"
+        allowed = f"1 to {blocks_max:,} blocks of 1 to {threads_max:,} threads"
+        raise refused(device, "launch", f"{told} is not within {allowed}")
+    return grid

@@ -1,0 +1,152 @@
+"""`--profile`: what each kernel took, against what the device can do, and a trace for a browser.
+
+Times are the device's own. NVTX ranges are told to NVIDIA's tools where the package is there.
+"""
+
+import importlib
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+
+class Interval(NamedTuple):
+    """One kernel or one part of the host's work."""
+
+    name: str
+    begin_s: float
+    seconds: float
+    lane_steps: int
+    bytes_moved: int
+    row: str
+    """`host`, or the device."""
+
+
+class Row(NamedTuple):
+    """The intervals of one name on one device."""
+
+    name: str
+    device: str
+    times: int
+    min_s: float
+    mean_s: float
+    max_s: float
+    lane_steps_per_s: float
+    bytes_moved: int
+    bytes_per_s: float
+
+
+class Ceilings(NamedTuple):
+    """What a device was measured to do at best."""
+
+    bytes_per_s: float
+    """Of a copy, read and written."""
+    f64_per_s: float
+    """Fused multiply-adds count as two."""
+
+
+class Profile:
+    """Intervals of one command, in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self.intervals: list[Interval] = []
+        self.facts: dict[str, str] = {}
+        """What is known of the kernels: registers, local memory, occupancy."""
+        self.ceilings: dict[str, Ceilings | None] = {}
+        """What each device was measured to do at best."""
+        self._start_s = time.perf_counter()
+        self._nvtx = _nvtx()
+
+    def kernel(
+        self, name: str, seconds: float, lane_steps: int, bytes_moved: int, row: str = "device"
+    ) -> None:
+        """Note a kernel that has just ended."""
+        begin = time.perf_counter() - self._start_s - seconds
+        self.intervals.append(Interval(name, begin, seconds, lane_steps, bytes_moved, row))
+
+    @contextmanager
+    def range(self, name: str) -> Iterator[None]:
+        """Note a part of the host's work."""
+        if self._nvtx is not None:
+            self._nvtx.push_range(name)
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - begin
+            if self._nvtx is not None:
+                self._nvtx.pop_range()
+            self.intervals.append(
+                Interval(name, begin - self._start_s, seconds, 0, 0, "host")
+            )
+
+    def rows(self) -> list[Row]:
+        """One row a name and device, in order of first appearance."""
+        groups: dict[tuple[str, str], list[Interval]] = {}
+        for interval in self.intervals:
+            groups.setdefault((interval.name, interval.row), []).append(interval)
+        return [_row(*of, group) for of, group in groups.items()]
+
+    def trace(self) -> str:
+        """The intervals as a Chrome trace: load it in chrome://tracing or ui.perfetto.dev."""
+        events = [
+            {
+                "name": interval.name, "ph": "X", "pid": 0, "tid": interval.row,
+                "ts": interval.begin_s * 1e6, "dur": interval.seconds * 1e6,
+                "args": {"lane_steps": interval.lane_steps, "bytes": interval.bytes_moved},
+            }
+            for interval in self.intervals
+        ]  # fmt: skip
+        known = {**self.facts, **self.shares()}
+        return json.dumps({"traceEvents": events, "otherData": known}, indent=1)
+
+    def shares(self) -> dict[str, str]:
+        """How far the kernels are from what the device can do."""
+        found = {}
+        for row in self.rows():
+            ceilings = self.ceilings.get(row.device)
+            if ceilings is None or not row.lane_steps_per_s:
+                continue
+            copied, f64 = ceilings
+            found[f"{row.name} on {row.device}"] = (
+                f"{row.bytes_per_s / copied:.2%} of {copied / 1e9:,.0f} GB/s, the measured copy; "
+                f"{f64 / row.lane_steps_per_s:,.0f} operations of the {f64 / 1e12:.1f} measured "
+                "TFLOPS (f64) would fit in the time of a lane-step"
+            )
+        return found
+
+    def table(self) -> str:
+        """Rows and facts for a terminal."""
+        lines = [
+            f"{'part':<16}{'on':<9}{'times':>7}{'min ms':>10}{'mean ms':>10}{'max ms':>10}"
+            f"{'lane-steps/s':>14}{'GB':>8}{'GB/s':>8}"
+        ]
+        lines += [
+            f"{row.name:<16}{row.device:<9}{row.times:>7}{row.min_s * 1e3:>10.3f}"
+            f"{row.mean_s * 1e3:>10.3f}{row.max_s * 1e3:>10.3f}{row.lane_steps_per_s:>14.3g}"
+            f"{row.bytes_moved / 1e9:>8.2f}{row.bytes_per_s / 1e9:>8.1f}"
+            for row in self.rows()
+        ]
+        known = {**self.facts, **self.shares()}
+        lines += [f"{name}: {fact}" for name, fact in known.items()]
+        return "\n".join(lines)
+
+
+def _row(name: str, device: str, group: list[Interval]) -> Row:
+    times = [interval.seconds for interval in group]
+    total = max(sum(times), 1e-12)
+    moved = sum(interval.bytes_moved for interval in group)
+    steps = sum(interval.lane_steps for interval in group)
+    return Row(
+        name, device, len(group), min(times), total / len(times), max(times), steps / total, moved,
+        moved / total,
+    )  # fmt: skip
+
+
+def _nvtx() -> Any:
+    """The package nvtx, or None."""
+    try:
+        return importlib.import_module("nvtx")
+    except ImportError:
+        return None

@@ -1,0 +1,216 @@
+"""A GPU played on the CPU: the code of a kernel with blocks, threads, shared memory and barriers.
+
+Each block runs by itself. Where its threads wait for each other each is a thread of this process;
+where not they run in turn. It is slow and exact: it is there so that kernels are tested where no
+GPU is.
+"""
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import Form, load
+from quantdsl.codegen.emit import emit
+from quantdsl.codegen.jit import assemble
+from quantdsl.codegen.lanes import INTERFACE
+from quantdsl.codegen.ptx import Bounds, thread_kernel
+from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.target import Target, native
+from quantdsl.devices.cpu import Compiled, rows_of
+from quantdsl.devices.feed import Feed
+from quantdsl.devices.kernel import grid_of, values
+from quantdsl.devices.loaded import Loaded
+from quantdsl.devices.primitives import for_cpu, needs_threads_together, simulated
+from quantdsl.devices.work import Finished, LaneWork, Plan
+from quantdsl.ir.ops import Module
+
+WARP = 32
+BLOCK = 32
+"""Threads of a block of lanes."""
+LIMITS = (65_535, 1_024)
+"""Blocks of a launch and threads of a block, as the smallest GPUs have them."""
+CHUNK_BLOCKS = 4
+"""Blocks of lanes that are reported together."""
+
+
+class Block:
+    """What the threads of one block share."""
+
+    def __init__(self, number: int, blocks: int, threads: int, shared_bytes: int) -> None:
+        self.number, self.blocks, self.threads = number, blocks, threads
+        self.memory = (ctypes.c_int64 * max(-(-shared_bytes // 8), 1))()
+        self.values = [0] * threads
+        self._all = threading.Barrier(threads)
+        self._warps = [
+            threading.Barrier(min(WARP, threads - first)) for first in range(0, threads, WARP)
+        ]
+
+    def wait(self) -> None:
+        """Until every thread of the block is here."""
+        self._all.wait()
+
+    def exchanged(self, thread: int, value: int) -> list[int]:
+        """The values of all threads of the warp, once each has given its own."""
+        barrier, first = self._warps[thread // WARP], thread // WARP * WARP
+        self.values[thread] = value
+        barrier.wait()
+        found = self.values[first : first + WARP]
+        barrier.wait()  # nobody gives the next one before all have read
+        return found
+
+
+class _Here(threading.local):
+    """The simulated thread that runs in this thread of the process."""
+
+    block: Block
+    thread: int
+
+
+_here = _Here()
+
+
+def _shuffle(value: int, bits: int) -> int:
+    found = _here.block.exchanged(_here.thread, value)
+    other = _here.thread % WARP ^ bits
+    return found[other] if 0 <= other < len(found) else value
+
+
+def _ballot(value: int) -> int:
+    found = _here.block.exchanged(_here.thread, value)
+    return ctypes.c_int32(sum((other != 0) << k for k, other in enumerate(found))).value
+
+
+_PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
+    "thread": (lambda: _here.thread, ctypes.c_int32, ()),
+    "block": (lambda: _here.block.number, ctypes.c_int32, ()),
+    "threads": (lambda: _here.block.threads, ctypes.c_int32, ()),
+    "blocks": (lambda: _here.block.blocks, ctypes.c_int32, ()),
+    "barrier": (lambda: _here.block.wait(), None, ()),
+    "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
+    "ballot": (_ballot, ctypes.c_int32, (ctypes.c_int32,)),
+    "shared": (lambda: ctypes.addressof(_here.block.memory), ctypes.c_void_p, ()),
+}
+
+
+@functools.cache
+def _install() -> list[Any]:
+    """Make the primitives known to compiled code; the functions must outlive it."""
+    kept = []
+    for name, (function, result, params) in _PRIMITIVES.items():
+        native_function = ctypes.CFUNCTYPE(result, *params)(function)
+        address = ctypes.cast(native_function, ctypes.c_void_p).value
+        llvm.add_symbol(f"quantdsl.{name}", address)
+        kept.append(native_function)
+    return kept
+
+
+class SimulatedKernel:
+    """A kernel as machine code of this CPU."""
+
+    def __init__(self, address: int, n_arguments: int, together: bool, owner: Any) -> None:
+        self.together, self._owner = together, owner
+        self.start = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * n_arguments)(address)
+        """One thread of it, where nothing says which."""
+
+    def launch(
+        self, grid: int, block: int, arguments: Sequence[int], shared_bytes: int = 0
+    ) -> None:
+        """Run all blocks, one after the other; arguments are words, buffers by address."""
+        for number in range(grid):
+            here = Block(number, grid, block, shared_bytes)
+            if self.together:
+                self._together(here, arguments)
+            else:
+                for thread in range(block):
+                    self._thread(here, thread, arguments)
+
+    def _thread(self, block: Block, thread: int, arguments: Sequence[int]) -> None:
+        _here.block, _here.thread = block, thread
+        self.start(*arguments)
+
+    def _together(self, block: Block, arguments: Sequence[int]) -> None:
+        crew = [
+            threading.Thread(target=self._thread, args=(block, number, arguments), daemon=True)
+            for number in range(block.threads)
+        ]
+        for thread in crew:
+            thread.start()
+        for thread in crew:
+            thread.join()
+
+
+def kernel_of(text: str, entry: str, n_arguments: int) -> SimulatedKernel:
+    """A kernel written in LLVM IR over primitives.py."""
+    _install()
+    engine = llvm.create_mcjit_compiler(
+        llvm.parse_assembly("", llvm.create_context()), native().machine()
+    )
+    engine.add_object_file(llvm.ObjectFileRef.from_data(assemble(for_cpu(text), native())))
+    engine.finalize_object()
+    address = engine.get_function_address(entry)
+    return SimulatedKernel(address, n_arguments, needs_threads_together(text), engine)
+
+
+class SimulatedRunner:
+    """Runs lanes through the kernel that a GPU gets, a block of threads at a time."""
+
+    name = "simulated"
+
+    def compile(self, work: LaneWork) -> None:
+        """As Runner promises."""
+        _loaded(work)
+
+    def plan(self, work: LaneWork) -> Plan:
+        """As Runner promises."""
+        return Plan(self.name, 8 * len(work.template), CHUNK_BLOCKS * BLOCK)
+
+    def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
+        """As Runner promises."""
+        if lo >= hi:
+            return
+        program, rows = _loaded(work)
+        kernel = SimulatedKernel(program.address("lanes"), 15, together=False, owner=program)
+        (piece,) = Feed(work, rows, sys.maxsize)
+        step = CHUNK_BLOCKS * BLOCK
+        for start in range(lo, hi, step):
+            n = min(step, hi - start)
+            points = np.ascontiguousarray(work.points[:, start : start + n])
+            results = np.empty((len(work.results), n), np.int64)
+            grid = grid_of(self.name, values(work, n, piece.turns), BLOCK, LIMITS)
+            buffers = (work.template, points, work.params, work.results, piece.words, piece.columns)
+            template, at, params, wanted, events, columns = (array.ctypes.data for array in buffers)
+            kernel.launch(grid, BLOCK, (
+                template, at, params, len(points), results.ctypes.data, wanted, len(results),
+                events, piece.turns, columns, 0, n, 0, n, piece.mode,
+            ))  # fmt: skip
+            finished(start, start + n, results)
+
+    def close(self) -> None:
+        """Nothing is held between runs."""
+
+
+def _load(work: LaneWork) -> Compiled:
+    _install()
+    kept, varying = work.kept, work.varying
+    form = Form(
+        f"simulated {kernel_form(kept, varying)}",
+        lambda whole: kernel_part(split_lanes(whole, kept, varying)),
+        _text,
+        INTERFACE,
+    )
+    return Compiled(load(work.module, native(), Cache(), form), rows_of(work))
+
+
+def _text(module: Module, target: Target) -> str:
+    bounds = Bounds()
+    return simulated(emit(module, target, functools.partial(thread_kernel, bounds)))
+
+
+_loaded = Loaded(_load)

@@ -1,0 +1,182 @@
+"""The runner of a GPU against a fake driver: the interpreter's bits, chunks, pieces, memory."""
+
+import numpy as np
+import pytest
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.ptx import ENTRY
+from quantdsl.devices import failure
+from quantdsl.devices.cpu import scalar
+from quantdsl.devices.cuda import lanes as cuda_lanes
+from quantdsl.devices.cuda import tune
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.driver import Driver
+from quantdsl.devices.cuda.kernel import Library
+from quantdsl.devices.cuda.lanes import Compiled, CudaRunner
+from quantdsl.devices.profile import Ceilings, Profile
+from quantdsl.errors import DeviceError
+from tests.devices.fake_driver import CUresult, FakeDriver, LaneKernel
+from tests.devices.lane_work import expected, random_work, run
+
+
+class Machine:
+    """A fake GPU and a runner on it."""
+
+    def __init__(self, work, profile=None, **options):
+        self.fake = FakeDriver(**options)
+        program, rows = scalar(work)
+        self.kernel = LaneKernel(program)
+        self.fake.kernels[ENTRY] = self.kernel
+        self.said = []
+        self.device = CudaDevice(Driver(self.fake), 0)
+
+        def load(_):
+            return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows)
+
+        self.runner = CudaRunner(self.device, self.said.append, profile, load)
+
+    def close(self):
+        self.runner.close()
+        assert self.fake.used_bytes() == 0
+        assert not self.fake.host_memory
+        assert self.fake.live["event"] == 0
+        assert self.device.pool.used_bytes == 0
+
+
+@pytest.mark.parametrize("lanes", [1, 50, 400])
+def test_lanes_have_the_interpreters_bits(lanes):
+    work = random_work(1, lanes=lanes)
+    machine = Machine(work)
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    assert not machine.said
+    machine.close()
+
+
+def test_events_stay_on_the_device_between_runs():
+    work = random_work(2, lanes=300)
+    machine = Machine(work)
+    run(machine.runner, work, 0, 128)
+    before = machine.fake.calls["cuMemcpyHtoDAsync"]
+    results = run(machine.runner, work, 128, 300)
+    assert machine.fake.calls["cuMemcpyHtoDAsync"] - before == len(machine.kernel.launches) - 1
+    assert np.array_equal(results[:, 128:], expected(work)[:, 128:])
+    machine.close()
+
+
+def test_events_larger_than_memory_pass_in_pieces(monkeypatch):
+    work = random_work(3, lanes=90)
+    monkeypatch.setattr(cuda_lanes, "PIECE_SHARE", 1_000_000)
+    machine = Machine(work)
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    modes = {mode for _, _, mode in machine.kernel.launches}
+    assert modes == {0, 1, 2}
+    machine.close()
+
+
+def test_out_of_memory_halves_the_chunk_and_says_so():
+    work = random_work(4, lanes=256)
+    machine = Machine(work)
+    biggest = 8 * len(work.results) * 40
+
+    def refuse(size, *_):
+        return CUresult.CUDA_ERROR_OUT_OF_MEMORY if size > biggest else None
+
+    machine.fake.refuse["cuMemAllocFromPoolAsync"] = refuse
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    assert machine.said == [
+        "cuda:0 Fake GPU: out of memory, going on with 64 lanes a chunk",
+        "cuda:0 Fake GPU: out of memory, going on with 32 lanes a chunk",
+    ]
+    machine.close()
+
+
+def test_memory_that_no_chunk_fits_is_one_error():
+    work = random_work(5, lanes=128)
+    machine = Machine(work)
+    machine.fake.refuse["cuMemAllocFromPoolAsync"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(DeviceError, match="asked for") as caught:
+        run(machine.runner, work)
+    assert caught.value.kind == "memory"
+    machine.fake.refuse.clear()
+    machine.close()
+
+
+def test_a_fault_is_never_a_result():
+    work = random_work(6, lanes=400)
+    machine = Machine(work)
+    reported = []
+
+    def fail_late(*_):
+        late = machine.fake.calls["cuEventQuery"] > 2
+        return CUresult.CUDA_ERROR_ILLEGAL_ADDRESS if late else None
+
+    machine.fake.refuse["cuEventQuery"] = fail_late
+    machine.fake.refuse["cuEventSynchronize"] = CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    before = failure.counts["launch"]
+    with pytest.raises(DeviceError, match="words for 700") as caught:
+        machine.runner.run(work, 0, 400, lambda lo, hi, _: reported.append((lo, hi)))
+    assert caught.value.kind == "launch"
+    assert failure.counts["launch"] == before + 1
+    assert failure.history[-1] is caught.value
+    assert len(reported) == 2
+    machine.fake.refuse.clear()
+    machine.close()
+
+
+def test_what_finished_raises_leaves_nothing_behind():
+    work = random_work(7, lanes=400)
+    machine = Machine(work)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        machine.runner.run(work, 0, 400, stop)
+    machine.close()
+
+
+def test_a_plan_and_a_profile(monkeypatch):
+    monkeypatch.setattr(cuda_lanes, "ceilings", lambda _: Ceilings(1e9, 1e12))
+    work, profile = random_work(8, lanes=400), Profile()
+    machine = Machine(work, profile)
+    words = len(work.params) + len(work.results)
+    assert str(machine.runner.plan(work)) == (
+        f"cuda:0 Fake GPU: {8 * words:,} bytes a lane, 128 lanes a chunk"
+    )
+    run(machine.runner, work)
+    (row,) = profile.rows()
+    assert row.name == "lanes"
+    assert row.times == 4
+    assert "32 registers" in profile.facts["kernel on cuda:0"]
+    assert "occupancy 100%" in profile.facts["kernel on cuda:0"]
+    assert "measured copy" in profile.table()
+    assert row.lane_steps_per_s == pytest.approx(400 * 12 / (4 * 2e-3))
+    machine.close()
+
+
+# ---- tuning ---------------------------------------------------------------------------------
+
+
+def tried(work, cache, speeds):
+    seen = []
+
+    def measured(part, bounds):
+        seen.append((bounds, part.n_lanes, part.lane_steps))
+        return speeds[bounds]
+
+    return tune.bounds_for(work, "GPU", "sm_90", cache, measured), seen
+
+
+def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
+    work, cache = random_work(1, lanes=60), Cache(tmp_path / "cache")
+    speeds = {bounds: -abs(bounds.blocks - 6) for bounds in tune.CANDIDATES}
+    assert tried(work, cache, speeds) == (tune.FEW, [])
+    monkeypatch.setattr(tune, "FEW_LANES", 1)
+    assert tried(work, cache, speeds) == (tune.USUAL, [])
+    monkeypatch.setattr(tune, "WORTH_LANE_STEPS", 1)
+    monkeypatch.setattr(tune, "TRIAL_EVENTS", 5)
+    monkeypatch.setattr(tune, "TRIAL_LANES", 32)
+    best, seen = tried(work, cache, speeds)
+    assert best.blocks == 6
+    assert seen == [(bounds, 32, 5) for bounds in tune.CANDIDATES]
+    assert tried(work, cache, {}) == (best, [])

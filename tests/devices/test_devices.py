@@ -1,0 +1,270 @@
+"""Choosing devices, running on several, sizes, rates, the commands, and what is never imported."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from quantdsl import cli
+from quantdsl.codegen.lanes import KERNEL
+from quantdsl.devices import kernel as lanes_kernel
+from quantdsl.devices import rates
+from quantdsl.devices.choose import runner
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.cuda import device as cuda_device
+from quantdsl.devices.cuda import driver as cuda_driver
+from quantdsl.devices.cuda.driver import Driver
+from quantdsl.devices.kernel import BLOCK, GRID, grid_of
+from quantdsl.devices.measure import PROMISES, Figure
+from quantdsl.devices.profile import Ceilings, Profile
+from quantdsl.devices.simulated import SimulatedRunner, kernel_of
+from quantdsl.devices.sizes import Operation, Symbol, evaluate
+from quantdsl.devices.together import Together
+from quantdsl.errors import ConfigError, DeviceError, LimitError, UnavailableError
+from tests.devices.fake_driver import FakeDriver
+from tests.devices.lane_work import expected, random_work, run
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    def missing():
+        raise UnavailableError("no NVIDIA driver on this machine")
+
+    monkeypatch.setattr(cuda_driver, "driver", missing)
+    monkeypatch.setattr(cuda_device, "driver", missing)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    found = Driver(FakeDriver(n_devices=2))
+    monkeypatch.setattr(cuda_driver, "driver", lambda: found)
+    monkeypatch.setattr(cuda_device, "driver", lambda: found)
+    cuda_device.open_device.cache_clear()
+    yield
+    cuda_device.open_device.cache_clear()
+
+
+# ---- --device -------------------------------------------------------------------------------
+
+
+def test_a_machine_without_a_gpu_says_so_in_one_line(no_gpu):
+    said = []
+    assert isinstance(runner("auto", said.append), CpuRunner)
+    assert said == ["no GPU: no NVIDIA driver on this machine; running on the CPU"]
+    assert isinstance(runner("all", said.append), CpuRunner)
+    with pytest.raises(UnavailableError, match="no NVIDIA driver"):
+        runner("cuda:0", said.append)
+
+
+def test_each_word_of_device(two_gpus):
+    said = []
+    assert isinstance(runner("cpu", said.append), CpuRunner)
+    assert isinstance(runner("simulated", said.append), SimulatedRunner)
+    assert runner("auto", said.append).name == "cuda:0 Fake GPU"
+    assert runner("cuda:1", said.append).name == "cuda:1 Fake GPU"
+    assert runner("all", said.append).name == "cuda:0 Fake GPU + cuda:1 Fake GPU + cpu"
+    assert not said
+    with pytest.raises(UnavailableError, match="no cuda:2; this process may use cuda:0 to cuda:1"):
+        runner("cuda:2", said.append)
+
+
+@pytest.mark.parametrize("word", ["gpu", "cuda:x", "cuda:-1", "", "CPU"])
+def test_a_word_that_is_no_device(word):
+    with pytest.raises(ConfigError, match="give auto, cpu, simulated, cuda:N or all"):
+        runner(word, print)
+
+
+# ---- several devices ------------------------------------------------------------------------
+
+
+class Slow(CpuRunner):
+    """A device that waits before each of its lanes."""
+
+    def run(self, work, lo, hi, finished):
+        threading.Event().wait((hi - lo) * 1e-3)
+        super().run(work, lo, hi, finished)
+
+
+def test_devices_share_by_speed_and_every_lane_is_run_once():
+    work, counts = random_work(1, lanes=600), [0, 0]
+    fast, slow = CpuRunner(1), Slow(1)
+    runners = [fast, slow]
+    for number, one in enumerate(runners):
+
+        def counted(work, lo, hi, finished, number=number, one=one):
+            counts[number] += hi - lo
+            type(one).run(one, work, lo, hi, finished)
+
+        one.run = counted
+    assert np.array_equal(run(Together(runners), work), expected(work))
+    assert sum(counts) == 600
+    assert counts[0] > 3 * counts[1]
+
+
+def test_a_device_that_fails_ends_the_run_of_all():
+    class Broken(CpuRunner):
+        def run(self, *_):
+            raise DeviceError("broken", "launch")
+
+    work, before = random_work(2, lanes=400), threading.active_count()
+    with pytest.raises(DeviceError, match="broken"):
+        run(Together([CpuRunner(1), Broken(1)]), work)
+    assert threading.active_count() == before
+
+
+# ---- sizes ----------------------------------------------------------------------------------
+
+
+def test_the_kernels_facts_cover_its_signature():
+    facts = lanes_kernel.facts()
+    names = {*facts.inputs, *facts.outputs, *facts.variables}
+    assert names == {param.name for param in KERNEL.params}
+    assert facts.outputs == {
+        "results": "(n_results * n_lanes)",
+        "states": "(state_words * n_lanes)",
+    }
+    assert facts.grid == "((lane_hi - lane_lo) //^ block)"
+
+
+def test_sizes_are_checked():
+    lanes, words = Symbol("lanes", 1, 2**40), Symbol("words")
+    size = Operation("*", lanes, words)
+    assert evaluate(size, {"lanes": 3, "words": 5}) == 15
+    with pytest.raises(LimitError, match=r"lanes = 0 is not within 1\.\."):
+        evaluate(size, {"lanes": 0, "words": 5})
+    with pytest.raises(LimitError, match="does not fit 64 bits"):
+        evaluate(size, {"lanes": 2**39, "words": 2**39})
+    with pytest.raises(LimitError, match="negative"):
+        evaluate(Operation("-", lanes, words), {"lanes": 3, "words": 5})
+    with pytest.raises(LimitError, match="not within"):
+        evaluate(GRID, {"lane_lo": 0, "lane_hi": 5, BLOCK.name: 0})
+
+
+@pytest.mark.parametrize(("lanes", "block"), [(0, 32), (33, 2048), (2**22, 1)])
+def test_a_launch_beyond_the_device_is_refused(lanes, block):
+    with pytest.raises(DeviceError, match="is not within") as caught:
+        grid_of("toy", {"lane_lo": 0, "lane_hi": lanes}, block, (65_535, 1024))
+    assert caught.value.kind == "launch"
+    assert grid_of("toy", {"lane_lo": 0, "lane_hi": 65}, 32, (65_535, 1024)) == 3
+
+
+# ---- measuring ------------------------------------------------------------------------------
+
+
+def test_the_kernels_of_the_bench_compute_what_they_say():
+    source, target = np.arange(200, dtype=np.int64), np.zeros(200, np.int64)
+    copy = kernel_of(rates.KERNELS["copy"], "copy", 3)
+    copy.launch(2, 16, (source.ctypes.data, target.ctypes.data, 100))
+    assert np.array_equal(source, target)
+    for kind, real in (("f64", np.float64), ("f32", np.float32)):
+        out = np.zeros(4, real)
+        kernel = kernel_of(rates.KERNELS[f"rate_{kind}"], f"rate_{kind}", 2)
+        kernel.launch(2, 2, (out.ctypes.data, 3))
+        first = 8 * np.arange(4) + sum(range(8))
+        assert np.allclose(out, first * (1 + 1e-7) ** 24 + 8 * 24e-7, rtol=1e-5)
+    out = np.zeros((32, 2), np.int64)
+    kernel_of(rates.KERNELS["shared"], "shared", 2).launch(
+        1, 32, (out.ctypes.data, 1), rates.SHARED_BYTES
+    )
+    assert np.array_equal(out[0], [0, 1])
+
+
+def test_one_block_need_not_wait_for_others():
+    arrived = np.zeros(1, np.int64)
+    kernel_of(rates.KERNELS["grid_wait"], "grid_wait", 2).launch(1, 8, (arrived.ctypes.data, 5))
+    assert arrived[0] == 5
+
+
+def test_a_figure_knows_whether_its_promise_is_kept():
+    assert Figure("launch", 4.9).kept
+    assert Figure("launch", 5.1).kept is False
+    assert Figure("pinned copy up", 11.0).kept is False
+    assert Figure("pinned copy up", None).kept is None
+    assert Figure("f64 rate", 1.0, promised=False).kept is None
+
+
+def test_a_profile_is_a_table_and_a_trace():
+    profile = Profile()
+    with profile.range("prepare"):
+        pass
+    profile.kernel("lanes", 0.5, 10**9, 10**8)
+    profile.kernel("lanes", 1.5, 10**9, 10**8)
+    prepare, lanes = profile.rows()
+    assert (prepare.name, lanes.name) == ("prepare", "lanes")
+    assert (lanes.min_s, lanes.mean_s, lanes.max_s) == (0.5, 1.0, 1.5)
+    assert lanes.lane_steps_per_s == 10**9
+    assert lanes.bytes_per_s == 10**8
+    assert "lanes" in profile.table()
+    assert profile.shares() == {}
+    profile.ceilings["device"] = Ceilings(4e9, 3.3e13)
+    (share,) = profile.shares().values()
+    assert share.startswith("2.50% of 4 GB/s, the measured copy; 33,000 operations")
+    assert "2.50% of" in profile.table()
+    events = json.loads(profile.trace())["traceEvents"]
+    assert [event["dur"] for event in events[1:]] == [5e5, 1.5e6]
+    assert {event["tid"] for event in events} == {"host", "device"}
+
+
+# ---- commands -------------------------------------------------------------------------------
+
+
+def invoke(*args):
+    result = CliRunner().invoke(cli.cli, args, standalone_mode=False)
+    assert result.exception is None, result.output
+    return result.output
+
+
+def test_devices_lists_the_cpu_and_why_there_is_no_gpu(no_gpu):
+    text = invoke("devices")
+    assert "no GPU: no NVIDIA driver on this machine\n" in text
+    assert "cores for this process" in text
+    found = json.loads(invoke("devices", "--json"))
+    assert found["gpus"] == []
+    assert found["cpu"]["cores"] >= 1
+
+
+def test_devices_lists_every_gpu(two_gpus):
+    text = invoke("devices")
+    assert "cuda:0\n  name" in text
+    assert "cuda:1\n  name" in text
+    gpus = json.loads(invoke("devices", "--json"))["gpus"]
+    assert [gpu["device"] for gpu in gpus] == ["cuda:0", "cuda:1"]
+    assert gpus[0]["compute_capability"] == "9.0"
+    assert gpus[0]["ecc"] is True
+    wanted = "memory_total_bytes memory_free_bytes multiprocessors threads_a_block grid_x clock_khz"
+    wanted += " bus_bits bandwidth_bytes_per_s l2_bytes shared_a_block_bytes registers_a_block warp"
+    wanted += " integrated unified_addressing concurrent_kernels copy_engines driver_cuda ptx"
+    assert set(wanted.split()) <= set(gpus[0])
+
+
+def test_the_bench_measures_what_a_cpu_has_and_says_what_not(no_gpu, monkeypatch):
+    monkeypatch.setattr("quantdsl.devices.measure.ROUNDS", 1)
+    monkeypatch.setattr("quantdsl.devices.measure.COPY_BYTES", 1 << 16)
+    found = json.loads(invoke("bench", "device", "--device", "cpu", "--json"))
+    figures = found["figures"]
+    assert set(figures) == {name.replace(" ", "_") for name in PROMISES}
+    assert figures["cached_load"]["value"] > 0
+    assert figures["pinned_copy_up"]["value"] is None
+    text = invoke("bench", "device", "--device", "cpu")
+    assert "not measured: a GPU has it, a CPU has none" in text
+    with pytest.raises(ConfigError, match="one device"):
+        CliRunner().invoke(
+            cli.cli, ["bench", "device", "--device", "all"], catch_exceptions=False,
+            standalone_mode=False,
+        )  # fmt: skip
+
+
+def test_nothing_imports_cuda_that_needs_none():
+    code = (
+        "import sys, quantdsl, quantdsl.api, quantdsl.devices.choose, quantdsl.devices.cuda.lanes\n"
+        "from quantdsl import cli\n"
+        "check = ['check', 'strategies/buy_and_hold.qdsl']\n"
+        "for args in (['--help'], check, ['devices', '--help']):\n"
+        "    assert cli.run(args) == 0\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] == 'cuda'], 'cuda'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

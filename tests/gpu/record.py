@@ -1,0 +1,45 @@
+"""Run every comparison on the first GPU and on the CPU; write what the GPU left.
+
+    python -m tests.gpu.record OUT COMMIT
+
+A run on a real GPU is recorded in recorded.json, which test_recorded.py holds against the CPU.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from quantdsl.codegen.ptx import architecture_of
+from quantdsl.devices.choose import runner
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.cuda.device import open_device
+from quantdsl.devices.cuda.driver import shown
+from tests.gpu.works import NAMES, digest_of, ptx_digest, work_named
+
+
+def main(out: Path, commit: str) -> int:
+    """Write the digests of the GPU; the number of comparisons that failed."""
+    device, gpu, cpu = open_device(0), runner("cuda:0", print), CpuRunner()
+    architecture = architecture_of(device.capability)
+    results, different = {}, []
+    for name in NAMES:
+        work = work_named(name)
+        left, right = digest_of(work, gpu), digest_of(work, cpu)
+        if left != right:
+            different.append(name)
+        results[name] = {"results": left, "ptx": ptx_digest(work, architecture)}
+    record = {
+        "device": device.model,
+        "architecture": architecture,
+        "driver": f"CUDA {shown(device.driver.version())}",
+        "commit": commit,
+        "different": different,
+        "results": results,
+    }
+    out.write_text(json.dumps(record, indent=1) + "\n")
+    sys.stdout.write(f"{len(results)} compared, {len(different)} different: {different}\n")
+    return len(different)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,131 @@
+"""Lanes to compare on any two targets: shipped strategies, generated ones, and plain programs."""
+
+import hashlib
+import random
+from pathlib import Path
+
+import numpy as np
+
+from quantdsl.backtest import values
+from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.program import Memory
+from quantdsl.check import Checked
+from quantdsl.check.grid import points
+from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
+from quantdsl.devices.work import LaneWork, Runner, Words
+from quantdsl.events import layout
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from tests.backtest.programs import strategy
+from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
+from tests.codegen.lane_programs import random_lanes
+from tests.codegen.programs import S, random_float_bits, random_int, random_words
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted([*ROOT.glob("strategies/*.qdsl"), *ROOT.glob("bench/strategies/*.qdsl")])
+STATE = StructType("State")
+EVENTS, LANES = 1500, 96
+GENERATED, PROGRAMS = 12, 24
+
+
+NAMES = [
+    *(path.stem for path in FILES),
+    *(f"generated {seed}" for seed in range(GENERATED)),
+    *(f"program {seed}" for seed in range(PROGRAMS)),
+]
+"""Everything that targets are compared on."""
+
+
+def work_named(name: str) -> LaneWork:
+    """The lanes of one of NAMES."""
+    kind, _, seed = name.partition(" ")
+    if kind == "generated":
+        return strategy_work(checked_text(strategy(int(seed))), 400)
+    if kind == "program":
+        return program_work(int(seed))
+    return strategy_work(checked_of(next(path for path in FILES if path.stem == name)), EVENTS)
+
+
+def strategy_work(checked: Checked, events: int) -> LaneWork:
+    """Lanes over the built-in market whose params are drawn from their ranges.
+
+    Results are all metrics and the digest of every record, so of each order, fill and trade.
+    """
+    rng = random.Random(1)
+    module, data = checked.lane_module(digest=True), prepare(checked).data
+    memory = Memory(module)
+    written(checked, data, memory, {})
+    params, rows = [], []
+    for param in checked.strategy.params:
+        grid = points(param)
+        word = memory.layout.locate(STATE, param.field).offset_words
+        kind = np.int64 if param.whole else np.float64
+        drawn = [values.word(param, rng.choice(grid)) for _ in range(LANES)]
+        params.append(word)
+        rows.append(np.array(drawn, kind).view(np.int64))
+    stream = events_of(data, events)
+    words = np.ascontiguousarray(stream).view(np.int64).reshape(-1, layout.WORDS)
+    shaped = np.array(rows, np.int64).reshape(len(rows), LANES)
+    return _work(module, STATE, "e.metrics.", memory.words, params, shaped, words)
+
+
+def program_work(seed: int) -> LaneWork:
+    """Lanes of a random program, every word of the state a result."""
+    module, rng = random_lanes(seed), random.Random(seed)
+    kinds = _kinds(module, S)
+    template = random_words(rng, kinds)
+    params = rng.sample(range(len(kinds)), 3)
+    shaped = np.stack([random_words(rng, [kinds[at]] * LANES) for at in params])
+    events = [[random_float_bits(rng), random_int(rng)] for _ in range(20)]
+    columns = np.array([random_int(rng) for _ in range(20)], np.int64).reshape(-1, 1)
+    work = _work(module, S, "", template, params, shaped, np.array(events, np.int64))
+    return work._replace(columns=columns)
+
+
+def ptx_digest(work: LaneWork, architecture: str) -> str:
+    """A digest of the code that a GPU of this architecture runs."""
+    target = target_of(architecture)
+    ptx = load_ptx(work.module, work.kept, target, None, Bounds(), varying=work.varying)
+    return hashlib.sha256((ptx.own + ptx.shared).encode()).hexdigest()
+
+
+def digest_of(work: LaneWork, runner: Runner) -> str:
+    """A digest of every result word of every lane; NaN is one value."""
+    found = np.full((len(work.results), work.n_lanes), -1, np.int64)
+
+    def finished(lo: int, hi: int, words: Words) -> None:
+        found[:, lo:hi] = words
+
+    runner.run(work, 0, work.n_lanes, finished)
+    state = S if work.module.funcs[-1].params[0].type == S else STATE
+    floats = np.array([kind == F64_T for kind in _kinds(work.module, state)])[work.results, None]
+    found = np.where(floats & np.isnan(found.view(np.float64)), CANONICAL_NAN_BITS, found)
+    return hashlib.sha256(found.tobytes()).hexdigest()
+
+
+def _work(
+    module: Module,
+    state: StructType,
+    prefix: str,
+    template: Words,
+    params: list[int],
+    shaped: Words,
+    events: Words,
+) -> LaneWork:
+    leaves = [x for x in Layout(module.structs).leaves(state) if x.path.startswith(prefix)]
+    offsets = [at for x in leaves for at in range(x.offset_words, x.offset_words + x.words)]
+    return LaneWork(
+        module=module,
+        kept=frozenset(leaf.path for leaf in leaves),
+        template=template,
+        params=np.array(params, np.int64),
+        results=np.array(offsets, np.int64),
+        points=np.ascontiguousarray(shaped),
+        events=events,
+        columns=np.zeros((len(events), 0), np.int64),
+    )
+
+
+def _kinds(module: Module, state: StructType) -> list[str]:
+    leaves = Layout(module.structs).leaves(state)
+    return [leaf.type for leaf in leaves for _ in range(leaf.words)]
