@@ -2,16 +2,17 @@
 
     quantdsl.compile(file) -> Strategy
     quantdsl.backtest(file, data, fast=5) -> Report
+    quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantdsl.api import backtest, compile
+    from quantdsl.api import backtest, compile, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "backtest", "compile"]
+__all__ = ["__version__", "backtest", "compile", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from quantdsl.api import compile
 
         return compile
+    if name == "sweep":
+        from quantdsl.api import sweep
+
+        return sweep
     if name == "backtest":
         return importlib.import_module("quantdsl.backtest")  # a package that can be called
     raise AttributeError(f"module 'quantdsl' has no attribute '{name}'")

@@ -1,8 +1,10 @@
-"""The Python API: `quantdsl.compile` and `quantdsl.backtest`.
+"""The Python API: `quantdsl.compile`, `quantdsl.backtest` and `quantdsl.sweep`.
 
     strategy = quantdsl.compile("strategies/sma_cross.qdsl")
     report = strategy.backtest("spy.parquet", fast=5)
     report.metrics["sharpe"], report.trades.to_pandas()
+    sweep = strategy.sweep("spy.parquet", ranges={"fast": "5..50:5"})
+    sweep.table.to_pandas(), sweep.params(0), sweep.backtest(0).trades
 
 Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, polars); tables come
 out as pyarrow. In a notebook a report shows its page.
@@ -15,7 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from quantdsl.backtest.conduct import Outcome, conduct
 from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.check import Checked, check_source
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
@@ -23,6 +27,9 @@ from quantdsl.report import tables
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
 from quantdsl.report.store import save
+from quantdsl.report.sweep_page import framed as framed_sweep
+from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_store import save as save_sweep
 from quantdsl.report.tearsheet import framed
 
 
@@ -127,8 +134,97 @@ class Strategy:
         )
         return Report(result)
 
+    def sweep(
+        self,
+        data: Any = None,
+        *,
+        ranges: Mapping[str, str] | None = None,
+        params: Mapping[str, object] | None = None,
+        config: str | Path | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+        **settings: object,
+    ) -> "SweepReport":
+        """Run every point of the params' ranges that `require` admits, all from one bar on.
+
+        `ranges` replace those of the file (`5..50:5` or `5, 10, 20`), `params` keep one value;
+        `settings` are those of a config's section sweep: points, seed, objective, device and so
+        on. With `out` the report and tables are written there and what is done survives the
+        process; Ctrl-C then leaves what is done, and `resume` goes on. Raises DataError,
+        ConfigError or LimitError with one message that says how to mend it.
+        """
+        sweep = prepare_sweep(
+            self.checked,
+            Path(self.checked.source.path),
+            data=data,
+            ranges=ranges,
+            params=params,
+            start=start,
+            end=end,
+            config=Path(config) if config is not None else None,
+            sweep=settings,
+        )
+        folder = Path(out) if out is not None else None
+        return SweepReport(conduct(sweep, _silent, folder=folder, resume=resume, progress=progress))
+
     def __repr__(self) -> str:
         return f"<Strategy {self.name}({', '.join(self.params)})>"
+
+
+class SweepReport:
+    """A finished sweep, or one that Ctrl-C ended: one row a point, best points, statistics."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.result: SweepResult = outcome.result
+
+    @property
+    def table(self) -> pa.Table:
+        """One row a point: its number, its params and every metric."""
+        return self.result.table
+
+    def best(self, top: int = 10) -> pa.Table:
+        """The rows of the best points by the objective, best first."""
+        return self.table.take(self.result.ranked(top).tolist())
+
+    def params(self, rank: int = 0) -> dict[str, str]:
+        """The swept params of a point by its rank, as `backtest` takes them."""
+        return self.result.params(self._row(rank))
+
+    def command(self, rank: int = 0) -> str:
+        """The shell command that runs this point alone."""
+        return self.result.command(self._row(rank))
+
+    def backtest(self, rank: int = 0) -> Report:
+        """The backtest of one point alone: the figures of its row, with trades and curve."""
+        number = int(self.table["point"][self._row(rank)].as_py())
+        return Report(self.outcome.sweep.single(self.outcome.sweep.place(number)))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the page and the tables into a folder; returns the path of the page."""
+        top = self.outcome.sweep.config.top
+        return save_sweep(self.result, self.outcome.study, Path(folder), top, self.outcome.walk)
+
+    def _row(self, rank: int) -> int:
+        return int(self.result.ranked(rank + 1)[rank])
+
+    def __len__(self) -> int:
+        return len(self.result)
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name} = {value}" for name, value in self.params().items())
+        done = f"{len(self):,} of {self.result.planned:,} points"
+        return f"<SweepReport of {self.result.strategy}: {done}, best {chosen}>"
+
+    def _repr_html_(self) -> str:
+        return framed_sweep(self.result, self.outcome.study)
+
+
+def _silent(line: str) -> None:
+    """Nobody reads along."""
 
 
 def compile(source: str | Path) -> Strategy:
@@ -144,6 +240,11 @@ def compile(source: str | Path) -> Strategy:
 def backtest(source: str | Path, data: Any = None, **options: Any) -> Report:
     """Compile and run in one call; see `Strategy.backtest`."""
     return compile(source).backtest(data, **_merged(options))
+
+
+def sweep(source: str | Path, data: Any = None, **options: Any) -> SweepReport:
+    """Compile and sweep in one call; see `Strategy.sweep`."""
+    return compile(source).sweep(data, **options)
 
 
 def _merged(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,8 +131,40 @@ class ReportConfig(_Section, frozen=True):
     benchmark: Annotated[str, Meta(description="hold, or a file of prices; empty: none")] = ""
 
 
+class SweepConfig(_Section, frozen=True):
+    """Which points `quantdsl sweep` runs, where, and how it ranks them."""
+
+    ranges: Annotated[
+        dict[str, str], Meta(description="Values of a param: 5..50:5, or 5, 10, 20")
+    ] = {}
+    points: Annotated[
+        str, Meta(description="grid: every point; random:N or sobol:N: a subset of N")
+    ] = "grid"
+    seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of random and sobol subsets")] = 1
+    objective: Annotated[str, Meta(description="Metric that ranks the points")] = "sharpe"
+    top: Annotated[int, Meta(ge=1, le=1_000, description="Best points to show")] = 10
+    device: Annotated[str, Meta(description="auto, cpu, simulated, cuda:N or all")] = "auto"
+    on: Annotated[
+        Literal["here", "ray"], Meta(description="This machine, or the nodes of a Ray cluster")
+    ] = "here"
+    precision: Annotated[Literal["f64", "f32"], Meta(description="Of every number")] = "f64"
+    blocks: Annotated[
+        int, Meta(ge=4, le=16, multiple_of=2, description="Blocks of days for cross-validation")
+    ] = 16
+    walk_forward: Annotated[
+        str, Meta(description="train=2y test=6mo: choose on each span, try on the next; empty: no")
+    ] = ""
+    choose: Annotated[
+        Literal["best", "steady"],
+        Meta(description="Of a span: its best point, or the one with the best surroundings"),
+    ] = "best"
+    bootstrap: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="Resamples of the best point's trades; 0: none")
+    ] = 0
+
+
 class Config(_Section, frozen=True):
-    """Settings of `quantdsl backtest`. Every key may be left out."""
+    """Settings of a run or a sweep. Every key may be left out."""
 
     data: DataConfig = DataConfig()
     account: AccountConfig = AccountConfig()
@@ -140,6 +172,7 @@ class Config(_Section, frozen=True):
     slippage: SlippageConfig = SlippageConfig()
     fills: FillsConfig = FillsConfig()
     report: ReportConfig = ReportConfig()
+    sweep: SweepConfig = SweepConfig()
     params: Annotated[
         dict[str, bool | int | float | str], Meta(description="Values of the strategy's params")
     ] = {}
@@ -241,7 +274,7 @@ def keys() -> list[str]:
     return [key for key, _ in _flat(msgspec.to_builtins(Config()))]
 
 
-_FREE = ("params", "data.columns", "account.rates")
+_FREE = ("params", "data.columns", "account.rates", "sweep.ranges")
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

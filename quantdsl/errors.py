@@ -6,6 +6,7 @@
       ConfigError              a configuration is wrong; names key and line
       LimitError               something exceeds a limit of limits.py; names the limit
       UnavailableError         the thing asked for is not there (device, optional package)
+      DeviceError              a device is there and failed; names call, kernel, sizes, way out
     InternalError              our own fault (QD9xxx); exit code 70
 
 Anything else that escapes is a bug: the command line turns it into an InternalError report.
@@ -33,6 +34,14 @@ class LimitError(QuantDSLError):
 
 class UnavailableError(QuantDSLError):
     """A device or an optional package that the request needs is not there."""
+
+
+class DeviceError(QuantDSLError):
+    """A device failed or refused; `kind` is one of those of devices/failure.py."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class InternalError(Exception):

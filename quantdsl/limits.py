@@ -58,6 +58,9 @@ STATEMENTS = Limit(
 SERIES = Limit("SERIES", 300, "equations and indicators", "bounds the compile time")
 PARAMS = Limit("PARAMS", 64, "params", "more than anybody can sweep or understand")
 POINTS = Limit("POINTS", 1_000_000, "points of one param", "a sweep must end; steps can be wider")
+SWEEP_POINTS = Limit(
+    "SWEEP_POINTS", 10_000_000, "points of one sweep", "the table of its results fits in memory"
+)
 CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
 OPERATIONS = Limit(
@@ -65,4 +68,10 @@ OPERATIONS = Limit(
 )
 STATE_BYTES = Limit(
     "STATE_BYTES", 64 * 1024 * 1024, "bytes", "the state of a run is one block of memory"
+)
+COLUMN_BYTES = Limit(
+    "COLUMN_BYTES", 1 << 30, "bytes", "what a sweep computes ahead fits beside its data"
+)
+LANE_STATE_BYTES = Limit(
+    "LANE_STATE_BYTES", 512 * 1024, "bytes", "the local memory of a thread on a GPU"
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from quantdsl import config as configuration
 from quantdsl.backtest import currencies, settings, values
-from quantdsl.backtest.program import Run, native_run
+from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.codegen.cache import Cache
 from quantdsl.config import Resolved
@@ -27,6 +27,25 @@ NS_PER_DAY = 86_400_000_000_000
 
 
 @dataclass(frozen=True)
+class Arranged:
+    """Settings and data of a run, before there is code for it."""
+
+    resolved: Resolved
+    data: Data
+    given: Mapping[str, object]  # values of params, from the config and the caller
+    notes: tuple[str, ...]  # what of the strategy does not apply here
+
+    def fill(self, memory: Memory) -> None:
+        """Write the engine's config and instruments into a state."""
+        settings.write(memory, self.resolved.config, self.data, day_rule(self.data))
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Parts of the core that the settings need."""
+        return settings.needs(self.resolved.config)
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A run that is ready for its first event."""
 
@@ -35,15 +54,31 @@ class Prepared:
     data: Data
     run: Run
     chosen: Mapping[str, Fraction]
-    notes: tuple[str, ...] = ()  # what of the strategy does not apply here
+    notes: tuple[str, ...] = ()
 
 
-def prepare(
+def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Prepared:
+    """Merge the settings, open the data, load the code, fill the state.
+
+    Trading starts at `start`; `options` are those of `arrange`.
+    """
+    arranged = arrange(checked, **options)
+    chosen = values.chosen(checked.strategy.params, arranged.given)
+    run = native_run(checked, arranged.uses, Cache())
+    arranged.fill(run.memory)
+    values.write(run.memory, checked.strategy.params, chosen)
+    _admit(checked, run, chosen)
+    run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
+    run.memory.set("curve_on", True)
+    run.start()
+    return Prepared(checked, arranged.resolved, arranged.data, run, chosen, arranged.notes)
+
+
+def arrange(
     checked: Checked,
     *,
     data: Any = None,
     params: Mapping[str, object] | None = None,
-    start: str | None = None,
     end: str | None = None,
     config: Path | None = None,
     benchmark: str | None = None,
@@ -51,8 +86,9 @@ def prepare(
     session: str | None = None,
     tz: str | None = None,
     bad_rows: str | None = None,
-) -> Prepared:
-    """Merge the settings, open the data, load the code, fill the state."""
+    more: Mapping[str, object] | None = None,
+) -> Arranged:
+    """Merge the settings and open the data; `more` are settings by key, as said by the caller."""
     line = {
         "data.path": data if isinstance(data, str | Path) else None,
         "data.to": end,
@@ -61,6 +97,7 @@ def prepare(
         "data.tz": tz,
         "data.bad_rows": bad_rows,
         "report.benchmark": benchmark,
+        **(more or {}),
     }
     said = {key: str(value) for key, value in line.items() if value is not None}
     stated = checked.strategy.currency
@@ -77,18 +114,9 @@ def prepare(
         )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
-    chosen = values.chosen(checked.strategy.params, given)
     table = data if data is not None and not isinstance(data, str | Path) else None
     opened = open_data(data_spec(checked, resolved, known, table))
-    run = native_run(checked, settings.needs(resolved.config), Cache())
-    settings.write(run.memory, resolved.config, opened, day_rule(opened))
-    values.write(run.memory, checked.strategy.params, chosen)
-    _admit(checked, run, chosen)
-    run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
-    run.memory.set("curve_on", True)
-    run.start()
-    notes = (*converted, *_notes(checked, opened))
-    return Prepared(checked, resolved, opened, run, chosen, notes)
+    return Arranged(resolved, opened, given, (*converted, *_notes(checked, opened)))
 
 
 def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:

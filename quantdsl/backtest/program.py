@@ -12,7 +12,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
 from quantdsl.events import layout
-from quantdsl.ir.layout import Layout
+from quantdsl.ir.layout import Layout, Slot
 from quantdsl.ir.ops import F64_T, Module, StructType
 
 STATE = StructType("State")
@@ -24,10 +24,17 @@ class Memory:
     def __init__(self, module: Module) -> None:
         self.layout = Layout(module.structs)
         self.words = np.zeros(self.layout.words(STATE), dtype=np.int64)
+        self._slots: dict[str, Slot] = {}
+
+    def slot(self, path: str) -> Slot:
+        """Where a path lies; a run asks for the same few again and again."""
+        if path not in self._slots:
+            self._slots[path] = self.layout.locate(STATE, path)
+        return self._slots[path]
 
     def set(self, path: str, value: float) -> None:
         """Write a scalar; how it is stored follows from its type."""
-        slot = self.layout.locate(STATE, path)
+        slot = self.slot(path)
         if slot.type == F64_T:
             self.words[slot.offset_words : slot.offset_words + 1].view(np.float64)[0] = value
         else:
@@ -35,14 +42,28 @@ class Memory:
 
     def get(self, path: str) -> float | int:
         """Read a scalar."""
-        slot = self.layout.locate(STATE, path)
+        slot = self.slot(path)
         word = self.words[slot.offset_words : slot.offset_words + 1]
         return float(word.view(np.float64)[0]) if slot.type == F64_T else int(word[0])
 
     def view(self, path: str) -> npt.NDArray[np.int64]:
         """The words of an aggregate, shared with the run."""
-        slot = self.layout.locate(STATE, path)
+        slot = self.slot(path)
         return self.words[slot.offset_words : slot.offset_words + slot.words]
+
+    def part(self, module: Module) -> "Memory":
+        """The state of another module of the same strategy, filled with what both have."""
+        part = Memory(module)
+        own = self.layout.slots(STATE.name)
+        for name, slot in part.layout.slots(STATE.name).items():
+            if name not in own:
+                continue
+            if own[name].type == slot.type and self.layout.same(part.layout, slot.type):
+                part.view(name)[:] = self.view(name)
+                continue
+            for leaf in part.layout.leaves(slot.type, name):
+                part.view(leaf.path)[:] = self.view(leaf.path)
+        return part
 
     def struct(self, path: str) -> dict[str, float | int]:
         """Every scalar field of a struct by name; of a compensated sum NAME and NAME_lo."""

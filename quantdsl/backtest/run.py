@@ -86,7 +86,6 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         for n, plot in enumerate(strategy.plots)
     )
     by_name = {param.name: param for param in strategy.params}
-    daily = data.clocks[0].nominal_ns >= NS_PER_DAY
     return RunResult(
         strategy=strategy.name,
         source_path=str(path),
@@ -98,26 +97,42 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         instruments=tuple(data.instruments),
         currency=resolved.config.account.currency,
         money_digits=data.money_digits,
-        periods_per_year=TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS,
+        periods_per_year=periods_per_year(data),
         records=run.all_records(),
         curve_ts=curve[:, 0],
         curve_equity=curve[:, 1],
-        bars=data.bars_table(0),
+        bars=_counted(data.bars_table(0), curve),
         accumulators=run.memory.struct("e.metrics"),
         plots=plots,
-        settings=tuple(
-            Setting(name=e.key, value=str(e.value), source=e.source)
-            for e in resolved.entries
-            if e.value not in ("", {})
-        ),
+        settings=settings_of(resolved),
         notes=(*prepared.notes, *data.notes),
-        warnings=_warnings(checked, resolved),
+        warnings=warnings_of(checked, resolved),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),
     )
 
 
-def _warnings(checked: Checked, resolved: Resolved) -> tuple[str, ...]:
+def periods_per_year(data: Data) -> float:
+    """Day samples in a year: trading days where there is a session, else all days."""
+    daily = data.clocks[0].nominal_ns >= NS_PER_DAY
+    return TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS
+
+
+def settings_of(resolved: Resolved, *, sweep: bool = False) -> tuple[Setting, ...]:
+    """Every effective setting with its source; those of sweeps where one is made."""
+    return tuple(
+        Setting(name=e.key, value=str(e.value), source=e.source)
+        for e in resolved.entries
+        if e.value not in ("", {}) and (sweep or not e.key.startswith("sweep."))
+    )
+
+
+def _counted(bars: npt.NDArray[np.void], curve: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """The bars from the start of trading on, of which the curve tells."""
+    return bars[bars["ts_event"] >= curve[0, 0]] if len(curve) else bars[:0]
+
+
+def warnings_of(checked: Checked, resolved: Resolved) -> tuple[str, ...]:
     """What the checker warns of; that the file states no costs is no news where settings do."""
     costs = any(
         entry.source != DEFAULT and entry.key.startswith(("fees.", "slippage."))

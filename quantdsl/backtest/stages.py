@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import msgspec
 
+from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import compile_file
+from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
-from quantdsl.codegen.jit import optimise
+from quantdsl.codegen.jit import optimised
+from quantdsl.codegen.occupancy import occupancy
+from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
+from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
@@ -19,14 +23,20 @@ from quantdsl.lang.source import Source
 from quantdsl.passes import PASSES, run_passes
 
 PASS_NAMES = tuple(name for name, _ in PASSES)
-STAGES = ("ast", "ir", *PASS_NAMES, "llvm", "optimised", "asm")
+GPU_STAGES = ("ptx", "sass")
+PLAN = "plan"
+STAGES = ("ast", PLAN, "ir", *PASS_NAMES, "llvm", "optimised", "asm", *GPU_STAGES)
 """In the order in which the compiler goes through them."""
+ARCHITECTURE = "sm_90"
+"""Shown of the lanes; `quantdsl compile` makes the others."""
 
 
 def show(path: Path, stage: str) -> str:
-    """The text of one of STAGES; raises SourceError where the file does not get that far."""
+    """The text of one of STAGES but PLAN; raises SourceError where the file gets not that far."""
     if stage == "ast":
         return _tree(path)
+    if stage in GPU_STAGES:
+        return _gpu_text(path, stage)
     module = compile_file(path).module()
     if stage == "ir":
         return show_ir(module)
@@ -50,11 +60,19 @@ def _machine_text(module: Module, stage: str) -> str:
     text = emit(run_passes(module), target)
     if stage == "llvm":
         return text
-    machine = target.machine()
-    parsed = llvm.parse_assembly(text, llvm.create_context())
-    parsed.data_layout = str(machine.target_data)
-    optimise(parsed, machine)
+    parsed, machine = optimised(text, target)
     return str(parsed) if stage == "optimised" else str(machine.emit_assembly(parsed))
+
+
+def _gpu_text(path: Path, stage: str) -> str:
+    """The lanes of a sweep as PTX or as machine code of a GPU, and what a thread of them takes."""
+    checked = compile_file(path)
+    lanes = lane_code(checked, frozenset(), 1)
+    swept = frozenset(param.field for param in checked.strategy.params)
+    target, bounds = target_of(ARCHITECTURE), Bounds()
+    ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept), target, bounds)
+    cubin = link_ptx(Ptx(ptx, ""), ARCHITECTURE, None, bounds)
+    return f"// {occupancy(cubin)}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
 
 
 def _tree(path: Path) -> str:

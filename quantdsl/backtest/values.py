@@ -26,12 +26,13 @@ def chosen(
             listed = f"its params are {', '.join(known)}" if known else "it has no params"
             raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}")
     return {
-        name: _value(param, given[name], below=below) if name in given else param.default
+        name: value(param, given[name], below=below) if name in given else param.default
         for name, param in known.items()
     }
 
 
-def _value(param: Param, given: object, *, below: bool) -> Fraction:
+def value(param: Param, given: object, *, below: bool = False) -> Fraction:
+    """One value of a param; ConfigError where it does not fit."""
     if param.kind == "bool":
         return Fraction(_bool(param, given))
     if param.choices:
@@ -39,23 +40,23 @@ def _value(param: Param, given: object, *, below: bool) -> Fraction:
         if text not in param.choices:
             raise ConfigError(f"{param.name} is one of {', '.join(param.choices)}, not {text}")
         return Fraction(param.choices.index(text))
-    number = _number(param, str(given))
+    exact = number(param, str(given))
     low = param.low
     if below and low is not None:
         low = min(low, Fraction(1))
-    if low is not None and param.high is not None and not low <= number <= param.high:
+    if low is not None and param.high is not None and not low <= exact <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
             f"{show(param, low)}..{show(param, param.high)}"
         )
-    if param.kind == "int" and number.denominator != 1:
+    if param.kind == "int" and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
-    if param.kind == "int" and param.low is None and number > param.default:
+    if param.kind == "int" and param.low is None and exact > param.default:
         raise ConfigError(
             f"{param.name} = {given}: without a range it can only be lowered below its default "
-            f"{param.default}; declare one: param {param.name} = {param.default} in 1..{number}"
+            f"{param.default}; declare one: param {param.name} = {param.default} in 1..{exact}"
         )
-    return number
+    return exact
 
 
 def _bool(param: Param, given: object) -> int:
@@ -66,7 +67,7 @@ def _bool(param: Param, given: object) -> int:
     return words[text]
 
 
-def _number(param: Param, text: str) -> Fraction:
+def number(param: Param, text: str) -> Fraction:
     """A decimal, with or without the unit that the declaration has."""
     bare = text.strip().replace("_", "")
     if param.unit and bare.endswith(param.unit):

@@ -96,6 +96,11 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
             bad_rows=spec.bad_rows,
         ),
     )
+    if ticker is not None and not reader.by_ticker:
+        raise DataError(
+            f"{reader.name}: has neither a column of symbols nor one named {ticker!r}: leave "
+            f"'#{ticker}' out, or map the column in the config, as in symbol = \"NAME\""
+        )
     _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
     pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves

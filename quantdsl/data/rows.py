@@ -109,7 +109,8 @@ class RowReader:
             row = 0
             seen: set[str] = set()
             text = [name for name in (columns.time, columns.clock, columns.symbol) if name]
-            for batch in table.batches(text, _numbers(columns)):
+            dropped = self.dropped if self._reading.bad_rows == "drop" else None
+            for batch in table.batches(text, _numbers(columns), dropped):
                 chosen = self._of_ticker(batch, columns, seen, table.name)
                 rows = self._good(batch, columns, chosen, table, row, last_ts)
                 row += batch.num_rows

@@ -30,6 +30,7 @@ STEP_EVIDENCE = 1_000
 """Prices needed before a step coarser than their last decimal is believed (0.25, 0.00005)."""
 
 _ULPS = 1e-15
+_FEW = ("holds no usable row", "holds one usable row only")
 _QUOTES = ("USDT", "USDC", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "NZD", "BTC", "ETH")
 
 
@@ -121,8 +122,8 @@ class Scan:
         """The commonest step between rows; months and years count as one each."""
         if not self._steps:
             raise DataError(
-                f"{self._reader.name}: only {self.count} usable rows: bars need two to tell their "
-                "length"
+                f"{self._reader.name}: {_FEW[self.count]}: a run needs two at least, to tell how "
+                "long a bar is"
             )
         named: Counter[Interval] = Counter()
         for step, n in self._steps.items():

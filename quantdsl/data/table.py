@@ -7,6 +7,7 @@ pyarrow is loaded on first use, because a run on the built-in market does not ne
 import csv
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -18,6 +19,7 @@ BLOCK_BYTES = 4 << 20
 
 _HEADER_BYTES = 1 << 16
 _NULLS = ["", "NaN", "nan", "NA", "N/A", "#N/A", "null", "NULL", "None", "-"]
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _SUFFIXES = (".csv", ".txt", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".zip")
 
@@ -30,8 +32,14 @@ class Table(Protocol):
 
     def columns(self) -> list[str]: ...
 
-    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
-        """Record batches with the `text` columns in their own type and `numbers` as float64."""
+    def batches(
+        self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
+    ) -> Iterator[Any]:
+        """Record batches with the `text` columns in their own type and `numbers` as float64.
+
+        DataError at a cell that should be a number and is not; where `dropped` is given, such a
+        cell is null instead, and lines with too few or too many cells are left out and counted.
+        """
         ...
 
     def sha256(self) -> str: ...
@@ -125,12 +133,15 @@ class CsvTable:
     def sha256(self) -> str:
         return file_sha256(self.path)
 
-    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+    def batches(
+        self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
+    ) -> Iterator[Any]:
         import pyarrow as pa
         import pyarrow.csv as pc
 
         columns = [f"c{self._names.index(name)}" for name in (*text, *numbers)]
-        kinds = [pa.string()] * len(text) + [pa.float64()] * len(numbers)
+        number = pa.float64() if dropped is None else pa.string()
+        kinds = [pa.string()] * len(text) + [number] * len(numbers)
         convert = pc.ConvertOptions(
             column_types=dict(zip(columns, kinds, strict=True)),
             include_columns=columns,
@@ -140,10 +151,18 @@ class CsvTable:
         )
         names = [f"c{index}" for index in range(len(self._names))]
         read = pc.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK_BYTES)
-        parse = pc.ParseOptions(delimiter=self._delimiter)
+
+        def skip(_: Any) -> str:
+            assert dropped is not None
+            dropped["wrong number of cells"] += 1
+            return "skip"
+
+        handler = None if dropped is None else skip
+        parse = pc.ParseOptions(delimiter=self._delimiter, invalid_row_handler=handler)
         try:
             for batch in pc.open_csv(self._stream(), read, parse, convert):
-                yield batch.rename_columns([*text, *numbers])
+                named = batch.rename_columns([*text, *numbers])
+                yield named if dropped is None else _lenient(named, numbers, self._comma)
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return
@@ -245,13 +264,15 @@ class ParquetTable:
     def sha256(self) -> str:
         return file_sha256(self.path)
 
-    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+    def batches(
+        self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
+    ) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
         columns = [*text, *numbers]
         with pq.ParquetFile(self.path) as file:
             for batch in file.iter_batches(batch_size=1 << 16, columns=columns):
-                yield _as_numbers(batch.select(columns), numbers, self.name)
+                yield _as_numbers(batch.select(columns), numbers, self.name, dropped is not None)
 
 
 class ArrowTable:
@@ -275,7 +296,9 @@ class ArrowTable:
     def sha256(self) -> str:
         return file_sha256(self.path)
 
-    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+    def batches(
+        self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
+    ) -> Iterator[Any]:
         import pyarrow as pa
 
         columns = [*text, *numbers]
@@ -284,7 +307,7 @@ class ArrowTable:
             count = getattr(reader, "num_record_batches", None)
             found = reader if count is None else map(reader.get_batch, range(count))
             for batch in found:
-                yield _as_numbers(batch.select(columns), numbers, self.name)
+                yield _as_numbers(batch.select(columns), numbers, self.name, dropped is not None)
 
     def _open(self, source: Any) -> Any:
         import pyarrow as pa
@@ -327,17 +350,39 @@ class ObjectTable:
                     digest.update(b"" if buffer is None else buffer)
         return digest.hexdigest()
 
-    def batches(self, text: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+    def batches(
+        self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
+    ) -> Iterator[Any]:
         columns = [*text, *numbers]
         for batch in self._table.select(columns).to_batches(max_chunksize=1 << 16):
-            yield _as_numbers(batch, numbers, self.name)
+            yield _as_numbers(batch, numbers, self.name, dropped is not None)
 
 
-def _as_numbers(batch: Any, numbers: Sequence[str], where: str) -> Any:
+def _lenient(batch: Any, numbers: Sequence[str], comma: bool = False) -> Any:
+    """The batch with its text columns among `numbers` as float64, null where a cell is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in numbers:
+        index = batch.schema.get_field_index(name)
+        column = batch.column(index)
+        if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
+            continue
+        cells = pc.utf8_trim_whitespace(column)
+        cells = pc.replace_substring(cells, ",", ".") if comma else cells
+        known = pc.match_substring_regex(cells, _NUMBER)
+        number = pc.cast(pc.if_else(known, cells, None), pa.float64())
+        batch = batch.set_column(index, name, number)
+    return batch
+
+
+def _as_numbers(batch: Any, numbers: Sequence[str], where: str, lenient: bool) -> Any:
     """The batch with `numbers` as float64; float32 keeps the short decimal that it stands for."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if lenient:
+        batch = _lenient(batch, numbers)
     for name in numbers:
         index = batch.schema.get_field_index(name)
         column = batch.column(index)

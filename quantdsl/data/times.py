@@ -102,6 +102,12 @@ def show_instant(ts_ns: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC")
 
 
+def exact_instant(ts_ns: int) -> str:
+    """ns since 1970 as `parse_instant` takes it, whole microseconds of it."""
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=ts_ns // 1_000)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
 def utc_of_local(local_ns: Int64s, tz: str) -> Int64s:
     """Wall-clock times of zone `tz` as UTC. An hour that occurs twice counts as its first."""
     place = zone(tz)

@@ -169,8 +169,8 @@ def test_live_tables(tmp_path: Path) -> None:
             b"2024,1.5,2.5,1.5,2.0\n2025,1,2,3,4\n",
             "its first line holds values and no column names",
         ),
-        (b"time,close\n", "only 0 usable rows"),
-        (b"time,close\n2024-01-02,1\n", "only 1 usable rows"),
+        (b"time,close\n", "holds no usable row"),
+        (b"time,close\n2024-01-02,1\n", "holds one usable row only"),
         (b"time,close\n2024-01-02,one\n2024-01-03,2\n", "line 2: close is 'one'.* not a number"),
         (b"time,close\n2024-01-02,1\n2024-01-03,2,3\n", "line 3 has 3 cells and the header has 2"),
         (b"time,close\nyesterday,1\ntoday,2\n", "'yesterday' is not a time"),
@@ -224,6 +224,31 @@ def test_bad_rows_stop_or_are_counted(tmp_path: Path, row: str, reason: str) -> 
     data = one(path, bad_rows="drop")
     assert data.rows == 2
     assert any(f"bad rows left out: 1 {reason}" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "told", "counted"),
+    [
+        ("2024-01-03,5,x,4,5,9\n", "line 3: high is 'x', which is not a number", "missing value"),
+        ("2024-01-03,5,1_0,4,5,9\n", "which is not a number", "missing value"),
+        ("2024-01-03,5,6,4,5\n", "line 3 has 5 cells", "wrong number of cells"),
+    ],
+)
+def test_damaged_lines_stop_or_are_counted(
+    tmp_path: Path, row: str, told: str, counted: str
+) -> None:
+    text = f"date,open,high,low,close,volume\n{GOOD}{row}2024-01-04,5, 6,4,5,9\n"
+    path = csv(tmp_path, text)
+    with pytest.raises(DataError, match=told):
+        one(path)
+    data = one(path, bad_rows="drop")
+    assert data.rows == 2
+    assert any(f"bad rows left out: 1 {counted}" in note for note in data.notes)
+
+
+def test_a_ticker_of_a_table_without_tickers(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="neither a column of symbols nor one named 'KO'"):
+        one(f"{csv(tmp_path, PLAIN)}#KO")
 
 
 def test_newest_first_is_named(tmp_path: Path) -> None:

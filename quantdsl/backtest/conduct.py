@@ -1,0 +1,147 @@
+"""A prepared sweep from the first lane to its files, with what is said on the way."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from quantdsl.backtest.lane_study import study_on
+from quantdsl.backtest.sweep import Progress, Sweep, run
+from quantdsl.backtest.sweep_parts import Parts
+from quantdsl.backtest.sweep_table import result_of
+from quantdsl.backtest.walkforward import parse, walk_forward, windows
+from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY
+from quantdsl.devices.choose import runner
+from quantdsl.devices.cluster import ClusterRunner
+from quantdsl.devices.profile import Profile
+from quantdsl.errors import ConfigError
+from quantdsl.report.columns import choices
+from quantdsl.report.store import write_table
+from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_store import POINTS, save
+from quantdsl.report.sweep_study import Study
+from quantdsl.report.sweep_walk import WalkForward
+from quantdsl.report.tables import trades
+
+Say = Callable[[str], None]
+"""Takes one line for the user."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished sweep, or one that was ended: its result and what is to be said of it."""
+
+    sweep: Sweep
+    result: SweepResult
+    study: Study
+    walk: WalkForward | None
+
+
+def conduct(
+    sweep: Sweep,
+    say: Say,
+    *,
+    folder: Path | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+    profile: Profile | None = None,
+) -> Outcome:
+    """Run the lanes, and write everything into `folder` if there is one.
+
+    Ctrl-C ends the run: the result then has fewer rows than were planned, and `resume` goes on
+    from what the folder keeps. A sweep that is complete there is refused with ConfigError. A
+    profile is told of every kernel that runs on this machine.
+    """
+    parts = None if folder is None else Parts(folder, sweep.manifest())
+    if parts is not None and resume and parts.complete:
+        raise ConfigError(
+            f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
+            "resume\nhelp: without --resume it is run anew"
+        )
+    config = sweep.config
+    plan = parse(config.walk_forward) if config.walk_forward else None
+    if plan is not None:
+        windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))  # refused now, not after the sweep
+    on_ray = config.on == "ray"
+    device = ClusterRunner(config.device) if on_ray else runner(config.device, say, profile)
+    walk = None
+    try:
+        device.compile(sweep.work)
+        say(said(sweep))
+        say(str(device.plan(sweep.work)))
+        lanes = run(sweep, device, parts=parts, resume=resume, progress=progress)
+        if plan is not None and lanes.complete:
+            walk = walk_forward(sweep, plan, device, steady=config.choose == "steady")
+        result = result_of(sweep, lanes, device.name)
+        result = replace(result, best=sweep.single(sweep.place(best_point(result))))
+        found = study_on(device, result, n_resamples=config.bootstrap, seed=config.seed)
+    finally:
+        device.close()
+    if parts is not None:
+        save(result, found, parts.folder, config.top, walk)
+        if lanes.complete:
+            parts.finish()
+    return Outcome(sweep, result, found, walk)
+
+
+def said(sweep: Sweep) -> str:
+    """What is run, before it is."""
+    return (
+        f"{sweep.grid.describe()}: {sweep.n_points:,} of {sweep.grid.size:,} points, "
+        f"{len(sweep.bar_ns):,} bars, all trade from {sweep.start}"
+    )
+
+
+def best_point(result: SweepResult) -> int:
+    """The number of the point that ranks first."""
+    return int(result.table["point"][int(result.ranked(1)[0])].as_py())
+
+
+def complete(sweep: Sweep, folder: Path) -> bool:
+    """Whether the folder holds all results of this very sweep."""
+    return Parts(folder, sweep.manifest()).complete
+
+
+def save_all(folders: Sequence[Path], folder: Path) -> None:
+    """Write the points of the sweeps in `folders` as one table, with the name of each first."""
+    tables = []
+    for one in folders:
+        with pa.ipc.open_file(one / f"{POINTS}.arrow") as file:
+            table = file.read_all()
+        column = choices(np.zeros(table.num_rows, np.int64), [one.name])
+        tables.append(table.add_column(0, "instrument", column))
+    write_table(pa.concat_tables(tables), folder, POINTS)
+
+
+def save_trades(sweep: Sweep, number: int, folder: Path) -> None:
+    """Write the trades of one point, those of its single backtest."""
+    write_table(trades(sweep.single(sweep.place(number))), folder, f"trades-{number}")
+
+
+def best_config(sweep: Sweep, result: SweepResult) -> str:
+    """The best point as the config of a backtest: its params, and all that was chosen."""
+    row = int(result.ranked(1)[0])
+    tables: dict[str, dict[str, object]] = {"": {}}
+    for entry in sweep.arranged.resolved.entries:
+        table, _, key = entry.key.rpartition(".")
+        if entry.source not in (DEFAULT, STRATEGY, INSTRUMENT) and table != "sweep":
+            tables.setdefault(table, {})[key] = entry.value
+    tables.pop("")
+    tables["params"] = dict(sweep.params(sweep.place(best_point(result))))
+    lines = [f"# The best of {len(result):,} points by {result.objective}. Run it with:"]
+    lines.append(f"# {result.command(row)}")
+    for table, values in tables.items():
+        lines += ["", f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: object) -> str:
+    """A value of a config as TOML writes it; a string is one as in JSON, a number in text one."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    number = isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", value)
+    return str(value) if number else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,137 @@
+"""The code of a strategy's lanes: the module, what is read of its state, which points it admits."""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest.lane_words import LaneWords
+from quantdsl.backtest.points import Axis
+from quantdsl.backtest.program import STATE
+from quantdsl.backtest.warm import clock_count
+from quantdsl.check import Checked
+from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, NO_COLUMNS, Plan, Scope
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.target import native
+from quantdsl.ir import ops
+from quantdsl.ir.link import Decl, link
+from quantdsl.report.metrics import ACCUMULATORS
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+CODES_MAX = 16
+"""Strategies of this process whose lanes stay at hand."""
+STATE_VAR = ops.Var("s")
+
+
+class LaneCode:
+    """What lanes of one strategy share, whatever the data and the points."""
+
+    def __init__(self, checked: Checked, uses: frozenset[str], blocks: int, plan: Plan) -> None:
+        self.checked = checked
+        self.plan = plan
+        self.module = checked.lane_module(uses, plan, blocks=blocks)
+        self.words = LaneWords(self.module, ACCUMULATORS, blocks)
+        self._judges: dict[tuple[str, ...], Program] = {}
+        self._columns: dict[tuple[str, ...], ops.Module] = {}
+
+    def columns(self, params: tuple[str, ...]) -> ops.Module:
+        """The lanes that fill the columns of one subset of params."""
+        if params not in self._columns:
+            self._columns[params] = self.checked.columns_module(self.plan, params)
+        return self._columns[params]
+
+    def judge(self, template: Int64s, axes: Sequence[Axis]) -> "Judge":
+        """What tells of points of these axes whether they are admitted and when they are warm."""
+        fields = tuple(axis.param.field for axis in axes)
+        if fields not in self._judges:
+            self._judges[fields] = _program(self.module, axes)
+        return Judge(self._judges[fields], template, clock_count(self.checked))
+
+
+@functools.lru_cache(CODES_MAX)
+def lane_code(
+    checked: Checked, uses: frozenset[str], blocks: int, plan: Plan = NO_COLUMNS
+) -> LaneCode:
+    """The code of a strategy's lanes, made once a process."""
+    return LaneCode(checked, uses, blocks, plan)
+
+
+def plan_of(
+    checked: Checked, axes: Sequence[Axis], levels: Int32s, n_events: int, *, gpu: bool
+) -> Plan:
+    """What the lanes of these points, levels[axis, point], load from columns."""
+    distinct = [np.count_nonzero(np.bincount(level)) for level in levels]
+    names = [axis.param.name for axis in axes]
+    swept = tuple(zip(names, distinct, strict=True))
+    load = LOAD_GPU if gpu else LOAD_CPU
+    return _plan(checked, swept, levels.shape[1], n_events, load)
+
+
+@functools.lru_cache(CODES_MAX)
+def _plan(
+    checked: Checked, swept: tuple[tuple[str, int], ...], points: int, events: int, load: float
+) -> Plan:
+    return checked.plan(Scope(dict(swept), points, events, load))[0]
+
+
+class Judge:
+    """Asks the strategy's own code about points: what `require` says, and what is to be warm."""
+
+    def __init__(self, program: Program, template: Int64s, clocks: int) -> None:
+        self._program, self._template, self._clocks = program, template, clocks
+
+    def admits(self, words: Int64s) -> npt.NDArray[np.bool_]:
+        """Whether each point of words[axis, point] is admitted."""
+        return self._asked(words)[0] < 0
+
+    def needs(self, words: Int64s) -> Int64s:
+        """How often each clock must have ticked until all of these points are warm."""
+        return self._asked(words)[1]
+
+    def _asked(self, words: Int64s) -> tuple[Int64s, Int64s]:
+        broken = np.empty(words.shape[1], np.int64)
+        needs = np.zeros(self._clocks, np.int64)
+        points = np.ascontiguousarray(words)
+        self._program.call("judge", self._template.copy(), points, len(broken), broken, needs)
+        return broken, needs
+
+
+def _program(module: ops.Module, axes: Sequence[Axis]) -> Program:
+    declared: dict[str, Decl] = {struct.name: struct for struct in module.structs}
+    declared |= {table.name: table for table in module.tables}
+    declared |= {func.name: func for func in module.funcs}
+    declared["judge"] = _judge(axes)
+    return load(link(declared.get, ["judge"], {}), native(), Cache())
+
+
+def _judge(axes: Sequence[Axis]) -> ops.Func:
+    """For each point: its params into the state, the `require` it breaks, then what is to be warm.
+
+    `warm` reads what `admits` computes from the params.
+    """
+    point, count, words = ops.Var("k"), ops.Var("n"), ops.BufferType(ops.I64_T)
+    loop: list[ops.Stmt] = []
+    for row, axis in enumerate(axes):
+        start = ops.Binary("imul", count, ops.i64(row))
+        word: ops.Expr = ops.Elem(ops.Var("points"), ops.Binary("iadd", start, point))
+        if not axis.param.whole:
+            word = ops.Unary("from_bits", word)
+        loop.append(ops.Assign(ops.Field(STATE_VAR, axis.param.field), word))
+    warm = ops.Do(ops.Call("warm", (STATE_VAR, ops.Var("needs"))))
+    loop += [
+        ops.Let("verdict", ops.I64_T, ops.Call("admits", (STATE_VAR,))),
+        ops.Assign(ops.Elem(ops.Var("broken"), point), ops.Var("verdict")),
+        ops.If(ops.Binary("ilt", ops.Var("verdict"), ops.i64(0)), (warm,)),
+    ]
+    params = (
+        ops.ParamDecl("s", STATE, inout=True),
+        ops.ParamDecl("points", words),
+        ops.ParamDecl("n", ops.I64_T),
+        ops.ParamDecl("broken", words, inout=True),
+        ops.ParamDecl("needs", words, inout=True),
+    )
+    return ops.Func("judge", params, None, (ops.For("k", ops.i64(0), count, tuple(loop)),))

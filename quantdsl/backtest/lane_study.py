@@ -1,0 +1,18 @@
+"""The statistics of a sweep on the device that ran it."""
+
+from quantdsl.backtest.lane_splits import follow_on
+from quantdsl.backtest.lane_trades import redraw_on
+from quantdsl.devices.work import Runner
+from quantdsl.report.statistics_splits import POINTS_MAX
+from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_study import Device, Study, study
+
+CORES = ("cpu", "simulated")
+"""Runners without a GPU: cross-validation of many points is sampled there."""
+
+
+def study_on(runner: Runner, result: SweepResult, *, n_resamples: int, seed: int) -> Study:
+    """`study`, its splits and resamples as lanes; the bits are the same on every device."""
+    points_max = POINTS_MAX if runner.name in CORES else max(len(result), POINTS_MAX)
+    device = Device(follow=follow_on(runner), redraw=redraw_on(runner), points_max=points_max)
+    return study(result, n_resamples=n_resamples, seed=seed, device=device)

@@ -1,0 +1,68 @@
+"""All events of the data as one block of words, for lanes that read it many times."""
+
+import tempfile
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest import settings
+from quantdsl.backtest.run import run_end
+from quantdsl.data.events import Data
+from quantdsl.errors import DataError
+from quantdsl.events.layout import WORDS, Kind
+
+Int64s = npt.NDArray[np.int64]
+SPOOL_BYTES = 2 << 30
+"""More events than this lie in an unnamed file, from which the system pages them in."""
+NS_PER_DAY = 86_400_000_000_000
+
+
+def materialised(data: Data) -> Int64s:
+    """Every event of the data, then the end of the run: i64[event, word]."""
+    pieces: list[npt.NDArray[np.void]] = []
+    size, last = 0, 0
+    with tempfile.TemporaryFile() as file:
+        for events in data.chunks():
+            last = int(events["ts_event"][-1])
+            pieces.append(events)
+            size += events.nbytes
+            if size > SPOOL_BYTES:
+                _spool(pieces, file)
+        if not size:
+            raise DataError(
+                f"{data.name}: there is no bar to run on in the span that was asked for"
+            )
+        pieces.append(run_end(last))
+        if size <= SPOOL_BYTES:
+            return np.concatenate(pieces).view(np.int64).reshape(-1, WORDS)
+        _spool(pieces, file)
+        return np.memmap(file, np.int64, "r").reshape(-1, WORDS)  # outlives the descriptor
+
+
+def _spool(pieces: list[npt.NDArray[np.void]], file: IO[bytes]) -> None:
+    """Move pieces from memory to the end of a file."""
+    for piece in pieces:
+        file.write(piece.tobytes())
+    file.flush()
+    pieces.clear()
+
+
+def bar_times(events: Int64s) -> Int64s:
+    """The instants at which a bar of the finest clock closes, ascending."""
+    head = events[:, 2]
+    bars = ((head >> 32) & 255 == Kind.BAR) & ((head >> 40) & 255 == 0)
+    times = events[bars, 0]
+    different: Int64s = times[np.diff(times, prepend=-1) != 0]
+    return different
+
+
+def day_samples(events: Int64s, day_rule: int) -> int:
+    """About how many returns between days the core will sample."""
+    if day_rule == settings.DAY_BAR:
+        return len(bar_times(events))
+    if day_rule == settings.DAY_SESSION:
+        head = events[:-1, 2]  # the end of the run closes no session
+        closes = ((head >> 32) & 255 == Kind.SESSION) & ((head >> 40) & 255 == 1)
+        return int(np.count_nonzero(closes))
+    return len(np.unique((bar_times(events) - 1) // NS_PER_DAY))

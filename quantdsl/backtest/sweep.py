@@ -1,0 +1,398 @@
+"""A sweep: one strategy over one stream of events at many points of its params.
+
+    grid -> points that `require` admits -> one bar at which all may trade -> lanes on a device
+         -> words of each lane -> metrics, by the formulas of a single run
+
+All points start to trade at the same bar, so that they are judged on the same days, and a point's
+row is to the bit what `quantdsl backtest` says of it with the same `--from`.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+import quantdsl
+from quantdsl.backtest import points as pointing
+from quantdsl.backtest import values
+from quantdsl.backtest.columns import Table, filled, offsets, table_of
+from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
+from quantdsl.backtest.points import Grid
+from quantdsl.backtest.prepare import Arranged, arrange, day_rule
+from quantdsl.backtest.program import Memory
+from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.stream import bar_times, day_samples, materialised
+from quantdsl.backtest.sweep_parts import Manifest, Parts
+from quantdsl.backtest.warm import sweep_start
+from quantdsl.check import Checked
+from quantdsl.check.columns import Plan
+from quantdsl.check.lanes import STEP, column
+from quantdsl.config import SweepConfig
+from quantdsl.data.events import Data
+from quantdsl.data.times import exact_instant, parse_instant, show_instant
+from quantdsl.devices.choose import on_gpu
+from quantdsl.devices.cluster import ClusterRunner
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.feed import PIECE_BYTES
+from quantdsl.devices.work import LaneWork, Runner
+from quantdsl.errors import ConfigError, LimitError, UnavailableError
+from quantdsl.events.layout import EVENT
+from quantdsl.lang.spelling import nearest
+from quantdsl.report.lane_metrics import LANE
+from quantdsl.report.result import RunResult
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Progress = Callable[[int, int], None]
+"""(points done, points in all)."""
+
+RESULT_WORDS = 64
+"""Of each point in the finished table, beside the words that its lane leaves."""
+MICROSECOND_NS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Settings, data and the points that are run."""
+
+    checked: Checked
+    path: Path
+    options: Mapping[str, Any]  # of `arrange`, for the single run of a point
+    arranged: Arranged
+    grid: Grid
+    numbers: Int64s  # of the points in the grid, ascending
+    levels: Int32s  # [axis, point]
+    words: Int64s  # [axis, point]: what the state holds of them
+    needs: Int64s  # ticks of each clock until all points are warm
+    memory: Memory  # the state of a lane before its params are written
+    notes: tuple[str, ...]
+
+    @property
+    def config(self) -> SweepConfig:
+        """The settings of the sweep itself."""
+        return self.arranged.resolved.config.sweep
+
+    @property
+    def n_points(self) -> int:
+        """Points to run."""
+        return len(self.numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Chosen):
+    """A sweep that is ready to run; `run` may be called again."""
+
+    code: LaneCode
+    table: Table | None  # where what is computed once for several points lies
+    work: LaneWork  # its columns are filled when it is run
+    start_ns: int  # all points trade from here on
+    bar_ns: Int64s  # when each bar of the finest clock closes
+
+    @property
+    def start(self) -> str:
+        """When trading starts, as `--from` takes it."""
+        return exact_instant(self.start_ns)
+
+    def manifest(self) -> Manifest:
+        """What the results depend on, as digests."""
+        spec = msgspec.structs.replace(self.arranged.data.spec, instruments=())
+        module = self._base().module
+        return Manifest(
+            version=quantdsl.__version__,
+            strategy=_digest(msgspec.msgpack.encode(module, order="deterministic")),
+            data=_digest(self.arranged.data.sha256.encode(), repr(spec).encode()),
+            ranges=_digest(self.numbers.tobytes(), self.words.tobytes()),
+            settings=_digest(self.memory.words.tobytes()),
+            points=self.n_points,
+            words=len(self.code.words),
+        )
+
+    def _base(self) -> LaneCode:
+        return lane_code(self.checked, self.arranged.uses, self.config.blocks)
+
+    def place(self, number: int) -> int:
+        """Which row the point of this number is; ConfigError where it is not run."""
+        at = int(np.searchsorted(self.numbers, number))
+        if at == self.n_points or self.numbers[at] != number:
+            raise ConfigError(
+                f"point {number} is not in this sweep: {self.n_points:,} points of "
+                f"{self.grid.describe()} are, from {self.numbers[0]} to {self.numbers[-1]}"
+            )
+        return at
+
+    def params(self, row: int) -> dict[str, str]:
+        """Every param of a point, as `--set` takes it."""
+        by_name = {param.name: param for param in self.checked.strategy.params}
+        exact: dict[str, Fraction] = dict(self.grid.fixed)
+        for axis, level in zip(self.grid.axes, self.levels[:, row].tolist(), strict=True):
+            exact[axis.param.name] = axis.values[level]
+        return {name: values.show(param, exact[name]) for name, param in by_name.items()}
+
+    def window(self, start_ns: int, end_ns: int) -> "Sweep":
+        """The same points over the bars that close up to `end_ns`, trading from `start_ns` on."""
+        before = self.arranged.data
+        data = Data(msgspec.structs.replace(before.spec, end=end_ns), before.feeds)
+        arranged = replace(self.arranged, data=data)
+        options = {**self.options, "end": exact_instant(end_ns)}
+        return placed(replace(self, arranged=arranged, options=options), start_ns, self.code.plan)
+
+    def single(self, row: int) -> RunResult:
+        """The backtest of one point alone, from the same bar on."""
+        options = {**self.options, "params": self.params(row), "start": self.start}
+        return run_checked(self.checked, self.path, **options)
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def prepare_sweep(
+    checked: Checked,
+    path: Path,
+    *,
+    ranges: Mapping[str, str] | None = None,
+    params: Mapping[str, object] | None = None,
+    start: str | None = None,
+    sweep: Mapping[str, object] | None = None,
+    **options: Any,
+) -> Sweep:
+    """Everything before the first lane; `sweep` are settings of its config section.
+
+    `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
+    `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
+    """
+    more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
+    arranged = arrange(checked, more=more, **options)
+    config = arranged.resolved.config.sweep
+    _supported(config)
+    grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
+    code = lane_code(checked, arranged.uses, config.blocks)
+    memory = Memory(code.module)
+    arranged.fill(memory)
+    values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
+    judge = code.judge(memory.words, grid.axes)
+    numbers = pointing.chosen(grid, judge, config.points, config.seed)
+    levels = grid.levels(numbers)
+    words = grid.words(levels)
+    _fits(len(numbers), len(code.words))
+    chosen = Chosen(
+        checked=checked,
+        path=path,
+        options={**options, "more": more},
+        arranged=arranged,
+        grid=grid,
+        numbers=numbers,
+        levels=levels,
+        words=words,
+        needs=judge.needs(words),
+        memory=memory,
+        notes=(*notes, _accounts(checked)),
+    )
+    return placed(chosen, parse_instant(start) if start else 0)
+
+
+def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
+    """The points on the events of their data, trading from `start_ns` or where all are warm.
+
+    `plan` says what is computed once for several points; unless told, it is decided here.
+    """
+    events = materialised(chosen.arranged.data)
+    warm = sweep_start(chosen.checked, chosen.needs, [events.view(EVENT).reshape(-1)])
+    start = max(warm, start_ns) // MICROSECOND_NS * MICROSECOND_NS  # as `--from` can say it
+    bar_ns = bar_times(events)
+    if start > bar_ns[-1]:
+        raise ConfigError(
+            f"trading starts at {show_instant(start)}, and the data end at "
+            f"{show_instant(int(bar_ns[-1]))}"
+        )
+    axes, levels, config = chosen.grid.axes, chosen.levels, chosen.config
+    if plan is None:
+        gpu = on_gpu(config.device)
+        plan = plan_of(chosen.checked, axes, levels, len(events), gpu=gpu)
+    code = lane_code(chosen.checked, chosen.arranged.uses, config.blocks, plan)
+    by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
+    table = table_of(plan, by_name, len(events)) if plan.hoisted else None
+    traded = events[np.searchsorted(events[:, 0], start) :]
+    samples = day_samples(traded, day_rule(chosen.arranged.data))
+    chosen.memory.set("trade_from", start)
+    chosen.memory.set("e.config.block_days", max(samples // config.blocks, 1))
+    memory = chosen.memory.part(code.module)
+    paths, points = [axis.param.field for axis in axes], [chosen.words]
+    if table is not None:
+        memory.set(STEP, table.step)
+        paths += [column(number) for number in range(len(table.reads))]
+        points.append(table.reads)
+    work = LaneWork(
+        module=code.module,
+        kept=code.words.kept,
+        template=memory.words,
+        params=offsets(memory, paths),
+        results=code.words.offsets,
+        points=np.concatenate(points),
+        events=events,
+        columns=np.empty((len(events), table.width if table else 0), np.int64),
+    )
+    known = {field.name: getattr(chosen, field.name) for field in fields(Chosen)}
+    return Sweep(**known, code=code, table=table, work=work, start_ns=start, bar_ns=bar_ns)
+
+
+def files_of(checked: Checked, data: Any) -> list[Any]:
+    """The data of each sweep: with one instrument in the strategy each file is swept by itself."""
+    alone = len(checked.strategy.instruments) == 1
+    return data.split(",") if isinstance(data, str) and alone else [data]
+
+
+def _supported(config: SweepConfig) -> None:
+    if config.precision != "f64":
+        raise UnavailableError(
+            f"--precision {config.precision} is not available yet: every number is f64"
+        )
+    known = [metric.name for metric in LANE.metrics]
+    if config.objective not in known:
+        near = nearest(config.objective, known)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ConfigError(
+            f"--objective {config.objective}: no point of a sweep has such a metric{hint}\n"
+            f"help: take one of {', '.join(known)}"
+        )
+
+
+def _grid(
+    checked: Checked, arranged: Arranged, params: dict[str, object], ranges: dict[str, str]
+) -> tuple[Grid, list[str]]:
+    """What is swept: the caller's word counts before the config's."""
+    config = arranged.resolved.config
+    both = {n: v for n, v in config.sweep.ranges.items() if n not in params} | ranges
+    fixed = {n: v for n, v in arranged.given.items() if n not in both} | params
+    return pointing.grid(checked.strategy.params, fixed, both)
+
+
+def _accounts(checked: Checked) -> str:
+    """Who shares whose cash."""
+    count = len(checked.strategy.instruments)
+    if count == 1:
+        return "every point has an account of its own, with one instrument"
+    return f"every point has an account of its own, whose cash {count} instruments share"
+
+
+def _fits(n_points: int, n_words: int) -> None:
+    """LimitError where the results need more memory than there is."""
+    needed, there = 8 * n_points * (n_words + RESULT_WORDS), available_bytes()
+    if needed > there:
+        raise LimitError(
+            f"the results of {n_points:,} points need {needed / 2**30:,.1f} GiB of memory and "
+            f"{there / 2**30:,.1f} GiB are free\n"
+            "help: take wider steps with --range, or a subset with --points random:N"
+        )
+
+
+def available_bytes() -> int:
+    """Memory that a new allocation may count on, as the system says it; else a great deal."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 1 << 62
+    found = dict(line.split(":", 1) for line in lines)
+    return int(found["MemAvailable"].split()[0]) * 1024
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Lanes:
+    """The words of the lanes that are done."""
+
+    words: Int64s  # [result, point]
+    done: npt.NDArray[np.bool_]
+
+    @property
+    def complete(self) -> bool:
+        """Whether no lane is missing."""
+        return bool(self.done.all())
+
+
+def run(
+    sweep: Sweep,
+    runner: Runner,
+    *,
+    parts: Parts | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Lanes:
+    """Run all lanes; with `parts` what is done is kept on disk, and `resume` goes on from there.
+
+    Ctrl-C ends the run: what is done by then is returned. Whatever else goes wrong is raised
+    after what is done was kept.
+    """
+    n = sweep.n_points
+    lanes = Lanes(np.empty((len(sweep.code.words), n), np.int64), np.zeros(n, bool))
+    if parts is not None and resume:
+        for part in parts.resume():
+            lanes.words[:, part[0]] = part[1:]
+            lanes.done[part[0]] = True
+    elif parts is not None:
+        parts.begin()
+    rest = np.flatnonzero(~lanes.done)
+    work = sweep.work
+    if sweep.table is not None and len(rest):
+        work = _with_columns(sweep, sweep.table, runner)
+    if len(rest) < n:
+        work = work._replace(points=np.ascontiguousarray(work.points[:, rest]))
+    count = n - len(rest)
+
+    def finished(lo: int, hi: int, words: Int64s) -> None:
+        nonlocal count
+        which: slice | Int64s = rest[lo:hi] if len(rest) < n else slice(lo, hi)
+        lanes.words[:, which] = words
+        lanes.done[which] = True
+        count += hi - lo
+        if parts is not None:
+            parts.add(rest[lo:hi], words)
+        if progress is not None:
+            progress(count, n)
+
+    try:
+        if len(rest):
+            runner.run(work, 0, len(rest), finished)
+    except KeyboardInterrupt:
+        if not lanes.done.any():
+            raise
+    finally:
+        if parts is not None:
+            parts.flush()
+    return lanes
+
+
+def _with_columns(sweep: Sweep, table: Table, runner: Runner) -> LaneWork:
+    """The work with what is computed once for several points, on the cores of this machine."""
+    work, axes = sweep.work, sweep.grid.axes
+    on_cores = isinstance(runner, CpuRunner) or (
+        isinstance(runner, ClusterRunner) and runner.on_cores
+    )
+    if on_cores and 8 * work.inputs <= PIECE_BYTES:
+        table = table.by_column()
+    memory, points = Memory(work.module), work.points.copy()
+    memory.words[:] = work.template
+    memory.set(STEP, table.step)
+    points[len(axes) :] = table.reads
+    columns = filled(
+        sweep.code.columns,
+        {axis.param.name: axis.param.field for axis in axes},
+        table,
+        memory,
+        {axis.param.name: row for axis, row in zip(axes, sweep.words, strict=True)},
+        work.events,
+        CpuRunner(),
+    )
+    return work._replace(template=memory.words, points=points, columns=columns)

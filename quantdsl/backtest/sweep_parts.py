@@ -1,0 +1,153 @@
+"""Finished lanes of a sweep on disk, so that a run that was ended goes on where it was.
+
+    resume.json         what is swept, as digests: a resumed sweep must be the same
+    parts/N.npy         lanes: a row of their places, then a row a result word
+
+A part appears whole or not at all, whatever ends the process; one that is damaged counts as not
+done. When all is done and its results are written the parts go.
+"""
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.errors import ConfigError
+
+Int64s = npt.NDArray[np.int64]
+MANIFEST, FOLDER = "resume.json", "parts"
+FLUSH_S = 2.0
+"""What is computed for this long is worth a file; shorter sweeps write no part."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a sweep depends on; the names are said where one of them has changed."""
+
+    version: str
+    strategy: str
+    data: str
+    ranges: str
+    settings: str
+    points: int
+    words: int
+    complete: bool = False
+
+
+CHANGED = {
+    "version": "quantdsl itself",
+    "strategy": "the strategy",
+    "data": "the data",
+    "ranges": "the ranges, the params or the points",
+    "settings": "the settings",
+    "points": "the number of points",
+    "words": "what is kept of each point",
+}
+
+
+class Parts:
+    """The parts of one sweep in its folder."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder = folder
+        self._manifest = manifest
+        self._waiting: list[Int64s] = []
+        self._flushed_s = time.monotonic()
+
+    def begin(self) -> None:
+        """Forget what an earlier sweep left in the folder."""
+        self._made().mkdir(parents=True, exist_ok=True)
+        self._remove()
+        self._write_manifest(self._manifest)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the folder holds all results of this very sweep."""
+        before = self._before()
+        return before is not None and before.complete
+
+    def resume(self) -> list[Int64s]:
+        """The parts that an ended run of this very sweep left; ConfigError if it was another."""
+        if self._before() is None:
+            self.begin()
+            return []
+        self._write_manifest(self._manifest)
+        self._made().mkdir(parents=True, exist_ok=True)
+        found = map(self._read, sorted(self._made().glob("*.npy")))
+        return [part for part in found if part is not None]
+
+    def _before(self) -> Manifest | None:
+        """What is in the folder, None if no sweep; ConfigError if it is another sweep."""
+        try:
+            before = msgspec.json.decode((self.folder / MANIFEST).read_bytes(), type=Manifest)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise ConfigError(
+                f"{self.folder / MANIFEST} is damaged: {error}\nhelp: run without --resume"
+            ) from None
+        for name, words in CHANGED.items():
+            if getattr(before, name) != getattr(self._manifest, name):
+                raise ConfigError(
+                    f"{self.folder} holds another sweep: since then {words} changed\n"
+                    "help: run without --resume to start anew, or name another folder with --out"
+                )
+        return before
+
+    def _made(self) -> Path:
+        return self.folder / FOLDER
+
+    def add(self, lanes: Int64s, words: Int64s) -> None:
+        """Keep finished lanes: their places and words[result, lane]."""
+        self._waiting.append(np.concatenate([lanes[None], words]))
+        if time.monotonic() - self._flushed_s > FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits as one part."""
+        if self._waiting:
+            part = np.concatenate(self._waiting, axis=1)
+            name = f"{int(part[0, 0]):010}-{secrets.token_hex(4)}"
+            whole = self._made() / f"{name}.npy"
+            temporary = whole.with_suffix(".part")
+            with temporary.open("wb") as file:
+                np.save(file, part, allow_pickle=False)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(whole)
+            self._waiting.clear()
+        self._flushed_s = time.monotonic()
+
+    def finish(self) -> None:
+        """All lanes are done and their results are written: the parts are needed no more."""
+        self._write_manifest(msgspec.structs.replace(self._manifest, complete=True))
+        self._remove()
+        with suppress(OSError):  # somebody put a file of theirs there
+            self._made().rmdir()
+
+    def _read(self, path: Path) -> Int64s | None:
+        try:
+            part = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        n = self._manifest.points
+        fits = part.dtype == np.int64 and part.ndim == 2 and len(part) == 1 + self._manifest.words
+        if not fits or np.any((part[0] < 0) | (part[0] >= n)):
+            return None
+        found: Int64s = part
+        return found
+
+    def _write_manifest(self, manifest: Manifest) -> None:
+        whole = self.folder / MANIFEST
+        temporary = whole.with_suffix(".json.part")
+        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+        temporary.replace(whole)
+
+    def _remove(self) -> None:
+        for path in self._made().iterdir():
+            if path.suffix in (".npy", ".part"):
+                path.unlink()

@@ -1,0 +1,349 @@
+"""`quantdsl verify`: one strategy on every target of this machine, compared to the bit.
+
+Each target runs the same lanes, points drawn from the params' ranges, over the same events. What
+is compared are the account, every metric and a digest of every record: each order, fill and trade.
+The interpreter, which is slow, runs a few of the points over a window of the events and is
+compared with the scalar target there. On a difference the first bar is searched that leaves
+another state, by halving the events.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest import values
+from quantdsl.backtest.columns import filled, offsets, table_of
+from quantdsl.backtest.prepare import Arranged, arrange
+from quantdsl.backtest.program import STATE, Memory
+from quantdsl.backtest.stream import materialised
+from quantdsl.check import Checked
+from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan, Scope
+from quantdsl.check.grid import points as range_of
+from quantdsl.check.lanes import STEP, column
+from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
+from quantdsl.data.times import show_instant
+from quantdsl.devices import choose, cpu
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.work import Finished, LaneWork, Runner
+from quantdsl.devices.work import Plan as DevicePlan
+from quantdsl.errors import UnavailableError
+from quantdsl.events.layout import MORE
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.layout import Leaf
+from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T
+
+Int64s = npt.NDArray[np.int64]
+Say = Callable[[str], None]
+KEPT = ("e.metrics.", "e.cash")
+"""Paths of State that are results."""
+SAMPLE_POINTS, SAMPLE_INSTANTS = 3, 2_000
+"""What the interpreter runs."""
+HASH_CHARS = 16
+GPUS_MAX = 16
+DRAWS = 50
+"""Points drawn for each one wanted, since `require` may refuse most of them."""
+SHOWN = 3
+"""Differing words of the state that are told."""
+
+
+class Target(NamedTuple):
+    """Something that runs lanes; `plan` says what it loads from columns."""
+
+    name: str
+    runner: Runner
+    plan: Plan = NO_COLUMNS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one target left of the same lanes: a hash, and where it differs from the first one."""
+
+    target: str
+    hash: str
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The lanes that all targets run."""
+
+    checked: Checked
+    arranged: Arranged
+    points: tuple[Mapping[str, Fraction], ...]
+    events: Int64s
+
+    def __str__(self) -> str:
+        return f"{len(self.points):,} points, {len(self.events):,} events"
+
+    def work(self, plan: Plan, kept: Sequence[str] = KEPT) -> LaneWork:
+        """The lanes as a device takes them; `kept` are the beginnings of results' paths."""
+        params = self.checked.strategy.params
+        module = self.checked.lane_module(self.arranged.uses, plan, digest=True)
+        memory = Memory(module)
+        self.arranged.fill(memory)
+        memory.set("trade_from", np.iinfo(np.int64).min)
+        paths, rows = [param.field for param in params], list(self.words().values())
+        columns = np.empty((len(self.events), 0), np.int64)
+        if plan.hoisted:
+            levels = {
+                name: np.unique(row, return_inverse=True)[1] for name, row in self.words().items()
+            }
+            table = table_of(plan, levels, len(self.events))
+            memory.set(STEP, table.step)
+            paths += map(column, range(len(table.reads)))
+            rows += list(table.reads)
+            columns = filled(
+                lambda subset: self.checked.columns_module(plan, subset),
+                {param.name: param.field for param in params},
+                table, memory, self.words(), self.events, CpuRunner(),
+            )  # fmt: skip
+        leaves = [leaf for leaf in memory.layout.leaves(STATE) if leaf.path.startswith(tuple(kept))]
+        return LaneWork(
+            module=module,
+            kept=frozenset(leaf.path for leaf in leaves),
+            template=memory.words,
+            params=offsets(memory, paths),
+            results=np.concatenate([_words_of(leaf) for leaf in leaves]),
+            points=np.array(rows, np.int64).reshape(len(rows), len(self.points)),
+            events=self.events,
+            columns=columns,
+        )
+
+    def words(self) -> dict[str, Int64s]:
+        """What the state holds of each param at every point."""
+        found = {}
+        for param in self.checked.strategy.params:
+            written = [values.word(param, point[param.name]) for point in self.points]
+            found[param.name] = np.array(written, np.int64 if param.whole else np.float64).view(
+                np.int64
+            )
+        return found
+
+
+def verify(
+    checked: Checked, say: Say, *, points: int, seed: int, **options: Any
+) -> list[tuple[str, list[Outcome]]]:
+    """What all targets leave of drawn points, and of a sample the interpreter and the first one.
+
+    Each with a line that says what was run. `options` are those of `arrange`; raises DataError or
+    ConfigError.
+    """
+    arranged = arrange(checked, **options)
+    drawn = draw(checked, arranged, points, np.random.default_rng(seed))
+    lanes = Lanes(checked, arranged, drawn, materialised(arranged.data))
+    machine = targets(usual_plan(checked, len(lanes.events)), say)
+    sample = _sampled(lanes, np.random.default_rng(seed))
+    oracle = Target("interpreter", InterpretedRunner())
+    return [
+        (str(lanes), compared(lanes, machine)),
+        (f"a sample: {sample}", compared(sample, [oracle, machine[0]])),
+    ]
+
+
+def targets(plan: Plan, say: Say) -> list[Target]:
+    """Everything on this machine that runs lanes, the scalar target first."""
+    found = [
+        Target("scalar", CpuRunner(load=cpu.scalar)),
+        Target("SIMD", CpuRunner()),
+        Target("simulated GPU", choose.runner("simulated", say)),
+    ]
+    if plan.hoisted:
+        found.append(Target("SIMD, columns", CpuRunner(), plan))
+    try:
+        for number in range(GPUS_MAX):
+            gpu = choose.runner(f"cuda:{number}", say)
+            found.append(Target(gpu.name, gpu))
+            if plan.hoisted:
+                found.append(Target(f"{gpu.name}, columns", gpu, plan))
+    except UnavailableError as error:
+        if number == 0:
+            say(f"no GPU: {error}")
+    return found
+
+
+class InterpretedRunner:
+    """Runs lanes on the interpreter, one after the other: the truth about the others."""
+
+    name = "interpreter"
+
+    def compile(self, work: LaneWork) -> None:
+        """Nothing is compiled."""
+
+    def plan(self, work: LaneWork) -> DevicePlan:
+        """As Runner promises."""
+        return DevicePlan(self.name, 8 * len(work.template), work.n_lanes)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
+        """As Runner promises."""
+        found = np.empty((len(work.results), hi - lo), np.int64)
+        InterpretedLanes(work.module).call(
+            "lanes", work.template, work.points[:, lo:hi].reshape(-1), work.params,
+            len(work.params), found.reshape(-1), work.results, len(work.results),
+            work.events.reshape(-1), len(work.events), work.columns.reshape(-1),
+            np.empty(0, np.int64), hi - lo, 0, hi - lo, START | FINISH,
+        )  # fmt: skip
+        finished(lo, hi, found)
+
+
+# ---- comparing ---------------------------------------------------------------------------------
+
+
+def compared(lanes: Lanes, found: Sequence[Target]) -> list[Outcome]:
+    """What each target left, and where it first differs from the first one."""
+    first: npt.NDArray[np.int64] | None = None
+    outcomes = []
+    for target in found:
+        left = results(lanes.work(target.plan), target)
+        first = left if first is None else first
+        different = np.flatnonzero((left != first).any(axis=0))
+        outcomes.append(
+            Outcome(
+                target.name,
+                hashlib.sha256(np.ascontiguousarray(left).tobytes()).hexdigest()[:HASH_CHARS],
+                _explained(lanes, found[0], target, int(different[0])) if len(different) else "",
+            )
+        )
+    return outcomes
+
+
+def results(work: LaneWork, target: Target) -> Int64s:
+    """[result, lane] as the target leaves them; NaN is one value."""
+    found = np.empty((len(work.results), work.n_lanes), np.int64)
+
+    def finished(lo: int, hi: int, words: Int64s) -> None:
+        found[:, lo:hi] = words
+
+    target.runner.run(work, 0, work.n_lanes, finished)
+    floats = np.zeros(len(work.template), bool)
+    for leaf in Memory(work.module).layout.leaves(STATE):
+        floats[_words_of(leaf)] = leaf.type == F64_T
+    nan = floats[work.results, None] & np.isnan(found.view(np.float64))
+    return np.where(nan, CANONICAL_NAN_BITS, found)
+
+
+def _explained(lanes: Lanes, one: Target, other: Target, lane: int) -> str:
+    """The first instant after which the state of a lane differs, and in what."""
+    ends = _ends(lanes.events)
+
+    def differing(count: int) -> list[tuple[str, str, str]]:
+        cut = replace(lanes, events=lanes.events[:count])
+        return _unequal(_state(cut, one, lane), _state(cut, other, lane))
+
+    low, high = -1, len(ends) - 1
+    if not differing(int(ends[high])):
+        return "the results differ, and the state does not where all of it is kept"
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if differing(int(ends[middle])) else (middle, high)
+    at = int(ends[high])
+    point = lanes.points[lane]
+    shown = ", ".join(
+        f"{param.name} = {values.show(param, point[param.name])}"
+        for param in lanes.checked.strategy.params
+    )
+    told = [
+        f"  {_said(lanes.checked, path)}: {a} on {one.name}, {b} on {other.name}"
+        for path, a, b in differing(at)[:SHOWN]
+    ]
+    when = show_instant(int(lanes.events[at - 1, 0]))
+    return "\n".join([f"first at {when}, event {at:,}{', ' if shown else ''}{shown}", *told])
+
+
+def _state(lanes: Lanes, target: Target, lane: int) -> dict[str, tuple[Leaf, Int64s]]:
+    """Every word of the state of a lane, by path."""
+    work = lanes.work(target.plan, ("",))
+    words = results(work, target)[:, lane]
+    whole = np.zeros(len(work.template), np.int64)
+    whole[work.results] = words
+    leaves = Memory(work.module).layout.leaves(STATE)
+    return {leaf.path: (leaf, whole[_words_of(leaf)]) for leaf in leaves}
+
+
+def _unequal(
+    one: dict[str, tuple[Leaf, Int64s]], other: dict[str, tuple[Leaf, Int64s]]
+) -> list[tuple[str, str, str]]:
+    """Path and both values of what differs, the fields of the strategy before the engine's."""
+    found = []
+    for path, (leaf, words) in one.items():
+        if path in other and not np.array_equal(words, other[path][1]):
+            at = int(np.flatnonzero(words != other[path][1])[0])
+            name = path if leaf.words == 1 else f"{path}[{at}]"
+            found.append((name, _shown(leaf, words[at]), _shown(leaf, other[path][1][at])))
+    return sorted(found, key=lambda item: item[0].startswith("e."))
+
+
+def _shown(leaf: Leaf, word: np.int64) -> str:
+    return repr(float(word.view(np.float64))) if leaf.type == F64_T else str(int(word))
+
+
+def _said(checked: Checked, path: str) -> str:
+    """A word of the state as the reader of the strategy knows it."""
+    name = path.partition(".")[0].partition("[")[0]
+    equations = checked.strategy.equations
+    for equation in equations.all:
+        if name == equation.place.name:
+            return f"line {equation.line}, {checked.source.line_text(equation.line).strip()}"
+    if name in equations.lines:
+        line = equations.lines[name]
+        return f"line {line}, {checked.source.line_text(line).strip()} ({path})"
+    return path
+
+
+# ---- what is run -------------------------------------------------------------------------------
+
+
+def draw(
+    checked: Checked, arranged: Arranged, count: int, rng: np.random.Generator
+) -> tuple[Mapping[str, Fraction], ...]:
+    """The point that the settings name, then admitted ones drawn from the ranges."""
+    params = checked.strategy.params
+    found = [values.chosen(params, arranged.given)]
+    module = checked.lane_module(arranged.uses)
+    memory, interpreter = Memory(module), Interpreter(module)
+    arranged.fill(memory)
+    swept = [param for param in params if param.low is not None and param.high is not None]
+    for _ in range(DRAWS * count if swept else 0):
+        if len(found) == count:
+            break
+        point = dict(found[0])
+        for param in swept:
+            steps = range_of(param)
+            point[param.name] = steps[int(rng.integers(len(steps)))]
+        values.write(memory, params, point)
+        if interpreter.call("admits", memory.words) < 0:
+            found.append(point)
+    return tuple(found)
+
+
+def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
+    """A few of the points over a window of the events."""
+    few = rng.choice(len(lanes.points), min(SAMPLE_POINTS, len(lanes.points)), replace=False)
+    ends = np.append(0, _ends(lanes.events))
+    first = int(rng.integers(max(len(ends) - SAMPLE_INSTANTS, 1)))
+    last = min(first + SAMPLE_INSTANTS, len(ends) - 1)
+    points = tuple(lanes.points[n] for n in sorted(few))
+    return replace(lanes, points=points, events=lanes.events[ends[first] : ends[last]])
+
+
+def usual_plan(checked: Checked, events: int) -> Plan:
+    """What a sweep of the whole grid would load from columns on a GPU, where it is more."""
+    swept = {p.name: len(range_of(p)) for p in checked.strategy.params if p.low is not None}
+    return checked.plan(Scope(swept, prod(swept.values()), events, LOAD_GPU))[0]
+
+
+def _ends(events: Int64s) -> Int64s:
+    """How many events there are when each instant is complete."""
+    return np.flatnonzero((events[:, 2] >> 48) & MORE == 0) + 1
+
+
+def _words_of(leaf: Leaf) -> Int64s:
+    return np.arange(leaf.offset_words, leaf.offset_words + leaf.words)

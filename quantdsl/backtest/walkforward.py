@@ -1,0 +1,181 @@
+"""Walk-forward: the best point of each stretch of the past, run over the stretch that follows it.
+
+    |------ train ------|- test -|
+             |------ train ------|- test -|
+                      |------ train ------|- test -|
+
+A training is a sweep of all points over its window, a test one backtest of the point that was
+chosen there; indicators warm up on the bars before either. No test sees a bar that chose it.
+"""
+
+import calendar
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from quantdsl.backtest.sweep import Sweep, run
+from quantdsl.backtest.sweep_table import result_of
+from quantdsl.devices.work import Runner
+from quantdsl.errors import ConfigError
+from quantdsl.report.result import RunResult
+from quantdsl.report.statistics_grid import neighbourhood
+from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_walk import Step, WalkForward, step_of, stitched
+from quantdsl.report.words import plural
+
+Progress = Callable[[int, int], None]
+"""(windows done, windows in all)."""
+
+WINDOWS_MAX = 1_000
+UNITS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
+US, DAY_US = 1_000, 86_400_000_000
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@dataclass(frozen=True)
+class Length:
+    """A length of calendar time: 6 months are 6 months, however long those are."""
+
+    count: int
+    unit: str  # one of UNITS
+
+    def __str__(self) -> str:
+        return plural(self.count, UNITS[self.unit])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long each training and each test is."""
+
+    train: Length
+    test: Length
+
+
+@dataclass(frozen=True)
+class Window:
+    """One training and the test after it, ns since 1970: [train, test) and [test, end)."""
+
+    train_ns: int
+    test_ns: int
+    end_ns: int
+
+
+def parse(text: str) -> Plan:
+    """The plan of `train=2y test=6mo`; ConfigError where it is not one."""
+    said = dict(re.findall(r"(\w+)\s*=\s*(\S+)", text.replace(",", " ")))
+    if sorted(said) != ["test", "train"]:
+        raise ConfigError(
+            f"--walk-forward {text}: it needs a length for train and one for test\n"
+            "help: write --walk-forward 'train=2y test=6mo'"
+        )
+    return Plan(*(_length(text, said[name]) for name in ("train", "test")))
+
+
+def _length(text: str, said: str) -> Length:
+    match = re.fullmatch(r"(\d{1,4})(d|w|mo|y)", said)
+    if match is None or int(match[1]) == 0:
+        raise ConfigError(
+            f"--walk-forward {text}: {said} is not a length\n"
+            f"help: write a whole number and one of {', '.join(UNITS)}, such as 6mo"
+        )
+    return Length(int(match[1]), match[2])
+
+
+def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
+    """The windows from `first_ns`, where all points are warm, to the last bar at `last_ns`.
+
+    The last test may be shorter than the others. ConfigError where not one bar is left to test.
+    """
+    first = (EPOCH + dt.timedelta(microseconds=first_ns // US)).replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
+    found: list[Window] = []
+    for step in range(WINDOWS_MAX):
+        begin = _after(first, plan.test, step)
+        test = _after(begin, plan.train, 1)
+        if _ns(test) >= last_ns:
+            break
+        end = min(_ns(_after(test, plan.test, 1)), last_ns)
+        found.append(Window(max(_ns(begin), first_ns), _ns(test), end))
+    if not found:
+        raise ConfigError(
+            f"the data are too short to train for {plan.train} and to test after it: all points "
+            f"are warm from {first:%Y-%m-%d} on, and the last bar is of "
+            f"{EPOCH + dt.timedelta(microseconds=last_ns // US):%Y-%m-%d}\n"
+            "help: take longer data, or a shorter train in --walk-forward"
+        )
+    return found
+
+
+def _after(moment: dt.datetime, length: Length, times: int) -> dt.datetime:
+    """`times` lengths later by the calendar; a day that a month does not have is its last."""
+    count = length.count * times
+    if length.unit in ("d", "w"):
+        return moment + dt.timedelta(days=count * (7 if length.unit == "w" else 1))
+    months = moment.year * 12 + moment.month - 1 + count * (12 if length.unit == "y" else 1)
+    year, month = divmod(months, 12)
+    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
+    return moment.replace(year=year, month=month + 1, day=day)
+
+
+def _ns(moment: dt.datetime) -> int:
+    since = moment - EPOCH
+    return since.days * DAY_US * US
+
+
+def walk_forward(
+    sweep: Sweep,
+    plan: Plan,
+    runner: Runner,
+    *,
+    steady: bool = False,
+    progress: Progress | None = None,
+) -> WalkForward:
+    """Train, choose and test in every window of the sweep's data.
+
+    With `steady` the point with the best surroundings is chosen, in place of the best one.
+    """
+    cuts = windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))
+    steps: list[Step] = []
+    for done, window in enumerate(cuts):
+        step, last = _step(sweep, window, runner, steady=steady)
+        steps.append(step)
+        if progress is not None:
+            progress(done + 1, len(cuts))
+    metrics, curve_ts, level = stitched(steps, last)
+    return WalkForward(
+        train=str(plan.train),
+        test=str(plan.test),
+        steady=steady,
+        objective=sweep.config.objective,
+        currency=last.currency,
+        cash=float(last.money(last.accumulators["equity_first"])),
+        trials=sweep.n_points,
+        steps=tuple(steps),
+        metrics=metrics,
+        curve_ts=curve_ts,
+        level=level,
+    )
+
+
+def _step(sweep: Sweep, window: Window, runner: Runner, *, steady: bool) -> tuple[Step, RunResult]:
+    """One training and its test, with the test's run.
+
+    Ctrl-C in a training ends the walk: a half of the points would choose badly.
+    """
+    train = sweep.window(window.train_ns, window.test_ns)
+    lanes = run(train, runner)
+    if not lanes.complete:
+        raise KeyboardInterrupt
+    result = result_of(train, lanes, runner.name)
+    row = chosen(result, steady=steady)
+    inside, outside = train.single(row), sweep.window(window.test_ns, window.end_ns).single(row)
+    params, began = result.params(row), train.start_ns
+    return step_of(params, inside, outside, began, window.test_ns, window.end_ns), outside
+
+
+def chosen(result: SweepResult, *, steady: bool) -> int:
+    """The row to trust: that with the best objective, or with the best surroundings if any has."""
+    rows = neighbourhood(result).ranked(1) if steady else result.ranked(1)
+    return int(rows[0] if len(rows) else result.ranked(1)[0])

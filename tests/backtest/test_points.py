@@ -1,0 +1,189 @@
+"""Which points a sweep runs: ranges, what require admits, subsets that a seed decides."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from quantdsl.backtest import points as pointing
+from quantdsl.backtest.lane_code import lane_code
+from quantdsl.backtest.points import Grid, chosen, grid
+from quantdsl.backtest.program import Memory
+from quantdsl.backtest.sobol import Sobol
+from quantdsl.check import Checked, check_source
+from quantdsl.errors import ConfigError, LimitError
+from quantdsl.lang.source import Source
+
+PARAMS = """language 1
+
+strategy P:
+    bars 1m
+    param fast = 10    in 5..50     step 5
+    param slow = 40    in 20..200   step 10
+    param rate = 0.1%  in 0.1%..1%  step 0.1%
+    param wait = 5m    in 5m..30m   step 5m
+    param mode = "a"   in {"a", "b"}
+    param both = true
+    param part = 0.5   in 0.01..0.5 log 5
+    param held = 2.0   in 1.0..3.0
+    param fixed = 7
+    require fast < slow
+    on bar:
+        if fast + slow + fixed > 1 and rate + part + held > 0 and mode == "a" and both:
+            every_minute(wait)
+"""
+TWO = """language 1
+
+strategy P:
+    bars 1m
+    param fast = 10 in 5..50   step 5
+    param slow = 40 in 20..200 step 10
+    require fast < slow
+    on bar:
+        if close > fast + slow:
+            buy(1 shares)
+    backtest:
+        fees = 1bps
+"""
+
+
+def checked(text: str) -> Checked:
+    found, diagnostics = check_source(Source(text))
+    assert found is not None, diagnostics
+    return found
+
+
+@pytest.fixture(scope="module")
+def two() -> Checked:
+    return checked(TWO)
+
+
+def judge_of(strategy: Checked, made: Grid) -> object:
+    code = lane_code(strategy, frozenset(), 1)
+    return code.judge(Memory(code.module).words, made.axes)
+
+
+def numbers(strategy: Checked, points: str = "grid", seed: int = 1, **ranges: str) -> np.ndarray:
+    made, _ = grid(strategy.strategy.params, {}, ranges)
+    return chosen(made, judge_of(strategy, made), points, seed)
+
+
+def test_points_are_numbered_with_the_last_axis_fastest(two: Checked) -> None:
+    made, _ = grid(two.strategy.params, {}, {})
+    assert made.size == 10 * 19
+    levels = made.levels(np.array([0, 1, 19, 189]))
+    assert levels.T.tolist() == [[0, 0], [0, 1], [1, 0], [9, 18]]
+    assert made.words(levels).T.tolist() == [[5, 20], [5, 30], [10, 20], [50, 200]]
+
+
+def test_require_leaves_points_out(two: Checked) -> None:
+    admitted = [
+        a * 19 + b
+        for a, fast in enumerate(range(5, 51, 5))
+        for b, slow in enumerate(range(20, 201, 10))
+        if fast < slow
+    ]
+    assert numbers(two).tolist() == admitted
+
+
+def test_a_million_points_are_judged_at_once() -> None:
+    wide = checked(TWO.replace("5..50   step 5", "1..1000 step 1").replace("step 10", "step 0.18"))
+    made, _ = grid(wide.strategy.params, {}, {})
+    assert made.size == 1000 * 1001
+    assert 0 < len(chosen(made, judge_of(wide, made), "grid", 1)) < made.size
+
+
+def test_subsets_are_decided_by_their_seed_and_lie_in_the_grid(two: Checked) -> None:
+    every = set(numbers(two).tolist())
+    for points in ("random:40", "sobol:40"):
+        one, again, other = (numbers(two, points, seed).tolist() for seed in (1, 1, 2))
+        assert one == again != other
+        assert len(one) == 40
+        assert set(one) <= every
+        assert one == sorted(set(one))
+    assert set(numbers(two, "random:1000").tolist()) == every
+    assert set(numbers(two, "sobol:1000").tolist()) <= every
+
+
+def test_a_subset_of_a_grid_that_nobody_could_run() -> None:
+    vast = checked(TWO.replace("50   step 5", "999999 step 1").replace("200 step 10", "999999"))
+    made, _ = grid(vast.strategy.params, {}, {})
+    assert made.size > 9e11
+    with pytest.raises(LimitError, match="999,975,000,100 points: more than SWEEP_POINTS"):
+        chosen(made, judge_of(vast, made), "grid", 1)
+    for points in ("random:100", "sobol:100"):
+        found = chosen(made, judge_of(vast, made), points, 1)
+        assert len(found) == 100
+        fast, slow = made.words(made.levels(found))
+        assert (fast < slow).all()
+
+
+def test_ranges_of_every_kind() -> None:
+    text = PARAMS.replace("            every_minute(wait)\n", "            buy(1 shares)\n")
+    params = {p.name: p for p in checked(text).strategy.params}
+    for name, shown, expected in [
+        ("fast", "5..20:5", [5, 10, 15, 20]),
+        ("fast", "5..7", [5, 6, 7]),
+        ("fast", "50, 5", [50, 5]),
+        ("rate", "0.1%..0.4%:0.1%", [Fraction(n, 10) for n in (1, 2, 3, 4)]),
+        ("rate", "0.1..0.3:0.1", [Fraction(n, 10) for n in (1, 2, 3)]),
+        ("wait", "5m..15m:5m", [5, 10, 15]),
+        ("mode", "b", [1]),
+        ("both", "true,false", [1, 0]),
+        ("held", "1..2:0.5", [1, Fraction(3, 2), 2]),
+    ]:
+        assert list(pointing.ranged(params[name], shown)) == expected, (name, shown)
+    made, notes = grid(list(params.values()), {}, {})
+    assert [axis.param.name for axis in made.axes] == [
+        "fast", "slow", "rate", "wait", "mode", "both", "part",
+    ]  # fmt: skip
+    assert len(notes) == 1
+    assert "held has a range without a step" in notes[0]
+    part = next(axis for axis in made.axes if axis.param.name == "part")
+    assert (part.values[0], part.values[-1]) == (Fraction(1, 100), Fraction(1, 2))
+    ratios = [float(b / a) for a, b in zip(part.values, part.values[1:], strict=False)]
+    assert ratios == pytest.approx([50**0.25] * 4, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "said"),
+    [
+        ({"fats": "1..2:1"}, "no param 'fats'; did you mean fast?"),
+        ({"fast": "5bps..50bps:5"}, "a number is needed"),
+        ({"fast": "50..5:5"}, "the range is empty"),
+        ({"fast": "5..50:0"}, "is no step"),
+        ({"fast": "5..50:2.5"}, "is no step"),
+        ({"fast": "5..500:5"}, "lies outside its range 5..50"),
+        ({"fast": "5,5"}, "stands there twice"),
+        ({"fast": ""}, "a number is needed"),
+        ({"fast": "50", "slow": "20"}, "none of the 1 points of fast=50 x slow=20 satisfies"),
+    ],
+)
+def test_bad_ranges_are_one_clear_message(two: Checked, ranges: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        numbers(two, **ranges)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("points", ["all", "random", "random:0", "sobol:-1", "sobol:x", "grid:5"])
+def test_bad_subsets_are_one_clear_message(two: Checked, points: str) -> None:
+    with pytest.raises(ConfigError, match="write grid, random:N or sobol:N"):
+        numbers(two, points)
+
+
+def test_sobol_fills_every_dimension_evenly() -> None:
+    """Of the first 2^k points each of 2^k equal pieces of every axis holds one."""
+    drawn = Sobol(64, 3)
+    found = np.concatenate([drawn.draw(100), drawn.draw(156)], axis=1)
+    pieces = np.sort((found * 256).astype(int), axis=1)
+    assert (pieces == np.arange(256)).all()
+    assert math.isclose(found.mean(), 0.5, abs_tol=0.01)
+
+
+def test_sobol_is_that_of_scipy() -> None:
+    qmc = pytest.importorskip("scipy.stats.qmc", reason="scipy is not needed otherwise")
+    mine = Sobol(64, 0)
+    mine._shift[:] = 0
+    theirs = qmc.Sobol(64, scramble=False, bits=32).random(512)
+    assert np.array_equal(mine.draw(512).T, theirs)

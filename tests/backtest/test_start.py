@@ -1,0 +1,33 @@
+"""Trading that starts later: what comes before it warms up and counts in no figure."""
+
+from pathlib import Path
+
+import numpy as np
+
+from quantdsl.backtest.run import backtest
+from tests.truth.test_oracle import market
+
+ORACLE = Path(__file__).parents[1] / "truth" / "oracle_sma.qdsl"
+BARS, START = 6_000, "2020-01-03T00:00"  # the third of some four days
+
+
+def test_figures_begin_where_trading_begins() -> None:
+    whole, late = (backtest(ORACLE, data=market(BARS), start=start) for start in (None, START))
+    first = int(np.datetime64(START, "ns").astype(np.int64))
+    assert late.curve_ts[0] == first
+    assert np.array_equal(late.curve_ts, whole.curve_ts[-len(late.curve_ts) :])
+    assert len(late.bars) == len(late.curve_ts)
+    sums, of_all = late.accumulators, whole.accumulators
+    assert sums["bars"] == len(late.curve_ts) < of_all["bars"]
+    assert sums["ts_first"] == first
+    # The bar of midnight belongs to the day that ends with it, and is a day of its own here.
+    days = late.curve_ts[-1] // 86_400_000_000_000 - first // 86_400_000_000_000 + 2
+    assert sums["ret_n"] == days
+
+
+def test_an_earlier_start_than_the_data_changes_nothing() -> None:
+    whole, early = (
+        backtest(ORACLE, data=market(2_000), start=start) for start in (None, "2019-01-01")
+    )
+    assert early.accumulators == whole.accumulators
+    assert np.array_equal(early.records, whole.records)

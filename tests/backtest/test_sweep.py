@@ -1,0 +1,117 @@
+"""A sweep's row is what the single backtest of its point says, to the bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from quantdsl.backtest import stream
+from quantdsl.backtest import sweep as sweep_module
+from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep_table import result_of
+from quantdsl.check import compile_file
+from quantdsl.devices import cpu
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.errors import DataError
+from quantdsl.report.metrics import evaluate
+from quantdsl.report.sweep_result import SweepResult
+from tests.truth.test_oracle import SWEEP, market
+
+ROOT = Path(__file__).parents[2]
+ORACLE = ROOT / "tests/truth/oracle_sma.qdsl"
+BENCH = ROOT / "bench/strategies"
+BARS = 3_000
+
+
+@pytest.fixture(scope="module")
+def bars() -> pa.Table:
+    return market(BARS)
+
+
+def prepared(path: Path, data: object, **options: object) -> Sweep:
+    return prepare_sweep(compile_file(path), path, data=data, **options)
+
+
+def finished(sweep: Sweep) -> SweepResult:
+    return result_of(sweep, run(sweep, CpuRunner()), "cpu")
+
+
+CASES = {
+    "oracle": (ORACLE, {"fast": "2..20:6", "slow": "25..100:25"}, "grid"),
+    "ema_cross": (BENCH / "ema_cross.qdsl", {}, "random:6"),
+    "bracket": (BENCH / "bracket.qdsl", {}, "sobol:6"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_row_is_the_single_backtest_to_the_bit(name: str, bars: pa.Table) -> None:
+    path, ranges, points = CASES[name]
+    sweep = prepared(path, bars, ranges=ranges, sweep={"points": points})
+    result = finished(sweep)
+    assert sum(result.metric("trades")) > 0
+    for row in range(0, len(result), max(len(result) // 6, 1)):
+        single = evaluate(sweep.single(row))
+        for column in result.table.column_names:
+            if column in single:
+                mine = result.metric(column)[row]
+                assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
+
+
+SHIPPED = [path for path in sorted(ROOT.glob("strategies/*.qdsl")) if path.stem != "buy_and_hold"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_shipped_strategy_sweeps_to_the_bit(path: Path) -> None:
+    sweep = prepared(path, None, end="2023-02-01", sweep={"points": "random:3"})
+    result = finished(sweep)
+    for row in range(len(result)):
+        single = evaluate(sweep.single(row))
+        for column in result.table.column_names:
+            if column in single:
+                mine = result.metric(column)[row]
+                assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
+
+
+def test_the_oracle_of_ten_thousand_points() -> None:
+    ranges = {"fast": "2..101:1", "slow": "102..201:1"}
+    table = finished(prepared(ORACLE, market(10_000), ranges=ranges)).table
+    profit = np.rint(table["net_profit"].to_numpy() * 1e6).astype(np.int64)
+    found = {
+        "trades": int(table["trades"].to_numpy().sum()),
+        "profit": int(profit.sum()),
+        "best": int(profit.max()),
+    }
+    assert found == SWEEP
+
+
+def test_a_window_is_the_single_backtest_of_its_span(bars: pa.Table) -> None:
+    sweep = prepared(BENCH / "ema_cross.qdsl", bars, sweep={"points": "random:3"})
+    start, end = int(sweep.bar_ns[1_500]), int(sweep.bar_ns[2_500])
+    window = sweep.window(start, end)
+    assert (window.start_ns, window.bar_ns[-1]) == (start, end)
+    result = finished(window)
+    for row in range(3):
+        single = evaluate(window.single(row))
+        for name in ("sharpe", "trades", "net_profit", "max_drawdown"):
+            assert result.metric(name)[row].tobytes() == np.float64(single[name]).tobytes()
+
+
+def test_data_larger_than_memory_lie_in_a_file_and_are_walked_in_pieces(
+    bars: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranges = {"fast": "2..20:6", "slow": "25..100:25"}
+    expected = run(prepared(ORACLE, bars, ranges=ranges), CpuRunner()).words
+    monkeypatch.setattr(stream, "SPOOL_BYTES", 1)
+    for module in (cpu, sweep_module):
+        monkeypatch.setattr(module, "PIECE_BYTES", 1 << 16)
+    large = prepared(ORACLE, bars, ranges=ranges)
+    assert isinstance(large.work.events.base, np.memmap)
+    assert np.array_equal(run(large, CpuRunner()).words, expected)
+
+
+def test_data_without_rows_are_refused(bars: pa.Table) -> None:
+    with pytest.raises(DataError, match="no usable row"):
+        prepared(ORACLE, bars.slice(0, 0))
+    with pytest.raises(DataError, match="its points need 203 bars"):
+        prepared(ORACLE, bars.slice(0, 100))

@@ -1,0 +1,78 @@
+"""`quantdsl verify` names the target that differs, and the bar and equation at which it begins."""
+
+import msgspec
+
+from quantdsl import cli
+from quantdsl.backtest import verify as module
+from quantdsl.backtest.verify import Target, verify
+from quantdsl.devices import cpu
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.ir import ops
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
+from quantdsl.shipped import shipped
+from tests.backtest.test_lane_entry import checked_of
+
+SMA_CROSS = shipped("strategies/sma_cross.qdsl")
+
+
+class Faulty(CpuRunner):
+    """Machine code in which an average is multiplied where it should be divided."""
+
+    def run(self, work, lo, hi, finished) -> None:
+        def expr(one):
+            one = rebuild_expr(one, expr)
+            wrong = isinstance(one, ops.Binary) and one.op == "fdiv"
+            return ops.Binary("fmul", one.x, one.y) if wrong else one
+
+        def stmt(one):
+            return rebuild_stmt(one, expr, stmt)
+
+        funcs = [
+            msgspec.structs.replace(func, body=tuple(map(stmt, func.body)))
+            if func.name.startswith("ta.sma")
+            else func
+            for func in work.module.funcs
+        ]
+        wrong = msgspec.structs.replace(work.module, funcs=tuple(funcs))
+        super().run(work._replace(module=wrong), lo, hi, finished)
+
+
+def test_every_target_leaves_one_hash(capsys) -> None:
+    said: list[str] = []
+    report = verify(checked_of(SMA_CROSS), said.append, points=8, seed=1)
+    (_, machine), (_, sample) = report
+    assert [outcome.target for outcome in machine][:3] == ["scalar", "SIMD", "simulated GPU"]
+    assert "SIMD, columns" in [outcome.target for outcome in machine]
+    assert [outcome.target for outcome in sample] == ["interpreter", "scalar"]
+    assert len({outcome.hash for outcome in machine}) == len({o.hash for o in sample}) == 1
+    assert not any(outcome.difference for outcome in (*machine, *sample))
+
+
+def test_a_wrong_target_is_told_with_the_first_bar_and_equation(monkeypatch) -> None:
+    checked = checked_of(SMA_CROSS)
+    targets = [
+        Target("scalar", CpuRunner(1, cpu.scalar)),
+        Target("faulty", Faulty(1, cpu.scalar)),
+    ]
+    monkeypatch.setattr(module, "targets", lambda *_: targets)
+    ((_, (right, wrong)), _) = verify(checked, print, points=3, seed=1)
+    assert not right.difference
+    assert wrong.hash != right.hash
+    first, value = wrong.difference.splitlines()[:2]
+    # The opening, then ten bars of 5 minutes until the fast average is defined.
+    assert first.startswith("first at 2022-01-03 15:20 UTC, event 11, fast = 10, ")
+    assert "line 19, let f   = ta.sma(close, fast): " in value
+    assert value.endswith("on faulty")
+
+
+def test_the_seed_decides_the_points() -> None:
+    checked = checked_of(SMA_CROSS)
+    hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_on_the_command_line(capsys) -> None:
+    assert cli.run(["verify", str(SMA_CROSS), "--points", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "4 points, " in shown
+    assert shown.endswith("every target leaves the same bits\n")

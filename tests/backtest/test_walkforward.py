@@ -1,0 +1,213 @@
+"""Walk-forward: no test sees a bar that chose it, and each is the single backtest of its span."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import quantdsl
+from quantdsl.backtest import walkforward
+from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep_table import result_of
+from quantdsl.backtest.walkforward import chosen, parse, walk_forward, windows
+from quantdsl.check import compile_file
+from quantdsl.data.times import exact_instant
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.errors import ConfigError
+from quantdsl.report.sweep_walk import WalkForward
+
+DAY_NS = 86_400_000_000_000
+SOURCE = """language 1
+
+strategy Cross:
+    "Long one unit while the fast average is above the slow one."
+
+    bars 1d
+
+    param fast = 5  in 2..8   step 3
+    param slow = 20 in 10..40 step 10
+
+    let f = ta.sma(close, fast)
+    let s = ta.sma(close, slow)
+
+    on bar:
+        if f crosses above s:
+            target(100 shares)
+        elif f crosses below s:
+            target(0 shares)
+
+    backtest:
+        cash = 100_000 USD
+        fees = 1bps
+"""
+
+
+def market(n: int = 1_500) -> pa.Table:
+    rng = np.random.default_rng(3)
+    close = np.round(100.0 * np.exp(np.cumsum(rng.normal(0.0, 0.01, n))), 2)
+    opens = np.concatenate([[100.0], close[:-1]])
+    start = np.datetime64("2019-01-01", "ns").astype(np.int64)
+    return pa.table(
+        {
+            "time": pa.array(start + np.arange(n) * DAY_NS, pa.timestamp("ns", "UTC")),
+            "open": opens,
+            "high": np.maximum(opens, close) + 0.05,
+            "low": np.minimum(opens, close) - 0.05,
+            "close": close,
+            "volume": np.full(n, 1e6),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("walk") / "cross.qdsl"
+    file.write_text(SOURCE)
+    return file
+
+
+@pytest.fixture(scope="module")
+def sweep(path: Path) -> Sweep:
+    return prepare_sweep(compile_file(path), path, data=market())
+
+
+@pytest.fixture(scope="module")
+def walk(sweep: Sweep) -> WalkForward:
+    return walk_forward(sweep, parse("train=1y test=6mo"), CpuRunner())
+
+
+def day(text: str) -> int:
+    return int(np.datetime64(text, "ns").astype(np.int64))
+
+
+# ---- windows ---------------------------------------------------------------------------------
+
+
+def test_windows_follow_the_calendar() -> None:
+    found = windows(parse("train=1y test=6mo"), day("2019-08-31T12:00"), day("2021-12-01"))
+    dates = [
+        tuple(str(np.datetime64(ns, "ns"))[:10] for ns in (w.train_ns, w.test_ns, w.end_ns))
+        for w in found
+    ]
+    assert dates == [
+        ("2019-08-31", "2020-08-31", "2021-02-28"),
+        ("2020-02-29", "2021-02-28", "2021-08-28"),
+        ("2020-08-31", "2021-08-31", "2021-12-01"),
+    ]
+    assert found[0].train_ns == day("2019-08-31T12:00")
+
+
+def test_days_and_weeks_are_of_one_length() -> None:
+    first, second, *_ = windows(parse("train = 10d, test=1w"), day("2024-03-01"), day("2024-05-01"))
+    assert (first.test_ns - first.train_ns, first.end_ns - first.test_ns) == (
+        10 * DAY_NS,
+        7 * DAY_NS,
+    )
+    assert second.train_ns - first.train_ns == 7 * DAY_NS
+    assert second.test_ns == first.end_ns
+
+
+@pytest.mark.parametrize(
+    "text", ["", "train=2y", "train=2y test=6m", "train=0d test=1d", "train=2y test=1y more=1y"]
+)
+def test_a_plan_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match="--walk-forward"):
+        parse(text)
+
+
+def test_data_that_are_too_short_are_refused() -> None:
+    with pytest.raises(ConfigError, match="too short to train for 2 years"):
+        windows(parse("train=2y test=6mo"), day("2020-01-01"), day("2021-06-01"))
+
+
+# ---- walking ---------------------------------------------------------------------------------
+
+
+def test_each_test_is_the_single_backtest_of_its_span(path: Path, walk: WalkForward) -> None:
+    strategy = quantdsl.compile(path)
+    for step in walk.steps:
+        start, end = exact_instant(step.test_ns), exact_instant(step.end_ns)
+        alone = strategy.backtest(market(), start=start, end=end, **step.params)
+        for name in ("total_return", "sharpe", "trades", "max_drawdown", "fees"):
+            assert str(step.outside[name]) == str(alone.metrics[name]), name
+
+
+def test_what_is_chosen_is_best_in_its_training_alone(sweep: Sweep, walk: WalkForward) -> None:
+    for step in walk.steps:
+        train = sweep.window(step.train_ns, step.test_ns)
+        assert train.bar_ns[-1] <= step.test_ns
+        result = result_of(train, run(train, CpuRunner()), "cpu")
+        assert result.params(int(result.ranked(1)[0])) == step.params
+
+
+def test_bars_after_a_test_change_nothing_before(path: Path, walk: WalkForward) -> None:
+    shorter = market(1_200)
+    again = walk_forward(
+        prepare_sweep(compile_file(path), path, data=shorter),
+        parse("train=1y test=6mo"),
+        CpuRunner(),
+    )
+    for old, new in zip(walk.steps, again.steps[:-1], strict=False):
+        assert old.params == new.params
+        assert str(old.inside) == str(new.inside)  # NaN equals NaN
+        assert str(old.outside) == str(new.outside)
+
+
+def test_the_tests_are_stitched_without_gap_and_compounded(walk: WalkForward) -> None:
+    assert np.all(np.diff(walk.curve_ts) == DAY_NS)
+    growth = np.prod([1.0 + step.outside["total_return"] for step in walk.steps])
+    assert walk.level[-1] == pytest.approx(growth)
+    assert walk.metrics["total_return"] == pytest.approx(growth - 1.0)
+    returns = np.diff(walk.level, prepend=1.0) / np.concatenate([[1.0], walk.level[:-1]])
+    sharpe = returns.mean() / returns.std(ddof=1) * np.sqrt(252.0)
+    assert walk.metrics["sharpe"] == pytest.approx(sharpe)
+    high = np.maximum(np.maximum.accumulate(walk.level), 1.0)
+    assert walk.metrics["max_drawdown"] == pytest.approx((walk.level / high - 1.0).min())
+    assert walk.metrics["trades"] == sum(step.outside["trades"] for step in walk.steps)
+    years = len(returns) / 252.0
+    assert walk.metrics["annual_return"] == pytest.approx(growth ** (1.0 / years) - 1.0)
+
+
+def test_figures_of_a_window_are_of_its_days_alone(walk: WalkForward) -> None:
+    for step in walk.steps:
+        days = (step.test_ns - step.train_ns) // DAY_NS + 1  # both borders are bars
+        inside = (1.0 + step.inside["total_return"]) ** (252.0 / days) - 1.0
+        assert step.inside["annual_return"] == pytest.approx(inside)
+        assert step.sums["ret_n"] == len(step.curve_ts)
+
+
+def test_steady_chooses_by_the_surroundings(sweep: Sweep) -> None:
+    result = result_of(sweep, run(sweep, CpuRunner()), "cpu")
+    best, steady = (chosen(result, steady=choice) for choice in (False, True))
+    assert best == int(result.ranked(1)[0])
+    around = np.abs(result.levels - result.levels[:, [steady]]).sum(axis=0) <= 1
+    beside = np.abs(result.levels - result.levels[:, [best]]).sum(axis=0) <= 1
+    assert result.score[around].mean() >= result.score[beside].mean()
+
+
+def test_where_no_point_has_a_neighbour_the_best_is_chosen(sweep: Sweep) -> None:
+    result = result_of(sweep, run(sweep, CpuRunner()), "cpu")
+    axes = tuple(replace(axis, is_number=False) for axis in result.axes)
+    assert chosen(replace(result, axes=axes), steady=True) == int(result.ranked(1)[0])
+
+
+def test_ctrl_c_in_a_training_ends_the_walk(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = walkforward.run
+
+    def halved(*arguments: object, **options: object) -> object:
+        lanes = whole(*arguments, **options)  # type: ignore[arg-type]
+        lanes.done[1] = False
+        return lanes
+
+    monkeypatch.setattr(walkforward, "run", halved)
+    with pytest.raises(KeyboardInterrupt):
+        walk_forward(sweep, parse("train=1y test=6mo"), CpuRunner())
+
+
+def test_progress_counts_windows(sweep: Sweep) -> None:
+    told: list[tuple[int, int]] = []
+    plan = parse("train=2y test=1y")
+    walk_forward(sweep, plan, CpuRunner(), progress=lambda done, total: told.append((done, total)))
+    assert told == [(n + 1, len(told)) for n in range(len(told))]
