@@ -2,7 +2,8 @@
 
     pytest bench --benchmark-enable --benchmark-json=bench.json
     python -m bench.rivals --json rivals.json
-    python -m bench.table bench.json rivals.json
+    python -m bench.gpu gpu.json
+    python -m bench.table bench.json rivals.json gpu.json
 
 The figures that the table shows are kept in bench/figures.json, from which a test makes the same
 table again.
@@ -21,6 +22,7 @@ FIGURES = ROOT / "bench" / "figures.json"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- performance: made by bench/table.py -->", "<!-- end of performance -->"
 PYTEST, RIVALS = "pytest bench --benchmark-enable", "python -m bench.rivals"
+GPU = "python -m bench.gpu gpu.json"
 
 MILLISECONDS = {
     "test_compile_new_strategy[sma_cross]": "A new strategy compiled, sma_cross",
@@ -31,6 +33,14 @@ MILLISECONDS = {
     "test_start[check]": "`quantdsl check` of sma_cross",
     "test_start[backtest]": "`quantdsl backtest` of sma_cross, cached",
     "test_parse_1000_lines": "1,000 lines parsed",
+    "test_sweep_oracle_grid": "Sweep of 10,000 points x 10,000 bars, fees and all metrics",
+    "test_sweep_1000_points[ema_cross]": "Sweep of 1,000 points x 10,000 bars",
+    "test_sweep_from_the_shell": "`quantdsl sweep` of 1,000 points x 10,000 bars, with its page",
+}
+LANE_STEPS = {
+    f"test_lane_steps[{name}-{kind}]": f"{title}, one core, {shown}"
+    for name, title in (("ema_cross", "Average cross"), ("bracket", "Bracket"))
+    for kind, shown in (("scalar", "one lane"), ("avx2", "AVX2"), ("avx512", "AVX-512"))
 }
 BARS_PER_SECOND = {
     "test_backtest_oracle[10,000_bars]": "Backtest of 10,000 bars, 189 trades",
@@ -39,7 +49,9 @@ BARS_PER_SECOND = {
 }
 
 
-def figures(bench: dict[str, Any], rivals: dict[str, Any]) -> dict[str, Any]:
+def figures(
+    bench: dict[str, Any], rivals: dict[str, Any], gpu: dict[str, Any]
+) -> dict[str, Any]:
     """What the table needs of a run: rows of (figure, value, command), and the machine."""
     found = {one["name"]: one for one in bench["benchmarks"]}
     rows = [
@@ -52,6 +64,11 @@ def figures(bench: dict[str, Any], rivals: dict[str, Any]) -> dict[str, Any]:
             bars = int(re.sub(r"\D", "", name))
             millions = bars / found[name]["stats"]["median"] / 1e6
             rows.append((label, f"{millions:.0f} million bars/s", PYTEST))
+    for name, label in LANE_STEPS.items():
+        if name in found:
+            one = found[name]
+            millions = one["extra_info"]["lane_steps"] / one["stats"]["median"] / 1e6
+            rows.append((label, f"{millions:,.0f} million lane-steps/s", PYTEST))
     if memory := found.get("test_peak_memory"):
         peak = memory["extra_info"]["peak_bytes"] / 1e6
         rows.append(("Peak memory of a million bars with report", f"{peak:,.0f} MB", PYTEST))
@@ -60,7 +77,18 @@ def figures(bench: dict[str, Any], rivals: dict[str, Any]) -> dict[str, Any]:
             label = f"Our speed over that of {row['engine']}, {row['bars']:,} bars"
             digits = 0 if row["ratio"] >= 10 else 1 if row["ratio"] >= 1 else 2
             rows.append((label, f"{row['ratio']:,.{digits}f} times", RIVALS))
-    return {"machine": machine(), "rows": rows}
+    return {"machine": machine(), "rows": [*rows, *on_gpu(gpu)]}
+
+
+def on_gpu(gpu: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
+    """The rows of bench/gpu.py."""
+    for one in gpu["kernels"]:
+        label = f"{one['strategy']}, {one['lanes']:,} lanes on an {gpu['device']}"
+        rate, anchor = one["lane_steps_per_s"] / 1e9, one["anchor_lane_steps_per_s"] / 1e9
+        yield label, f"{rate:,.1f} billion lane-steps/s ({anchor:,.0f} by hand)", GPU
+    for one in gpu["sweeps"]:
+        label = f"Sweep of {one['points']:,} points x {one['bars']:,} bars on an {gpu['device']}"
+        yield label, f"{one['seconds'] * 1e3:,.0f} ms", GPU
 
 
 def machine() -> str:
@@ -95,8 +123,8 @@ def replaced(text: str, block: str) -> str:
 
 
 def main() -> None:
-    bench, rivals = (json.loads(Path(path).read_text()) for path in sys.argv[1:3])
-    shown = figures(bench, rivals)
+    bench, rivals, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:4])
+    shown = figures(bench, rivals, gpu)
     FIGURES.write_text(json.dumps(shown, indent=1) + "\n")
     README.write_text(replaced(README.read_text(), table(shown)))
 

@@ -106,5 +106,48 @@ def test_the_package_is_the_function_whatever_is_imported_first(first):
 def test_what_the_package_names_is_there():
     for name in quantdsl.__all__:
         assert getattr(quantdsl, name) is not None
-    with pytest.raises(AttributeError, match="sweep"):
-        _ = quantdsl.sweep
+    with pytest.raises(AttributeError, match="live"):
+        _ = quantdsl.live
+
+
+def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):
+    found = quantdsl.sweep(STRATEGY, table, points="grid", device="cpu", objective="net_profit")
+    assert found.table.num_rows == len(found) == 9
+    assert found.table["fast"].to_pylist() == list(range(2, 11))
+    best = found.best(2)
+    profits = found.table["net_profit"].to_numpy()
+    assert best["net_profit"].to_pylist() == sorted(profits.tolist(), reverse=True)[:2]
+    report = found.backtest(0)
+    assert report.metrics["net_profit"] == best["net_profit"][0].as_py()
+    assert report.result.params["fast"] == found.params(0)["fast"]
+    assert f"--set fast={found.params(0)['fast']}" in found.command(0)
+    assert "9 of 9 points" in repr(found)
+    assert "<iframe" in found._repr_html_()
+    assert found.save(tmp_path / "out").exists()
+    assert pq.read_table(tmp_path / "out/points.parquet").equals(found.table)
+
+
+def test_a_sweep_takes_ranges_params_and_settings(table):
+    strategy = quantdsl.compile(STRATEGY)
+    done = []
+    found = strategy.sweep(
+        table,
+        ranges={"fast": "2,4"},
+        device="cpu",
+        progress=lambda points, total: done.append((points, total)),
+    )
+    assert found.table["fast"].to_pylist() == [2, 4]
+    assert done[-1] == (2, 2)
+    with pytest.raises(ConfigError, match="there is nothing to sweep"):
+        strategy.sweep(table, params={"fast": 3}, device="cpu")
+    with pytest.raises(ConfigError, match=r"unknown key 'sweep\.ponits'; did you mean"):
+        strategy.sweep(table, ponits="grid", device="cpu")
+
+
+def test_an_interrupted_sweep_returns_what_is_done(table):
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    found = quantdsl.sweep(STRATEGY, table, device="cpu", progress=stop)
+    assert 0 < len(found) <= found.result.planned == 9
+    assert found.table["fast"].to_pylist() == list(range(2, 2 + len(found)))

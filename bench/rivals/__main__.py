@@ -4,8 +4,9 @@
 
 Each rival gets a virtual environment of its own on first use, below bench/rivals/.venvs: together
 pip finds versions that do not work. All processes stay alive and wait; each round asks one after
-the other for one run, so that noise falls on all alike. A ratio is the median over the rounds of
-the rival's time through ours of the same round and size. Every answer must be the oracle's.
+the other for a turn of a tenth of a second or one run, so that noise falls on all alike. A ratio is
+the median over the rounds of the rival's time through ours of the same round and size. Every answer
+must be the oracle's.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """The command line `quantdsl`: one module a command, imported only when that command is used.
 
-Errors end here, at one place: a QuantDSLError, a full disk or a folder that cannot be written is a
-message on stderr and exit code 2, anything else is our own fault (QD9001): a report file and exit
-code 70. No command prints a traceback.
+Errors end here, at one place: a QuantDSLError, a full disk or memory or a folder that cannot be
+written is a message on stderr and exit code 2, anything else is our own fault (QD9001): a report
+file and exit code 70. No command prints a traceback.
 """
 
 import importlib
@@ -24,9 +24,14 @@ COMMANDS = {
     "fmt": ("fmt", "Format strategy files in the one canonical style."),
     "test": ("test_cmd", "Run the tests that a strategy file contains."),
     "backtest": ("backtest", "Run a strategy over market data and write a report."),
+    "sweep": ("sweep", "Run a strategy at many points of its params and compare them."),
+    "verify": ("verify", "Compare what every target of this machine does with a strategy."),
     "compare": ("compare", "Show what differs between two finished runs."),
+    "devices": ("devices", "List the GPUs and the CPU that a sweep can use."),
+    "bench": ("bench", "Measure a device, each figure beside its promise."),
     "data": ("data", "Look into market data and write the config that makes it explicit."),
     "config": ("config_cmd", "Check a configuration, or show where each value comes from."),
+    "compile": ("compile", "Compile a strategy for a CPU or GPU that need not be here."),
     "explain": ("explain", "Explain an error code, or print a stage of the compiler."),
     "help": ("help_cmd", "Describe a function, an indicator or a word of the language."),
     "cache": ("cache", "Show or clear the cache of compiled strategies."),
@@ -107,6 +112,9 @@ def run(argv: list[str]) -> int:
     except OSError as refused:  # of the user's machine: a full disk, a folder of somebody else
         where = f"{refused.filename}: " if refused.filename else ""
         click.echo(f"error: {where}{refused.strerror or refused}", err=True)
+        return EXIT_USER_ERROR
+    except MemoryError as refused:
+        click.echo(f"error: there is not enough memory: {refused or 'nothing is left'}", err=True)
         return EXIT_USER_ERROR
     except Exception as error:
         if _stems_from_interrupt(error):

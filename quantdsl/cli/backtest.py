@@ -11,15 +11,17 @@ from quantdsl.errors import ConfigError
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-def assignments(pairs: tuple[str, ...]) -> dict[str, str]:
+def assignments(
+    pairs: tuple[str, ...],
+    option: str = "--set",
+    form: str = "NAME=VALUE, such as fast=10",
+) -> dict[str, str]:
     """`("fast=5", "slow=20")` as a mapping; ConfigError where one has no name or no value."""
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name.strip() and equals and value.strip()):
-            raise ConfigError(
-                f"--set {pair} sets nothing\nhelp: write --set NAME=VALUE, such as fast=10"
-            )
+            raise ConfigError(f"{option} {pair} sets nothing\nhelp: write {option} {form}")
         values[name.strip()] = value.strip()
     return values
 

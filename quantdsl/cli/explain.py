@@ -10,21 +10,39 @@ from quantdsl.errors import ConfigError
 @click.command("explain")
 @click.argument("subject", metavar="CODE|FILE")
 @click.option("--stage", metavar="NAME", help="Print this stage of compiling FILE, such as llvm.")
-def command(subject: str, stage: str | None) -> None:
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    metavar="NAME=LOW..HIGH:STEP",
+    help="Sweep a param over this range; for --stage plan.",
+)
+def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
     """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
 
-    The stages are ast, ir, each pass by its name, llvm, optimised and asm.
+    The stages are ast, ir, each pass by its name, llvm, optimised and asm; of the lanes of a sweep
+    ptx and sass, with the registers and memory that a thread takes, and plan: which equations are
+    computed once for all points that agree on their params.
     """
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.backtest.stages import STAGES, show
+    from quantdsl.backtest.stages import PLAN, STAGES, show
 
     if stage not in STAGES:
         raise ConfigError(f"there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
     if not Path(subject).is_file():
         raise ConfigError(f"there is no file {subject}")
-    click.echo(show(Path(subject), stage))
+    if stage == PLAN:
+        from quantdsl.backtest.plan_text import plan_text
+        from quantdsl.cli.backtest import assignments
+
+        form = "NAME=LOW..HIGH:STEP, such as fast=5..50:5"
+        click.echo(plan_text(Path(subject), assignments(ranges, "--range", form)))
+    elif ranges:
+        raise ConfigError(f"--range belongs to --stage {PLAN}")
+    else:
+        click.echo(show(Path(subject), stage))
 
 
 def _explain_code(subject: str) -> None:

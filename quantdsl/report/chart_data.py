@@ -27,7 +27,7 @@ Packed = dict[str, str]
 def chart_data(result: RunResult) -> dict[str, Any]:
     """Everything the page's script draws, ready for JSON."""
     return {
-        "equity": _equity(result),
+        "equity": equity_curve(result),
         "price": _price(result),
         "trades": _trades(result),
         "currency": result.currency,
@@ -38,12 +38,13 @@ SINGLE, EXACT = "<f4", "<f8"
 """Single precision is for lines that are only seen; what is read as a figure keeps its cents."""
 
 
-def _pack(values: npt.NDArray[Any], kind: str = SINGLE) -> str:
+def pack(values: npt.NDArray[Any], kind: str = SINGLE) -> str:
+    """Base64 of the little-endian numbers."""
     return base64.b64encode(np.ascontiguousarray(values, np.dtype(kind)).tobytes()).decode()
 
 
 def _seconds(ts_ns: Int64s) -> str:
-    return _pack(ts_ns // NS, EXACT)
+    return pack(ts_ns // NS, EXACT)
 
 
 def thin_rows(n: int) -> Int64s:
@@ -80,20 +81,26 @@ def _last_of_second(ts_ns: Int64s) -> slice | npt.NDArray[np.intp]:
     return slice(None) if last.all() else np.flatnonzero(np.append(last, True))
 
 
-def _equity(result: RunResult) -> dict[str, Any]:
-    rows = _last_of_second(result.curve_ts)
-    ts = result.curve_ts[rows]
-    level, under = result.money(result.curve_equity)[rows], curve_drawdown(result)[rows]
-    at = thin_rows(len(ts))
-    curve: dict[str, Any] = {
-        "start": float(result.money(result.accumulators["equity_first"])),
-        "time": _seconds(ts[at]),
-        "equity": _pack(thin(level), EXACT),
-        "drawdown": _pack(thin(under) * 100.0),
-    }
+def equity_curve(result: RunResult) -> dict[str, Any]:
+    """Equity, drawdown and the benchmark, if any, over time."""
+    start = float(result.money(result.accumulators["equity_first"]))
+    level = result.money(result.curve_equity)
+    curve = curve_data(result.curve_ts, start, level, curve_drawdown(result))
     if result.benchmark is not None:
         curve["benchmark"] = _benchmark(result, result.benchmark)
     return curve
+
+
+def curve_data(ts_ns: Int64s, start: float, level: Float64s, under: Float64s) -> dict[str, Any]:
+    """A curve of money and its drawdown, thinned."""
+    rows = _last_of_second(ts_ns)
+    ts = ts_ns[rows]
+    return {
+        "start": start,
+        "time": _seconds(ts[thin_rows(len(ts))]),
+        "equity": pack(thin(level[rows]), EXACT),
+        "drawdown": pack(thin(under[rows]) * 100.0),
+    }
 
 
 def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
@@ -102,7 +109,7 @@ def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
     ts = days_of(result).ts
     known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
     money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
-    value = _pack(money[known], EXACT)
+    value = pack(money[known], EXACT)
     return {"name": benchmark.name, "time": _seconds(ts[known]), "value": value}
 
 
@@ -128,7 +135,7 @@ def _price(result: RunResult) -> dict[str, Any]:
         "bars_each": bars_each,
         "tick": float(tick),
         "time": _seconds(bars["ts_recv"][first]),
-        **{name: _pack(values) for name, values in scaled.items()},
+        **{name: pack(values) for name, values in scaled.items()},
         "plots": [_plot(plot, plot.values[rows][last], lowest, highest) for plot in plots],
     }
 
@@ -141,7 +148,7 @@ def _plot(plot: Plot, values: Float64s, lowest: float, highest: float) -> dict[s
         "name": plot.name,
         "color": plot.color if plot.color.isalpha() else "",
         "on_price": bool(lowest * 0.5 <= middle <= highest * 1.5),
-        "value": _pack(values),
+        "value": pack(values),
     }
 
 
@@ -158,5 +165,5 @@ def _trades(result: RunResult) -> dict[str, Any]:
         "exit": _seconds(shown["ts_recv"]),
         "instrument": [names[number] for number in shown["instrument"].tolist()],
         "side": ["long" if lots > 0 else "short" for lots in shown["d"].tolist()],
-        **{name: _pack(values[:TRADES_MAX], EXACT) for name, values in columns.items()},
+        **{name: pack(values[:TRADES_MAX], EXACT) for name, values in columns.items()},
     }

@@ -1,7 +1,7 @@
 """Arrow columns from numpy arrays, buffer by buffer.
 
-`pyarrow.array` imports pandas where it is installed, which costs a short backtest more time than
-the backtest itself takes.
+`pyarrow.array` and `to_numpy` import pandas where it is installed, which costs a short backtest
+more time than the backtest itself takes.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,22 @@ Flags = npt.NDArray[np.bool_]
 def numbers(values: npt.NDArray[Any], missing: Flags | None = None) -> pa.Array:
     """A column of the array's own type, null where `missing`."""
     return _primitive(pa.from_numpy_dtype(values.dtype), values, missing)
+
+
+def values_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """What a column of numbers without nulls holds."""
+    kind = column.type.to_pandas_dtype()
+    pieces = [
+        np.frombuffer(piece.buffers()[1], kind, len(piece), piece.offset * np.dtype(kind).itemsize)
+        for piece in column.chunks
+    ]
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, kind), *pieces])
+
+
+def flags(values: Flags) -> pa.Array:
+    """A column of truth values."""
+    bits = pa.py_buffer(np.packbits(values, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
 
 
 def times(ts_ns: npt.NDArray[np.int64]) -> pa.Array:

@@ -124,7 +124,7 @@ def tail_ratio(days: Days) -> float:
     if not len(days.known):
         return math.nan
     low, high = np.quantile(days.known, [TAIL, 1.0 - TAIL])
-    return ratio(abs(float(high)), abs(float(low)))
+    return float(ratio(abs(high), abs(low)))
 
 
 @DAY.add("risk", "ratio")
@@ -138,7 +138,7 @@ def stability(days: Days) -> float:
     level = np.cumsum(np.log1p(r))
     time = np.arange(len(r)) - (len(r) - 1) / 2.0
     level = level - np.mean(level)
-    return ratio(float(time @ level) ** 2, float(time @ time) * float(level @ level))
+    return float(ratio(float(time @ level) ** 2, float(time @ time) * float(level @ level)))
 
 
 @DAY.add("drawdown", "fraction")

@@ -1,15 +1,20 @@
 """A metric is a function with a documented formula; a `Formulas` collects those of one source."""
 
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 Unit = Literal["fraction", "ratio", "money", "count", "days", "bars"]
 Group = Literal["return", "risk", "drawdown", "trades", "costs", "orders", "benchmark"]
 
+Floats = npt.NDArray[Any]
+"""One number without an axis, or one a lane; integers where all are whole."""
 S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., float | Floats])
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Metric(Generic[S]):
     group: Group
     formula: str
     source: str  # what it is computed from
-    compute: Callable[[S], float]
+    compute: Callable[[S], float | Floats]
 
 
 @dataclass
@@ -32,12 +37,10 @@ class Formulas(Generic[S]):
     source: str
     metrics: list[Metric[S]] = field(default_factory=list)
 
-    def add(
-        self, group: Group, unit: Unit
-    ) -> Callable[[Callable[[S], float]], Callable[[S], float]]:
+    def add(self, group: Group, unit: Unit) -> Callable[[F], F]:
         """Register a function as a metric: its docstring is the title, then the formula."""
 
-        def register(function: Callable[[S], float]) -> Callable[[S], float]:
+        def register(function: F) -> F:
             title, _, formula = inspect.cleandoc(function.__doc__ or "").partition("\n")
             self.metrics.append(
                 Metric(
@@ -55,8 +58,8 @@ class Formulas(Generic[S]):
         return register
 
 
-def ratio(numerator: float, denominator: float) -> float:
-    """IEEE division of floats: x/0 is an infinity and 0/0 is NaN, where Python would raise."""
-    if denominator == 0.0:
-        return math.nan if numerator == 0.0 else math.copysign(math.inf, numerator)
-    return numerator / denominator
+def ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Floats:
+    """Division: x/0 is infinite with the sign of x, and 0/0 is NaN, where Python would raise."""
+    x, y = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(x / (y + 0.0))  # of -0 it makes 0

@@ -1,7 +1,9 @@
 """Every figure that a lane of a sweep can report too: computed from accumulators only.
 
 The accumulators are the fields of std/metrics.qdsl, kept by the core while it runs, so a single
-backtest and one of ten thousand lanes go through the same sums and these same formulas.
+backtest and one of ten thousand lanes go through the same sums and these same formulas: an
+accumulator is a number, or an array of that of every lane. Every operation here rounds alone and
+correctly, or is the C library's on one number, so both leave the same bits.
 In the formulas r are the returns between day samples (the session's close; the UTC day without a
 session; each bar for bars of a day and longer), n their number and P the samples in a year.
 The riskless rate is zero: a strategy that wants to be paid above one subtracts it itself.
@@ -9,50 +11,83 @@ The riskless rate is zero: a strategy that wants to be paid above one subtracts 
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from quantdsl.errors import InternalError
-from quantdsl.report.formula import Formulas, ratio
+from quantdsl.report.formula import Floats, Formulas, ratio
 
 NS_PER_DAY = 86_400e9
+EXPONENT_MAX = 709.0
+"""e to more than this is infinite."""
 
 
 class Sums:
-    """The accumulators of one run by name, with each compensated sum folded into one float."""
+    """The accumulators of one run, or of many lanes, by name; compensated sums folded into one."""
 
     def __init__(
-        self, values: Mapping[str, float], money_digits: int, periods_per_year: float
+        self, values: Mapping[str, npt.ArrayLike], money_digits: int, periods_per_year: float
     ) -> None:
         self.values = values
         self.money_unit = 10.0**money_digits
         self.periods_per_year = periods_per_year
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: str) -> Floats:
         if name not in self.values:
             raise InternalError(f"the core left no accumulator '{name}'")
-        return self.values[name] + self.values.get(f"{name}_lo", 0)
+        value = np.asarray(self.values[name])
+        low = self.values.get(f"{name}_lo")
+        return value if low is None else value + np.asarray(low)
 
-    def money(self, name: str) -> float:
+    def money(self, name: str) -> Floats:
         """An accumulator of money units, in currency."""
         return self[name] / self.money_unit
 
     @property
-    def years(self) -> float:
+    def years(self) -> Floats:
         """Length of the run: day samples over day samples in a year."""
         return (self["ret_n"] + self["ret_bad"]) / self.periods_per_year
 
     @property
-    def mean_return(self) -> float:
+    def mean_return(self) -> Floats:
         """mean(r); the sums are about the first return, so equal returns stay exact."""
         return self["ret_origin"] + ratio(self["ret_sum"], self["ret_n"])
 
     @property
-    def return_deviation(self) -> float:
+    def return_deviation(self) -> Floats:
         """Sample standard deviation of r (n - 1); NaN below two samples."""
-        n = self["ret_n"]
-        if n < 2:
-            return math.nan
-        return math.sqrt(max(self["ret_sq"] - self["ret_sum"] ** 2 / n, 0.0) / (n - 1))
+        return _deviation(self["ret_n"], self["ret_sum"], self["ret_sq"])
 
+    @cached_property
+    def annual_return(self) -> Floats:
+        """Growth in a year, by the C library on one number after the other: computed once."""
+        growth = ratio(self["equity_last"], self["equity_first"])
+        defined = (self.years != 0.0) & (growth > 0.0)
+        exponent = ratio(_each(_log, _where(defined, growth, 1.0)), self.years)
+        small = exponent < EXPONENT_MAX
+        annual = _where(small, _each(_expm1, _where(small, exponent, 0.0)), math.inf)
+        return _where(defined, annual, math.nan)
+
+
+def _deviation(n: Floats, total: Floats, squares: Floats) -> Floats:
+    """Sample standard deviation from sums; NaN below two samples."""
+    variance = ratio(squares - ratio(total * total, n), n - 1)
+    return _where(n < 2, math.nan, np.sqrt(_where(variance <= 0.0, 0.0, variance)))
+
+
+def _where(condition: npt.ArrayLike, chosen: npt.ArrayLike, otherwise: npt.ArrayLike) -> Floats:
+    return np.where(condition, chosen, otherwise)
+
+
+def _each(function: np.ufunc, x: Floats) -> Floats:
+    """The C library's function of each number: numpy's own rounds otherwise by processor."""
+    return np.asarray(function(x), np.float64)
+
+
+_log = np.frompyfunc(math.log, 1, 1)
+_expm1 = np.frompyfunc(math.expm1, 1, 1)
 
 LANE: Formulas[Sums] = Formulas("accumulators")
 
@@ -61,7 +96,7 @@ LANE: Formulas[Sums] = Formulas("accumulators")
 
 
 @LANE.add("return", "fraction")
-def total_return(s: Sums) -> float:
+def total_return(s: Sums) -> Floats:
     """Total return.
     last equity / first equity - 1
     """
@@ -69,19 +104,15 @@ def total_return(s: Sums) -> float:
 
 
 @LANE.add("return", "fraction")
-def annual_return(s: Sums) -> float:
+def annual_return(s: Sums) -> Floats:
     """Annual return.
     (last equity / first equity) ^ (P / n) - 1; na once equity is lost
     """
-    growth = ratio(s["equity_last"], s["equity_first"])
-    if s.years == 0.0 or not growth > 0.0:
-        return math.nan
-    exponent = math.log(growth) / s.years
-    return math.expm1(exponent) if exponent < 709.0 else math.inf
+    return s.annual_return
 
 
 @LANE.add("return", "money")
-def net_profit(s: Sums) -> float:
+def net_profit(s: Sums) -> Floats:
     """Net profit.
     last equity - first equity, open positions at their last price
     """
@@ -89,7 +120,7 @@ def net_profit(s: Sums) -> float:
 
 
 @LANE.add("return", "money")
-def final_equity(s: Sums) -> float:
+def final_equity(s: Sums) -> Floats:
     """Final equity.
     cash and open positions at their last price
     """
@@ -97,23 +128,23 @@ def final_equity(s: Sums) -> float:
 
 
 @LANE.add("return", "fraction")
-def best_period(s: Sums) -> float:
+def best_period(s: Sums) -> Floats:
     """Best day.
     max(r)
     """
-    return s["ret_best"] if s["ret_n"] else math.nan
+    return _where(s["ret_n"] > 0, s["ret_best"], math.nan)
 
 
 @LANE.add("return", "fraction")
-def worst_period(s: Sums) -> float:
+def worst_period(s: Sums) -> Floats:
     """Worst day.
     min(r)
     """
-    return s["ret_worst"] if s["ret_n"] else math.nan
+    return _where(s["ret_n"] > 0, s["ret_worst"], math.nan)
 
 
 @LANE.add("return", "fraction")
-def exposure(s: Sums) -> float:
+def exposure(s: Sums) -> Floats:
     """Exposure.
     bars with a position or a fill / all bars
     """
@@ -121,7 +152,7 @@ def exposure(s: Sums) -> float:
 
 
 @LANE.add("return", "ratio")
-def turnover(s: Sums) -> float:
+def turnover(s: Sums) -> Floats:
     """Turnover.
     traded value of both sides / mean equity at the day samples / years
     """
@@ -133,7 +164,7 @@ def turnover(s: Sums) -> float:
 
 
 @LANE.add("risk", "fraction")
-def volatility(s: Sums) -> float:
+def volatility(s: Sums) -> Floats:
     """Volatility.
     std(r) * sqrt(P), std with n - 1
     """
@@ -141,7 +172,7 @@ def volatility(s: Sums) -> float:
 
 
 @LANE.add("risk", "ratio")
-def sharpe(s: Sums) -> float:
+def sharpe(s: Sums) -> Floats:
     """Sharpe ratio.
     mean(r) / std(r) * sqrt(P)
     """
@@ -149,40 +180,39 @@ def sharpe(s: Sums) -> float:
 
 
 @LANE.add("risk", "ratio")
-def sortino(s: Sums) -> float:
+def sortino(s: Sums) -> Floats:
     """Sortino ratio.
     mean(r) / sqrt(mean(min(r, 0)^2)) * sqrt(P)
     """
     n = s["ret_n"]
-    if n < 2:
-        return math.nan
-    downside = math.sqrt(s["ret_down_sq"] / n)
-    return ratio(s.mean_return, downside) * math.sqrt(s.periods_per_year)
+    downside = np.sqrt(ratio(s["ret_down_sq"], n))
+    annual = ratio(s.mean_return, downside) * math.sqrt(s.periods_per_year)
+    return _where(n < 2, math.nan, annual)
 
 
 @LANE.add("risk", "ratio")
-def calmar(s: Sums) -> float:
+def calmar(s: Sums) -> Floats:
     """Calmar ratio.
     annual return / |max drawdown|; na without a drawdown
     """
     drawdown = -max_drawdown(s)
-    return annual_return(s) / drawdown if drawdown > 0.0 else math.nan
+    return _where(drawdown > 0.0, ratio(s.annual_return, drawdown), math.nan)
 
 
 @LANE.add("risk", "ratio")
-def omega(s: Sums) -> float:
+def omega(s: Sums) -> Floats:
     """Omega ratio.
     sum(max(r, 0)) / sum(max(-r, 0)); na without a losing day
     """
     lost = s["ret_down"]
-    return s["ret_up"] / lost if lost > 0.0 and s["ret_n"] >= 2 else math.nan
+    return _where((lost > 0.0) & (s["ret_n"] >= 2), ratio(s["ret_up"], lost), math.nan)
 
 
 # ---- drawdown --------------------------------------------------------------------------------
 
 
 @LANE.add("drawdown", "fraction")
-def max_drawdown(s: Sums) -> float:
+def max_drawdown(s: Sums) -> Floats:
     """Max drawdown.
     -max over bars of (high so far - equity) / high so far; deeper than on day samples alone
     """
@@ -190,7 +220,7 @@ def max_drawdown(s: Sums) -> float:
 
 
 @LANE.add("drawdown", "money")
-def max_drawdown_money(s: Sums) -> float:
+def max_drawdown_money(s: Sums) -> Floats:
     """Max drawdown in money.
     -max over bars of (high so far - equity)
     """
@@ -198,7 +228,7 @@ def max_drawdown_money(s: Sums) -> float:
 
 
 @LANE.add("drawdown", "days")
-def max_drawdown_duration(s: Sums) -> float:
+def max_drawdown_duration(s: Sums) -> Floats:
     """Longest drawdown.
     longest time below an earlier high, an unfinished one included, in calendar days
     """
@@ -209,7 +239,7 @@ def max_drawdown_duration(s: Sums) -> float:
 
 
 @LANE.add("trades", "count")
-def trades(s: Sums) -> float:
+def trades(s: Sums) -> Floats:
     """Trades.
     closed round trips
     """
@@ -217,7 +247,7 @@ def trades(s: Sums) -> float:
 
 
 @LANE.add("trades", "count")
-def trades_long(s: Sums) -> float:
+def trades_long(s: Sums) -> Floats:
     """Long trades.
     closed round trips that began with a buy
     """
@@ -225,7 +255,7 @@ def trades_long(s: Sums) -> float:
 
 
 @LANE.add("trades", "fraction")
-def win_rate(s: Sums) -> float:
+def win_rate(s: Sums) -> Floats:
     """Win rate.
     trades with a net profit / trades
     """
@@ -233,7 +263,7 @@ def win_rate(s: Sums) -> float:
 
 
 @LANE.add("trades", "ratio")
-def profit_factor(s: Sums) -> float:
+def profit_factor(s: Sums) -> Floats:
     """Profit factor.
     sum of net profits / sum of net losses
     """
@@ -241,7 +271,7 @@ def profit_factor(s: Sums) -> float:
 
 
 @LANE.add("trades", "money")
-def average_trade(s: Sums) -> float:
+def average_trade(s: Sums) -> Floats:
     """Average trade.
     net profit of the trades / trades
     """
@@ -249,7 +279,7 @@ def average_trade(s: Sums) -> float:
 
 
 @LANE.add("trades", "money")
-def average_win(s: Sums) -> float:
+def average_win(s: Sums) -> Floats:
     """Average win.
     sum of net profits / winning trades
     """
@@ -257,44 +287,42 @@ def average_win(s: Sums) -> float:
 
 
 @LANE.add("trades", "money")
-def average_loss(s: Sums) -> float:
+def average_loss(s: Sums) -> Floats:
     """Average loss.
     -sum of net losses / losing trades
     """
-    return ratio(-s.money("gross_loss"), s["losses"]) if s["losses"] else math.nan
+    return _where(s["losses"] > 0, ratio(-s.money("gross_loss"), s["losses"]), math.nan)
 
 
 @LANE.add("trades", "money")
-def best_trade(s: Sums) -> float:
+def best_trade(s: Sums) -> Floats:
     """Best trade.
     largest net profit
     """
-    return s.money("trade_best") if s["trades"] else math.nan
+    return _where(s["trades"] > 0, s.money("trade_best"), math.nan)
 
 
 @LANE.add("trades", "money")
-def worst_trade(s: Sums) -> float:
+def worst_trade(s: Sums) -> Floats:
     """Worst trade.
     smallest net profit
     """
-    return s.money("trade_worst") if s["trades"] else math.nan
+    return _where(s["trades"] > 0, s.money("trade_worst"), math.nan)
 
 
 @LANE.add("trades", "ratio")
-def sqn(s: Sums) -> float:
+def sqn(s: Sums) -> Floats:
     """System quality number.
     sqrt(trades) * mean(p) / std(p) of the net profits p, std with trades - 1
     """
     n = s["trades"]
-    if n < 2:
-        return math.nan
-    total = s["gross_profit"] - s["gross_loss"]
-    deviation = math.sqrt(max(s["trade_sq"] - total**2 / n, 0.0) / (n - 1))
-    return math.sqrt(n) * ratio(total / n, deviation)
+    total = (s["gross_profit"] - s["gross_loss"]).astype(np.float64)
+    quality = np.sqrt(n) * ratio(ratio(total, n), _deviation(n, total, s["trade_sq"]))
+    return _where(n < 2, math.nan, quality)
 
 
 @LANE.add("trades", "count")
-def longest_winning_run(s: Sums) -> float:
+def longest_winning_run(s: Sums) -> Floats:
     """Longest winning run.
     most winning trades in a row
     """
@@ -302,7 +330,7 @@ def longest_winning_run(s: Sums) -> float:
 
 
 @LANE.add("trades", "count")
-def longest_losing_run(s: Sums) -> float:
+def longest_losing_run(s: Sums) -> Floats:
     """Longest losing run.
     most losing trades in a row
     """
@@ -310,7 +338,7 @@ def longest_losing_run(s: Sums) -> float:
 
 
 @LANE.add("trades", "days")
-def average_holding(s: Sums) -> float:
+def average_holding(s: Sums) -> Floats:
     """Average holding time.
     mean(exit time - entry time), in calendar days
     """
@@ -318,7 +346,7 @@ def average_holding(s: Sums) -> float:
 
 
 @LANE.add("trades", "days")
-def longest_holding(s: Sums) -> float:
+def longest_holding(s: Sums) -> Floats:
     """Longest holding time.
     max(exit time - entry time), in calendar days
     """
@@ -326,7 +354,7 @@ def longest_holding(s: Sums) -> float:
 
 
 @LANE.add("trades", "bars")
-def average_holding_bars(s: Sums) -> float:
+def average_holding_bars(s: Sums) -> Floats:
     """Average holding in bars.
     mean(exit bar - entry bar)
     """
@@ -334,7 +362,7 @@ def average_holding_bars(s: Sums) -> float:
 
 
 @LANE.add("trades", "money")
-def average_mae(s: Sums) -> float:
+def average_mae(s: Sums) -> Floats:
     """Average MAE.
     mean over trades of the worst open loss (maximum adverse excursion), at bar extremes
     """
@@ -342,7 +370,7 @@ def average_mae(s: Sums) -> float:
 
 
 @LANE.add("trades", "money")
-def average_mfe(s: Sums) -> float:
+def average_mfe(s: Sums) -> Floats:
     """Average MFE.
     mean over trades of the best open profit (maximum favourable excursion), at bar extremes
     """
@@ -353,7 +381,7 @@ def average_mfe(s: Sums) -> float:
 
 
 @LANE.add("costs", "money")
-def fees(s: Sums) -> float:
+def fees(s: Sums) -> Floats:
     """Fees paid.
     sum over fills, rebates negative
     """
@@ -361,7 +389,7 @@ def fees(s: Sums) -> float:
 
 
 @LANE.add("costs", "money")
-def slippage(s: Sums) -> float:
+def slippage(s: Sums) -> Floats:
     """Slippage paid.
     sum over fills of (price - price before slippage) * signed size
     """
@@ -369,7 +397,7 @@ def slippage(s: Sums) -> float:
 
 
 @LANE.add("costs", "money")
-def financing(s: Sums) -> float:
+def financing(s: Sums) -> Floats:
     """Financing paid.
     borrow, funding and dividends owed, less those received
     """
@@ -380,7 +408,7 @@ def financing(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def orders(s: Sums) -> float:
+def orders(s: Sums) -> Floats:
     """Orders.
     submitted by the strategy, accepted or not
     """
@@ -388,7 +416,7 @@ def orders(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def fills(s: Sums) -> float:
+def fills(s: Sums) -> Floats:
     """Fills.
     an order may have several
     """
@@ -396,7 +424,7 @@ def fills(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def rejected_orders(s: Sums) -> float:
+def rejected_orders(s: Sums) -> Floats:
     """Rejected orders.
     refused by a risk limit or for being invalid
     """
@@ -404,7 +432,7 @@ def rejected_orders(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def cancelled_orders(s: Sums) -> float:
+def cancelled_orders(s: Sums) -> Floats:
     """Cancelled orders.
     ended before they were filled whole
     """
@@ -412,7 +440,7 @@ def cancelled_orders(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def nan_orders(s: Sums) -> float:
+def nan_orders(s: Sums) -> Floats:
     """NaN orders.
     cancelled because size or price was na or infinite
     """
@@ -420,7 +448,7 @@ def nan_orders(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def cut_orders(s: Sums) -> float:
+def cut_orders(s: Sums) -> Floats:
     """Cut orders.
     made smaller because the money was not there
     """
@@ -428,7 +456,7 @@ def cut_orders(s: Sums) -> float:
 
 
 @LANE.add("orders", "count")
-def liquidations(s: Sums) -> float:
+def liquidations(s: Sums) -> Floats:
     """Liquidations.
     positions closed because the margin was gone
     """

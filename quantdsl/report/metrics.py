@@ -5,10 +5,13 @@ is never shallower than one of daily returns; a figure that is not defined is Na
 and never 0; the first return is against the starting equity.
 """
 
+import math
 from typing import Any
 
+import numpy as np
+
 from quantdsl.report.day_metrics import DAY, TRIP, days_of, trips_of
-from quantdsl.report.formula import Metric
+from quantdsl.report.formula import Floats, Metric
 from quantdsl.report.lane_metrics import LANE, Sums
 from quantdsl.report.result import RunResult
 
@@ -16,12 +19,43 @@ METRICS: tuple[Metric[Any], ...] = (*LANE.metrics, *DAY.metrics, *TRIP.metrics)
 BY_NAME: dict[str, Metric[Any]] = {metric.name: metric for metric in METRICS}
 
 
+class _Noted(dict[str, float]):
+    """Zeros by name that remember who asked for them."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 (as a dict)
+        return None
+
+    def __missing__(self, name: str) -> float:
+        self[name] = 0
+        return 0
+
+
+def _read_by_lanes() -> frozenset[str]:
+    noted = _Noted()
+    evaluate_lanes(Sums(noted, 0, 1.0))
+    return frozenset(noted)
+
+
+def evaluate_lanes(sums: Sums) -> dict[str, Floats]:
+    """The metrics that a lane can report, each an array of every lane's, in the order of LANE."""
+    with np.errstate(all="ignore"):
+        values = {m.name: np.asarray(m.compute(sums), np.float64) for m in LANE.metrics}
+    return {name: np.where(np.isnan(v), math.nan, v) for name, v in values.items()}
+
+
 def evaluate(result: RunResult) -> dict[str, float]:
     """All metrics of a run by name, in the order of METRICS; NaN where one is not defined."""
     sums = Sums(result.accumulators, result.money_digits, result.periods_per_year)
     days, trips = days_of(result), trips_of(result)
     return (
-        {metric.name: float(metric.compute(sums)) for metric in LANE.metrics}
+        {name: float(value) for name, value in evaluate_lanes(sums).items()}
         | {metric.name: float(metric.compute(days)) for metric in DAY.metrics}
         | {metric.name: float(metric.compute(trips)) for metric in TRIP.metrics}
     )
+
+
+ACCUMULATORS = _read_by_lanes()
+"""What the metrics of a lane read of e.metrics."""

@@ -48,6 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
+
 GROUP_ROWS = 1 << 16
 """A writer holds a whole group of rows in memory."""
 
@@ -90,29 +91,31 @@ def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     pa.default_memory_pool().release_unused()  # the data's, which nothing reads any more
     for name, table in tables(result).items():
-        words = [column.name for column in table.schema if column.type == pa.string()]
-        with _whole(folder / f"{name}.parquet") as path:
-            pq.write_table(
-                table, path, compression="zstd", use_dictionary=words, row_group_size=GROUP_ROWS
-            )
-        with (
-            _whole(folder / f"{name}.arrow") as path,
-            pa.ipc.new_file(path, table.schema) as file,
-        ):
-            file.write_table(table)
+        write_table(table, folder, name)
     finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
     for name, content in ((RUN, info_of(result)), (METRICS, finite)):
         encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
-        with _whole(folder / name) as path:
+        with whole(folder / name) as path:
             path.write_bytes(encoded + b"\n")
     page = folder / PAGE
-    with _whole(page) as path:
+    with whole(page) as path:
         path.write_text(tearsheet.page(result, metrics), encoding="utf-8")
     return page
 
 
+def write_table(table: pa.Table, folder: Path, name: str) -> None:
+    """Write a table as NAME.parquet and NAME.arrow."""
+    words = [column.name for column in table.schema if column.type == pa.string()]
+    with whole(folder / f"{name}.parquet") as path:
+        pq.write_table(
+            table, path, compression="zstd", use_dictionary=words, row_group_size=GROUP_ROWS
+        )
+    with whole(folder / f"{name}.arrow") as path, pa.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
+
+
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
+def whole(path: Path) -> Iterator[Path]:
     """A place to write to that takes the name `path` only once everything is written."""
     part = path.with_name(f"{path.name}.part")
     try:

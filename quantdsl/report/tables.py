@@ -53,16 +53,18 @@ def orders(result: RunResult) -> pa.Table:
     # An exit is as large as the position is when it fills, an order sized at its fill as large as
     # what its money buys there; what they were sent with is nothing, or an estimate.
     sized_late = sent & (rows["flags"] == SIZED_AT_FILL) & (done != 0)
-    asked = np.where((rows["b"] == 0) | sized_late, done, rows["b"])
+    never_sized = rows["b"] == 0
+    ended = np.where(done != 0, done, _cancelled_lots(result, rows["a"]))
+    asked = np.where(never_sized, ended, np.where(sized_late, done, rows["b"]))
     fates = _fates(result, rows, asked, done)
     return pa.table(
         {
             "time": times(rows["ts_event"]),
             "order": numbers(rows["a"]),
             "instrument": _symbols(result, rows),
-            "side": _sides(asked),
+            "side": _sides(np.where(sent & (asked == 0), -_entry_lots(rows), asked)),
             "type": _types(rows["c"] != NONE, trigger != NONE),
-            "quantity": numbers(quantities(result, rows, np.abs(asked))),
+            "quantity": numbers(quantities(result, rows, np.abs(asked)), asked == 0),
             "limit": _optional_prices(result, rows, rows["c"]),
             "trigger": _optional_prices(result, rows, trigger),
             "filled": numbers(quantities(result, rows, np.abs(done))),
@@ -98,6 +100,20 @@ def _filled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
     for number, lots in zip(rows["a"].tolist(), rows["b"].tolist(), strict=True):
         total[number] = total.get(number, 0) + lots
     return np.array([total.get(number, 0) for number in order_numbers.tolist()], np.int64)
+
+
+def _cancelled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
+    """Signed lots that each order still had to fill when it was cancelled; 0 where it was not."""
+    rows = result.of_kind(Kind.CANCEL)
+    left = dict(zip(rows["a"].tolist(), rows["b"].tolist(), strict=True))
+    return np.array([left.get(number, 0) for number in order_numbers.tolist()], np.int64)
+
+
+def _entry_lots(rows: Structs) -> Int64s:
+    """Signed lots of the last order before each that has a size: the entry of an exit without."""
+    sized = np.where(rows["b"] != 0, np.arange(len(rows)), 0)
+    last: Int64s = rows["b"][np.maximum.accumulate(sized)] if len(rows) else rows["b"]
+    return last
 
 
 def _fates(result: RunResult, rows: Structs, asked: Int64s, done: Int64s) -> list[tuple[str, str]]:
@@ -236,7 +252,7 @@ def _optional_prices(result: RunResult, rows: Structs, ticks: Int64s) -> pa.Arra
 
 
 def _sides(lots: Int64s) -> pa.Array:
-    """Which way; null for a refused order of no size."""
+    """Which way; null for a refused order that had nothing to reduce."""
     return choices(lots < 0, ("buy", "sell"), missing=lots == 0)
 
 

@@ -1,24 +1,18 @@
 """The page of a run: one HTML file with everything in it, that opens without a network.
 
-Its content security policy allows exactly the two scripts and the style sheet that are written
-into it, by their hashes, and nothing else; every text of a strategy or a data file is escaped.
+Every text of a strategy or a data file is escaped.
 """
 
-import base64
-import hashlib
 import math
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from html import escape
-from importlib import resources
 from string import Template
-
-import msgspec
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.chart_data import chart_data
 from quantdsl.report.day_metrics import days_of, monthly_returns
 from quantdsl.report.formula import Group
+from quantdsl.report.html import asset, json_text, pairs, policy
 from quantdsl.report.metrics import BY_NAME, METRICS
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.verdict import verdict
@@ -51,13 +45,10 @@ HEAT_STEP = 0.02
 
 def page(result: RunResult, metrics: Mapping[str, float]) -> str:
     """The whole page as text; the same run gives the same bytes."""
-    style, library, script = (
-        _asset("tearsheet.css"),
-        _asset("lightweight-charts.js"),
-        _asset("tearsheet.js"),
-    )
-    return Template(_asset("tearsheet.html")).substitute(
-        policy=_policy(style, (library, script)),
+    style, library = asset("page.css"), asset("lightweight-charts.js")
+    script = asset("page.js") + asset("tearsheet.js")
+    return Template(asset("tearsheet.html")).substitute(
+        policy=policy(style, (library, script)),
         title=escape(f"{result.strategy}: backtest report"),
         strategy=escape(result.strategy),
         subtitle=escape(_subtitle(result)),
@@ -72,7 +63,7 @@ def page(result: RunResult, metrics: Mapping[str, float]) -> str:
             f"strategy sha256 {result.source_sha256} · data sha256 {result.data_sha256} · "
             f"quantdsl {result.version}"
         ),
-        data=_json(chart_data(result)),
+        data=json_text(chart_data(result)),
         style=style,
         library=library,
         script=script,
@@ -83,29 +74,6 @@ def framed(result: RunResult, metrics: Mapping[str, float]) -> str:
     """The page inside an element of another page, such as a notebook's output."""
     content = escape(page(result, metrics))
     return f'<iframe srcdoc="{content}" width="100%" height="900" frameborder="0"></iframe>'
-
-
-@cache
-def _asset(name: str) -> str:
-    return (resources.files("quantdsl.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, scripts: Iterable[str]) -> str:
-    """A content security policy that lets in what the page itself holds, by hash."""
-    allowed = " ".join(_digest(script) for script in scripts)
-    return (
-        f"default-src 'none'; style-src {_digest(style)}; script-src {allowed}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _json(data: object) -> str:
-    """JSON that cannot end the script element which holds it."""
-    return msgspec.json.encode(data).decode().replace("<", "\\u003c")
 
 
 def _subtitle(result: RunResult) -> str:
@@ -167,14 +135,8 @@ def _figures(metrics: Mapping[str, float], currency: str) -> str:
             for metric in METRICS
             if metric.group == group
         ]
-        blocks.append(_pairs(title, rows))
+        blocks.append(pairs(title, rows))
     return "".join(blocks)
-
-
-def _pairs(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """A titled table of two columns; the cells are HTML already."""
-    body = "".join(f"<tr><td>{left}</td><td>{right}</td></tr>" for left, right in rows)
-    return f'<div><h3>{escape(title)}</h3><table class="pairs">{body}</table></div>' if body else ""
 
 
 def _about(result: RunResult) -> str:
@@ -190,8 +152,8 @@ def _about(result: RunResult) -> str:
     ]
     notes = "".join(f"<li>{escape(note)}</li>" for note in result.notes)
     return (
-        _pairs("Settings and where they come from", chosen)
-        + _pairs("Settings at default", default)
-        + _pairs("Rejected orders by reason", rejected)
+        pairs("Settings and where they come from", chosen)
+        + pairs("Settings at default", default)
+        + pairs("Rejected orders by reason", rejected)
         + (f"<div><h3>Notes</h3><ul>{notes}</ul></div>" if notes else "")
     )

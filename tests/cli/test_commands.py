@@ -257,7 +257,22 @@ def test_explain_prints_a_stage(stage, part, capsys):
     assert cli.run(["explain", file, "--stage", stage]) == 0
     assert part in capsys.readouterr().out
     assert cli.run(["explain", file, "--stage", "nothing"]) == 2
-    assert "one of ast, ir" in capsys.readouterr().err
+    assert "one of ast, plan, ir" in capsys.readouterr().err
+
+
+def test_explain_prints_what_a_sweep_computes_once(capsys):
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    assert cli.run(["explain", file, "--stage", "plan", "--range", "slow=50..90:10"]) == 0
+    shown = capsys.readouterr().out
+    rows = {line.split()[2]: line for line in shown.splitlines() if " let " in line}
+    assert rows["f"].split()[-9:-7] == ["fast", "10"]
+    assert rows["s"].split()[-9:-7] == ["slow", "5"]
+    assert rows["s"].endswith("4,000,000  column on a GPU")
+    assert rows["atr"].endswith("once, for it is the same at every point")
+    assert "On a GPU 2 of 3 equations are columns, 12,000,000 bytes." in shown
+    assert "On a CPU 0 of 3 equations are columns, 0 bytes." in shown
+    assert cli.run(["explain", file, "--stage", "ir", "--range", "slow=50..90:10"]) == 2
+    assert "--range belongs to --stage plan" in capsys.readouterr().err
 
 
 def test_help_describes_a_function(capsys):

@@ -113,3 +113,26 @@ def test_what_became_of_each_order():
     assert [row["limit"] for row in rows] == [None, 11.0, None, 10.0, None]
     assert [row["trigger"] for row in rows] == [None, None, 9.0, 9.0, None]
     assert rows[-1]["side"] is None
+    assert rows[-1]["quantity"] is None
+
+
+def test_an_exit_shows_its_side_and_what_it_covered():
+    records = (
+        record(Kind.ORDER, OPENING, 1, 5, NONE, NONE, 12),
+        record(Kind.ORDER, OPENING, 2, 0, NONE, 576, 12),
+        record(Kind.FILL, OPENING, 1, 5, 640, 0, 5),
+        record(Kind.CANCEL, OPENING, 2, -5, flags=7),
+        record(Kind.ORDER, OPENING, 3, -4, NONE, 576, 14),
+        record(Kind.ORDER, OPENING, 4, 0, 500, 500, 14),
+        record(Kind.CANCEL, OPENING, 3, -4, flags=8),
+        record(Kind.CANCEL, OPENING, 4, 0, flags=9),
+    )
+    reasons = {7: "position closed", 8: "expired", 9: "entry cancelled"}
+    rows = tables(replace(run_of(*records), reasons=reasons))["orders"].to_pylist()
+    shown = [(row["side"], row["quantity"], row["status"]) for row in rows]
+    assert shown == [
+        ("buy", 5, "filled"),
+        ("sell", 5, "cancelled"),
+        ("sell", 4, "cancelled"),
+        ("buy", None, "cancelled"),  # never had a size: its entry did not fill
+    ]

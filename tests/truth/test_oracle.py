@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from quantdsl.backtest import values
-from quantdsl.backtest.run import prepare, run_end
+from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.run import run_end
 from quantdsl.check import compile_file
 from tests.truth.outside import HERE, run, trades
 

@@ -1,8 +1,5 @@
-"use strict";
-// Draws the charts and the trade list from the JSON in #run. Needs LightweightCharts, no network.
+// The charts and the trade list of one run, from the JSON in #run.
 
-const run = JSON.parse(document.getElementById("run").textContent);
-const L = LightweightCharts;
 const PALETTE = ["#f28e2b", "#4e79a7", "#b07aa1", "#59a14f", "#edc948", "#9c755f"];
 // The colour names of the language in tones that can be read on light and on dark.
 const TONES = {
@@ -12,102 +9,6 @@ const TONES = {
 };
 const MARKERS_MAX = 400; // more arrows than this in view hide the price
 const PAGE_ROWS = 25;
-
-function floats(packed, Type) {
-  const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
-  return new Type(bytes.buffer);
-}
-const f32 = (packed) => floats(packed, Float32Array);
-const f64 = (packed) => floats(packed, Float64Array);
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const money = (value) =>
-  value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const when = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
-
-function points(time, values) {
-  return Array.from(time, (t, i) => (Number.isFinite(values[i]) ? { time: t, value: values[i] } : { time: t }));
-}
-
-// ---- theme -------------------------------------------------------------------------------------
-
-const repaints = [];
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  for (const repaint of repaints) repaint();
-}
-const darkWanted = matchMedia("(prefers-color-scheme: dark)");
-document.getElementById("theme").addEventListener("click", () =>
-  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-darkWanted.addEventListener("change", () => setTheme(darkWanted.matches ? "dark" : "light"));
-let themeBeforePrint = "light";
-addEventListener("beforeprint", () => {
-  themeBeforePrint = document.documentElement.dataset.theme;
-  setTheme("light");
-});
-addEventListener("afterprint", () => setTheme(themeBeforePrint));
-
-function newChart(id) {
-  const element = document.getElementById(id);
-  const chart = L.createChart(element, {
-    autoSize: true,
-    layout: { attributionLogo: false, fontSize: 11 },
-    rightPriceScale: { borderVisible: false },
-    timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, minBarSpacing: 0.001 },
-    crosshair: { mode: L.CrosshairMode.Normal },
-    localization: { locale: "en-US" },
-  });
-  repaints.push(() => chart.applyOptions({
-    layout: {
-      background: { color: css("--panel") }, textColor: css("--dim"),
-      panes: { separatorColor: css("--line") },
-    },
-    grid: { vertLines: { color: css("--plot-grid") }, horzLines: { color: css("--plot-grid") } },
-  }));
-  return chart;
-}
-
-// ---- equity and drawdown -----------------------------------------------------------------------
-
-function drawEquity() {
-  const { equity: curve, currency } = run;
-  const time = f64(curve.time);
-  if (!time.length) return;
-  const chart = newChart("equity");
-  const inMoney = { type: "custom", minMove: 0.01, formatter: (v) => `${money(v)} ${currency}` };
-  const inPercent = { type: "custom", minMove: 0.01, formatter: (v) => `${v.toFixed(2)} %` };
-  const level = chart.addSeries(L.BaselineSeries, {
-    baseValue: { type: "price", price: curve.start }, lineWidth: time.length > 500 ? 1 : 2, priceFormat: inMoney,
-    priceLineVisible: false, title: "equity",
-  });
-  level.setData(points(time, f64(curve.equity)));
-  let benchmark = null;
-  if (curve.benchmark) {
-    benchmark = chart.addSeries(L.LineSeries, {
-      lineWidth: 1, priceFormat: inMoney, priceLineVisible: false, title: curve.benchmark.name,
-    });
-    benchmark.setData(points(f64(curve.benchmark.time), f64(curve.benchmark.value)));
-  }
-  const under = chart.addSeries(L.BaselineSeries, {
-    baseValue: { type: "price", price: 0 }, lineWidth: 1, priceFormat: inPercent,
-    priceLineVisible: false, title: "drawdown",
-  }, 1);
-  under.setData(points(time, f32(curve.drawdown)));
-  chart.panes()[0].setStretchFactor(3);
-  chart.panes()[1].setStretchFactor(1);
-  repaints.push(() => {
-    const [gain, loss] = [css("--gain"), css("--loss")];
-    level.applyOptions({
-      topLineColor: gain, topFillColor1: `${gain}40`, topFillColor2: `${gain}08`,
-      bottomLineColor: loss, bottomFillColor1: `${loss}08`, bottomFillColor2: `${loss}40`,
-    });
-    under.applyOptions({
-      topLineColor: loss, bottomLineColor: loss,
-      bottomFillColor1: `${loss}18`, bottomFillColor2: `${loss}50`,
-    });
-    benchmark?.applyOptions({ color: css("--dim") });
-  });
-  chart.timeScale().fitContent();
-}
 
 // ---- price, entries and exits ------------------------------------------------------------------
 
@@ -323,7 +224,7 @@ function tradeList(priceChart) {
 
 // ---- start -------------------------------------------------------------------------------------
 
-drawEquity();
+drawEquity("equity", run.equity, run.currency);
 const priceChart = drawPrice();
 if (priceChart) {
   followMarkers(priceChart);

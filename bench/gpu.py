@@ -1,0 +1,156 @@
+"""Sweeps on a GPU beside hand-written CUDA of the same work: same results, one run.
+
+    python -m bench.gpu OUT.json
+
+Needs a GPU and nvcc. Each rate is lane-steps a second of kernel time, the median of five rounds of
+the anchor and of our kernel in turn; the anchor takes the best of its block sizes and unrollings.
+"""
+
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.cuda import anchors
+from quantdsl.backtest.program import Memory
+from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep_table import result_of
+from quantdsl.check import compile_file
+from quantdsl.devices.choose import runner
+from quantdsl.devices.profile import Profile
+from tests.truth.test_oracle import market
+
+STRATEGIES = Path(__file__).resolve().parent / "strategies"
+BARS, ROUNDS = 100_000, 5
+SMALL = {
+    "ema_cross": {"fast": "2..101:1", "slow": "514..613:1"},
+    "bracket": {
+        "fast": "2..26:1", "dip": "0.05..0.4:0.05", "above": "0.2..2:0.2", "below": "0.1..0.5:0.1"
+    },
+}  # fmt: skip
+VARIANTS = {"ema_cross": [f"-DUNROLL={n}" for n in (2, 4, 8)], "bracket": ["-DNDEBUG"]}
+BLOCKS = (64, 128)
+SMALL_SWEEP = {"fast": "2..51:1", "slow": "514..533:1"}
+MILLION = ("fast = 60  in 2..1001    step 1", "slow = 600 in 1002..2001 step 1")
+"""Ranges of a million points, in place of those of the average cross."""
+
+
+def prepared(name: str, ranges: dict[str, str], bars: int = BARS) -> Sweep:
+    path = STRATEGIES / f"{name}.qdsl"
+    return prepare_sweep(compile_file(path), path, data=market(bars), ranges=ranges)
+
+
+def anchor(sweep: Sweep, name: str) -> tuple[float, Any]:
+    """The best median of the anchor's kernel in seconds, and its results."""
+    memory = Memory(sweep.work.module)
+    memory.words[:] = sweep.work.template
+    instrument = sweep.arranged.data.instruments[0]
+    money = int(memory.get("e.instruments[0].money_per_tick_lot"))
+    events = np.concatenate(list(sweep.arranged.data.chunks()))
+    given = anchors.market_of(events, instrument.tick, money)
+    account = anchors.Account(
+        memory.get("e.config.cash"),
+        memory.get("e.config.fee_rate"),
+        memory.get("e.config.money_scale"),
+        memory.get("e.instruments[0].lots_max"),
+    )
+    levels = zip(sweep.grid.axes, sweep.levels, strict=True)
+    points = np.array([np.array([float(v) for v in axis.values])[level] for axis, level in levels])
+    measure: Any = {"ema_cross": anchors.ema_cross, "bracket": anchors.bracket}[name]
+    points = points.astype(np.int32) if name == "ema_cross" else points
+    best, results = float("inf"), None
+    for option in VARIANTS[name]:
+        library = anchors.build(name, option)
+        for block in BLOCKS:
+            results, seconds = measure(library, given, points, account, block=block, rounds=ROUNDS)
+            best = min(best, float(np.median(seconds)))
+    return best, results
+
+
+def ours(sweep: Sweep) -> tuple[float, Any]:
+    """The median of our kernel in seconds, and the table."""
+    profile = Profile()
+    device = runner("cuda:0", say, profile)
+    result = result_of(sweep, run(sweep, device), device.name)
+    taken = []
+    for _ in range(ROUNDS):
+        profile.intervals.clear()
+        run(sweep, device)
+        kernels = [one for one in profile.intervals if one.lane_steps]
+        # Chunks overlap on streams of their own: from the first begin to the last end.
+        begin_s = min(one.begin_s for one in kernels)
+        taken.append(max(one.begin_s + one.seconds for one in kernels) - begin_s)
+    device.close()
+    return statistics.median(taken), result
+
+
+def compared(name: str, ranges: dict[str, str]) -> dict[str, Any]:
+    """Our kernel and the anchor on one grid; AssertionError where a trade or a fee differs."""
+    sweep = prepared(name, ranges)
+    our_s, result = ours(sweep)
+    anchor_s, theirs = anchor(sweep, name)
+    assert np.array_equal(theirs["trades"], result.metric("trades"))
+    assert np.array_equal(np.rint(result.metric("fees") * 1e6), theirs["fees"])
+    assert np.allclose(theirs["equity"] / 1e6 - 1e5, result.metric("net_profit"), atol=1e-6)
+    steps = sweep.n_points * BARS
+    return {
+        "strategy": name,
+        "lanes": sweep.n_points,
+        "lane_steps_per_s": steps / our_s,
+        "anchor_lane_steps_per_s": steps / anchor_s,
+    }
+
+
+def million() -> Sweep:
+    """The average cross at a million points."""
+    text = (STRATEGIES / "ema_cross.qdsl").read_text()
+    for line in MILLION:
+        text = re.sub(rf"{line.split()[0]} = .*", line, text)
+    path = Path(tempfile.mkdtemp()) / "ema_cross.qdsl"
+    path.write_text(text)
+    return prepare_sweep(compile_file(path), path, data=market(BARS))
+
+
+def whole(sweep: Sweep) -> dict[str, Any]:
+    """A sweep in a warm process, from points and bars in memory to the table."""
+    device = runner("cuda:0", say)
+    taken = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        result_of(sweep, run(sweep, device), device.name)
+        taken.append(time.perf_counter() - start)
+    device.close()
+    median = statistics.median(taken)
+    return {"points": sweep.n_points, "bars": len(sweep.bar_ns), "seconds": median}
+
+
+def device_name() -> str:
+    """As the driver names it, without the maker."""
+    from quantdsl.devices.cuda.device import open_device
+
+    return open_device(0).model.removeprefix("NVIDIA ")
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+
+
+def main() -> None:
+    kernels = [compared(name, ranges) for name in SMALL for ranges in (SMALL[name], {})]
+    sweeps = [
+        whole(prepared("ema_cross", SMALL_SWEEP, 10_000)),
+        whole(million()),
+    ]
+    found = {"device": device_name(), "kernels": kernels, "sweeps": sweeps}
+    Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
+    say(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`quantdsl compile`: the lanes of a strategy as code for a CPU or GPU, without either."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from quantdsl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quantdsl.backtest.lane_code import LaneCode
+    from quantdsl.codegen.backends import Artifact
+
+
+@click.command("compile")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--backend", default="ptx", show_default=True, metavar="NAME",
+              help="llvm, object, asm, ptx, cubin, amdgcn or spirv.")  # fmt: skip
+@click.option("--arch", metavar="LIST", help="Such as sm_80,sm_90, x86-64-v3 or gfx90a.")
+@click.option("--opt", type=click.IntRange(0, 3), default=1, show_default=True,
+              help="Effort of LLVM; every level computes the same bits.")  # fmt: skip
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="The output; FILE's name in this folder if absent.")  # fmt: skip
+def command(file: Path, backend: str, arch: str | None, opt: int, out: Path | None) -> None:
+    """Compile the lanes of the strategy FILE: what a sweep runs, one parameter point a lane.
+
+    Of several architectures each has its own file. Beside each lies a JSON file that says what
+    the code takes: entry points, buffers, params with their ranges, launch sizes, registers.
+    """
+    from quantdsl.backtest.lane_code import lane_code
+    from quantdsl.check import compile_file
+    from quantdsl.codegen.backends import backend_of
+    from quantdsl.passes import lane_passes
+
+    chosen = backend_of(backend)
+    architectures = [chosen.architectures[0]] if arch is None else arch.split(",")
+    for architecture in architectures:
+        if architecture not in chosen.architectures:
+            raise ConfigError(
+                f"--arch {architecture}: {backend} has no such architecture\n"
+                f"help: one of {', '.join(chosen.architectures)}"
+            )
+    lanes = lane_code(compile_file(file), frozenset(), 1)
+    module = lane_passes(lanes.module, lanes.words.kept)
+    for architecture in architectures:
+        path = _path(file, out, chosen.suffix, architecture, several=len(architectures) > 1)
+        artifact = chosen.make(module, architecture, opt)
+        path.write_bytes(artifact.code)
+        about = path.with_name(path.name + ".json")
+        about.write_text(_facts(lanes, artifact, backend, architecture, opt), encoding="utf-8")
+        click.echo(f"{path}  {len(artifact.code):,} bytes{_used(artifact)}\n{about}")
+
+
+def _path(file: Path, out: Path | None, suffix: str, architecture: str, *, several: bool) -> Path:
+    """Where an architecture's output goes: its name stands before the suffix if there are more."""
+    whole = out or Path(file.stem + suffix)
+    if not several:
+        return whole
+    return whole.with_name(f"{whole.stem}.{architecture}{whole.suffix}")
+
+
+def _used(artifact: "Artifact") -> str:
+    if artifact.registers is None:
+        return ""
+    return f", {artifact.registers} registers, {artifact.spill_bytes} bytes spilled"
+
+
+def _facts(
+    lanes: "LaneCode", artifact: "Artifact", backend: str, architecture: str, opt: int
+) -> str:
+    """What the code takes, for programs that load it."""
+    import msgspec
+
+    from quantdsl import __version__
+    from quantdsl.backtest.program import STATE
+    from quantdsl.backtest.values import show
+    from quantdsl.codegen.emit import entry_symbol
+    from quantdsl.codegen.lanes import KERNEL
+    from quantdsl.devices.kernel import facts
+    from quantdsl.ir.layout import Layout
+
+    layout, kernel = Layout(lanes.module.structs), facts()
+    params = [
+        {
+            "name": param.name,
+            "kind": param.kind,
+            "state_word": layout.locate(STATE, param.field).offset_words,
+            "default": show(param, param.default),
+            "low": None if param.low is None else show(param, param.low),
+            "high": None if param.high is None else show(param, param.high),
+            "step": None if param.step is None else show(param, param.step),
+            "choices": list(param.choices),
+        }
+        for param in lanes.checked.strategy.params
+    ]
+    told = {
+        "strategy": lanes.checked.strategy.name,
+        "quantdsl": __version__,
+        "backend": backend,
+        "architecture": architecture,
+        "opt": opt,
+        "entries": {entry_symbol(KERNEL.name): [param.name for param in KERNEL.params]},
+        "buffers_read": kernel.inputs,
+        "buffers_written": kernel.outputs,
+        "variables": kernel.variables,
+        "params": params,
+        "state_words": layout.words(STATE),
+        "results": [word.path for word in lanes.words.sums],
+        "launch": {"blocks": kernel.grid, "threads_max": artifact.threads},
+        "registers": artifact.registers,
+        "stack_bytes": artifact.stack_bytes,
+        "spill_bytes": artifact.spill_bytes,
+        "shared_bytes": artifact.shared_bytes,
+        "features": list(artifact.features),
+    }
+    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"

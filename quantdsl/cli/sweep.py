@@ -1,0 +1,237 @@
+"""`quantdsl sweep`: one strategy at many points of its params."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from quantdsl.cli.backtest import FILE, assignments
+from quantdsl.config import find
+
+if TYPE_CHECKING:
+    from quantdsl.backtest.conduct import Outcome
+    from quantdsl.backtest.sweep import Progress, Sweep
+
+EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
+TRACE = "trace.json"
+OF_THE_SWEEP = """
+    points seed objective top device on precision walk_forward choose bootstrap
+""".split()
+"""Options that are settings of the section `sweep`."""
+
+
+@click.command("sweep")
+@click.argument("file", type=FILE)
+@click.option(
+    "--data",
+    metavar="PATH",
+    help="CSV, Parquet or Arrow file, or a folder of them; without it the built-in market.",
+)
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    metavar="NAME=LOW..HIGH:STEP",
+    help="Sweep a param over this range, or over values: NAME=5,10,20.",
+)
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Keep a param at a value.")
+@click.option("--points", metavar="grid|random:N|sobol:N", help="All points, or a subset of N.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of a subset (default 1).")
+@click.option("--objective", metavar="METRIC", help="What ranks the points (default sharpe).")
+@click.option("--top", type=click.IntRange(1, 1000), help="Best points to show (default 10).")
+@click.option("--device", metavar="auto|cpu|simulated|cuda:N|all", help="Where the lanes run.")
+@click.option("--on", type=click.Choice(["here", "ray"]), help="This machine, or a Ray cluster.")
+@click.option("--profile", is_flag=True, help="Print each kernel's times, and write a trace.")
+@click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of every number.")
+@click.option("--from", "start", metavar="DATE", help="Start trading here; earlier bars warm up.")
+@click.option("--to", "end", metavar="DATE", help="Stop before this date.")
+@click.option("--config", metavar="FILE|NAME", help="Costs, data and the sweep's own settings.")
+@click.option("--bars", metavar="5m", help="Override the clock of the strategy's bars.")
+@click.option("--session", metavar="NAME|none", help="Override the strategy's session.")
+@click.option("--tz", metavar="ZONE", help="Time zone of times that name none (default UTC).")
+@click.option(
+    "--bad-rows",
+    type=click.Choice(["stop", "drop"]),
+    help="Stop at a bad row of the data (default), or leave it out and count it.",
+)
+@click.option(
+    "--walk-forward",
+    metavar="'train=2y test=6mo'",
+    help="Choose the best point of each span and try it on the next.",
+)
+@click.option(
+    "--choose",
+    type=click.Choice(["best", "steady"]),
+    help="What a span of --walk-forward chooses: the best point or the best surroundings.",
+)
+@click.option("--bootstrap", type=click.IntRange(0, 1_000_000), help="Resample the best's trades.")
+@click.option(
+    "--trades",
+    "traded",
+    multiple=True,
+    type=int,
+    metavar="POINT",
+    help="Write the trades of the point of this number too.",
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with a sweep that was ended, in the same --out."
+)
+@click.option(
+    "--save-best",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Write the best point as a config for quantdsl backtest.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the report and the tables (default out/NAME.sweep).",
+)
+def command(
+    file: Path,
+    traded: tuple[int, ...],
+    resume: bool,
+    profile: bool,
+    save_best: Path | None,
+    out: Path | None,
+    **options: Any,
+) -> int:
+    """Backtest the points of FILE's params: which are good, and how likely by luck.
+
+    A param with a range is swept, and `require` says which points are left out. All points start
+    to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
+    """
+    from quantdsl.backtest.conduct import complete, save_all
+    from quantdsl.backtest.sweep import files_of, prepare_sweep
+    from quantdsl.check import compile_file
+
+    folder = out or Path("out") / f"{file.stem}.sweep"
+    checked = compile_file(file)
+    files = files_of(checked, options.pop("data"))
+    several = len(files) > 1
+    folders = _folders(folder, files) if several else [folder]
+    prepared = _prepared(**options)
+    for data, place in zip(files, folders, strict=True):
+        sweep = prepare_sweep(checked, file, data=data, **prepared)
+        if several and resume and complete(sweep, place):
+            click.echo(f"{place} is complete")
+            continue
+        best = save_best
+        if best is not None and several:
+            best = best.with_stem(f"{best.stem}-{place.name}")
+        extras = Extras(traded, best, profile)
+        status = _one(sweep, place, extras, resume=resume)
+        if status:
+            return status
+    if several:
+        save_all(folders, folder)
+    return 0
+
+
+class Extras(NamedTuple):
+    """What is asked for beside the sweep itself."""
+
+    traded: tuple[int, ...]
+    save_best: Path | None
+    profile: bool
+
+
+def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
+    """One sweep from its first lane to its last file; the exit code."""
+    from quantdsl.backtest.conduct import best_config, conduct, save_trades
+    from quantdsl.devices.profile import Profile
+    from quantdsl.report.store import whole
+
+    for number in extras.traded:
+        sweep.place(number)
+    profile = Profile() if extras.profile else None
+    with _progress(sweep.path.name) as progress:
+        outcome = conduct(
+            sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
+        )
+    _show(outcome, folder)
+    for number in extras.traded:
+        save_trades(sweep, number, folder)
+    if extras.save_best is not None:
+        with whole(extras.save_best) as path:
+            path.write_text(best_config(sweep, outcome.result), encoding="utf-8")
+    if profile is not None:
+        with whole(folder / TRACE) as path:
+            path.write_text(profile.trace(), encoding="utf-8")
+        click.echo(f"trace   {folder / TRACE}\n\n{profile.table()}")
+    result = outcome.result
+    if len(result) == result.planned:
+        return 0
+    click.echo(
+        f"interrupted: {len(result):,} of {result.planned:,} points are done and written; "
+        "the same command with --resume goes on",
+        err=True,
+    )
+    return EXIT_INTERRUPTED
+
+
+def _folders(folder: Path, files: list[str]) -> list[Path]:
+    """A folder in `folder` for each file, of its name."""
+    names = [Path(file).name.split("#")[-1].split(".")[0] for file in files]
+    twins = {name for name in names if names.count(name) > 1}
+    return [
+        folder / (f"{name}-{number}" if name in twins else name)
+        for number, name in enumerate(names, 1)
+    ]
+
+
+def _show(outcome: "Outcome", folder: Path) -> None:
+    from rich.console import Console
+
+    from quantdsl.report.sweep_store import PAGE
+    from quantdsl.report.sweep_summary import show
+
+    console = Console(highlight=False)
+    show(outcome.result, outcome.study, console, outcome.sweep.config.top, outcome.walk)
+    console.print(f"\nreport  {folder / PAGE}\ntables  {folder}", soft_wrap=True)
+
+
+def _prepared(
+    *, ranges: tuple[str, ...], sets: tuple[str, ...], config: str | None, **options: Any
+) -> dict[str, Any]:
+    """The arguments of `prepare_sweep` that the options say."""
+    own = {name: options.pop(name) for name in OF_THE_SWEEP}
+    return {
+        "ranges": assignments(ranges, "--range", "NAME=LOW..HIGH:STEP, such as fast=5..50:5"),
+        "params": assignments(sets),
+        "sweep": {name: value for name, value in own.items() if value is not None},
+        "config": find(config) if config else None,
+        **options,
+    }
+
+
+@contextmanager
+def _progress(what: str) -> "Iterator[Progress | None]":
+    """A bar on stderr with points a second and the time left; None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:,.0f} points/s" if speed else "")
+
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

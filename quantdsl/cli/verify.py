@@ -1,0 +1,63 @@
+"""`quantdsl verify`: whether every target of this machine does the same with a strategy."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from quantdsl.cli.backtest import FILE, assignments
+from quantdsl.config import find
+
+if TYPE_CHECKING:
+    from quantdsl.backtest.verify import Outcome
+
+EXIT_DIFFERENT = 1
+
+
+@click.command("verify")
+@click.argument("file", type=FILE)
+@click.option("--data", metavar="PATH", help="Market data; without it the built-in market.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
+@click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
+@click.option(
+    "--points",
+    type=click.IntRange(1, 100_000),
+    default=64,
+    show_default=True,
+    help="Points of the params' ranges to run.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draw.")
+def command(
+    file: Path, data: str | None, sets: tuple[str, ...], config: str | None, points: int, seed: int
+) -> int:
+    """Run the strategy FILE on every target of this machine and compare all that it does.
+
+    Prints a hash of each target's orders, fills, trades, cash and metrics at all points: equal
+    hashes are equal bits. The interpreter runs a few of the points over a window of the data. The
+    exit code is 1 if targets differ, and the first bar and value that do are printed.
+    """
+    from quantdsl.backtest.verify import verify
+    from quantdsl.check import compile_file
+
+    report = verify(
+        compile_file(file),
+        lambda line: click.echo(line, err=True),
+        points=points,
+        seed=seed,
+        data=data,
+        params=assignments(sets),
+        config=find(config) if config else None,
+    )
+    for title, outcomes in report:
+        click.echo(title)
+        for outcome in outcomes:
+            _show(outcome)
+    same = all(not outcome.difference for _, outcomes in report for outcome in outcomes)
+    click.echo("every target leaves the same bits" if same else "targets differ")
+    return 0 if same else EXIT_DIFFERENT
+
+
+def _show(outcome: "Outcome") -> None:
+    click.echo(f"  {outcome.hash}  {outcome.target}")
+    if outcome.difference:
+        click.echo("\n".join(f"    {line}" for line in outcome.difference.splitlines()))

@@ -1,0 +1,331 @@
+"""`quantdsl sweep` as a user meets it: its files, its messages, and what a killed run leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from quantdsl import cli
+from quantdsl.backtest.sweep import prepare_sweep, run
+from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
+from quantdsl.check import compile_file
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.errors import DeviceError
+from quantdsl.report.store import load
+from tests.truth.test_oracle import market
+
+ROOT = Path(__file__).parents[2]
+STRATEGY = ROOT / "tests/truth/oracle_sma.qdsl"
+RANGES = ("--range", "fast=2..20:3", "--range", "slow=30..90:20")
+POINTS = 28
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "bars.parquet"
+    pq.write_table(market(2_000), path)
+    return path
+
+
+def swept(*arguments: str | Path, strategy: Path = STRATEGY) -> int:
+    return cli.run(["sweep", str(strategy), "--device", "cpu", *map(str, arguments)])
+
+
+def points_of(folder: Path) -> pa.Table:
+    return pq.read_table(folder / "points.parquet")
+
+
+def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
+    out, best = tmp_path / "out", tmp_path / "best.toml"
+    assert swept("--data", data, *RANGES, "--out", out, "--save-best", best, "--trades", 20) == 0
+    said = capfd.readouterr().out
+    table = points_of(out)
+    assert table.num_rows == POINTS
+    assert table.equals(pa.ipc.open_file(out / "points.arrow").read_all())
+    assert f"{POINTS} of {POINTS} points, 2,000 bars, all trade from 2020-01-01T01:31:00Z" in said
+    assert "bytes a lane" in said
+    assert "lanes a chunk" in said
+    assert "an account of its own, with one instrument" in said
+    assert (out / "report.html").exists()
+    assert not (out / FOLDER).exists()
+    command = next(line for line in said.splitlines() if "quantdsl backtest" in line)
+    again = command[command.index("quantdsl backtest") :].split()[1:]
+    assert cli.run([*again, "--out", str(tmp_path / "one")]) == 0
+    single = load(tmp_path / "one").metrics
+    top = int(np.argmax(table["sharpe"].to_numpy()))
+    for name in table.column_names:
+        if name in single:
+            assert np.float64(table[name][top].as_py()).tobytes() == (
+                np.float64(single[name]).tobytes()
+            )
+    text = best.read_text()
+    start = text[text.index("--from") :].split()[1]
+    config = ("--config", str(best), "--from", start, "--out", str(tmp_path / "two"))
+    assert cli.run(["backtest", str(STRATEGY), *config]) == 0
+    assert load(tmp_path / "two").metrics == pytest.approx(single, nan_ok=True, abs=0, rel=0)
+    assert pq.read_table(out / "trades-20.parquet").num_rows == _of_point(table, 20, "trades")
+
+
+def _of_point(table: pa.Table, number: int, column: str) -> float:
+    row = table["point"].to_pylist().index(number)
+    return float(table[column][row].as_py())
+
+
+def test_the_shipped_config_runs_as_it_stands(data, tmp_path, capfd):
+    shipped = ("--config", "sweep", "--out", tmp_path / "out")
+    assert swept("--data", data, *RANGES, *shipped) == 0
+    settings = (tmp_path / "out/result.json").read_text()
+    assert '"sweep.bootstrap"' in settings
+    assert points_of(tmp_path / "out")["fees"].to_numpy().min() > 0
+    assert "times" in capfd.readouterr().out
+
+
+def test_equal_sweeps_leave_equal_files(data, tmp_path):
+    for name in ("one", "two"):
+        assert swept("--data", data, *RANGES, "--out", tmp_path / name) == 0
+    for file in ("points.parquet", "points.arrow", "report.html", MANIFEST):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+class Stopping(CpuRunner):
+    """Ctrl-C comes after so many chunks."""
+
+    def __init__(self, chunks: int) -> None:
+        super().__init__(threads=1)
+        self.chunks = chunks
+
+    def run(self, work, lo, hi, finished):
+        done = 0
+
+        def counted(*block):
+            nonlocal done
+            finished(*block)
+            done += 1
+            if done == self.chunks:
+                raise KeyboardInterrupt
+
+        super().run(work, lo, hi, counted)
+
+
+def test_ctrl_c_leaves_a_partial_sweep_that_goes_on(data, tmp_path, capfd, monkeypatch):
+    out = tmp_path / "out"
+    arguments = ("--data", data, *RANGES, "--out", out)
+    monkeypatch.setattr("quantdsl.backtest.conduct.runner", lambda *_: Stopping(1))
+    assert swept(*arguments) == 130
+    said = capfd.readouterr().err
+    assert "interrupted: 16 of 28 points are done and written" in said
+    assert "--resume goes on" in said
+    assert points_of(out).num_rows == 16
+    monkeypatch.undo()
+    ran = []
+    monkeypatch.setattr(CpuRunner, "run", _counting(CpuRunner.run, ran))
+    assert swept(*arguments, "--resume") == 0
+    assert ran[-1] == POINTS - 16  # before it perhaps the columns
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "whole") == 0
+    assert points_of(out).equals(points_of(tmp_path / "whole"))
+    assert (out / "report.html").read_bytes() == (tmp_path / "whole/report.html").read_bytes()
+    capfd.readouterr()
+    assert swept(*arguments, "--resume") == 2
+    assert "holds all 28 points of this sweep: there is nothing to resume" in capfd.readouterr().err
+
+
+def test_a_device_that_fails_reports_nothing_as_complete(data, tmp_path, capfd, monkeypatch):
+    out = tmp_path / "out"
+
+    class Failing(Stopping):
+        def run(self, work, lo, hi, finished):
+            try:
+                super().run(work, lo, hi, finished)
+            except KeyboardInterrupt:
+                raise DeviceError("cuda:0: cuLaunchKernel failed", "launch") from None
+
+    monkeypatch.setattr("quantdsl.backtest.conduct.runner", lambda *_: Failing(1))
+    arguments = ("--data", data, *RANGES, "--out", out)
+    assert swept(*arguments) == 2
+    assert "cuLaunchKernel failed" in capfd.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == [FOLDER, MANIFEST]
+    monkeypatch.undo()
+    assert swept(*arguments, "--resume") == 0
+    assert points_of(out).num_rows == POINTS
+
+
+@pytest.mark.parametrize("error", [MemoryError("3.00 GiB for an array"), OSError(28, "no space")])
+def test_a_full_memory_or_disk_is_a_message(error, data, tmp_path, capfd, monkeypatch):
+    def full(*_):
+        raise error
+
+    monkeypatch.setattr(CpuRunner, "run", full)
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "out") == 2
+    told = capfd.readouterr().err
+    assert "not enough memory: 3.00 GiB" in told or "no space" in told
+    assert not (tmp_path / "out/points.parquet").exists()
+
+
+def test_a_profile_and_its_trace(data, tmp_path, capfd):
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "out", "--profile") == 0
+    assert "lane-steps/s" in capfd.readouterr().out
+    trace = json.loads((tmp_path / "out/trace.json").read_text())
+    assert trace["traceEvents"]
+
+
+def _counting(real, ran):
+    def run(self, work, lo, hi, finished):
+        ran.append(hi - lo)
+        real(self, work, lo, hi, finished)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (("--range", "slow=30..90:10"), "the ranges, the params or the points"),
+        (("--points", "random:9"), "the ranges, the params or the points"),
+        (("--to", "2020-01-02"), "the data"),
+        (("--from", "2020-01-01T05:00"), "the settings"),
+    ],
+)
+def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monkeypatch):
+    out = tmp_path / "out"
+    monkeypatch.setattr("quantdsl.backtest.conduct.runner", lambda *_: Stopping(1))
+    assert swept("--data", data, *RANGES, "--out", out) == 130
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    capfd.readouterr()
+    kept = RANGES[:2] if changed[0] == "--range" else RANGES
+    assert swept("--data", data, *kept, *changed, "--out", out, "--resume") == 2
+    error = capfd.readouterr().err
+    assert f"holds another sweep: since then {said} changed" in error
+    assert "run without --resume" in error
+    assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_a_damaged_part_counts_as_not_done(data, tmp_path):
+    sweep = prepare_sweep(
+        compile_file(STRATEGY), STRATEGY, data=str(data), ranges={"fast": "2..20:3", "slow": "30"}
+    )
+    whole = run(sweep, CpuRunner())
+    parts = Parts(tmp_path, sweep.manifest())
+    parts.begin()
+    for lo in (0, 3):
+        parts.add(np.arange(lo, lo + 3), whole.words[:, lo : lo + 3])
+        parts.flush()
+    files = sorted((tmp_path / FOLDER).glob("*.npy"))
+    assert len(files) == 2
+    files[0].write_bytes(files[0].read_bytes()[:-8])
+    (tmp_path / FOLDER / "left.part").write_bytes(b"half")
+    again = run(sweep, CpuRunner(), parts=Parts(tmp_path, sweep.manifest()), resume=True)
+    assert again.complete
+    assert np.array_equal(again.words, whole.words)
+
+
+CHILD = """
+import sys, time
+from quantdsl.backtest import sweep_parts
+from quantdsl.devices.cpu import CpuRunner
+from quantdsl.errors import DeviceError
+from quantdsl import cli
+sweep_parts.FLUSH_S = 0.0
+class Slow(CpuRunner):
+    def run(self, work, lo, hi, finished):
+        def slowly(*block):
+            finished(*block)
+            time.sleep(0.2)
+        super().run(work, lo, hi, slowly)
+import quantdsl.backtest.conduct as conduct
+conduct.runner = lambda *_: Slow(threads=1)
+sys.exit(cli.run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
+    out = tmp_path / "out"
+    ranges = ("--range", "fast=2..20:1", "--range", "slow=30..90:10")
+    arguments = ["sweep", str(STRATEGY), "--device", "cpu", "--data", str(data), *ranges]
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, *arguments, "--out", str(out)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    waited = 0.0
+    while len(list((out / FOLDER).glob("*.npy"))) < 2 and waited < 30.0:
+        time.sleep(0.02)
+        waited += 0.02
+    child.send_signal(how)
+    assert child.wait(30) == (-9 if how == signal.SIGKILL else 130)
+    assert (out / "points.parquet").exists() == (how == signal.SIGINT)
+    kept = len(list((out / FOLDER).glob("*.npy")))
+    assert kept >= 2
+    assert cli.run([*arguments, "--out", str(out), "--resume"]) == 0
+    assert cli.run([*arguments, "--out", str(tmp_path / "whole")]) == 0
+    assert points_of(out).equals(points_of(tmp_path / "whole"))
+    assert not (out / FOLDER).exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--range", "fast=50..5:5"), "fast=50..5:5: the range is empty"),
+        (("--range", "fast=5%..50%:5%"), "fast = 5%: a number is needed"),
+        (("--range", "fats=5..50:5"), "no param 'fats'; did you mean fast?"),
+        (("--range", "fast"), "--range fast sets nothing"),
+        (("--set", "fast=5", "--range", "fast=2..5"), "is given a value and a range"),
+        (("--range", "fast=90", "--range", "slow=30..60:10"), "none of the 4 points"),
+        (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),
+        (("--points", "all"), "write grid, random:N or sobol:N"),
+        (("--precision", "f32"), "f32 is not available yet"),
+        (("--device", "tpu"), "there is no such device"),
+        (("--from", "2031-01-01"), "the data end"),
+        (("--to", "2010-01-01"), "there is no bar to run on"),
+        (("--trades", "999999"), "point 999999 is not in this sweep"),
+        (("--set", "fast=5", "--set", "slow=30"), "there is nothing to sweep"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_writes_nothing(arguments, said, data, tmp_path, capfd):
+    assert swept("--data", data, *arguments, "--out", tmp_path / "out") == 2
+    error = capfd.readouterr().err
+    assert error.startswith("error")
+    assert said in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_too_little_memory_is_said_before_anything_runs(data, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("quantdsl.backtest.sweep.available_bytes", lambda: 1 << 10)
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "out") == 2
+    error = capfd.readouterr().err
+    assert "the results of 28 points need" in error
+    assert "--points random:N" in error
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_files_are_swept_one_by_one(data, tmp_path, capfd):
+    """A strategy of one instrument has an account for each file; pairs share one."""
+    other = tmp_path / "other.parquet"
+    pq.write_table(market(3_000), other)
+    out = tmp_path / "out"
+    arguments = ("--data", f"{data},{other}", *RANGES, "--out", out)
+    assert swept(*arguments) == 0
+    table = points_of(out)
+    assert table["instrument"].to_pylist() == ["bars"] * POINTS + ["other"] * POINTS
+    alone = points_of(out / "other")
+    assert table.drop_columns("instrument").slice(POINTS).equals(alone)
+    assert swept("--data", other, *RANGES, "--out", tmp_path / "alone") == 0
+    assert points_of(tmp_path / "alone").equals(alone)
+    capfd.readouterr()
+    assert swept(*arguments, "--resume") == 0
+    assert capfd.readouterr().out.count("is complete") == 2
+    assert points_of(out).equals(table)
+    pair = ROOT / "strategies/pairs_z.qdsl"
+    subset = ("--data", f"{data},{other}", "--points", "random:3", "--out", tmp_path / "pair")
+    assert swept(*subset, "--session", "none", "--bars", "1m", strategy=pair) == 0
+    assert "whose cash 2 instruments share" in capfd.readouterr().out
