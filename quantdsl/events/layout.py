@@ -4,6 +4,11 @@ An event is what the core reads, a record is what it writes. Both are eight 8-by
 24-byte head (two times, then instrument, kind, side and flags packed in one word) and five
 payload words. Prices are ticks, sizes are lots, money is money units, times are ns since 1970.
 `std/engine.qdsl` declares the same words and codes; a test compares the two.
+
+Bars are ordered by `ts_event`, their close. A stream of ticks (QUOTE, TRADE, BOOK_DELTA,
+BOOK_SNAPSHOT, FEED) is ordered by `ts_recv`, stable: `ts_event` is the venue's time, `ts_recv`
+is when we had it. One message of a venue (a depth diff, a trade, a quote) is one instant: all its
+events but the last carry MORE. Two messages never share an instant, whatever their times.
 """
 
 from enum import IntEnum
@@ -14,7 +19,7 @@ WORDS = 8
 
 HEAD = [
     ("ts_event", "<i8"),  # when it happened at the venue
-    ("ts_recv", "<i8"),  # when we had it; in a backtest the bar's open time
+    ("ts_recv", "<i8"),  # when we had it; of a bar in a backtest, its open time
     ("instrument", "<u4"),  # index into the run's instruments
     ("kind", "u1"),
     ("side", "u1"),  # by kind: clock of a bar, side of a trade, open or close of a session
@@ -24,27 +29,85 @@ EVENT = np.dtype([*HEAD, ("payload", "<i8", (5,))])
 BAR = np.dtype(
     [*HEAD, ("open", "<i8"), ("high", "<i8"), ("low", "<i8"), ("close", "<i8"), ("volume", "<i8")]
 )
+QUOTE = np.dtype(
+    [
+        *HEAD,
+        ("bid", "<i8"),
+        ("ask", "<i8"),
+        ("bid_lots", "<i8"),
+        ("ask_lots", "<i8"),
+        ("sequence", "<i8"),
+    ]
+)
+TRADE = np.dtype(
+    [
+        *HEAD,
+        ("price", "<i8"),
+        ("lots", "<i8"),
+        ("trade_id", "<i8"),
+        ("sequence", "<i8"),
+        ("order_id", "<i8"),
+    ]
+)
+DELTA = np.dtype(
+    [
+        *HEAD,
+        ("price", "<i8"),
+        ("level_lots", "<i8"),
+        ("sequence", "<i8"),
+        ("order_id", "<i8"),
+        ("order_lots", "<i8"),
+    ]
+)
 RECORD = np.dtype([*HEAD, ("a", "<i8"), ("b", "<i8"), ("c", "<i8"), ("d", "<i8"), ("e", "<i8")])
 
 MORE = 1
 """Event flag: another event of the same instant follows, so the instant is not yet complete."""
+
+NO_PRICE = 1 << 53
+"""Price ticks of a side of a quote where nobody bids or asks: `orders.NONE` of the core."""
+
+
+class Aggressor(IntEnum):
+    """Side of a TRADE: who took."""
+
+    UNKNOWN = 0
+    BUYS = 1
+    SELLS = 2
+
+
+class BookSide(IntEnum):
+    """Side of a BOOK_DELTA."""
+
+    BID = 0
+    ASK = 1
+
+
+class Feed(IntEnum):
+    """Side of a FEED event; after a gap or a reset the book is invalid until a snapshot."""
+
+    GOOD = 0
+    STALE = 1
+    GAP = 2
+    RESET = 3
 
 
 class Kind(IntEnum):
     """What an event or a record is. Codes are never reused."""
 
     BAR = 1
-    QUOTE = 2
-    TRADE = 3
-    BOOK_DELTA = 4
-    BOOK_SNAPSHOT = 5
+    QUOTE = 2  # event: best bid ticks (NO_PRICE: none), best ask ticks, their lots, sequence
+    TRADE = 3  # event: price, lots > 0, trade id, sequence, resting order's id (L3) or 0
+    BOOK_DELTA = 4  # event, L2: price, lots now there, sequence, 0, 0
+    # of L3: price, 0, sequence, order id, the order's lots now (0: it is gone)
+    BOOK_SNAPSHOT = 5  # event: sequence. The book is empty from here; deltas that follow fill it
     ORDER = 6  # record: order id, signed lots, limit ticks, stop ticks, meta (see orders.qdsl)
     ACK = 7
     FILL = 8  # record: order id, signed lots, price ticks, fee, position after (lots)
     REJECT = 9  # record: order id, signed lots, price ticks, source line, 0; flags = reason
     TIMER = 10  # event: timer id
     SESSION = 11  # event: side 0 open (midnight, open and close of the session), 1 close
-    FEED = 12
+    FEED = 12  # event: state of the feed (side), detail, 0, sequence
     SIGNAL = 13
     CORPORATE = 14  # event: side 0 split, 1 dividend, 2 funding; numerator, denominator / amount
     CANCEL = 15  # record: order id, remaining signed lots, 0, 0, 0; flags = reason
@@ -56,7 +119,7 @@ class Kind(IntEnum):
     BRANCH = 21  # record of a trace: source line, 1 where the condition held
 
 
-for dtype in (EVENT, BAR, RECORD):
+for dtype in (EVENT, BAR, QUOTE, TRADE, DELTA, RECORD):
     assert dtype.itemsize == 8 * WORDS
     assert dtype.fields is not None
     assert [dtype.fields[name][1] for name, _ in HEAD] == [0, 8, 16, 20, 21, 22]
