@@ -31,9 +31,9 @@ SWEEP = {"trades": 437_809, "profit": 6_879_331_288, "best": 4_060_961}
 Ticks = npt.NDArray[np.int64]
 
 
-def market(n: int) -> pa.Table:
-    """`n` minutes of the oracle's walk: numpy's generator of seed 7, prices of six decimals."""
-    rng = np.random.default_rng(7)
+def market(n: int, seed: int = 7) -> pa.Table:
+    """`n` minutes of the oracle's walk (numpy's generator of seed 7), prices of six decimals."""
+    rng = np.random.default_rng(seed)
     close = np.round(100.0 * np.exp(np.cumsum(rng.normal(0.0, 5e-4, n))), 6)
     opens = np.concatenate([[100.0], close[:-1]])
     reach = np.abs(rng.normal(0.0, 2e-4, (2, n)))
