@@ -1,8 +1,9 @@
-"""The splits of cross-validation on a device: a lane is a split, an event is a point of the sweep.
+"""The splits of cross-validation on a device: a lane is a split of a share of the sweep's points.
 
-A lane adds up its point's blocks in the order of report/statistics_splits.py, so that both leave
+A lane adds up its points' blocks in the order of report/statistics_splits.py, so that both leave
 the same bits. It runs twice: once to find the best point of each half, once to count how many
-points are below it in the other.
+points are below it in the other. There are but thousands of splits, too few lanes for a GPU, so
+there each is many lanes, which take a run of neighbouring points each.
 """
 
 import itertools
@@ -38,6 +39,7 @@ HALVES = ("here", "there")
 PARTS = ("count", "total", "squares")
 FIELDS = (
     FieldDecl("choice", I64_T),
+    FieldDecl("share", I64_T),
     *(FieldDecl(f"mark.{half}", F64_T) for half in HALVES),  # what the other half is held to
     *(FieldDecl(f"{word}.{half}", F64_T) for half in HALVES for word in ("best", "beyond")),
     *(FieldDecl(f"{word}.{half}", I64_T) for half in HALVES for word in ("below", "equal")),
@@ -45,47 +47,74 @@ FIELDS = (
 FOUND = tuple(f"{word}.{half}" for half in HALVES for word in ("best", "beyond", "below", "equal"))
 
 
-def follow_on(runner: Runner) -> Follow:
-    """`followed_here` of all points on a device."""
+def follow_on(runner: Runner, shares: int = 1) -> Follow:
+    """`followed_here` of all points on a device, the points of a split dealt to `shares` lanes."""
 
     def follow(blocks: Float64s) -> Float64s:
-        module, columns = splits_module(blocks.shape[1]), _columns(blocks)
+        module, columns = splits_module(blocks.shape[1], shares), _columns(blocks, shares)
         masks = choices(blocks.shape[1])
-        points = {"choice": masks, "mark.here": 0 * masks, "mark.there": 0 * masks}
-        first = run_lanes(runner, module, points, FOUND, columns)
+
+        def ran(here: Float64s, there: Float64s) -> dict[str, Int64s]:
+            """The words found, [share, split], of points held to marks in each half."""
+            marks = {"mark.here": here, "mark.there": there}
+            points = {name: np.tile(mark.view(np.int64), shares) for name, mark in marks.items()}
+            points |= {
+                "choice": np.tile(masks, shares),
+                "share": np.arange(shares).repeat(len(masks)),
+            }
+            found = run_lanes(runner, module, points, FOUND, columns)
+            return {name: words.reshape(shares, -1) for name, words in found.items()}
+
+        none = np.zeros(len(masks))
+        first = ran(none, none)
+        best = {half: _first_best(first, half) for half in HALVES}
         # What is best here is held to the points there, and the reverse.
-        points |= {"mark.here": first["beyond.there"], "mark.there": first["beyond.here"]}
-        second = run_lanes(runner, module, points, FOUND, columns)
+        second = ran(here=best["there"][1], there=best["here"][1])
         halves = []
         for here, there in (HALVES, HALVES[::-1]):
-            rank = second[f"below.{there}"] + (second[f"equal.{there}"] + 1) / 2
-            sharpe = (first[f"{word}.{here}"].view(np.float64) for word in ("best", "beyond"))
-            halves.append(np.stack([*sharpe, rank / (blocks.shape[2] + 1)]))
+            below, equal = (second[f"{word}.{there}"].sum(axis=0) for word in ("below", "equal"))
+            rank = (below + (equal + 1) / 2) / (blocks.shape[2] + 1)
+            halves.append(np.stack([*best[here], rank]))
         return np.concatenate(halves, axis=1)
 
     return follow
 
 
-def _columns(blocks: Float64s) -> Int64s:
-    """A row a point: its blocks, part by part, then the sum of each part."""
+def _first_best(found: dict[str, Int64s], half: str) -> Float64s:
+    """Sharpe ratio in a half and beyond it of the first point that is best there, [2, split]."""
+    best, beyond = (found[f"{word}.{half}"].view(np.float64) for word in ("best", "beyond"))
+    share = best.argmax(axis=0)[None]
+    return np.stack([np.take_along_axis(one, share, 0)[0] for one in (best, beyond)])
+
+
+def _columns(blocks: Float64s, shares: int) -> Int64s:
+    """A row a turn, in it a point of each share: its blocks, part by part, then the part's sums.
+
+    What is missing in the last share is NaN, which is neither best, below nor equal.
+    """
     parts, n_blocks, n_points = blocks.shape
-    rows = np.empty((n_points, parts * (n_blocks + 1)))
+    turns = -(-n_points // shares)
+    rows = np.full((shares * turns, parts * (n_blocks + 1)), np.nan)
     for number, part in enumerate(blocks):
-        rows[:, number * n_blocks : (number + 1) * n_blocks] = part.T
-        rows[:, parts * n_blocks + number] = part.sum(axis=0)
-    return rows.view(np.int64)
+        rows[:n_points, number * n_blocks : (number + 1) * n_blocks] = part.T
+        rows[:n_points, parts * n_blocks + number] = part.sum(axis=0)
+    dealt = rows.reshape(shares, turns, -1).swapaxes(0, 1)
+    return np.ascontiguousarray(dealt).reshape(turns, -1).view(np.int64)
 
 
 # ---- the program -----------------------------------------------------------------------------
 
 
-def splits_module(n_blocks: int) -> Module:
-    """`init` and `lane` of a split over points of `n_blocks` blocks."""
+def splits_module(n_blocks: int, shares: int) -> Module:
+    """`init` and `lane` of a split over one of `shares` of points of `n_blocks` blocks."""
     started = tuple(Assign(state(f"best.{half}"), f64(-np.inf)) for half in HALVES)
     width = len(PARTS) * (n_blocks + 1)
     sums = (_part(part, number, n_blocks) for number, part in enumerate(PARTS))
+    place: Expr = Binary("imul", Var("k"), i64(shares))
+    if shares > 1:  # one share is the same for all lanes, which then read the same words
+        place = Binary("iadd", place, state("share"))
     turn = (
-        Let("row", I64_T, Binary("imul", Var("k"), i64(width))),
+        Let("row", I64_T, Binary("imul", place, i64(width))),
         *itertools.chain.from_iterable(sums),
         *itertools.chain.from_iterable(map(_sharpe, HALVES)),
         *_followed("here", "there"),

@@ -9,10 +9,16 @@ from quantdsl.report.sweep_study import Device, Study, study
 
 CORES = ("cpu", "simulated")
 """Runners without a GPU: cross-validation of many points is sampled there."""
+GPU_SHARES = 32
+"""Lanes of a split on a GPU: with 16 blocks 6,435 splits make 205,920 lanes."""
 
 
 def study_on(runner: Runner, result: SweepResult, *, n_resamples: int, seed: int) -> Study:
     """`study`, its splits and resamples as lanes; the bits are the same on every device."""
-    points_max = POINTS_MAX if runner.name in CORES else max(len(result), POINTS_MAX)
-    device = Device(follow=follow_on(runner), redraw=redraw_on(runner), points_max=points_max)
+    here = runner.name in CORES
+    device = Device(
+        follow=follow_on(runner, 1 if here else GPU_SHARES),
+        redraw=redraw_on(runner),
+        points_max=POINTS_MAX if here else max(len(result), POINTS_MAX),
+    )
     return study(result, n_resamples=n_resamples, seed=seed, device=device)

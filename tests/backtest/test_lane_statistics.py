@@ -22,7 +22,7 @@ RUNNERS: dict[str, Runner] = {
     "scalar": CpuRunner(threads=1, load=scalar),
     "simulated": SimulatedRunner(),
 }
-MODULES = {"splits": splits_module(16), "trades": trades_module()}
+MODULES = {"splits": splits_module(16, 32), "trades": trades_module()}
 
 
 class Interpreted(CpuRunner):
@@ -60,10 +60,12 @@ def test_the_programs_are_valid_and_become_machine_code_of_a_gpu(name: str) -> N
 
 
 @pytest.mark.parametrize("name", RUNNERS)
-@pytest.mark.parametrize(("n_points", "n_blocks"), [(5, 16), (150, 16), (7, 4)])
-def test_splits_are_those_of_arrays(name: str, n_points: int, n_blocks: int) -> None:
+@pytest.mark.parametrize(
+    ("n_points", "n_blocks", "shares"), [(5, 16, 1), (150, 16, 1), (7, 4, 1), (43, 8, 4), (5, 8, 9)]
+)
+def test_splits_are_those_of_arrays(name: str, n_points: int, n_blocks: int, shares: int) -> None:
     blocks = sums(n_points, n_blocks)
-    assert np.array_equal(follow_on(RUNNERS[name])(blocks), followed_here(blocks))
+    assert np.array_equal(follow_on(RUNNERS[name], shares)(blocks), followed_here(blocks))
 
 
 def test_the_interpreter_says_the_same_of_splits() -> None:
