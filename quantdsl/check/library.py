@@ -261,7 +261,7 @@ class Library:
         """A struct or enum of another core file (std files name each other's types bare)."""
         if not module.std:
             return None
-        for key in (*CORE, "sums"):
+        for key in (*CORE, "book", "sums"):
             if key in self.files:
                 found = self.namespace(key).names.get(name)
                 if isinstance(found, EnumBinding | StructBinding):
@@ -411,7 +411,23 @@ SINGLE_RUN = {"USES_RECORDS": 1, "USES_DIGEST": 0, "N_BLOCKS": 1, "N_NEWS": 128}
 """Whether records are kept, whether they are mixed into a digest, how many blocks of days keep
 return sums of their own, and most news of an instant: as one run with a report has them."""
 
-MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *SINGLE_RUN, *USES})
+NO_BOOK = {"N_LADDER": 1, "N_LADDER_WORDS": 1, "N_FAR": 1, "N_BOOK_ORDERS": 1}
+"""Sizes of std/book.qdsl where no order book is kept."""
+
+
+def book_sizes(ladder: int = 4096, far: int = 16_384, orders: int = 1) -> dict[str, int]:
+    """Sizes of an order book: ticks a side in its ring, slots beyond, slots for orders (L3).
+
+    Each is a power of two, `ladder` at least 256, `far` at least 64; anything else is ours.
+    """
+    for size, least in ((ladder, 256), (far, 64), (orders, 1)):
+        if size < least or size & (size - 1):
+            raise InternalError(f"a book of {ladder}, {far} and {orders}: powers of two are needed")
+    words = ladder // 64
+    return {"N_LADDER": ladder, "N_LADDER_WORDS": words, "N_FAR": far, "N_BOOK_ORDERS": orders}
+
+
+MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *NO_BOOK, *SINGLE_RUN, *USES})
 
 
 def _from_source() -> Library:
