@@ -45,7 +45,7 @@ def call(name: str, *args: ops.Expr) -> ops.Expr:
     return ops.Call(func.name, args)
 
 
-B, I, N = ops.Var("b"), ops.Var("i"), ops.Var("n")
+B, TURN, N = ops.Var("b"), ops.Var("i"), ops.Var("n")
 
 
 def _word(row: ops.Expr, at: int, width: int, buffer: str) -> ops.Elem:
@@ -54,12 +54,12 @@ def _word(row: ops.Expr, at: int, width: int, buffer: str) -> ops.Elem:
 
 
 def _is(op: int) -> ops.Expr:
-    return ops.Binary("ieq", _word(I, 0, 4, "given"), ops.i64(op))
+    return ops.Binary("ieq", _word(TURN, 0, 4, "given"), ops.i64(op))
 
 
 def _play() -> ops.Func:
     """Applies rows of (op, side, ticks, lots); a SEAL writes one row of ROW."""
-    given = [_word(I, at, 4, "given") for at in (1, 2, 3)]
+    given = [_word(TURN, at, 4, "given") for at in (1, 2, 3)]
     results = (
         call("best", B, ops.i64(0)), call("best_lots", B, ops.i64(0)),
         call("best", B, ops.i64(1)), call("best_lots", B, ops.i64(1)),
@@ -96,13 +96,13 @@ READS: dict[str, tuple[str, ...]] = {
 def _read(name: str) -> ops.Func:
     """Calls one reader with each row of (side, ticks, lots, n), or as often with no arguments."""
     at = {"side": 0, "ticks": 1, "lots": 2, "n": 3}
-    value = call(name, B, *(_word(I, at[arg], 4, "given") for arg in READS[name]))
+    value = call(name, B, *(_word(TURN, at[arg], 4, "given") for arg in READS[name]))
     result = library().lookup(f"book.{name}").result
     if result == ops.F64_T:
         value = ops.Unary("bits", value)
     elif result == ops.BOOL_T:
         value = ops.Unary("bool_to_i64", value)
-    body = ops.For("i", ops.i64(0), N, (ops.Assign(ops.Elem(ops.Var("out"), I), value),))
+    body = ops.For("i", ops.i64(0), N, (ops.Assign(ops.Elem(ops.Var("out"), TURN), value),))
     return ops.Func(name, (*_params("given"), *_params("out", inout=True)[2:]), None, (body,))
 
 

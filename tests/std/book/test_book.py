@@ -122,7 +122,8 @@ def test_nothing_is_known_before_a_snapshot():
     row = dict(zip(ROW, book.play([(SET, 0, 10, 1), (SET, 1, 12, 1), (SEAL, 0, 0, 0)])[0],
                    strict=True))
     assert (row["bid"], row["ask"], row["valid"]) == (10, 12, 0)
-    assert book.read("bid") == NONE and np.isnan(book.read("microprice", n=1))
+    assert book.read("bid") == NONE
+    assert np.isnan(book.read("microprice", n=1))
 
 
 @pytest.mark.parametrize(("bid", "ask", "word"), [(10, 10, "locked"), (11, 10, "crossed")])
@@ -160,7 +161,8 @@ def test_a_full_table_gives_up_the_worst_levels_and_says_so(side):
     horizon = sign * book.word(f"sides[{side}].horizon")
     kept = [p for p in plain.sides[side] if sign * p < sign * horizon]
     assert book.word(f"sides[{side}].given_up") == len(plain.sides[side]) - len(kept) > 1_000
-    assert len(kept) > 199 and book.word(f"sides[{side}].hidden") < 192
+    assert len(kept) > 199
+    assert book.word(f"sides[{side}].hidden") < 192
     for ticks, lots in plain.sides[side].items():
         known = ticks in kept
         assert book.read("knows", side, ticks) == known
@@ -171,4 +173,5 @@ def test_a_full_table_gives_up_the_worst_levels_and_says_so(side):
     book.play([*((SET, side, p, 0) for p in kept), (SEAL, 0, 0, 0)])
     assert book.word("valid") == 0
     book.play([(CLEAR, 0, 0, 0), (SEAL, 0, 0, 0)])
-    assert book.word("valid") == 1 and book.read("knows", side, 500_000 + sign * 99_000)
+    assert book.word("valid") == 1
+    assert book.read("knows", side, 500_000 + sign * 99_000)

@@ -193,6 +193,13 @@ def test_reasons_are_append_only() -> None:
         "liquidated",
         "run_end",
         "after_flat_by",
+        "value_out_of_range",
+        "no_reference",
+        "max_cancel_rate",
+        "max_executions",
+        "duplicate",
+        "own_check",
+        "killed",
     )
 
 
