@@ -62,6 +62,7 @@ SWEEP_POINTS = Limit(
     "SWEEP_POINTS", 10_000_000, "points of one sweep", "the table of its results fits in memory"
 )
 CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
+BOOK_DEPTH = Limit("BOOK_DEPTH", 1_000, "levels", "what a strategy looks at is bounded")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
 OPERATIONS = Limit(
     "OPERATIONS", 150_000, "operations of one event", "bounds the compile time and the latency"

@@ -171,6 +171,11 @@ def prepare_sweep(
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
+    if checked.strategy.ticks:
+        raise UnavailableError(
+            "a sweep of a strategy on quotes, trades or a book is not available yet\n"
+            "help: run its points one by one: quantdsl backtest FILE --set NAME=VALUE"
+        )
     more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
     arranged = arrange(checked, more=more, **options)
     config = arranged.resolved.config.sweep

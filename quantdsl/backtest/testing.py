@@ -192,7 +192,7 @@ def _at(values_: list[Fraction] | None, n: int, default: Fraction) -> Fraction:
 
 def _warm(checked: Checked, clock: int) -> int:
     """The longest warm-up of any handler on a clock over all param values, in its bars."""
-    clocks = max(len(checked.strategy.clocks), 1)
+    clocks = checked.strategy.width
     counts = [
         warm.most
         for handler in checked.strategy.handlers

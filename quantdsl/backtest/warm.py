@@ -16,7 +16,7 @@ from quantdsl.events.layout import Kind
 
 def clock_count(checked: Checked) -> int:
     """How many clocks the strategy's instruments have in all: the length of `needs`."""
-    return len(checked.strategy.instruments) * max(len(checked.strategy.clocks), 1)
+    return len(checked.strategy.instruments) * checked.strategy.width
 
 
 def sweep_start(
@@ -27,7 +27,7 @@ def sweep_start(
     `needs` is what the entry `warm` left of all admitted points: ticks of clock c of instrument i
     at [i * clocks + c]. Raises DataError where the data end before that.
     """
-    clocks = max(len(checked.strategy.clocks), 1)
+    clocks = checked.strategy.width
     seen = np.zeros_like(needs)
     start: int | None = None
     for events in chunks:
@@ -54,7 +54,7 @@ def sweep_start(
 def _name(checked: Checked, bit: int) -> str:
     """The bars of a clock, as the strategy names them."""
     strategy = checked.strategy
-    instrument, clock = divmod(bit, max(len(strategy.clocks), 1))
+    instrument, clock = divmod(bit, strategy.width)
     text = strategy.clocks[clock].text if strategy.clocks else ""
     of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
     return f"bars{f' of {text}' if text else ''}{f' of {of}' if of else ''}"

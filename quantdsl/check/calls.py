@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from quantdsl import limits
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
@@ -110,7 +112,7 @@ def _match(
         if position < len(given.positional):
             value: Value | None = given.positional[position]
         else:
-            value = given.named.get(param.name) or _default(cx, binding, param)
+            value = given.named.get(param.name) or _default(cx, binding, param, node.span)
         if value is None:
             shape = f"{binding.name}({', '.join(names)})"
             if param.const:
@@ -128,12 +130,14 @@ def _match(
     return values
 
 
-def _default(cx: Context, binding: "Declared", param: Parameter) -> Value | None:
+def _default(
+    cx: Context, binding: "Declared", param: Parameter, span: ast.Span
+) -> Value | None:
     """A default of market data is read where the call stands, any other where it is declared."""
     if param.node.default is None:
         return None
     if param.series or param.type.kind == "bars":
-        return cx.expr(param.node.default)
+        return cx.expr(msgspec.structs.replace(param.node.default, span=span))
     # Only its names are those of the declaration: what it computes first is emitted, or kept as
     # an equation, where the call stands.
     declared = replace(cx, module=binding.module, scope=binding.module.scope)

@@ -7,6 +7,12 @@ _ORDER = "    on bar:\n        if flat:\n            buy(100 shares)\n"
 _BLOCKS = "    risk:\n        max_position = 1_000 shares\n    backtest:\n        fees = 1bps\n"
 
 
+_TICKS = (
+    "strategy S:\n{items}    {handler}:\n        if flat and {condition}:\n"
+    "            buy(100 shares)\n" + _BLOCKS
+)
+
+
 def _whole(top: str, items: str, statements: str) -> str:
     """A complete strategy around the lines that matter."""
     handler = f"    on bar:\n{statements}" if statements else _ORDER
@@ -142,7 +148,7 @@ _item(
     "not available yet",
     "The language has this, this version does not compile it. Nothing of a strategy is ever\n"
     "ignored, so it is an error.",
-    "    quotes\n",
+    '    universe "SP500"\n',
     "",
 )
 _item(
@@ -173,6 +179,17 @@ _item(
     "A test that expects nothing always passes.",
     '    test "rises":\n        feed close = [10, 11]\n',
     '    test "rises":\n        feed close = [10, 11]\n        expect orders.count == 2\n',
+)
+
+define(
+    "QD0221",
+    "not in these data",
+    "A strategy reads what its data items bring: bars have open, high, low, close and volume;\n"
+    "quotes and a book have bid and ask, trades have trade.price. The message names the item.",
+    _TICKS.format(items="    trades\n", handler="on trade", condition="trade.price < mid"),
+    _TICKS.format(
+        items="    trades\n    quotes\n", handler="on trade", condition="trade.price < mid"
+    ),
 )
 
 # ---- 03: types and units -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith, naming, precompiled, rings
+from quantdsl.check import arith, naming, precompiled, rings, ticks
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
     Binding,
@@ -119,7 +119,7 @@ class Library:
         self.package = None if from_source else precompiled.package(_from_source)
         self.unitless = Unitless()
         self.funcs: dict[str, ops.Func] = {}
-        self.structs: dict[str, ops.StructDecl] = {"Bar": bar_struct()}
+        self.structs: dict[str, ops.StructDecl] = {"Bar": bar_struct(), **ticks.structs()}
         self.tables: dict[str, ops.TableDecl] = {}
         self.struct_bindings: dict[str, StructBinding] = {}
         self.enums: dict[str, EnumBinding] = {}

@@ -269,17 +269,10 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
 
 
 def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
-    """Time: now, bar_index."""
+    """Time: now, the session, never."""
 
     def now(cx: Context) -> Value:
         return Value(TIME, ops.Field(ENGINE, "now"))
-
-    def bar_index(cx: Context) -> Value:
-        bit = strategy.clock_bit(0, 0)
-        count = strategy.equations.counter(1 << bit)
-        return Value(
-            INT, ops.Binary("isub", count, ops.i64(1)), series=Series(1 << bit, ((bit, ONCE),))
-        )
 
     def session_time(name: str) -> Figure:
         return Figure(lambda _: Value(TIME, ops.Field(ENGINE, name)))
@@ -288,6 +281,18 @@ def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         "now": Figure(now),
         "session_open": session_time("session_open"),
         "session_close": session_time("session_close"),
-        "bar_index": Figure(bar_index),
         "never": Local(Value(TIME, ops.i64(2**62), series=Series())),
     }
+
+
+def bar_index(strategy: "Strategy") -> Figure:
+    """Bars of the finest clock before this one: a series."""
+
+    def made(cx: Context) -> Value:
+        bit = strategy.clock_bit(0, 0)
+        count = strategy.equations.counter(1 << bit)
+        return Value(
+            INT, ops.Binary("isub", count, ops.i64(1)), series=Series(1 << bit, ((bit, ONCE),))
+        )
+
+    return Figure(made)

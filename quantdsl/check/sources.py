@@ -7,17 +7,13 @@ from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import Clock, Traded
 from quantdsl.check.naming import repeated
+from quantdsl.check.ticks import BOOK, NEEDED, SOURCES, TickSource
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
-LATER = {
-    "quotes": "quotes",
-    "trades": "trades",
-    "book": "order books",
-    "universe": "universes",
-}
 SESSION_TIMES = ("start", "end", "flat_by")
 
 
@@ -25,8 +21,10 @@ def declare(strategy: "Strategy", node: ast.Data) -> None:
     """Enter one data item."""
     cx = strategy.cx
     repeated(cx, node.args)
-    if node.kind in LATER:
-        cx.error("QD0216", f"{LATER[node.kind]} are not available yet", node.span)
+    if node.kind == "universe":
+        cx.error("QD0216", "universes are not available yet", node.span)
+    elif node.kind in SOURCES:
+        _ticks(strategy, cx, node)
     elif node.kind == "instrument":
         _instrument(strategy, cx, node)
     elif node.kind == "bars":
@@ -36,9 +34,16 @@ def declare(strategy: "Strategy", node: ast.Data) -> None:
 
 
 def hold(strategy: "Strategy") -> None:
-    """Report what fits no word of the engine: too many clocks, or instruments without a name."""
+    """Report what goes not together, and more clocks than fit a word of the engine."""
     cx = strategy.cx
-    total = len(strategy.instruments) * len(strategy.clocks)
+    if strategy.ticks and strategy.clocks:
+        cx.error(
+            "QD0216",
+            "bars beside quotes, trades or a book are not available yet",
+            strategy.clocks[0].span,
+            help="leave the bars out: ts.ewm_mean(mid, halflife = 5m) looks back by time",
+        )
+    total = len(strategy.instruments) * strategy.width
     if total > limits.CLOCKS:
         cx.error(
             "QD0611",
@@ -163,6 +168,52 @@ def _length(text: str) -> float:
     day = DURATION_NS["d"]
     factor = {**DURATION_NS, "mo": 31 * day, "y": 366 * day}[unit]
     return float(text.removesuffix(unit).replace("_", "")) * factor
+
+
+# ---- ticks ------------------------------------------------------------------------------------
+
+
+def _ticks(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
+    """`quotes`, `trades`, `book depth = N`: of every instrument of the strategy."""
+    event = SOURCES[node.kind]
+    if event in strategy.ticks.sources:
+        first = strategy.ticks.sources[event].span
+        cx.error(
+            "QD0208",
+            f"{node.kind} are declared already"
+            if event != BOOK
+            else "the book is declared already",
+            node.span,
+            labels=(Label(first, "here"),),
+        )
+        return
+    if node.alias is not None:
+        cx.error(
+            "QD0212",
+            f"'{node.kind}' has no name of its own",
+            node.alias.span,
+            help="an instrument has: y.bid, y.trade.price, y.book.microprice()",
+        )
+    shape = "such as 'book depth = 10'"
+    if event != BOOK:
+        if node.args:
+            cx.error("QD0212", f"'{node.kind}' takes nothing", node.args[0].span)
+        strategy.ticks.sources[event] = TickSource(event, node.span)
+    else:
+        arg = node.args[0] if len(node.args) == 1 else None
+        whole = arg is not None and arg.name == "depth" and isinstance(arg.value, ast.Num)
+        depth = cx.expr(arg.value).const if arg is not None and whole else None
+        if not isinstance(depth, int) or not 1 <= depth <= limits.BOOK_DEPTH:
+            cx.error(
+                "QD0212",
+                "a book says how many levels are looked at",
+                node.span,
+                help=shape,
+                reason=f"from 1 to {int(limits.BOOK_DEPTH):,}",
+            )
+            depth = 1
+        strategy.ticks.sources[event] = TickSource(event, node.span, depth)
+    strategy.uses |= NEEDED[event]
 
 
 # ---- session ----------------------------------------------------------------------------------

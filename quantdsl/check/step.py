@@ -13,6 +13,8 @@ from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
+from quantdsl.check.tick_step import TickStep
+from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import Warm
 from quantdsl.events.layout import MORE, Kind
 from quantdsl.events.messages import Message
@@ -68,13 +70,33 @@ def all_of(conditions: list[ops.Expr]) -> ops.Expr:
     return total
 
 
+RANK = {
+    "start": 0,
+    "session_open": 1,
+    "fill": 2,
+    "order": 2,
+    "flat_by": 3,  # from here to the next open no handler of the market runs
+    "bar": 4,
+    **dict.fromkeys((*SOURCES.values(), "stale"), 4),
+    "timer": 5,
+    "session_close": 7,
+    "stop": 8,
+}
+
+
+def _order(handler: "Handler") -> tuple[int, int]:
+    """Bars coarse to fine; all else as it stands in the source."""
+    return RANK[handler.event], -handler.clocks if handler.event == "bar" else 0
+
+
 class Assembly:
     """Builds the State struct and the entry functions of one elaborated strategy."""
 
     def __init__(self, strategy: "Strategy") -> None:
         self.strategy = strategy
         self.equations = strategy.equations
-        self.clocks = max(len(strategy.clocks), 1)
+        self.clocks = strategy.width
+        self.tick_step = TickStep(strategy)
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
         self.invariants = self._invariants()
@@ -133,6 +155,7 @@ class Assembly:
         body.append(self._do("engine.finish"))
         body += self.invariants
         body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
+        body += self.tick_step.clear()
         return tuple(body)
 
     def _equations(self) -> list[ops.Stmt]:
@@ -143,7 +166,7 @@ class Assembly:
             for name in BAR_WORDS
         ]
         own = [(self.guard(one), self.equations.evaluate(one)) for one in self.equations.all]
-        return grouped([*bars, *own])
+        return grouped([*bars, *self.tick_step.histories(), *own])
 
     def ticks(self, instrument: int, clock: int) -> ops.Expr:
         """Whether the clock ticks at this instant."""
@@ -156,19 +179,8 @@ class Assembly:
         return all_of([band(TICKED, equation.clocks), *needs])
 
     def _handlers(self) -> list[ops.Stmt]:
-        """In the order of language.md: start, fill, flat_by, bars coarse to fine, timers, stop."""
-        rank = {
-            "start": 0,
-            "session_open": 1,
-            "fill": 2,
-            "order": 2,
-            "flat_by": 3,  # from here to the next open no bar handler runs
-            "bar": 4,
-            "timer": 5,
-            "session_close": 7,
-            "stop": 8,
-        }
-        handlers = sorted(self.strategy.handlers, key=lambda h: (rank[h.event], -h.clock))
+        """In the order of language.md: start, fill, flat_by, market events, timers, stop."""
+        handlers = sorted(self.strategy.handlers, key=_order)
         stmts: list[ops.Stmt] = []
         for handler in handlers:
             call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
@@ -198,20 +210,18 @@ class Assembly:
             first = ops.Binary("igt", ops.Field(ENGINE, "news_count"), ops.i64(0))
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
-        elif event == "bar":
-            mask = 0
-            for traded in self.strategy.instruments:
-                mask |= 1 << self.strategy.clock_bit(traded.index, handler.clock)
-            first = band(TICKED, mask)
+        elif event == "stale":
+            first = band(self.strategy.ticks.stale_bits(), handler.clocks)
+        elif handler.clocks:
+            first = band(TICKED, handler.clocks)
         elif event == "session_open":
             first = self._opens()
         else:
             name = {"session_close": "closing", "stop": "ending"}[event]
             first = ops.Field(ENGINE, name)
-        ticks = 0
-        if event == "bar" and len(self.strategy.instruments) == 1:
-            ticks = 1 << self.strategy.clock_bit(0, handler.clock)
-        if event == "bar" and "flat_by" in self.strategy.session:
+        single = event != "stale" and handler.clocks.bit_count() == 1
+        ticks = handler.clocks if single else 0
+        if handler.clocks and event != "stale" and "flat_by" in self.strategy.session:
             first = all_of([first, ops.Unary("not", ops.Field(ENGINE, "flat_until_open"))])
         return all_of(
             [
@@ -247,11 +257,8 @@ class Assembly:
             stmts += [*block, ops.If(ops.Unary("not", condition), (emit,))]
         return stmts
 
-    def _row(self) -> tuple[ops.Expr, tuple[ops.Stmt, ...]]:
-        """When a row of the curve is written, from the start on, and how: time, equity, plots."""
-        mask = 0
-        for traded in self.strategy.instruments:
-            mask |= 1 << self.strategy.clock_bit(traded.index, 0)
+    def _row(self) -> list[ops.Stmt]:
+        """A row of the curve, from the start on: time, equity, plots."""
         width = CURVE_WORDS + len(self.strategy.plots)
         at = ops.Binary("imul", ROWS, ops.i64(width))
         words: list[ops.Expr] = [
@@ -262,13 +269,22 @@ class Assembly:
             assert plot.value.series is not None
             defined = all_of(self._needs(plot.value.series.warm))
             words.append(ops.Unary("bits", ops.Select(defined, plot.value.ir, NAN)))
-        row = [
+        row: list[ops.Stmt] = [
             ops.Assign(ops.Elem(ops.Var("curve"), ops.Binary("iadd", at, ops.i64(n))), word)
             for n, word in enumerate(words)
         ]
         row.append(ops.Assign(ROWS, ops.Binary("iadd", ROWS, ops.i64(1))))
-        when = ops.Binary("and", band(TICKED, mask), ops.Field(STATE, "curve_on"))
-        return when, (ops.If(TRADING, tuple(row)),)
+        return row
+
+    def _stepped(self) -> list[ops.Stmt]:
+        """The step, and a row of the curve: of each bar; on ticks each second, and with fills."""
+        step, curve_on = ops.Do(ops.Call("step", (STATE,))), ops.Field(STATE, "curve_on")
+        if self.strategy.ticks:
+            due = all_of([TRADING, curve_on, self.tick_step.row_due()])
+            return [step, ops.If(due, (*self._row(), *self.tick_step.row_done()))]
+        ticked = ops.Binary("and", band(TICKED, self.strategy.mask(0)), curve_on)
+        row = ops.If(ops.Var("row"), (ops.If(TRADING, tuple(self._row())),))
+        return [ops.Let("row", ops.BOOL_T, ticked), step, row]
 
     # ---- init, ingest, run ----
 
@@ -359,8 +375,15 @@ class Assembly:
             ops.Let(INSTRUMENT.name, ops.I64_T, inst),
             ops.Let(CLOCK.name, ops.I64_T, clock),
             *first,
-            ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.BAR)), tuple(stmts), no_bar),
+            *self._by_kind(tuple(stmts), no_bar, uses),
         )
+
+    def _by_kind(
+        self, bar: tuple[ops.Stmt, ...], other: tuple[ops.Stmt, ...], uses: set[Use]
+    ) -> tuple[ops.Stmt, ...]:
+        if self.strategy.ticks:
+            return self.tick_step.ingest(KIND, INSTRUMENT, uses, other)
+        return (ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.BAR)), bar, other),)
 
     def counters(self) -> list[ops.Stmt]:
         """Count the ticks of every mask of clocks that something counts."""
@@ -372,12 +395,9 @@ class Assembly:
 
     def _run(self) -> ops.Func:
         """All instants with their records and curve, as long as the outbox has room."""
-        when, row = self._row()
         loop: list[ops.Stmt] = [
             *instant(self.counters()),
-            ops.Let("row", ops.BOOL_T, when),
-            ops.Do(ops.Call("step", (STATE,))),
-            ops.If(ops.Var("row"), row),
+            *self._stepped(),
             ops.If(
                 ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
                 (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),),

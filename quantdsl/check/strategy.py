@@ -5,7 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quantdsl import limits
-from quantdsl.check import consistency, grid, lints, naming, params, settings, sources, trading
+from quantdsl.check import (
+    consistency,
+    grid,
+    lints,
+    naming,
+    params,
+    settings,
+    sources,
+    timers,
+    trading,
+)
 from quantdsl.check.actions import alone, inline
 from quantdsl.check.arith import an, as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
@@ -25,6 +35,7 @@ from quantdsl.check.market import (
     Later,
     Traded,
     Units,
+    bar_index,
     clock_figures,
     figures,
 )
@@ -33,6 +44,8 @@ from quantdsl.check.news import INDEX, News
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
+from quantdsl.check.ticks import SOURCES, Ticks, TicksBinding, bars_alone
+from quantdsl.check.timers import TimerSpec
 from quantdsl.check.types import ERROR, FLOAT, SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, Warm, error_value
 from quantdsl.events.messages import Message
@@ -40,11 +53,9 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 LATER_NAMES = {
-    **dict.fromkeys(
-        ("spread", "mid", "bid", "ask", "this", "adj", "working", "dollar_volume"), naming.FREE
-    ),
+    **dict.fromkeys(("this", "adj", "working", "dollar_volume"), naming.FREE),
     **dict.fromkeys(("rebalance", "quote"), "function"),
-    **dict.fromkeys(("book", "trade", "xs"), "namespace"),
+    "xs": "namespace",
 }
 COLORS = (
     "red",
@@ -65,8 +76,8 @@ COLORS = (
 """Colors of plots, named as in CSS."""
 
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
-DAYS = ("day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end")
-LATER_EVENTS = ("quote", "trade", "book", "ready", "stale", "halt")
+LATER_EVENTS = ("ready", "halt")
+TICK_EVENTS = (*SOURCES.values(), "stale")
 
 
 @dataclass
@@ -74,22 +85,10 @@ class Handler:
     """A handler as an IR function, and when it runs."""
 
     func: str
-    event: str  # start bar fill stop timer
-    clock: int = 0
+    event: str  # start bar quote trade book stale fill stop timer
+    clocks: int = 0  # the mask of those that it runs on
     timer: int = -1
     reads: dict[int, Warm] = field(default_factory=dict)
-
-
-@dataclass
-class TimerSpec:
-    """When a timer fires; the data layer turns it into events by the session's calendar."""
-
-    id: int
-    at_s: int | None = None
-    before_close_ns: int | None = None
-    every_ns: int | None = None
-    on: str = ""
-    flat_by: bool = False
 
 
 @dataclass
@@ -182,6 +181,7 @@ class Strategy:
         self.atomic_group: ops.Expr | None = None
         self.instruments: list[Traded] = []
         self.clocks: list[Clock] = []
+        self.ticks = Ticks(self)
         self.session: dict[str, Any] = {}
         self.sync_all = False
         self.params: list[params.Param] = []
@@ -255,7 +255,16 @@ class Strategy:
 
     def clock_bit(self, instrument: int, clock: int) -> int:
         """The bit of a clock of an instrument in masks of clocks."""
-        return instrument * max(len(self.clocks), 1) + clock
+        return instrument * self.width + clock
+
+    @property
+    def width(self) -> int:
+        """Clocks of each instrument: those of bars, then quotes, trades and book."""
+        return max(len(self.clocks) + len(self.ticks.sources), 1)
+
+    def mask(self, clock: int) -> int:
+        """The bits of a clock of all instruments."""
+        return sum(1 << self.clock_bit(traded.index, clock) for traded in self.instruments)
 
     def bar(self, instrument: int, clock: int) -> ops.Field:
         """Where the last bar of a clock of an instrument is kept."""
@@ -273,7 +282,7 @@ class Strategy:
                 sources.declare(self, item)
         if not self.instruments:
             self.instruments.append(Traded(0, "", ""))
-        if not self.clocks:
+        if not self.clocks and not self.ticks:
             self.clocks.append(Clock("", "", self.node.name.span))
         if len(self.clocks) > 1:
             self.uses.add("USES_CLOCKS")
@@ -283,32 +292,29 @@ class Strategy:
             self._declare(item)
         for item in self.node.items:
             self._elaborate(item)
-        self._flat_by()
+        timers.flat_by(self)
         self._uncalled()
         self._lints()
 
     def _market_names(self) -> None:
         names = self.scope.names
         several = len(self.instruments) > 1
+        of = TicksBinding if self.ticks else BarsBinding
         for traded in self.instruments:
             if traded.name:
-                names[traded.name] = BarsBinding(self, traded, 0)
+                names[traded.name] = of(self, traded, 0)
         first = self.instruments[0]
-        bars = BarsBinding(self, first, 0)
-        bars.builtin = naming.VALUE
         if not several:
-            names["bars"] = bars
-            for name in ("open", "high", "low", "close", "volume", "hl2", "hlc3", "ohlc4"):
-                found = bars.member(name)
-                assert found is not None
-                names[name] = found
+            names.update(self.ticks.names(first) if self.ticks else {})
+            names.update(self._of_bars(first) if self.clocks else {})
             names.update(figures(self))
             for name, account in OF_INSTRUMENT.items():
                 names[name] = Computed(self, account, first)
-            names["bars_since"] = trading.BarsSince(self)
         for number, clock in enumerate(self.clocks):
             if clock.name:
                 names[clock.name] = BarsBinding(self, first, number)
+        if self.clocks:
+            names["bar_index"] = bar_index(self)
         for name, account in OF_ACCOUNT.items():
             names[name] = Computed(self, account, first)
         names.update(clock_figures(self))
@@ -325,6 +331,19 @@ class Strategy:
             names[kind] = LogFunction(self, kind)
         for name, kind in LATER_NAMES.items():
             names.setdefault(name, Later(f"{name!r} and its kind", kind))
+        for name, absent in bars_alone().items():
+            names.setdefault(name, absent)
+
+    def _of_bars(self, traded: Traded) -> dict[str, Any]:
+        """The names of the bars of the only instrument."""
+        bars = BarsBinding(self, traded, 0)
+        bars.builtin = naming.VALUE
+        prices = ("open", "high", "low", "close", "volume", "hl2", "hlc3", "ohlc4")
+        return {
+            "bars": bars,
+            **{name: bars.member(name) for name in prices},
+            "bars_since": trading.BarsSince(self),
+        }
 
     def _declare(self, node: ast.Item) -> None:
         """Names that may be used before the line that declares them."""
@@ -386,8 +405,8 @@ class Strategy:
             ast.Let: self._let,
             ast.Require: self._require,
             ast.On: self._on,
-            ast.Every: self._every,
-            ast.At: self._at,
+            ast.Every: lambda node: timers.every(self, node),
+            ast.At: lambda node: timers.at(self, node),
             ast.Block: self._block,
             ast.Invariant: self._invariant,
             ast.ExprStmt: self._output,
@@ -431,7 +450,7 @@ class Strategy:
             self.requires.append((value, node))
 
     def handler(
-        self, event: str, suite: ast.Suite, when: ast.Expr | None, clock: int = 0, timer: int = -1
+        self, event: str, suite: ast.Suite, when: ast.Expr | None, clocks: int = 0, timer: int = -1
     ) -> None:
         """Elaborate the body of a handler into a function of the state."""
         cx = self.context()
@@ -451,7 +470,14 @@ class Strategy:
         self.acting = False
         name = f"handler.{len(self.handlers)}"
         self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block)))
-        self.handlers.append(Handler(name, event, clock, timer, cx.reads))
+        self.handlers.append(Handler(name, event, clocks, timer, cx.reads))
+
+    def own_handler(self, event: str, body: tuple[ops.Stmt, ...], timer: int = -1) -> None:
+        """A handler that the language adds."""
+        name = f"handler.{len(self.handlers)}"
+        state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
+        self.funcs.append(ops.Func(name, (state,), None, body))
+        self.handlers.append(Handler(name, event, timer=timer))
 
     def inline(self, cx: Context, action: ActionBinding, node: ast.Call) -> Value:
         """The body of an action with its parameters bound, in the caller's block."""
@@ -462,76 +488,31 @@ class Strategy:
         if event in LATER_EVENTS:
             self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
             return
-        if event not in EVENTS:
-            unknown(self.cx, event, node.event.span, list(EVENTS), "among the events")
+        if event not in (*EVENTS, *TICK_EVENTS):
+            known = [*EVENTS, *TICK_EVENTS]
+            unknown(self.cx, event, node.event.span, known, "among the events")
             return
-        clock = 0
-        if node.arg is not None and event != "bar":
-            self.cx.error("QD0212", f"'on {event}' takes nothing in brackets", node.arg.span)
-            return
-        if node.arg is not None:
-            found = self.scope.find(node.arg.id) if isinstance(node.arg, ast.Name) else None
-            if not isinstance(found, BarsBinding):
-                self.cx.error("QD0212", "'on bar(...)' names a clock", node.arg.span)
-                return
-            clock = found.clock
-        self.handler(event, node.body, node.when, clock)
+        clocks = self._clocks_of(node)
+        if clocks is not None:
+            self.handler(event, node.body, node.when, clocks)
 
-    def _timer(self, span: ast.Span) -> TimerSpec:
-        """A new timer; it counts once it is complete."""
-        if len(self.timers) >= limits.TIMERS - 1:  # one is left for flat_by
-            raise LimitExceeded(limits.TIMERS, "too many timers", span)
-        return TimerSpec(len(self.timers))
-
-    def _every(self, node: ast.Every) -> None:
-        value = self.cx.expr(node.period)
-        if value.type.kind != "duration" or not isinstance(value.const, int) or value.const <= 0:
-            self.cx.error(
-                "QD0212", "'every' needs a duration, such as 'every 30s'", node.period.span
-            )
-            return
-        timer = self._timer(node.span)
-        timer.every_ns = value.const
-        self.timers.append(timer)
-        self.handler("timer", node.body, None, timer=timer.id)
-
-    def _at(self, node: ast.At) -> None:
-        timer = self._timer(node.span)
-        if isinstance(node.day, ast.Name):
-            timer.on = node.day.id
-        if node.day is not None and timer.on not in DAYS:
-            unknown(self.cx, timer.on, node.day.span, list(DAYS), "among the days")
-            return
-        if isinstance(node.time, ast.Time):
-            timer.at_s = node.time.seconds
-        elif (
-            isinstance(node.time, ast.Binary)
-            and node.time.op == "-"
-            and isinstance(node.time.left, ast.Name)
-            and node.time.left.id == "session_close"
-        ):
-            before = self.cx.expr(node.time.right)
-            timer.before_close_ns = before.const if isinstance(before.const, int) else None
-        if timer.at_s is None and timer.before_close_ns is None:
-            self.cx.error(
-                "QD0212", "'at' needs a time of day or 'session_close - 5m'", node.time.span
-            )
-            return
-        self.timers.append(timer)
-        self.handler("timer", node.body, None, timer=timer.id)
-
-    def _flat_by(self) -> None:
-        """`flat_by = T`: at T every order is cancelled and every position closed."""
-        if "flat_by" not in self.session:
-            return
-        timer = TimerSpec(len(self.timers), at_s=self.session["flat_by"], flat_by=True)
-        self.timers.append(timer)
-        line = ops.i64(self.module.source.position(self.node.span[0]).line)
-        call = ops.Call(self.core("engine.flat_by"), (ENGINE, line))
-        name = f"handler.{len(self.handlers)}"
-        state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
-        self.funcs.append(ops.Func(name, (state,), None, (ops.Do(call),)))
-        self.handlers.append(Handler(name, "flat_by", timer=timer.id))
+    def _clocks_of(self, node: ast.On) -> int | None:
+        """The mask of the clocks on which a handler runs; None where it is not well formed."""
+        event, arg = node.event.id, node.arg
+        if event in TICK_EVENTS:
+            return self.ticks.clocks_of(self.cx, node)
+        found = self.scope.find(arg.id) if isinstance(arg, ast.Name) else None
+        if arg is not None and event != "bar":
+            self.cx.error("QD0212", f"'on {event}' takes nothing in brackets", arg.span)
+            return None
+        if event == "bar" and not self.clocks:
+            self.ticks.no_bars(self.cx, node.event.span)
+            return None
+        if arg is not None and not isinstance(found, BarsBinding):
+            self.cx.error("QD0212", "'on bar(...)' names a clock", arg.span)
+            return None
+        clock = found.clock if isinstance(found, BarsBinding) else 0
+        return self.mask(clock) if event == "bar" else 0
 
     def _block(self, node: ast.Block) -> None:
         if node.kind == "risk":

@@ -141,10 +141,26 @@ MARKET: dict[str, Word] = {
     "ohlc4": Word("ohlc4 -> float", "(open + high + low + close) / 4", "ohlc4"),
     "bars": Word("bars", "The bars themselves, for an indicator that takes them.", "bars.high"),
     "bar_index": Word("bar_index -> int", "Bars of the finest clock before this one.", "bar_index"),
-    "now": Word("now -> time", "Time of the event: a bar's close.", "now"),
+    "now": Word("now -> time", "Time of the event: a bar's close, or when a tick came.", "now"),
     "session_open": Word("session_open -> time", "When today's session began.", "session_open"),
     "session_close": Word("session_close -> time", "When today's session ends.", "session_close"),
     "never": Word("never -> time", "A time that does not come.", "never"),
+}
+
+TICKS: dict[str, Word] = {
+    "bid": Word("bid -> price", "Best bid of the quotes, where there are none of the book.", "bid"),
+    "ask": Word("ask -> price", "Best ask of the quotes, where there are none of the book.", "ask"),
+    "bid_qty": Word("bid_qty -> qty", "What is bid for at the best bid.", "bid_qty"),
+    "ask_qty": Word("ask_qty -> qty", "What is offered at the best ask.", "ask_qty"),
+    "spread": Word("spread -> price", "From the best bid to the best ask.", "spread"),
+    "mid": Word("mid -> float", "Halfway between the best bid and the best ask.", "mid"),
+    "trade.price": Word("trade.price -> price", "Price of the last trade.", "trade.price"),
+    "trade.qty": Word("trade.qty -> qty", "Size of the last trade.", "trade.qty"),
+    "trade.signed_qty": Word(
+        "trade.signed_qty -> qty",
+        "Size of the last trade, below zero where the seller took; 0 where the data do not tell.",
+        "trade.signed_qty",
+    ),
 }
 
 POSITION: dict[str, Word] = {
@@ -196,6 +212,7 @@ SECTIONS: dict[str, dict[str, Word]] = {
     "orders": ACTIONS,
     "arguments of orders": ORDER_ARGUMENTS,
     "market": MARKET,
+    "quotes, trades and book": TICKS,
     "position and account": POSITION,
     "news of orders": NEWS,
     "output": OUTPUT,

@@ -9,6 +9,8 @@ strategy S:
     bars 5m
 """
 STRATEGY = "strategy S:\n    bars 5m\n"
+TICKS = "strategy S:\n    quotes\n    trades\n    book depth = 10\n"
+TICK_ORDER = "    on quote:\n        buy(1 shares)\n"
 ORDER = "    on bar:\n        buy(1 shares)\n"
 
 FILES = {
@@ -229,6 +231,28 @@ STATEMENTS = {
     "loop over a namespace": "for ta in 0..<3:\n    flatten()",
     "assert": "assert close > 1.0",
 }
+TICK_ITEMS = {
+    "quotes twice": "quotes",
+    "book twice": "book depth = 5",
+    "bar event on ticks": "on bar:\n    flatten()",
+    "price of bars on ticks": "plot(ta.sma(close, 5))",
+    "bars of an indicator on ticks": "plot(ta.atr(14))",
+    "feed of a stale handler": "on stale(bars):\n    flatten()",
+    "stale of nothing": "on stale:\n    flatten()",
+    "instrument of an event": "on trade(y):\n    flatten()",
+    "misspelt figure of a trade": "plot(trade.prize)",
+    "misspelt event of ticks": "on quotes:\n    flatten()",
+}
+SOURCES = {
+    "quotes with a name": "quotes as q",
+    "trades of a length": "trades 5m",
+    "book without depth": "book",
+    "book of no depth": "book depth = 0",
+    "universe": 'universe "SP500"',
+    "book in a strategy on quotes": "quotes\n    plot(book.microprice(levels = 1))",
+    "stale book in a strategy on quotes": "quotes\n    on stale(book):\n        flatten()",
+    "quotes in a strategy on trades": "trades\n    plot(mid)",
+}
 WARNED = {"no limits and no costs": STRATEGY + ORDER}
 BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        fees = 1bps\n"
 
@@ -249,5 +273,9 @@ PROGRAMS = {
        for name, text in ITEMS.items()},
     **{name: _finished(f"{STRATEGY}    on bar:\n{indent(text, ' ' * 8)}\n    plot(close)\n")
        for name, text in STATEMENTS.items()},
+    **{name: _finished(TICKS + indent(text + "\n", "    ") + TICK_ORDER)
+       for name, text in TICK_ITEMS.items()},
+    **{name: _finished(f"strategy S:\n    {text}\n    on start:\n        flatten()\n")
+       for name, text in SOURCES.items()},
     **WARNED,
 }

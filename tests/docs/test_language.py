@@ -8,6 +8,7 @@ from quantdsl.backtest.testing import run_tests
 from quantdsl.check.bindings import Local
 from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
+from quantdsl.check.ticks import Absent, Tape
 from quantdsl.cli.reference import EVERYWHERE, Entry, entries
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
@@ -30,6 +31,9 @@ strategy Example:
     backtest:
         {backtest}
 """
+TICKS = "quotes, trades and book"
+"""The section of the names that a strategy on ticks alone can read."""
+
 PLAIN = {
     "event": "bar",
     "handler": "close_position()",
@@ -37,7 +41,7 @@ PLAIN = {
     "backtest": "fees = 1bps",
 }
 STATEMENTS = {"orders", "arguments of orders", "output"}
-VALUES = {EVERYWHERE, "market", "position and account", "news of orders", "size"}
+VALUES = {EVERYWHERE, "market", TICKS, "position and account", "news of orders", "size"}
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -60,7 +64,15 @@ def in_a_strategy(entry: Entry) -> str:
     value = entry.section in VALUES or entry.name in RETURNING
     handler = f"let shown = {example}" if value else example
     event = entry.name.partition(".")[0] if entry.section == "news of orders" else "bar"
-    return STRATEGY.format(**{**PLAIN, "event": event, "handler": handler})
+    text = STRATEGY.format(**{**PLAIN, "event": event, "handler": handler})
+    return on_ticks(text) if entry.section == TICKS else text
+
+
+def on_ticks(text: str) -> str:
+    """The strategy on ticks in place of bars."""
+    return text.replace("    bars 1h\n", "    quotes\n    trades\n    book depth = 10\n").replace(
+        "on bar:", "on trade:"
+    )
 
 
 def with_example() -> list[Entry]:
@@ -81,16 +93,17 @@ def test_every_entry_is_placed_and_says_what_it_does():
         assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name
 
 
-def test_help_knows_every_name_that_a_strategy_can_read():
-    checked, _ = check_source(Source(STRATEGY.format(**PLAIN), "example.qdsl"))
+@pytest.mark.parametrize("kind", [str, on_ticks])
+def test_help_knows_every_name_that_a_strategy_can_read(kind):
+    checked, _ = check_source(Source(kind(STRATEGY.format(**PLAIN)), "example.qdsl"))
     assert checked is not None
-    names = checked.strategy.scope.names.items()
     known = {entry.name for entry in entries()}
-    missing = {
-        name
-        for name, binding in names
-        if not isinstance(binding, Later) and not (isinstance(binding, Local) and binding.span[1])
-    }
+    missing = set()
+    for name, binding in checked.strategy.scope.names.items():
+        own = isinstance(binding, Local) and binding.span[1]
+        parts = binding.members() if isinstance(binding, Tape) else ()
+        if not isinstance(binding, Later | Absent) and not own:
+            missing |= {f"{name}.{part}" for part in parts} or {name}
     assert missing - known == set()
 
 

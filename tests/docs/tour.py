@@ -13,7 +13,13 @@ PARTS = {
     "orders": ("orders", "arguments of orders"),
     "risk": ("risk:",),
     "backtest": ("backtest:",),
-    "words": ("market", "position and account", "news of orders", "output"),
+    "words": (
+        "market",
+        "quotes, trades and book",
+        "position and account",
+        "news of orders",
+        "output",
+    ),
 }
 """Marker in the page -> sections of `quantdsl help` that it shows."""
 

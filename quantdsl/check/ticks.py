@@ -1,0 +1,334 @@
+"""What a strategy on quotes, trades or an order book sees of the market.
+
+A clock of ticks ticks with each message that leaves prices to go by: a quote with both sides that
+does not cross or lock, a trade, a book that is valid after the whole message. So nothing that is
+read of them is ever na. What is read between two ticks is what the last one left.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quantdsl.check.bindings import Binding, Local
+from quantdsl.check.context import Context
+from quantdsl.check.functions import BAR_PRICES
+from quantdsl.check.market import (
+    ENGINE,
+    OF_INSTRUMENT,
+    ONCE,
+    BarsBinding,
+    Computed,
+    Traded,
+)
+from quantdsl.check.types import FLOAT, price, qty
+from quantdsl.check.values import Series, Unit, Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+QUOTE, TRADE, BOOK = "quote", "trade", "book"
+SOURCES = {"quotes": QUOTE, "trades": TRADE, "book": BOOK}
+"""Data item -> the event that it brings, which is also the name of its handlers."""
+
+NEEDED = {
+    QUOTE: frozenset({"USES_TICKS", "USES_QUOTES"}),
+    TRADE: frozenset({"USES_TICKS", "USES_TRADES"}),
+    BOOK: frozenset({"USES_TICKS", "USES_BOOK"}),
+}
+"""What each needs of the core (library.USES)."""
+
+TOUCH, PRINT = ops.StructType("Touch"), ops.StructType("Print")
+TOUCH_WORDS = ("bid", "ask", "bid_lots", "ask_lots")
+PRINT_WORDS = ("price", "lots", "signed")
+TOUCH_NAMES = ("bid", "ask", "bid_qty", "ask_qty", "spread", "mid")
+TRADE_NAMES = ("price", "qty", "signed_qty")
+BAR_NAMES = ("bars", *BAR_PRICES, "volume", "hl2", "hlc3", "ohlc4", "bar_index", "bars_since")
+
+
+def structs() -> dict[str, ops.StructDecl]:
+    """The best prices and the trade that the last tick of a clock left, in ticks and lots."""
+    return {
+        type_.name: ops.StructDecl(
+            type_.name, tuple(ops.FieldDecl(name, ops.I64_T) for name in words)
+        )
+        for type_, words in ((TOUCH, TOUCH_WORDS), (PRINT, PRINT_WORDS))
+    }
+
+
+@dataclass(frozen=True)
+class TickSource:
+    """`quotes`, `trades` or `book depth = N` (0 for those without a depth)."""
+
+    event: str
+    span: ast.Span
+    depth: int = 0
+
+
+class Ticks:
+    """The tick sources of a strategy, and where their last tick lies in its state."""
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+        self.sources: dict[str, TickSource] = {}
+        self.places: dict[tuple[int, str], ops.Field] = {}  # instrument, event -> Touch or Print
+        self.stale: ops.Field | None = None  # clocks whose feed is stale since this instant
+
+    def __bool__(self) -> bool:
+        return bool(self.sources)
+
+    @property
+    def touch(self) -> str:
+        """The source of bid and ask: quotes where there are quotes, else the book."""
+        return QUOTE if QUOTE in self.sources else BOOK if BOOK in self.sources else ""
+
+    def clock(self, event: str) -> int:
+        """The number of a source's clock, after those of bars."""
+        return len(self.strategy.clocks) + list(self.sources).index(event)
+
+    def bit(self, instrument: int, event: str) -> int:
+        """The bit of a source's clock in masks of clocks."""
+        return self.strategy.clock_bit(instrument, self.clock(event))
+
+    def series(self, instrument: int, event: str) -> Series:
+        """Defined from the first tick on."""
+        bit = self.bit(instrument, event)
+        return Series(1 << bit, ((bit, ONCE),))
+
+    def place(self, instrument: int, event: str) -> ops.Field:
+        """Where the last tick is kept."""
+        key = (instrument, event)
+        if key not in self.places:
+            type_ = PRINT if event == TRADE else TOUCH
+            self.places[key] = self.strategy.equations.field("t", type_)
+        return self.places[key]
+
+    def stale_bits(self) -> ops.Field:
+        """The word of the clocks whose feed has become stale at this instant."""
+        if self.stale is None:
+            self.stale = self.strategy.equations.field("g", ops.I64_T)
+        return self.stale
+
+    # ---- handlers ----
+
+    def clocks_of(self, cx: Context, node: ast.On) -> int | None:
+        """The clocks of `on quote`, `on book(y)`, `on stale(trades)`; None after an error."""
+        event, arg = node.event.id, node.arg
+        word = arg.id if isinstance(arg, ast.Name) else ""
+        if event == "stale":
+            if word not in SOURCES:
+                sources = ", ".join(SOURCES)
+                cx.error(
+                    "QD0212",
+                    f"'on stale(...)' names one of {sources}",
+                    node.event.span,
+                    help="such as 'on stale(book):'",
+                )
+                return None
+            event, word, arg = SOURCES[word], "", None
+        if event not in self.sources:
+            needed = next(name for name, brings in SOURCES.items() if brings == event)
+            cx.error(
+                "QD0221",
+                f"'on {node.event.id}' needs {needed!r}, which this strategy does not declare",
+                node.event.span,
+                help="declare 'book depth = 10'" if event == BOOK else f"declare {needed!r}",
+            )
+            return None
+        if arg is None:
+            return self.strategy.mask(self.clock(event))
+        traded = next((t for t in self.strategy.instruments if t.name and t.name == word), None)
+        if traded is None:
+            cx.error("QD0212", f"'on {event}(...)' names an instrument", arg.span)
+            return None
+        return 1 << self.bit(traded.index, event)
+
+    def no_bars(self, cx: Context, span: ast.Span) -> None:
+        """Say that a strategy on ticks has no bars."""
+        cx.error(
+            "QD0221",
+            "'on bar' needs 'bars', which this strategy does not declare",
+            span,
+            help="act on quote, trade or book, or at times: every 1m",
+        )
+
+    # ---- names ----
+
+    def names(self, traded: Traded) -> dict[str, Binding | Local]:
+        """What can be read of the market of one instrument."""
+        found: dict[str, Binding | Local] = {}
+        for name in TOUCH_NAMES:
+            found[name] = Touch(self, traded, name) if self.touch else Absent(name, TOUCH_OF)
+        found["trade"] = Tape(self, traded) if TRADE in self.sources else Absent("trade", TRADES_OF)
+        found["book"] = Absent("book", BOOK_OF)
+        for name in BAR_NAMES:
+            found[name] = Absent(name, BARS_OF, "function" if name == "bars_since" else "value")
+        return found
+
+    def unit(self, traded: Traded, stem: str) -> Unit:
+        """How ticks ("tick") or lots ("lot") of an instrument become a float."""
+        place = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(traded.index))
+        return Unit(ops.Field(place, stem + "_num"), ops.Field(place, stem + "_den"))
+
+    def priced(self, traded: Traded, ir: ops.Expr, series: Series | None) -> Value:
+        """Ticks as a price."""
+        return Value(price(traded.name), ir, unit=self.unit(traded, "tick"), series=series)
+
+    def sized(self, traded: Traded, ir: ops.Expr, series: Series | None) -> Value:
+        """Lots as a quantity."""
+        return Value(qty(traded.name), ir, unit=self.unit(traded, "lot"), series=series)
+
+    def in_currency(self, traded: Traded, ticks: ops.Expr, series: Series | None) -> Value:
+        """A float number of ticks as a float price."""
+        unit = self.unit(traded, "tick")
+        ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
+        return Value(FLOAT, ir, series=series)
+
+
+class Read(Binding):
+    """A figure of the last tick: a series."""
+
+    what = "a figure of the market"
+    builtin = "value"
+
+    def __init__(self, ticks: Ticks, traded: Traded, name: str) -> None:
+        self.ticks = ticks
+        self.traded = traded
+        self.name = name
+
+    def value(self) -> Value:
+        """What the name stands for."""
+        raise NotImplementedError
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The figure."""
+        value = self.value()
+        value.span = node.span
+        return value
+
+
+class Touch(Read):
+    """bid, ask, bid_qty, ask_qty, spread, mid: of the quotes, else of the book."""
+
+    def value(self) -> Value:
+        """Of the last tick with both sides."""
+        ticks, traded = self.ticks, self.traded
+        place = ticks.place(traded.index, ticks.touch)
+        series = ticks.series(traded.index, ticks.touch)
+        bid, ask = ops.Field(place, "bid"), ops.Field(place, "ask")
+        if self.name == "spread":
+            return ticks.priced(traded, ops.Binary("isub", ask, bid), series)
+        if self.name == "mid":
+            total = ops.Unary("i64_to_f64", ops.Binary("iadd", bid, ask))
+            half = ops.Binary("fmul", total, ops.f64(0.5))
+            return ticks.in_currency(traded, half, series)
+        if self.name in ("bid", "ask"):
+            return ticks.priced(traded, bid if self.name == "bid" else ask, series)
+        lots = ops.Field(place, self.name.replace("qty", "lots"))
+        return ticks.sized(traded, lots, series)
+
+
+class Print(Read):
+    """trade.price, trade.qty, trade.signed_qty."""
+
+    def value(self) -> Value:
+        """Of the last trade."""
+        ticks, traded = self.ticks, self.traded
+        place = ticks.place(traded.index, TRADE)
+        series = ticks.series(traded.index, TRADE)
+        if self.name == "price":
+            return ticks.priced(traded, ops.Field(place, "price"), series)
+        word = "signed" if self.name == "signed_qty" else "lots"
+        return ticks.sized(traded, ops.Field(place, word), series)
+
+
+class Tape(Binding):
+    """`trade`: the last trade of an instrument."""
+
+    what = "the last trade"
+    builtin = "namespace"
+    has_members = True
+
+    def __init__(self, ticks: Ticks, traded: Traded) -> None:
+        self.ticks = ticks
+        self.traded = traded
+
+    def member(self, name: str) -> Binding | None:
+        """A figure of it."""
+        return Print(self.ticks, self.traded, name) if name in TRADE_NAMES else None
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return list(TRADE_NAMES)
+
+
+TOUCH_OF = ("'quotes' or 'book'", "declare 'quotes' or 'book depth = 10'")
+TRADES_OF = ("'trades'", "declare 'trades'")
+BOOK_OF = ("'book'", "declare 'book depth = 10'")
+BARS_OF = ("'bars'", "declare 'bars 5m' in place of the ticks, or use mid or trade.price")
+
+
+class Absent(Binding):
+    """A name of the market that the data of this strategy do not have."""
+
+    what = "not in these data"
+    has_members = True
+
+    def __init__(self, name: str, source: tuple[str, str], builtin: str = "value") -> None:
+        self.name = name
+        self.source = source
+        self.builtin = builtin
+
+    def _error(self, cx: Context, span: ast.Span) -> Value:
+        needed, help_ = self.source
+        what = "an indicator of bars" if self.name == "bars" else repr(self.name)
+        return cx.error(
+            "QD0221",
+            f"{what} needs {needed}, which this strategy does not declare",
+            span,
+            help=help_,
+        )
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """An error that says what to declare."""
+        return self._error(cx, node.span)
+
+    def member(self, name: str) -> "Absent":
+        """What is not there has no parts either: the error is the same."""
+        return self
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """An error that says what to declare."""
+        return self._error(cx, node.span)
+
+
+class TicksBinding(BarsBinding):
+    """An instrument of a strategy on ticks: `y.bid`, `y.position`, `buy(y, ...)`."""
+
+    what = "an instrument"
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """An instrument is no value, and it has no bars."""
+        return Absent("bars", BARS_OF).read(cx, node)
+
+    def member(self, name: str) -> "Binding | Local | None":
+        """A figure of its market or of its position."""
+        if name in OF_INSTRUMENT:
+            return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
+        return self.strategy.ticks.names(self.instrument).get(name)
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return [*TOUCH_NAMES, "trade", "book", *OF_INSTRUMENT]
+
+
+def bars_alone() -> dict[str, Binding]:
+    """The names of ticks in a strategy on bars, which has none; a user may take them."""
+    touch: dict[str, Binding] = {
+        name: Absent(name, TOUCH_OF, "free") for name in ("bid", "ask", "spread", "mid")
+    }
+    return {
+        **touch,
+        "book": Absent("book", BOOK_OF, "namespace"),
+        "trade": Absent("trade", TRADES_OF, "namespace"),
+    }
