@@ -24,13 +24,14 @@ from quantdsl.check import Checked, check_source
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
 from quantdsl.report import tables
+from quantdsl.report.html import framed
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
 from quantdsl.report.store import save
-from quantdsl.report.sweep_page import framed as framed_sweep
+from quantdsl.report.sweep_page import page as sweep_page
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_store import save as save_sweep
-from quantdsl.report.tearsheet import framed
+from quantdsl.report.tearsheet import page as tearsheet
 
 
 class Report:
@@ -81,7 +82,7 @@ class Report:
         return f"<Report of {self.result.strategy}: {shown}>"
 
     def _repr_html_(self) -> str:
-        return framed(self.result, self.metrics)
+        return framed(tearsheet(self.result, self.metrics))
 
 
 class Strategy:
@@ -220,7 +221,7 @@ class SweepReport:
         return f"<SweepReport of {self.result.strategy}: {done}, best {chosen}>"
 
     def _repr_html_(self) -> str:
-        return framed_sweep(self.result, self.outcome.study)
+        return framed(sweep_page(self.result, self.outcome.study))
 
 
 def _silent(line: str) -> None:

@@ -35,7 +35,7 @@ def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
         raise ConfigError(f"there is no file {subject}")
     if stage == PLAN:
         from quantdsl.backtest.plan_text import plan_text
-        from quantdsl.cli.backtest import assignments
+        from quantdsl.cli.options import assignments
 
         form = "NAME=LOW..HIGH:STEP, such as fast=5..50:5"
         click.echo(plan_text(Path(subject), assignments(ranges, "--range", form)))

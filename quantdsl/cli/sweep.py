@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from quantdsl.cli.backtest import FILE, assignments
+from quantdsl.cli.options import FILE, assignments, of_market
 from quantdsl.config import find
 
 if TYPE_CHECKING:
@@ -25,11 +25,7 @@ OF_THE_SWEEP = """
 
 @click.command("sweep")
 @click.argument("file", type=FILE)
-@click.option(
-    "--data",
-    metavar="PATH",
-    help="CSV, Parquet or Arrow file, or a folder of them; without it the built-in market.",
-)
+@of_market
 @click.option(
     "--range",
     "ranges",
@@ -46,17 +42,7 @@ OF_THE_SWEEP = """
 @click.option("--on", type=click.Choice(["here", "ray"]), help="This machine, or a Ray cluster.")
 @click.option("--profile", is_flag=True, help="Print each kernel's times, and write a trace.")
 @click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of every number.")
-@click.option("--from", "start", metavar="DATE", help="Start trading here; earlier bars warm up.")
-@click.option("--to", "end", metavar="DATE", help="Stop before this date.")
 @click.option("--config", metavar="FILE|NAME", help="Costs, data and the sweep's own settings.")
-@click.option("--bars", metavar="5m", help="Override the clock of the strategy's bars.")
-@click.option("--session", metavar="NAME|none", help="Override the strategy's session.")
-@click.option("--tz", metavar="ZONE", help="Time zone of times that name none (default UTC).")
-@click.option(
-    "--bad-rows",
-    type=click.Choice(["stop", "drop"]),
-    help="Stop at a bad row of the data (default), or leave it out and count it.",
-)
 @click.option(
     "--walk-forward",
     metavar="'train=2y test=6mo'",

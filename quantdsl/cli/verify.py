@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quantdsl.cli.backtest import FILE, assignments
+from quantdsl.cli.options import FILE, assignments
 from quantdsl.config import find
 
 if TYPE_CHECKING:

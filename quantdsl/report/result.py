@@ -94,10 +94,11 @@ class RunResult:
 
     def _repr_html_(self) -> str:
         """The page of the run where a notebook shows it."""
+        from quantdsl.report.html import framed
         from quantdsl.report.metrics import evaluate
-        from quantdsl.report.tearsheet import framed
+        from quantdsl.report.tearsheet import page
 
-        return framed(self, evaluate(self))
+        return framed(page(self, evaluate(self)))
 
     @property
     def source_sha256(self) -> str:

@@ -5,9 +5,9 @@ Every text of a strategy or a data file is escaped.
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from string import Template
 
-from quantdsl.report.html import asset, json_text, pairs, policy
+from quantdsl.report import html
+from quantdsl.report.html import pairs
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import DEFAULT
 from quantdsl.report.sweep_charts import LINES_MAX, sweep_data
@@ -33,16 +33,21 @@ STEADY_ROWS = 5
 
 def page(result: SweepResult, study: Study, top: int = 20, walk: WalkForward | None = None) -> str:
     """The whole page as text, with the best `top` points; the same sweep gives the same bytes."""
-    style, library = asset("page.css") + asset("sweep.css"), asset("lightweight-charts.js")
-    script = asset("page.js") + asset("sweep.js")
     tone, said = verdict(result, study)
     steady = study.neighbourhood.ranked(STEADY_ROWS).tolist()
-    return Template(asset("sweep.html")).substitute(
-        policy=policy(style, (library, script)),
-        title=escape(f"{result.strategy}: sweep report"),
-        strategy=escape(result.strategy),
-        subtitle=escape(_subtitle(result)),
-        params=escape(_grid(result)),
+    part = html.Part(
+        name="sweep",
+        kind="sweep",
+        subtitle=_subtitle(result),
+        params=_grid(result),
+        about=_about(result),
+        charts="Equity chart",
+        data=sweep_data(result, study, walk),
+        sheets=("sweep.css",),
+    )
+    return html.page(
+        result,
+        part,
         tone=tone,
         verdict=escape(said),
         sentences=_list(sentences(result, study)),
@@ -56,23 +61,8 @@ def page(result: SweepResult, study: Study, top: int = 20, walk: WalkForward | N
         drawn=_drawn(result),
         splits=escape(_splits(study)),
         walk="" if walk is None else _walk(walk),
-        about=_about(result),
-        source=escape(result.source_text),
-        hashes=escape(
-            f"strategy sha256 {result.source_sha256} · data sha256 {result.data_sha256} · "
-            f"quantdsl {result.version}"
-        ),
-        data=json_text(sweep_data(result, study, walk)),
-        style=style,
-        library=library,
-        script=script,
     )
 
-
-def framed(result: SweepResult, study: Study) -> str:
-    """The page inside an element of another page, such as a notebook's output."""
-    content = escape(page(result, study))
-    return f'<iframe srcdoc="{content}" width="100%" height="900" frameborder="0"></iframe>'
 
 
 def _subtitle(result: SweepResult) -> str:

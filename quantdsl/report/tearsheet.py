@@ -6,13 +6,13 @@ Every text of a strategy or a data file is escaped.
 import math
 from collections.abc import Mapping
 from html import escape
-from string import Template
 
 from quantdsl.events.layout import Kind
+from quantdsl.report import html
 from quantdsl.report.chart_data import chart_data
 from quantdsl.report.day_metrics import days_of, monthly_returns
 from quantdsl.report.formula import Group
-from quantdsl.report.html import asset, json_text, pairs, policy
+from quantdsl.report.html import pairs
 from quantdsl.report.metrics import BY_NAME, METRICS
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.verdict import verdict
@@ -45,35 +45,24 @@ HEAT_STEP = 0.02
 
 def page(result: RunResult, metrics: Mapping[str, float]) -> str:
     """The whole page as text; the same run gives the same bytes."""
-    style, library = asset("page.css"), asset("lightweight-charts.js")
-    script = asset("page.js") + asset("tearsheet.js")
-    return Template(asset("tearsheet.html")).substitute(
-        policy=policy(style, (library, script)),
-        title=escape(f"{result.strategy}: backtest report"),
-        strategy=escape(result.strategy),
-        subtitle=escape(_subtitle(result)),
-        params=escape(", ".join(f"{name} = {value}" for name, value in result.params.items())),
+    part = html.Part(
+        name="tearsheet",
+        kind="backtest",
+        subtitle=_subtitle(result),
+        params=", ".join(f"{name} = {value}" for name, value in result.params.items()),
+        about=_about(result),
+        charts="Charts",
+        data=chart_data(result),
+    )
+    return html.page(
+        result,
+        part,
         verdict=_banners(result),
         cards="".join(_card(name, metrics[name], result.currency) for name in CARDS),
         monthly=_monthly(result),
         figures=_figures(metrics, result.currency),
-        about=_about(result),
-        source=escape(result.source_text),
-        hashes=escape(
-            f"strategy sha256 {result.source_sha256} · data sha256 {result.data_sha256} · "
-            f"quantdsl {result.version}"
-        ),
-        data=json_text(chart_data(result)),
-        style=style,
-        library=library,
-        script=script,
     )
 
-
-def framed(result: RunResult, metrics: Mapping[str, float]) -> str:
-    """The page inside an element of another page, such as a notebook's output."""
-    content = escape(page(result, metrics))
-    return f'<iframe srcdoc="{content}" width="100%" height="900" frameborder="0"></iframe>'
 
 
 def _subtitle(result: RunResult) -> str:

@@ -4,8 +4,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +14,7 @@ from quantdsl.report.result import Setting
 from quantdsl.report.sweep_charts import LINES_MAX, shown, sweep_data
 from quantdsl.report.sweep_page import page
 from quantdsl.report.sweep_study import study
+from tests.report.browser import drawn, needs_browser
 from tests.report.synthetic_sweep import grid, numbers, synthetic_sweep, synthetic_walk, words
 
 SWEEP = synthetic_sweep(edge=0.001)
@@ -204,7 +203,6 @@ def test_a_sweep_that_was_stopped_at_once_says_so():
     assert "0 of 100 points were run" in text
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CASES = {
     "two": SWEEP,
     "one": synthetic_sweep([numbers("length", range(20))]),
@@ -216,32 +214,14 @@ CASES = {
 }
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+@needs_browser
 @pytest.mark.parametrize("case", CASES)
 def test_a_browser_draws_it_without_a_complaint(case, tmp_path):
     sweep = CASES[case]
     walk = synthetic_walk() if case == "four" else None
-    (tmp_path / "report.html").write_text(page_of(sweep, walk, n_resamples=100), encoding="utf-8")
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--virtual-time-budget=3000",
-            "--enable-logging=stderr",
-            "--dump-dom",
-            (tmp_path / "report.html").as_uri(),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert "CONSOLE" not in done.stderr
-    assert re.search(r'<pre id="command">quantdsl backtest', done.stdout)
+    found = drawn(page_of(sweep, walk, n_resamples=100), tmp_path)
+    assert re.search(r'<pre id="command">quantdsl backtest', found)
     for chart in ("heat", "lines"):
-        assert re.search(rf'id="{chart}" class="chart"><canvas', done.stdout)
-    assert ('id="walk" class="chart tall"><div' in done.stdout) == (case == "four")
-    assert ('id="splits" class="chart"><canvas' in done.stdout) == (case not in ("bare", "single"))
+        assert re.search(rf'id="{chart}" class="chart"><canvas', found)
+    assert ('id="walk" class="chart tall"><div' in found) == (case == "four")
+    assert ('id="splits" class="chart"><canvas' in found) == (case not in ("bare", "single"))

@@ -1,0 +1,54 @@
+"""Options that several commands share, and what they take."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quantdsl.errors import ConfigError
+
+Command = Callable[..., Any]
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+_MARKET = (
+    click.option(
+        "--data",
+        metavar="PATH",
+        help="CSV, Parquet or Arrow file, or a folder of them; without it the built-in market.",
+    ),
+    click.option(
+        "--from", "start", metavar="DATE", help="Start trading here; earlier bars warm up."
+    ),
+    click.option("--to", "end", metavar="DATE", help="Stop before this date."),
+    click.option("--bars", metavar="5m", help="Override the clock of the strategy's bars."),
+    click.option("--session", metavar="NAME|none", help="Override the strategy's session."),
+    click.option("--tz", metavar="ZONE", help="Time zone of times that name none (default UTC)."),
+    click.option(
+        "--bad-rows",
+        type=click.Choice(["stop", "drop"]),
+        help="Stop at a bad row of the data (default), or leave it out and count it.",
+    ),
+)
+
+
+def of_market(command: Command) -> Command:
+    """The command with the options that say which market data a run sees."""
+    for option in reversed(_MARKET):
+        command = option(command)
+    return command
+
+
+def assignments(
+    pairs: tuple[str, ...],
+    option: str = "--set",
+    form: str = "NAME=VALUE, such as fast=10",
+) -> dict[str, str]:
+    """`("fast=5", "slow=20")` as a mapping; ConfigError where one has no name or no value."""
+    values = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise ConfigError(f"{option} {pair} sets nothing\nhelp: write {option} {form}")
+        values[name.strip()] = value.strip()
+    return values
