@@ -155,7 +155,9 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
     if step <= 0 or (param.kind == "int" and step.denominator != 1):
         raise ConfigError(f"--range {param.name}={text}: {by} is no step to count with")
     if first > last:
-        raise ConfigError(f"--range {param.name}={text}: the range is empty")
+        raise ConfigError(
+            f"--range {param.name}={text}: the range is empty\nhelp: put its low end first"
+        )
     found = Steps(first, step, last)
     if len(found) > limits.POINTS:
         raise LimitError(

@@ -47,7 +47,8 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
     if low is not None and param.high is not None and not low <= exact <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
-            f"{show(param, low)}..{show(param, param.high)}"
+            f"{show(param, low)}..{show(param, param.high)}\n"
+            "help: widen the range in the strategy's file, from which memory and warm-up follow"
         )
     if param.kind == "int" and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
@@ -76,7 +77,10 @@ def number(param: Param, text: str) -> Fraction:
         return Fraction(bare)
     except (ValueError, ZeroDivisionError):
         unit = f" in {param.unit}" if param.unit else ""
-        raise ConfigError(f"{param.name} = {text}: a number{unit} is needed") from None
+        raise ConfigError(
+            f"{param.name} = {text}: a number{unit} is needed\n"
+            f"help: such as its default, {param.name}={show(param, param.default)}"
+        ) from None
 
 
 def word(param: Param, value: Fraction) -> float | int:
