@@ -106,6 +106,30 @@ def _read(name: str) -> ops.Func:
     return ops.Func(name, (*_params("given"), *_params("out", inout=True)[2:]), None, (body,))
 
 
+def _play_orders() -> ops.Func:
+    """Applies rows of (id, side, ticks, lots); writes of each its change and the lots ahead of it.
+
+    Id 0 seals, and writes the touch instead; id -1 is a snapshot.
+    """
+    orders, head = ops.Var("o"), _word(TURN, 0, 4, "given")
+    change = [ops.Field(ops.Field(orders, "change"), name) for name in ("ticks", "removed", "turn")]
+    told = (*change, call("ahead_of", orders, head))
+    touch = [call(name, B, ops.i64(side)) for side in (0, 1) for name in ("best", "best_lots")]
+
+    def write(values: Any) -> tuple[ops.Stmt, ...]:
+        return tuple(ops.Assign(_word(TURN, at, 4, "out"), x) for at, x in enumerate(values))
+
+    rest = [_word(TURN, at, 4, "given") for at in range(1, 4)]
+    set_ = (ops.Do(call("set_order", B, orders, head, *rest)), *write(told))
+    clear = (ops.Do(call("clear", B)), ops.Do(call("clear_orders", orders)))
+    sealed = (ops.Do(call("seal", B)), *write(touch))
+    other = ops.If(ops.Binary("ieq", head, ops.i64(0)), sealed, clear)
+    body = ops.If(ops.Binary("igt", head, ops.i64(0)), set_, (other,))
+    params = (_params("")[0], ops.ParamDecl("o", ops.StructType("book.BookOrders"), inout=True),
+              *_params("given")[1:], *_params("out", inout=True)[2:])
+    return ops.Func("play_orders", params, None, (ops.For("i", ops.i64(0), N, (body,)),))
+
+
 def _init() -> ops.Func:
     return ops.Func("init", _params("")[:1], None, (ops.Do(call("init", B)),))
 
@@ -113,7 +137,7 @@ def _init() -> ops.Func:
 @cache
 def module(ladder: int, far: int, orders: int = 1) -> ops.Module:
     """The book linked behind entry functions."""
-    own = {f.name: f for f in (_init(), _play(), *map(_read, READS))}
+    own = {f.name: f for f in (_init(), _play(), _play_orders(), *map(_read, READS))}
 
     def lookup(name: str) -> Any:
         return own.get(name) or library().lookup(name)
@@ -135,12 +159,20 @@ class Book:
     """One book of std in memory of its own."""
 
     def __init__(
-        self, ladder: int = 4096, far: int = 16_384, *, interpreted: bool = False
+        self,
+        ladder: int = 4096,
+        far: int = 16_384,
+        orders: int = 1,
+        *,
+        interpreted: bool = False,
     ) -> None:
-        self.module = module(ladder, far)
-        self.runner: Any = Interpreter(self.module) if interpreted else machine(ladder, far)
-        entry = next(f for f in self.module.funcs if f.name == "init")
-        self.words = np.zeros(Layout(self.module.structs).words(entry.params[0].type), np.int64)
+        sizes = ladder, far, orders
+        self.module = module(*sizes)
+        self.runner: Any = Interpreter(self.module) if interpreted else machine(*sizes)
+        entry = next(f for f in self.module.funcs if f.name == "play_orders")
+        words = Layout(self.module.structs).words
+        self.words = np.zeros(words(entry.params[0].type), np.int64)
+        self.orders = np.zeros(words(entry.params[1].type), np.int64)
         self.runner.call("init", self.words)
 
     def play(self, rows: Any) -> np.ndarray:
@@ -149,6 +181,15 @@ class Book:
         out = np.zeros((int((given[:, 0] == SEAL).sum()) + 1, len(ROW)), np.int64)
         self.runner.call("play", self.words, len(given), given.reshape(-1), out.reshape(-1))
         return out[:-1]
+
+    def play_orders(self, rows: Any) -> np.ndarray:
+        """Applies rows of (id, side, ticks, lots); see `_play_orders`."""
+        given = np.ascontiguousarray(rows, np.int64).reshape(-1, 4)
+        out = np.zeros_like(given)
+        self.runner.call(
+            "play_orders", self.words, self.orders, len(given), given.reshape(-1), out.reshape(-1)
+        )
+        return out
 
     def read(self, name: str, side: int = 0, ticks: int = 0, lots: int = 0, n: int = 0) -> Any:
         """One reader; floats as Python floats."""
