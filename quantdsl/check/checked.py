@@ -17,7 +17,7 @@ from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
 from quantdsl.check.imports import Importer
 from quantdsl.check.lanes import Lanes
-from quantdsl.check.library import SINGLE_RUN, USES, Library
+from quantdsl.check.library import SINGLE_RUN, USES, Library, venue_sizes
 from quantdsl.check.modules import Module
 from quantdsl.check.step import Assembly
 from quantdsl.check.strategy import Strategy
@@ -115,6 +115,7 @@ class Checked:
             **self.strategy.equations.ring_sizes(),
             **own,
         }
+        sizes |= venue_sizes(sizes)
         replaced = {decl.name: decl for decl in decls}
         module = link(lambda name: replaced.get(name) or self._lookup(name), entries, sizes)
         hold(module, self.strategy.equations.lines)

@@ -1,6 +1,7 @@
 """The standard library and imported files: found by name, elaborated on first use, kept as IR."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ STD = Path(__file__).parent.parent / "std"
 ALIASES = {"talib": "ta"}
 """Files std/KEY_*.qdsl add to the namespace KEY; these keys add to another."""
 
-CORE = ("engine", "orders", "matching", "account", "risk", "metrics")
+CORE = ("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting")
 
 
 class Unitless:
@@ -404,6 +405,10 @@ USES = (
     "USES_SIZES",
     "USES_LOSS",
     "USES_ACTIONS",
+    "USES_TICKS",
+    "USES_QUOTES",
+    "USES_TRADES",
+    "USES_BOOK",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
@@ -427,7 +432,24 @@ def book_sizes(ladder: int = 4096, far: int = 16_384, orders: int = 1) -> dict[s
     return {"N_LADDER": ladder, "N_LADDER_WORDS": words, "N_FAR": far, "N_BOOK_ORDERS": orders}
 
 
-MODULE_SIZES = frozenset({"N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", *NO_BOOK, *SINGLE_RUN, *USES})
+def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of what only a run on ticks has; 0 in others, whose state is spared the words."""
+    ticks, book = sizes["USES_TICKS"], sizes["USES_BOOK"]
+    return {
+        "N_VENUES": ticks * sizes["N_INSTRUMENTS"],
+        "N_RESTING": ticks * sizes["N_ORDERS"],
+        "N_BOOKS": book * sizes["N_INSTRUMENTS"],
+    }
+
+
+MODULE_SIZES = frozenset(
+    {
+        *("N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", "N_VENUES", "N_RESTING", "N_BOOKS"),
+        *NO_BOOK,
+        *SINGLE_RUN,
+        *USES,
+    }
+)
 
 
 def _from_source() -> Library:

@@ -7,6 +7,8 @@ normal form; what it cannot decide is not proven.
 from quantdsl.ir.ops import Size, SizeName, SizeOp
 
 Linear = tuple[dict[str, int], int]
+WITHIN = {"N_VENUES": "N_INSTRUMENTS", "N_BOOKS": "N_INSTRUMENTS", "N_RESTING": "N_ORDERS"}
+"""Sizes that never exceed another one. They may be 0: then nothing that reads them is linked."""
 
 
 def add(left: Size, right: Size) -> Size:
@@ -111,6 +113,9 @@ def at_most(left: Size, right: Size) -> bool:
     if isinstance(right, SizeOp) and right.op == "pow2" and at_most(left, right.left):
         return True
     terms, constant = _linear(sub(right, left))
+    for part, whole in WITHIN.items():
+        if terms.get(part, 0) < 0:
+            terms[whole] = terms.get(whole, 0) + terms.pop(part)
     if any(count < 0 for count in terms.values()):
         return False
     return constant + sum(terms.values()) >= 0

@@ -97,7 +97,11 @@ class _Linker:
             decl = self.declaration(name, StructDecl)
             with _Opened(self.open, instance):
                 scope = _Instance(self, decl, instance, sizes)
-                fields = tuple(FieldDecl(f.name, scope.type(f.type)) for f in decl.fields)
+                fields = tuple(
+                    FieldDecl(f.name, scope.type(f.type))
+                    for f in decl.fields
+                    if not scope.empty(f.type)
+                )
                 self.structs[instance] = StructDecl(instance, fields)
         return instance
 
@@ -164,6 +168,10 @@ class _Instance:
         if isinstance(type_, BufferType):
             return BufferType(self.type(type_.elem))
         return self.struct_type(type_)
+
+    def empty(self, type_: Type) -> bool:
+        """Whether a field is left out: an array of no elements has no words."""
+        return isinstance(type_, ArrayType) and self.size(type_.size) == 0
 
     def struct_type(self, type_: StructType) -> StructType:
         sizes = tuple(map(self.size, type_.sizes))

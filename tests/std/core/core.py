@@ -8,7 +8,7 @@ import numpy as np
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.context import Context
-from quantdsl.check.library import CORE, SINGLE_RUN, USES, Library
+from quantdsl.check.library import CORE, SINGLE_RUN, USES, Library, venue_sizes
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.events import layout
@@ -27,6 +27,8 @@ ENTRIES = {
     "finish": "engine.finish",
     "place": "orders.place",
 }
+ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
+"""Parts of the core that only a run on ticks has."""
 N_ORDERS, N_RECORDS = 32, 1024
 SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **SINGLE_RUN}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
@@ -74,8 +76,9 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    all_sizes = {**SIZES, **dict.fromkeys(USES, uses), "N_INSTRUMENTS": instruments}
-    linked = link(lookup, list(ENTRIES), all_sizes | dict(sizes))
+    used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
+    all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
+    linked = link(lookup, list(ENTRIES), all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
 
