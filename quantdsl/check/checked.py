@@ -17,7 +17,7 @@ from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
 from quantdsl.check.imports import Importer
 from quantdsl.check.lanes import Lanes
-from quantdsl.check.library import SINGLE_RUN, USES, Library, venue_sizes
+from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
 from quantdsl.check.modules import Module
 from quantdsl.check.step import Assembly
 from quantdsl.check.strategy import Strategy
@@ -111,6 +111,7 @@ class Checked:
             "N_INSTRUMENTS": len(self.strategy.instruments),
             "N_ORDERS": ORDERS_MAX,
             **SINGLE_RUN,
+            **(book_sizes() if used["USES_BOOK"] else NO_BOOK),
             **({} if used["USES_NEWS"] else {"N_NEWS": 1}),
             **self.strategy.equations.ring_sizes(),
             **own,

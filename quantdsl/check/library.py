@@ -34,7 +34,7 @@ STD = Path(__file__).parent.parent / "std"
 ALIASES = {"talib": "ta"}
 """Files std/KEY_*.qdsl add to the namespace KEY; these keys add to another."""
 
-CORE = ("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting")
+CORE = ("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting", "book")
 
 
 class Unitless:

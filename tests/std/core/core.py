@@ -8,13 +8,20 @@ import numpy as np
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check.context import Context
-from quantdsl.check.library import CORE, SINGLE_RUN, USES, Library, venue_sizes
+from quantdsl.check.library import (
+    CORE,
+    NO_BOOK,
+    SINGLE_RUN,
+    USES,
+    Library,
+    venue_sizes,
+)
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.events import layout
 from quantdsl.ir import ops
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.layout import Slot, field
+from quantdsl.ir.layout import Layout, Slot, field
 from quantdsl.ir.link import link
 from quantdsl.ir.verify import verify
 from quantdsl.passes import run_passes
@@ -27,10 +34,11 @@ ENTRIES = {
     "finish": "engine.finish",
     "place": "orders.place",
 }
+ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
 ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
 """Parts of the core that only a run on ticks has."""
 N_ORDERS, N_RECORDS = 32, 1024
-SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **SINGLE_RUN}
+SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **NO_BOOK, **SINGLE_RUN}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
 HOUR = 3_600_000_000_000
 
@@ -68,17 +76,20 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
     """
     found = library()
 
+    ticks = dict(sizes).get("USES_TICKS")
+    entries = ENTRIES | ON_TICKS_TOO if ticks else ENTRIES
+
     def lookup(name: str) -> Any:
-        if name not in ENTRIES:
+        if name not in entries:
             return found.lookup(name)
-        inner = found.lookup(ENTRIES[name])
+        inner = found.lookup(entries[name])
         assert isinstance(inner, ops.Func)
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
     used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
-    linked = link(lookup, list(ENTRIES), all_sizes | venue_sizes(all_sizes))
+    linked = link(lookup, list(entries), all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
 
@@ -106,7 +117,7 @@ class Core:
         self.runner: Any = machine(instruments, uses, sizes)
         if interpreted:
             self.runner = Interpreter(self.module)
-        self.words = np.zeros(self.slot("outbox_lost").offset_words + 1, np.int64)
+        self.words = np.zeros(_words(self.module), np.int64)
         self.event = np.zeros(1, layout.EVENT)
         common = {
             "tick_num": 1.0,
@@ -202,6 +213,11 @@ class Core:
             )
             for r in rows
         ]
+
+
+@cache
+def _words(linked: ops.Module) -> int:
+    return Layout(linked.structs).words(ops.StructType("engine.Engine"))
 
 
 _SLOTS: dict[tuple[int, str], Slot] = {}

@@ -200,6 +200,8 @@ def test_reasons_are_append_only() -> None:
         "duplicate",
         "own_check",
         "killed",
+        "self_trade",
+        "no_book",
     )
 
 
