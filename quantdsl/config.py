@@ -124,6 +124,27 @@ class FillsConfig(_Section, frozen=True):
     ] = False
 
 
+class VenueConfig(_Section, frozen=True):
+    """How orders meet ticks: how long they take, and how queues move that are not told of."""
+
+    latency_entry_us: Annotated[
+        float, Meta(ge=0, le=1e9, description="From sending an order to its arrival, microseconds")
+    ] = 0.0
+    latency_response_us: Annotated[
+        float, Meta(ge=0, le=1e9, description="From a fill or an end to knowing it, microseconds")
+    ] = 0.0
+    latency_feed: Annotated[
+        float, Meta(ge=0, le=1_000, description="Times the feed's own latency, added to both")
+    ] = 0.0
+    queue: Annotated[
+        Literal["pessimistic", "proportional"],
+        Meta(description="Who cancels at a level: those behind an order, or both in proportion"),
+    ] = "pessimistic"
+    queue_power: Annotated[
+        float, Meta(gt=0, le=10, description="Power of the shares, where queue is proportional")
+    ] = 1.0
+
+
 class ReportConfig(_Section, frozen=True):
     """Where results go and what they are compared with."""
 
@@ -171,6 +192,7 @@ class Config(_Section, frozen=True):
     fees: FeesConfig = FeesConfig()
     slippage: SlippageConfig = SlippageConfig()
     fills: FillsConfig = FillsConfig()
+    venue: VenueConfig = VenueConfig()
     report: ReportConfig = ReportConfig()
     sweep: SweepConfig = SweepConfig()
     params: Annotated[

@@ -32,6 +32,10 @@ class Memory:
             self._slots[path] = self.layout.locate(STATE, path)
         return self._slots[path]
 
+    def has(self, name: str) -> bool:
+        """Whether the engine of this run has a field: some are only there in a run on ticks."""
+        return name in self.layout.slots("engine.Engine")
+
     def set(self, path: str, value: float) -> None:
         """Write a scalar; how it is stored follows from its type."""
         slot = self.slot(path)

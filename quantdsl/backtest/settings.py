@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
 from quantdsl.check.settings import Chosen
-from quantdsl.config import Config
+from quantdsl.config import Config, VenueConfig
 from quantdsl.data.events import Data
 from quantdsl.errors import ConfigError
 
@@ -14,6 +14,7 @@ DAY_SESSION, DAY_UTC, DAY_BAR = range(3)
 BPS = Fraction(1, 10_000)
 PERCENT = {"%": 100.0, "bps": 1.0, "": 10_000.0}
 """To basis points."""
+MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def of_strategy(chosen: Sequence[Chosen]) -> dict[str, object]:
@@ -44,6 +45,10 @@ def _line(line: Chosen) -> dict[str, object]:
                 )
             return {by_word[line.word]: number}
         return {"fees.taker_bps": bps, "fees.maker_bps": bps}
+    if name in ("latency", "latency_entry", "latency_response"):
+        us = number * MICROSECONDS[line.unit]
+        ways = ("latency_entry", "latency_response") if name == "latency" else (name,)
+        return {f"venue.{way}_us": us for way in ways}
     if name == "slippage" and line.unit in ("tick", "ticks"):
         return {"slippage.ticks": number}
     simple: dict[str, dict[str, object]] = {
@@ -60,6 +65,9 @@ def _line(line: Chosen) -> dict[str, object]:
         "borrow": {"account.borrow_bps": bps},
         "unaffordable": {"account.unaffordable": line.word},
         "close_at_end": {"fills.close_at_end": bool(number)},
+        "latency_feed": {"venue.latency_feed": number},
+        "queue": {"venue.queue": line.word},
+        "queue_power": {"venue.queue_power": number},
     }
     return simple[name]
 
@@ -99,12 +107,22 @@ def write(memory: Memory, config: Config, data: Data, day_rule: int) -> None:
         memory.set(f"e.config.{name}", number)
     memory.set("money_scale", float(scale))
     for index, one in enumerate(data.instruments):
+        if memory.has("venues"):
+            _venue(memory, f"e.venues[{index}]", config.venue)
         _instrument(memory, f"e.instruments[{index}]", one.tick, one.lot)
         limits = data.limits(index)
         memory.set(f"e.instruments[{index}].money_per_tick_lot", limits.money_per_tick_lot)
         memory.set(f"e.instruments[{index}].price_min", limits.price_ticks_min)
         memory.set(f"e.instruments[{index}].price_max", limits.price_ticks_max)
         memory.set(f"e.instruments[{index}].lots_max", limits.position_lots_max)
+
+
+def _venue(memory: Memory, at: str, config: VenueConfig) -> None:
+    memory.set(f"{at}.latency_entry", round(config.latency_entry_us * 1_000))
+    memory.set(f"{at}.latency_response", round(config.latency_response_us * 1_000))
+    memory.set(f"{at}.latency_feed", config.latency_feed)
+    power = config.queue_power if config.queue == "proportional" else 0.0
+    memory.set(f"{at}.queue_power", power)
 
 
 def _instrument(memory: Memory, at: str, tick: Fraction, lot: Fraction) -> None:

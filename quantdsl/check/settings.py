@@ -172,11 +172,14 @@ BACKTEST: dict[str, str] = {
     "borrow": "yearly rate on the value held short",
     "unaffordable": "what happens to an order that the account cannot pay for",
     "close_at_end": "whether the end of the data closes what is open, at the last price",
+    "latency": "how long an order takes to the venue, and its answer back, in a run on ticks",
+    "latency_entry": "how long an order takes to the venue",
+    "latency_response": "how long the answer takes back",
+    "latency_feed": "times the feed's own latency, added to both",
+    "queue": "who cancels at a level of the book: those behind an order, or both in proportion",
+    "queue_power": "power of the shares of a proportional queue",
     "sizing": "a fn that sizes value = p of equity, size_at = fill",
 }
-
-
-BACKTEST_LATER = frozenset({"latency", "queue"})
 
 
 MODELS = {
@@ -215,6 +218,12 @@ FORMS: dict[str, tuple[str, ...]] = {
     "borrow": ("share",),
     "unaffordable": ("cut", "reject"),
     "close_at_end": ("bool",),
+    "latency": ("duration",),
+    "latency_entry": ("duration",),
+    "latency_response": ("duration",),
+    "latency_feed": ("count",),
+    "queue": ("pessimistic", "proportional"),
+    "queue_power": ("count",),
     "sizing": (),
 }
 """What each setting may be: a number of a kind, or one of its words; a fn besides (MODELS)."""
@@ -225,6 +234,7 @@ KINDS = {
     "ticks": "ticks",
     "count": "a plain number",
     "bool": "true or false",
+    "duration": "a duration, such as 10ms",
 }
 
 
@@ -233,9 +243,7 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
     chosen: list[Chosen] = []
     for line in block.settings:
         name = line.name.id
-        if name in BACKTEST_LATER:
-            cx.error("QD0216", f"'{name} =' is not available yet", line.name.span)
-        elif name not in BACKTEST:
+        if name not in BACKTEST:
             unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
         elif name in strategy.costs:
             cx.error(
@@ -297,13 +305,15 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
 
 
 def _kind(unit: str, kinds: tuple[str, ...]) -> bool:
-    """Whether a number in this unit is of one of the kinds; a plain number may be any but ticks."""
+    """Whether a number in this unit is of one of the kinds; ticks and durations need their unit."""
     if unit in ("%", "bps"):
         return "share" in kinds
     if unit in ("tick", "ticks"):
         return "ticks" in kinds
+    if unit in ("ns", "us", "ms", "s"):
+        return "duration" in kinds
     if unit == "":
-        return kinds != ("ticks",)
+        return kinds not in (("ticks",), ("duration",))
     return "money" in kinds and unit in CURRENCIES
 
 

@@ -235,6 +235,7 @@ SETTING_EXAMPLES = {
     "ticks": "1 tick",
     "count": "2",
     "bool": "true",
+    "duration": "10ms",
     "per_share": "per_share(0.005 USD)",
     "per_contract": "per_contract(1.2 USD)",
     "per_order": "per_order(1 USD)",

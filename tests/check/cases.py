@@ -163,7 +163,7 @@ ITEMS = {
     "log from zero": "param n = 5.0 in 0.0..50.0 log 5\nplot(close * n)",
     "off the grid": "param n = 7 in 5..50 step 5\nplot(ta.sma(close, n))",
     "bars in a state": "state a: bars",
-    "latency": "backtest:\n    latency = 5ms",
+    "latency": "backtest:\n    latency = 5 ticks",
 }
 STATEMENTS = {
     "number for a bool": "if close:\n    flatten()",
