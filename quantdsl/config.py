@@ -184,6 +184,38 @@ class SweepConfig(_Section, frozen=True):
     ] = 0
 
 
+class LiveConfig(_Section, frozen=True):
+    """The engine's thread."""
+
+    cpu: Annotated[
+        int, Meta(ge=-1, le=4095, description="Core of the engine; -1: the strategy's, or any")
+    ] = -1
+    wait: Annotated[
+        Literal["spin", "yield"], Meta(description="Keep the core while there is no event, or not")
+    ] = "yield"
+    polls: Annotated[
+        int, Meta(ge=1, le=1_000_000_000, description="Empty looks at the ring before it yields")
+    ] = 1_000
+    priority: Annotated[
+        int, Meta(ge=0, le=99, description="SCHED_FIFO priority of the engine; 0: none")
+    ] = 0
+    lock_memory: Annotated[bool, Meta(description="Keep the process's memory from paging")] = False
+
+
+class LatencyConfig(_Section, frozen=True):
+    """What `quantdsl bench latency` measures."""
+
+    events: Annotated[
+        int, Meta(ge=1_000, le=10_000_000, description="Events of the data at most")
+    ] = 1_000_000
+    rate: Annotated[
+        float, Meta(ge=0, le=1e8, description="Events a second; 0: one after the other")
+    ] = 0.0
+    fail_over: Annotated[
+        float, Meta(gt=0, le=1_000, description="Growth of a median, in %, that fails a comparison")
+    ] = 10.0
+
+
 class Config(_Section, frozen=True):
     """Settings of a run or a sweep. Every key may be left out."""
 
@@ -195,6 +227,8 @@ class Config(_Section, frozen=True):
     venue: VenueConfig = VenueConfig()
     report: ReportConfig = ReportConfig()
     sweep: SweepConfig = SweepConfig()
+    live: LiveConfig = LiveConfig()
+    latency: LatencyConfig = LatencyConfig()
     params: Annotated[
         dict[str, bool | int | float | str], Meta(description="Values of the strategy's params")
     ] = {}

@@ -7,6 +7,7 @@
       LimitError               something exceeds a limit of limits.py; names the limit
       UnavailableError         the thing asked for is not there (device, optional package)
       DeviceError              a device is there and failed; names call, kernel, sizes, way out
+      RingError                a ring of events is used wrongly, or a file is none
     InternalError              our own fault (QD9xxx); exit code 70
 
 Anything else that escapes is a bug: the command line turns it into an InternalError report.
@@ -42,6 +43,10 @@ class DeviceError(QuantDSLError):
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class RingError(QuantDSLError):
+    """A ring is used against its rules (a second producer, more published than claimed)."""
 
 
 class InternalError(Exception):

@@ -119,11 +119,15 @@ def periods_per_year(data: Data) -> float:
 
 
 def settings_of(resolved: Resolved, *, sweep: bool = False) -> tuple[Setting, ...]:
-    """Every effective setting with its source; those of sweeps where one is made."""
+    """Every effective setting with its source; those of sweeps where one is made.
+
+    Those of the live engine and of its measurement change nothing here.
+    """
+    others = ("live.", "latency.") if sweep else ("live.", "latency.", "sweep.")
     return tuple(
         Setting(name=e.key, value=str(e.value), source=e.source)
         for e in resolved.entries
-        if e.value not in ("", {}) and (sweep or not e.key.startswith("sweep."))
+        if e.value not in ("", {}) and not e.key.startswith(others)
     )
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import msgspec
 
 from quantdsl.backtest.lane_code import lane_code
-from quantdsl.check import compile_file
+from quantdsl.check import Checked, compile_file
+from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import optimised
@@ -14,6 +15,7 @@ from quantdsl.codegen.occupancy import occupancy
 from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
+from quantdsl.codegen.turn import function_proof, turn_proof
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
 from quantdsl.lang import ast
@@ -25,7 +27,8 @@ from quantdsl.passes import PASSES, run_passes
 PASS_NAMES = tuple(name for name, _ in PASSES)
 GPU_STAGES = ("ptx", "sass")
 PLAN = "plan"
-STAGES = ("ast", PLAN, "ir", *PASS_NAMES, "llvm", "optimised", "asm", *GPU_STAGES)
+PROOF = "proof"
+STAGES = ("ast", PLAN, "ir", *PASS_NAMES, "llvm", "optimised", "asm", PROOF, *GPU_STAGES)
 """In the order in which the compiler goes through them."""
 ARCHITECTURE = "sm_90"
 """Shown of the lanes; `quantdsl compile` makes the others."""
@@ -37,12 +40,28 @@ def show(path: Path, stage: str) -> str:
         return _tree(path)
     if stage in GPU_STAGES:
         return _gpu_text(path, stage)
-    module = compile_file(path).module()
+    checked = compile_file(path)
+    module = checked.module()
+    if stage == PROOF:
+        return _proof_text(checked, module)
     if stage == "ir":
         return show_ir(module)
     if stage in PASS_NAMES:
         return show_ir(_after(module, stage))
     return _machine_text(module, stage)
+
+
+def _proof_text(checked: Checked, module: Module) -> str:
+    """What the machine code of the hot path does and does not: the turn, and each handler alone."""
+    target, cache = native(), Cache()
+    lines = [
+        "the whole turn, from ring to ring:",
+        *turn_proof(module, target, cache).lines(),
+    ]
+    for handler in checked.strategy.handlers:
+        proof = function_proof(module, handler.func, target, cache)
+        lines += ["", f"on {handler.event}, by itself:", *proof.lines()]
+    return "\n".join(lines)
 
 
 def _after(module: Module, last: str) -> Module:

@@ -1,17 +1,42 @@
-"""`quantdsl bench device`: what a device does in a second, each figure beside its promise."""
+"""`quantdsl bench`: what can be measured; `bench device`: what a device does in a second."""
 
+import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+import quantdsl
+from quantdsl.cli import latency
+
 if TYPE_CHECKING:
     from quantdsl.devices.measure import Figure
 
 
-@click.group("bench")
-def command() -> None:
-    """Measure this machine."""
+@click.group("bench", invoke_without_command=True)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Measure this machine; without a command, list every benchmark there is."""
+    if context.invoked_subcommand is not None:
+        return
+    for name, one in command.commands.items():
+        click.echo(f"quantdsl bench {name:<10} {one.get_short_help_str(80)}")
+    folder = Path(quantdsl.__file__).parents[1] / "bench"
+    promises = [(path, _promise(path)) for path in sorted(folder.glob("bench_*.py"))]
+    if promises:
+        click.echo("\nin this checkout, by pytest bench/FILE --benchmark-enable")
+    for path, promise in promises:
+        click.echo(f"  {path.name:<26} {promise}")
+
+
+def _promise(path: Path) -> str:
+    """The first line of a bench, which says what it holds."""
+    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return said.partition("\n")[0].removeprefix("Promise: ")
+
+
+command.add_command(latency.command)
 
 
 @command.command()

@@ -20,7 +20,8 @@ from quantdsl.errors import ConfigError
 def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
     """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
 
-    The stages are ast, ir, each pass by its name, llvm, optimised and asm; of the lanes of a sweep
+    The stages are ast, ir, each pass by its name, llvm, optimised and asm; proof: what the machine
+    code of the live engine does and does not, read back from it; of the lanes of a sweep
     ptx and sass, with the registers and memory that a thread takes, and plan: which equations are
     computed once for all points that agree on their params.
     """

@@ -46,6 +46,14 @@ ENTRIES = Form("", run_passes, emit)
 
 def load(module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES) -> Program:
     """The program of a verified module: from the cache if it is there, else compiled and stored."""
+    own, shared = object_files(module, target, cache, form)
+    return Program(own, form.interface or module, target, shared)
+
+
+def object_files(
+    module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES
+) -> tuple[bytes, bytes]:
+    """What `load` loads: the program's own object file, and the one it imports from or nothing."""
 
     def compiled() -> bytes:
         own, shared = split(form.passes(module))
@@ -54,8 +62,7 @@ def load(module: Module, target: Target, cache: Cache | None, form: Form = ENTRI
         return msgspec.msgpack.encode((assemble(text, target, form.level), code))
 
     stored = through_cache(cache, cache_key(module, target, form.name), compiled)
-    own, shared = msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
-    return Program(own, form.interface or module, target, shared)
+    return msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
 
 
 def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:

@@ -5,6 +5,7 @@ apart because object code may come from the cache.
 """
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,9 @@ class Program:
             if part:
                 self._engine.add_object_file(llvm.ObjectFileRef.from_data(part))
         self._engine.finalize_object()
+        # Held from outside, so that LLVM's objects go in order of use: in a cycle of garbage the
+        # context may go before the engine that still needs it.
+        weakref.finalize(self, _released, self._engine).atexit = False
         decls = {func.name: func for func in module.funcs}
         self._functions = {name: self._function(decls[name]) for name in module.entries}
 
@@ -132,6 +136,10 @@ class Program:
         if decl.result != BOOL_T:
             return function
         return lambda *args: bool(function(*args))
+
+
+def _released(_: Any) -> None:
+    """Nothing is left to do: the last reference goes with the call."""
 
 
 _C_TYPE: dict[str, Any] = {

@@ -1,0 +1,256 @@
+"""Code that measures other code by the cycle counter of x86-64.
+
+`sampled` runs a probe (a part of a strategy's `run`) on events of a recorded stream, on a copy of
+the state that the whole run has at that event, between two stamps. `empty` notes what two stamps
+cost with nothing between them, again and again: the noise of the core. `ping` publishes events in a
+ring and notes how long it takes until the other end has released each; `echo` is an other end that
+does nothing else. `still` takes the place of a strategy's `run` where the state is not to move.
+"""
+
+import functools
+from collections.abc import Iterator
+
+import msgspec
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import Form, load
+from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.jit import Program, assemble
+from quantdsl.codegen.target import Target
+from quantdsl.codegen.turn import BUFFER, CYCLES, STATE, STOP, need_counter, whole
+from quantdsl.events.layout import WORDS
+from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
+from quantdsl.ir.ops import I64_T, Func, Module, ParamDecl
+
+NUMBERS = {"n_starts", "n_stamps", "n_events", "warm", "batch", "full"}
+
+
+def _func(name: str, *params: str) -> Func:
+    """An interface: numbers by their names, every other param is memory."""
+    decls = (ParamDecl(p, I64_T) if p in NUMBERS else ParamDecl(p, BUFFER, inout=True)
+             for p in params)  # fmt: skip
+    return Func(name, tuple(decls), None, ())
+
+
+SAMPLED = _func(
+    "sampled", "state", "copy", "events", "starts", "n_starts", "warm", "batch", "curve", "stamps",
+    "full",
+)  # fmt: skip
+EMPTY = _func("empty", "stamps", "n_stamps")
+PING = _func("ping", "there", "back", "events", "n_events", "stamps")
+ECHO = _func("echo", "there", "control")
+STILL = msgspec.structs.replace(
+    _func("still", "state", "events", "n_events", "curve"), result=I64_T
+)  # fmt: skip
+
+GAUGES = (EMPTY, PING, ECHO, STILL)
+
+STAMP = """\
+  call void @llvm.x86.sse2.lfence()
+  %{name} = call i64 @llvm.readcyclecounter()
+  call void @llvm.x86.sse2.lfence()
+"""
+
+# `full` is the address of `run`: the whole strategy moves `state` from event to event. From `warm`
+# events before each start the copy goes along, so that its words are in the cache.
+SAMPLED_TEXT = """\
+define internal void @moved(ptr %state, ptr %events, i64 %from, i64 %to, ptr %curve, ptr %full) {{
+entry:
+  %count.at = getelementptr i64, ptr %state, i64 {outbox_count}
+  br label %head
+head:
+  %at = phi i64 [ %from, %entry ], [ %next, %body ]
+  %left = sub i64 %to, %at
+  %more = icmp sgt i64 %left, 0
+  br i1 %more, label %body, label %after
+body:
+  %event = getelementptr [{WORDS} x i64], ptr %events, i64 %at
+  %done = call i64 %full(ptr %state, ptr %event, i64 %left, ptr %curve)
+  store i64 0, ptr %count.at, align 8
+  %next = add i64 %at, %done
+  br label %head
+after:
+  ret void
+}}
+define internal void @copied(ptr %from, ptr %to, i64 %lo, i64 %hi) {{
+entry:
+  br label %head
+head:
+  %at = phi i64 [ %lo, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %at, %hi
+  br i1 %more, label %body, label %after
+body:
+  %source = getelementptr i64, ptr %from, i64 %at
+  %target = getelementptr i64, ptr %to, i64 %at
+  %word = load i64, ptr %source, align 8
+  store i64 %word, ptr %target, align 8
+  %next = add i64 %at, 1
+  br label %head
+after:
+  ret void
+}}
+define void @{symbol}({params}) #1 {{
+entry:
+  %run = inttoptr i64 %full to ptr
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %body ]
+  %reached = phi i64 [ 0, %entry ], [ %from, %body ]
+  %more = icmp slt i64 %i, %n_starts
+  br i1 %more, label %body, label %after
+body:
+  %start.at = getelementptr i64, ptr %starts, i64 %i
+  %start = load i64, ptr %start.at, align 8
+  %early = sub i64 %start, %warm
+  %behind = icmp slt i64 %early, %reached
+  %from = select i1 %behind, i64 %reached, i64 %early
+  call void @moved(ptr %state, ptr %events, i64 %reached, i64 %from, ptr %curve, ptr %run)
+  call void @copied(ptr %state, ptr %copy, i64 0, i64 {outbox})
+  call void @copied(ptr %state, ptr %copy, i64 {outbox_end}, i64 {words})
+  call void @moved(ptr %copy, ptr %events, i64 %from, i64 %start, ptr %curve, ptr %run)
+  %event = getelementptr [{WORDS} x i64], ptr %events, i64 %start
+{begin}  %unused = call i64 @{probe}(ptr %copy, ptr %event, i64 %batch, ptr %curve)
+{end}  %took = sub i64 %ended, %began
+  %stamp = getelementptr i64, ptr %stamps, i64 %i
+  store i64 %took, ptr %stamp, align 8
+  %i.next = add i64 %i, 1
+  br label %head
+after:
+  ret void
+}}
+"""
+
+RING_TEXT = """\
+define i64 @{still}(ptr %state, ptr %events, i64 %n_events, ptr %curve) #1 {{
+  ret i64 %n_events
+}}
+define void @{empty}(ptr noalias %stamps, i64 %n_stamps) #1 {{
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %body ]
+  %more = icmp slt i64 %i, %n_stamps
+  br i1 %more, label %body, label %after
+body:
+{begin}{end}  %took = sub i64 %ended, %began
+  %stamp = getelementptr i64, ptr %stamps, i64 %i
+  store i64 %took, ptr %stamp, align 8
+  %i.next = add i64 %i, 1
+  br label %head
+after:
+  ret void
+}}
+define void @{ping}(ptr noalias %there, ptr noalias %back, ptr noalias %events, i64 %n_events,
+    ptr noalias %stamps) #1 {{
+entry:
+  %published.at = getelementptr i64, ptr %there, i64 {PUBLISHED}
+  %consumed.at = getelementptr i64, ptr %there, i64 {CONSUMED}
+  %size.at = getelementptr i64, ptr %there, i64 {CAPACITY_WORD}
+  %size = load i64, ptr %size.at, align 8
+  %mask = sub i64 %size, 1
+  %records = getelementptr i64, ptr %there, i64 {HEAD_WORDS}
+  %orders.at = getelementptr i64, ptr %back, i64 {PUBLISHED}
+  %read.at = getelementptr i64, ptr %back, i64 {CONSUMED}
+  %first = load i64, ptr %published.at, align 8
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %seen ]
+  %more = icmp slt i64 %i, %n_events
+  br i1 %more, label %send, label %after
+send:
+  %source = getelementptr [{WORDS} x i64], ptr %events, i64 %i
+  %place = add i64 %first, %i
+  %slot = and i64 %place, %mask
+  %target = getelementptr [{WORDS} x i64], ptr %records, i64 %slot
+  %record = load <{WORDS} x i64>, ptr %source, align 8
+  %until = add i64 %place, 1
+{begin}  store <{WORDS} x i64> %record, ptr %target, align 8
+  store atomic i64 %until, ptr %published.at release, align 8
+  br label %wait
+wait:
+  %consumed = load atomic i64, ptr %consumed.at acquire, align 8
+  %there.yet = icmp eq i64 %consumed, %until
+  br i1 %there.yet, label %seen, label %wait
+seen:
+{end}  %took = sub i64 %ended, %began
+  %stamp = getelementptr [2 x i64], ptr %stamps, i64 %i
+  store i64 %took, ptr %stamp, align 8
+  %orders = load atomic i64, ptr %orders.at acquire, align 8
+  %read = load i64, ptr %read.at, align 8
+  %fresh = sub i64 %orders, %read
+  %stamp.orders = getelementptr i64, ptr %stamp, i64 1
+  store i64 %fresh, ptr %stamp.orders, align 8
+  store atomic i64 %orders, ptr %read.at release, align 8
+  %i.next = add i64 %i, 1
+  br label %head
+after:
+  ret void
+}}
+define void @{echo}(ptr noalias %there, ptr noalias %control) #1 {{
+entry:
+  %published.at = getelementptr i64, ptr %there, i64 {PUBLISHED}
+  %consumed.at = getelementptr i64, ptr %there, i64 {CONSUMED}
+  %stop = getelementptr i64, ptr %control, i64 {STOP}
+  br label %head
+head:
+  %published = load atomic i64, ptr %published.at acquire, align 8
+  store atomic i64 %published, ptr %consumed.at release, align 8
+  %stopping = load atomic i64, ptr %stop acquire, align 8
+  %stopped = icmp ne i64 %stopping, 0
+  br i1 %stopped, label %after, label %head
+after:
+  ret void
+}}
+"""
+
+PROBE = "probe"
+"""The function of a module that `sampled` runs between its stamps; it has the params of `run`."""
+
+
+def load_sampled(module: Module, target: Target, cache: Cache | None) -> Program:
+    """`sampled` for the function PROBE of a module."""
+    need_counter(target)
+    interface = Module((), (), (SAMPLED,), (SAMPLED.name,))
+    passes = functools.partial(whole, entry=PROBE)
+    form = Form(SAMPLED.name, passes, lambda m, t: emit(m, t, _sampled), interface)
+    return load(module, target, cache, form)
+
+
+def load_gauges(target: Target) -> Program:
+    """`empty`, `ping`, `echo` and `still`."""
+    need_counter(target)
+    names = {func.name: entry_symbol(func.name) for func in GAUGES}
+    text = RING_TEXT.format(
+        **names,
+        PUBLISHED=PUBLISHED,
+        CONSUMED=CONSUMED,
+        CAPACITY_WORD=CAPACITY_WORD,
+        HEAD_WORDS=HEAD_WORDS,
+        WORDS=WORDS,
+        STOP=STOP,
+        begin=STAMP.format(name="began"),
+        end=STAMP.format(name="ended"),
+    )
+    interface = Module((), (), GAUGES, tuple(names))
+    attributes = 'attributes #1 = { noinline nounwind "no-builtins" }\n'
+    return Program(assemble(text + CYCLES + attributes, target), interface, target)
+
+
+def _sampled(_: Module, shared: Shared) -> Iterator[str]:
+    outbox = shared.layout.locate(STATE, "e.outbox")
+    yield SAMPLED_TEXT.format(
+        symbol=entry_symbol(SAMPLED.name),
+        params=", ".join(
+            f"{'i64' if p.type == I64_T else 'ptr noalias'} %{p.name}" for p in SAMPLED.params
+        ),
+        probe=shared.signatures[PROBE].symbol,
+        outbox=outbox.offset_words,
+        outbox_end=outbox.offset_words + outbox.words,
+        outbox_count=shared.layout.locate(STATE, "e.outbox_count").offset_words,
+        words=shared.layout.words(STATE),
+        WORDS=WORDS,
+        begin=STAMP.format(name="began"),
+        end=STAMP.format(name="ended"),
+    )
+    yield CYCLES

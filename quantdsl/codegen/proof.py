@@ -1,0 +1,293 @@
+"""What the machine code of a hot path does and does not, read back from the object that is loaded.
+
+Nothing here trusts the IR: the bytes are disassembled by capstone, every one of them, and the
+control flow is followed from what they say. x86-64 only.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from quantdsl.codegen import elf
+from quantdsl.codegen.cycles import cycles
+from quantdsl.codegen.emit import entry_symbol
+from quantdsl.errors import InternalError, UnavailableError
+
+STACK_BYTES_MAX = 65_536
+"""More than this and the deepest of a path may touch a page that was never mapped."""
+WORD_BYTES = 8
+ALIGNMENT = 16
+"""Of the head of a loop: a fetch of instructions."""
+SYSTEM = {"syscall", "sysenter", "int", "int3", "int1", "into", "hlt", "in", "out", "cpuid"}
+REGISTER_BYTES = {"xmm": 16, "ymm": 32, "zmm": 64}
+
+
+HELD = "  holds      no call, no system call, no lock, no trap, no symbol of another object"
+
+
+class Instruction(NamedTuple):
+    """One instruction."""
+
+    address: int
+    size: int
+    mnemonic: str
+    operands: str
+
+    @property
+    def loads(self) -> bool:
+        """Whether an operand is read from memory; a move to memory only writes."""
+        first, _, rest = self.operands.partition(", ")
+        if self.mnemonic in ("lea", "nop") or self.mnemonic.startswith("prefetch"):
+            return False
+        moves = self.mnemonic.startswith(("mov", "vmov", "set"))
+        return "[" in rest or ("[" in first and not moves)
+
+    @property
+    def cycles(self) -> int:
+        """The estimate of the table."""
+        return cycles(self.mnemonic, loads=self.loads)
+
+    @property
+    def width(self) -> int:
+        """Bytes of the widest vector register it names; 8 for none."""
+        return max((n for kind, n in REGISTER_BYTES.items() if kind in self.operands), default=8)
+
+
+class Loop(NamedTuple):
+    """A loop of the machine code."""
+
+    head: int
+    instructions: int
+    width_bytes: int
+    """Of the widest registers that it computes in."""
+    aligned: bool
+
+
+class Proof(NamedTuple):
+    """What was found; `faults` are what a hot path must not have, one line each."""
+
+    symbol: str
+    code_bytes: int
+    instructions: int
+    stack_bytes: int
+    path_instructions: int
+    path_cycles: int
+    """Estimate, of the longest path on which each loop turns once."""
+    loops: tuple[Loop, ...]
+    prefetches: int
+    constants: int
+    """Places that name the object's own tables and constants; filled in as it is loaded."""
+    faults: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.faults
+
+    def lines(self) -> list[str]:
+        """The proof for people."""
+        aligned = sum(loop.aligned for loop in self.loops)
+        wide = sum(loop.width_bytes > 16 for loop in self.loops)
+        return [
+            f"{self.symbol}: {self.instructions:,} instructions, {self.code_bytes:,} bytes, "
+            "all disassembled",
+            *(f"  FAULT      {fault}" for fault in self.faults),
+            *([] if self.faults else [HELD]),
+            f"  constants  {self.constants:,} addresses of its own tables, filled in at loading",
+            f"  stack      {self.stack_bytes:,} bytes",
+            f"  path       {self.path_instructions:,} instructions, about {self.path_cycles:,} "
+            "cycles, on the longest way, each loop once: an estimate",
+            f"  loops      {len(self.loops)}, {aligned} with an aligned head, {wide} in registers "
+            "of 32 bytes or more",
+            f"  prefetch   {self.prefetches} of what comes next",
+        ]
+
+
+def prove(code: bytes, entry: str) -> Proof:
+    """The proof of one entry function of an object file.
+
+    Raises UnavailableError for an object that is not of x86-64.
+    """
+    if code[18:20] != b"\x3e\0":
+        raise UnavailableError("machine code is proven on x86-64 only")
+    found = elf.read(code)
+    symbol = entry_symbol(entry)
+    section, start, body = found.function(symbol)
+    flow = Flow(list(disassembled(body, start)))
+    if sum(one.size for one in flow.instructions) != len(body):
+        raise InternalError(f"QD9511 codegen: {symbol}: not every byte is an instruction")
+    faults = [f"{name} is left to others to define" for name in found.undefined]
+    faults += forbidden(flow.instructions)
+    here = [r for r in found.relocations if r.section == section
+            and start <= r.offset < start + len(body)]  # fmt: skip
+    stack = stack_bytes(flow.instructions)
+    if stack > STACK_BYTES_MAX:
+        faults.append(f"{stack:,} bytes of stack, {STACK_BYTES_MAX:,} at most")
+    length, cost = flow.longest()
+    return Proof(
+        symbol, len(body), len(flow.instructions), stack, length, cost, tuple(flow.loops()),
+        sum(one.mnemonic.startswith("prefetch") for one in flow.instructions), len(here),
+        tuple(faults),
+    )  # fmt: skip
+
+
+def require(proof: Proof) -> None:
+    """Raise InternalError where a proof does not hold."""
+    if not proof.holds:
+        raise InternalError(f"QD9512 codegen: {proof.symbol}: {'; '.join(proof.faults)}")
+
+
+def disassembled(code: bytes, address: int) -> Iterator[Instruction]:
+    """The instructions of some bytes, as far as they are any."""
+    import capstone  # here alone: who proves nothing needs no disassembler
+
+    machine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+    for found in machine.disasm_lite(code, address):
+        yield Instruction(*found)
+
+
+def forbidden(instructions: Iterable[Instruction]) -> Iterator[str]:
+    """What no hot path may have, each with its address."""
+    for one in instructions:
+        name = one.mnemonic.split()[-1]
+        where = f"at +{one.address:#x}: {one.mnemonic} {one.operands}".rstrip()
+        if "call" in name and name not in SYSTEM:
+            yield f"a call {where}"
+        elif name in SYSTEM or name.startswith("int"):
+            yield f"a call of the system {where}"
+        elif one.mnemonic.startswith("lock") or (name == "xchg" and "[" in one.operands):
+            yield f"a lock {where}"
+        elif name in ("ud2", "ud1"):
+            yield f"a trap {where}"
+
+
+def stack_bytes(instructions: Iterable[Instruction]) -> int:
+    """How deep the function's own stack gets."""
+    depth = WORD_BYTES  # the address it returns to
+    for one in instructions:
+        if one.mnemonic == "push":
+            depth += WORD_BYTES
+        elif one.mnemonic == "sub" and one.operands.startswith("rsp, "):
+            size = one.operands.removeprefix("rsp, ")
+            if not size.startswith("0x") and not size.isdigit():
+                raise InternalError("QD9511 codegen: a stack of no fixed size")
+            depth += int(size, 0)
+        elif one.mnemonic.startswith("j"):
+            break  # the frame is complete before the first branch
+    return depth
+
+
+class Flow:
+    """The blocks of a function and where each may go."""
+
+    def __init__(self, instructions: list[Instruction]) -> None:
+        self.instructions = instructions
+        known = {one.address for one in instructions}
+        heads = {instructions[0].address}
+        targets: dict[int, int] = {}
+        for one, after in zip(instructions, [*instructions[1:], None], strict=True):
+            if not one.mnemonic.startswith("j"):
+                if one.mnemonic.startswith("ret") and after is not None:
+                    heads.add(after.address)
+                continue
+            if one.operands.startswith("0x") or one.operands.isdigit():
+                target = int(one.operands, 0)
+                if target not in known:
+                    raise InternalError("QD9511 codegen: a jump out of the function")
+                targets[one.address] = target
+                heads.add(target)
+            if after is not None:
+                heads.add(after.address)
+        self.blocks = _blocks(instructions, heads)
+        self.next = {
+            head: self._after(block, targets, heads) for head, block in self.blocks.items()
+        }
+
+    def _after(
+        self, block: list[Instruction], targets: Mapping[int, int], heads: set[int]
+    ) -> list[int]:
+        last = block[-1]
+        falls = last.address + last.size
+        if last.mnemonic.startswith(("ret", "ud")):
+            return []
+        if last.mnemonic == "jmp":
+            if last.address in targets:
+                return [targets[last.address]]
+            return []  # through a table: whichever it is, it is a block that others lead to
+        found = [targets[last.address]] if last.address in targets else []
+        return [*found, falls] if falls in heads else found
+
+    def _order(self) -> tuple[list[int], set[tuple[int, int]]]:
+        """Blocks so that each comes after those it leads to, and the edges that go back."""
+        order: list[int] = []
+        back: set[tuple[int, int]] = set()
+        state: dict[int, int] = {}
+        for root in self.blocks:  # blocks that only a table of jumps leads to are roots too
+            if root in state:
+                continue
+            stack: list[tuple[int, Iterator[int]]] = [(root, iter(self.next[root]))]
+            state[root] = 1
+            while stack:
+                head, rest = stack[-1]
+                successor = next(rest, None)
+                if successor is None:
+                    stack.pop()
+                    state[head] = 2
+                    order.append(head)
+                elif state.get(successor) == 1:
+                    back.add((head, successor))
+                elif successor not in state:
+                    state[successor] = 1
+                    stack.append((successor, iter(self.next[successor])))
+        return order, back
+
+    def longest(self) -> tuple[int, int]:
+        """(instructions, cycles) of the way that costs most, each loop turned once."""
+        order, back = self._order()
+        best: dict[int, tuple[int, int]] = {}
+        for head in order:
+            block = self.blocks[head]
+            after = max(
+                (best[s] for s in self.next[head] if (head, s) not in back),
+                key=lambda way: way[1],
+                default=(0, 0),
+            )
+            best[head] = (
+                len(block) + after[0],
+                sum(one.cycles for one in block) + after[1],
+            )
+        return max(best.values(), key=lambda way: way[1])
+
+    def loops(self) -> Iterator[Loop]:
+        """Each loop, by its head: the blocks that lead back to it."""
+        before: dict[int, list[int]] = {}
+        for head, successors in self.next.items():
+            for successor in successors:
+                before.setdefault(successor, []).append(head)
+        _, back = self._order()
+        ends: dict[int, list[int]] = {}
+        for tail, head in sorted(back):
+            ends.setdefault(head, []).append(tail)
+        for head, tails in sorted(ends.items()):
+            inside, waiting = {head}, list(tails)
+            while waiting:
+                block = waiting.pop()
+                if block not in inside:
+                    inside.add(block)
+                    waiting += before.get(block, [])
+            body = [one for block in inside for one in self.blocks[block]]
+            yield Loop(head, len(body), _computed(body), head % ALIGNMENT == 0)
+
+
+def _blocks(instructions: list[Instruction], heads: set[int]) -> dict[int, list[Instruction]]:
+    blocks: dict[int, list[Instruction]] = {}
+    current: list[Instruction] = []
+    for one in instructions:
+        if one.address in heads:
+            current = blocks.setdefault(one.address, [])
+        current.append(one)
+    return blocks
+
+
+def _computed(body: Iterable[Instruction]) -> int:
+    """Bytes of the widest registers in which a loop computes: moves alone are no computation."""
+    moves = ("vmov", "mov", "vpxor", "vxorp", "vzero")
+    return max((one.width for one in body if not one.mnemonic.startswith(moves)), default=8)

@@ -1,0 +1,321 @@
+"""The hot path as one function: poll a ring, run the strategy, write its records to a ring.
+
+    turn(state, inbound, outbound, control, curve, polls) -> DRY, STOPPED or FULL
+
+It is `run` of the strategy, the very IR that a backtest calls, with a loop around it and everything
+inlined: no call is left. Each event is given to `run` by itself, and the records of an instant are
+in the outbound ring before the next event is read. What cannot be done here is the host's: the
+function returns DRY after `polls` empty looks at the ring, so that the host may yield; STOPPED once
+control[STOP] is set; FULL when the outbound ring has no room for the records of the last instant,
+which stay where they are and go first when it is called again. Nothing is ever dropped, and an
+event is released once its records are visible.
+
+The `stamped` form does the same and notes what each event took, by the cycle counter. With an
+interval it takes event k no earlier than `due + k * interval`, and counts from then, however late
+it was: so a stall is charged to every event that it delayed.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import Form, load, object_files
+from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.proof import Proof, prove, require
+from quantdsl.codegen.target import Target
+from quantdsl.errors import UnavailableError
+from quantdsl.events.layout import WORDS
+from quantdsl.events.ring import (
+    BEAT,
+    CAPACITY_WORD,
+    CONSUMED,
+    CONSUMER,
+    HEAD_WORDS,
+    PRODUCER,
+    PUBLISHED,
+)
+from quantdsl.ir.ops import (
+    I64_T,
+    BufferType,
+    Call,
+    Do,
+    Func,
+    Module,
+    ParamDecl,
+    StructType,
+    Var,
+)
+from quantdsl.passes import run_passes
+
+DRY, STOPPED, FULL = 0, 1, 2
+STOP = 0
+"""The word of `control` that the host sets to end the function."""
+CONTROL_WORDS = 16
+
+STATE = StructType("State")
+BUFFER = BufferType(I64_T)
+TURN = Func(
+    "turn",
+    (
+        ParamDecl("state", BUFFER, inout=True),
+        ParamDecl("inbound", BUFFER, inout=True),  # a ring of events; this is its consumer
+        ParamDecl("outbound", BUFFER, inout=True),  # a ring of records; this is its producer
+        ParamDecl("control", BUFFER, inout=True),
+        ParamDecl("curve", BUFFER, inout=True),  # room for one row
+        ParamDecl("polls", I64_T),
+    ),
+    I64_T,
+    (),
+)
+STAMPED = Func(
+    "stamped",
+    (
+        *TURN.params,
+        ParamDecl("stamps", BUFFER, inout=True),  # i64[1 + events, 2]: cycles, records written
+        ParamDecl("due", I64_T),  # of the first event, by the cycle counter
+        ParamDecl("interval", I64_T),  # cycles between two events; 0 = as they come
+    ),
+    I64_T,
+    (),
+)
+
+TEXT = """\
+define i64 @{symbol}({params}) #1 {{
+entry:
+  %next.at = alloca i64, align 8
+  %empty.at = alloca i64, align 8
+  %turns.at = alloca i64, align 8
+  %started.at = alloca i64, align 8
+  %in.published = getelementptr i64, ptr %inbound, i64 {PUBLISHED}
+  %in.consumed = getelementptr i64, ptr %inbound, i64 {CONSUMED}
+  %in.beat = getelementptr i64, ptr %inbound, i64 {IN_BEAT}
+  %in.capacity = getelementptr i64, ptr %inbound, i64 {CAPACITY_WORD}
+  %in.size = load i64, ptr %in.capacity, align 8
+  %in.mask = sub i64 %in.size, 1
+  %in.records = getelementptr i64, ptr %inbound, i64 {HEAD_WORDS}
+  %out.published = getelementptr i64, ptr %outbound, i64 {PUBLISHED}
+  %out.consumed = getelementptr i64, ptr %outbound, i64 {CONSUMED}
+  %out.beat = getelementptr i64, ptr %outbound, i64 {OUT_BEAT}
+  %out.capacity = getelementptr i64, ptr %outbound, i64 {CAPACITY_WORD}
+  %out.size = load i64, ptr %out.capacity, align 8
+  %out.mask = sub i64 %out.size, 1
+  %out.records = getelementptr i64, ptr %outbound, i64 {HEAD_WORDS}
+  %stop = getelementptr i64, ptr %control, i64 {STOP}
+  %outbox = getelementptr i64, ptr %state, i64 {outbox}
+  %count.at = getelementptr i64, ptr %state, i64 {outbox_count}
+  %first = load i64, ptr %in.consumed, align 8
+  %beaten = load i64, ptr %in.beat, align 8
+  store i64 %first, ptr %next.at, align 8
+  store i64 %beaten, ptr %turns.at, align 8
+  store i64 0, ptr %empty.at, align 8
+  %left = load i64, ptr %count.at, align 8
+  %some.left = icmp ne i64 %left, 0
+  br i1 %some.left, label %flush, label %poll, !prof {RARE}
+poll:
+  %turns = load i64, ptr %turns.at, align 8
+  %turns.more = add i64 %turns, 1
+  store i64 %turns.more, ptr %turns.at, align 8
+  store i64 %turns.more, ptr %in.beat, align 8
+  store i64 %turns.more, ptr %out.beat, align 8
+  %stopping = load atomic i64, ptr %stop acquire, align 8
+  %stopped = icmp ne i64 %stopping, 0
+  br i1 %stopped, label %stopped.here, label %look, !prof {RARE}
+look:
+  %next = load i64, ptr %next.at, align 8
+  %published = load atomic i64, ptr %in.published acquire, align 8
+  %none = icmp eq i64 %published, %next
+  br i1 %none, label %dry, label %wait
+dry:
+  %empty = load i64, ptr %empty.at, align 8
+  %empty.more = add i64 %empty, 1
+  store i64 %empty.more, ptr %empty.at, align 8
+  %enough = icmp sge i64 %empty.more, %polls
+  br i1 %enough, label %dry.here, label %poll, !prof {RARE}
+wait:
+{wait}take:
+  %slot = and i64 %next, %in.mask
+  %event = getelementptr [{WORDS} x i64], ptr %in.records, i64 %slot
+  %ahead = getelementptr [{WORDS} x i64], ptr %event, i64 1
+  call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 3, i32 1)
+  %one = call i64 @{run}(ptr %state, ptr %event, i64 1, ptr %curve)
+  %after = add i64 %next, 1
+  store i64 %after, ptr %next.at, align 8
+  store i64 0, ptr %empty.at, align 8
+  %written = load i64, ptr %count.at, align 8
+  %silent = icmp eq i64 %written, 0
+  br i1 %silent, label %done, label %flush
+flush:
+  %count = load i64, ptr %count.at, align 8
+  %out.next = load i64, ptr %out.published, align 8
+  %out.read = load atomic i64, ptr %out.consumed acquire, align 8
+  %used = sub i64 %out.next, %out.read
+  %room = sub i64 %out.size, %used
+  %full = icmp slt i64 %room, %count
+  br i1 %full, label %full.here, label %copy, !prof {RARE}
+copy:
+  %k = phi i64 [ 0, %flush ], [ %k.more, %copy ]
+  %from = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
+  %to.at = add i64 %out.next, %k
+  %to.slot = and i64 %to.at, %out.mask
+  %to = getelementptr [{WORDS} x i64], ptr %out.records, i64 %to.slot
+  %record = load <{WORDS} x i64>, ptr %from, align 8
+  store <{WORDS} x i64> %record, ptr %to, align 8
+  %k.more = add i64 %k, 1
+  %more = icmp slt i64 %k.more, %count
+  br i1 %more, label %copy, label %show
+show:
+  %out.after = add i64 %out.next, %count
+  store atomic i64 %out.after, ptr %out.published release, align 8
+  store i64 0, ptr %count.at, align 8
+  br label %done
+done:
+  %records = phi i64 [ 0, %take ], [ %count, %show ]
+  %so.far = load i64, ptr %next.at, align 8
+  store atomic i64 %so.far, ptr %in.consumed release, align 8
+{note}  br label %poll
+dry.here:
+  ret i64 {DRY}
+stopped.here:
+  ret i64 {STOPPED}
+full.here:
+  %until.here = load i64, ptr %next.at, align 8
+  store atomic i64 %until.here, ptr %in.consumed release, align 8
+  ret i64 {FULL}
+}}
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+{RARE} = !{{!"branch_weights", i32 1, i32 1000000}}
+"""
+RARE = "!999999999"
+"""Weights of a branch that ends the function; a number that no other metadata has."""
+
+WAIT = """\
+  call void @llvm.x86.sse2.lfence()
+  %now = call i64 @llvm.readcyclecounter()
+  call void @llvm.x86.sse2.lfence()
+  %number = sub i64 %next, %first
+  %behind = mul i64 %number, %interval
+  %due.now = add i64 %due, %behind
+  %as.they.come = icmp eq i64 %interval, 0
+  %late = icmp sge i64 %now, %due.now
+  %go = or i1 %as.they.come, %late
+  %started = select i1 %as.they.come, i64 %now, i64 %due.now
+  store i64 %started, ptr %started.at, align 8
+  br i1 %go, label %take, label %wait
+"""
+NOTE = """\
+  call void @llvm.x86.sse2.lfence()
+  %ended = call i64 @llvm.readcyclecounter()
+  %began = load i64, ptr %started.at, align 8
+  %took = sub i64 %ended, %began
+  %which = sub i64 %so.far, %first
+  %stamp = getelementptr [2 x i64], ptr %stamps, i64 %which
+  store i64 %took, ptr %stamp, align 8
+  %stamp.records = getelementptr i64, ptr %stamp, i64 1
+  store i64 %records, ptr %stamp.records, align 8
+"""
+CYCLES = """\
+declare i64 @llvm.readcyclecounter()
+declare void @llvm.x86.sse2.lfence()
+"""
+
+
+def whole(module: Module, entry: str = "run") -> Module:
+    """What `entry` reaches, to be inlined to the last function: no part of it may be a call."""
+    module = run_passes(msgspec.structs.replace(module, entries=(entry,)))
+    funcs = (msgspec.structs.replace(func, inline=True, cold=False) for func in module.funcs)
+    return msgspec.structs.replace(module, funcs=tuple(funcs))
+
+
+def turn_text(module: Module, target: Target) -> str:
+    """LLVM IR of the turn of a module that `whole` made."""
+    return emit(module, target, _turn)
+
+
+def _turn(_: Module, shared: Shared) -> Iterator[str]:
+    yield _text(TURN, shared, wait="  br label %take\n", note="")
+
+
+def _stamped(_: Module, shared: Shared) -> Iterator[str]:
+    yield _text(STAMPED, shared, wait=WAIT, note=NOTE)
+    yield CYCLES
+
+
+def _text(decl: Func, shared: Shared, *, wait: str, note: str) -> str:
+    outbox, count = (
+        shared.layout.locate(STATE, f"e.{name}").offset_words for name in ("outbox", "outbox_count")
+    )
+    return TEXT.format(
+        symbol=entry_symbol(decl.name),
+        params=", ".join(
+            f"ptr noalias %{p.name}" if isinstance(p.type, BufferType) else f"i64 %{p.name}"
+            for p in decl.params
+        ),
+        run=shared.signatures["run"].symbol,
+        outbox=outbox,
+        outbox_count=count,
+        IN_BEAT=CONSUMER + BEAT,
+        OUT_BEAT=PRODUCER + BEAT,
+        wait=wait,
+        note=note,
+        PUBLISHED=PUBLISHED,
+        CONSUMED=CONSUMED,
+        CAPACITY_WORD=CAPACITY_WORD,
+        HEAD_WORDS=HEAD_WORDS,
+        WORDS=WORDS,
+        STOP=STOP,
+        RARE=RARE,
+        DRY=DRY,
+        STOPPED=STOPPED,
+        FULL=FULL,
+    )
+
+
+def _form(decl: Func, text: Callable[[Module, Target], str]) -> Form:
+    return Form(decl.name, whole, text, Module((), (), (decl,), (decl.name,)))
+
+
+TURNS = _form(TURN, turn_text)
+STAMPS = _form(STAMPED, lambda module, target: emit(module, target, _stamped))
+
+
+def load_turn(module: Module, target: Target, cache: Cache | None) -> Program:
+    """The turn of a strategy's module, from the cache where it is there, and proven.
+
+    Raises InternalError where its machine code has what no hot path may have.
+    """
+    own, shared = object_files(module, target, cache, TURNS)
+    if target.triple.startswith("x86_64"):
+        require(prove(own, TURN.name))
+    return Program(own, TURNS.interface or module, target, shared)
+
+
+def turn_proof(module: Module, target: Target, cache: Cache | None) -> Proof:
+    """What the machine code of a strategy's turn does and does not."""
+    own, _ = object_files(module, target, cache, TURNS)
+    return prove(own, TURN.name)
+
+
+def function_proof(module: Module, name: str, target: Target, cache: Cache | None) -> Proof:
+    """As `turn_proof`, of one function that takes the state, such as a handler, by itself."""
+    call = Do(Call(name, (Var("s"),)))
+    alone = Func("alone", (ParamDecl("s", STATE, inout=True),), None, (call,))
+    both = msgspec.structs.replace(module, funcs=(*module.funcs, alone), entries=(alone.name,))
+    form = Form(alone.name, functools.partial(whole, entry=alone.name), emit)
+    own, _ = object_files(both, target, cache, form)
+    return prove(own, alone.name)
+
+
+def load_stamped(module: Module, target: Target, cache: Cache | None) -> Program:
+    """The turn that notes what each event takes. Raises UnavailableError but on x86-64."""
+    need_counter(target)
+    return load(module, target, cache, STAMPS)
+
+
+def need_counter(target: Target) -> None:
+    """Raise UnavailableError where user code may not read a cycle counter."""
+    if not target.triple.startswith("x86_64"):
+        raise UnavailableError("latencies are measured by the cycle counter of x86-64 only")

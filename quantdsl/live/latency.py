@@ -1,0 +1,330 @@
+"""How long a strategy takes from an event to its order: measured, stage by stage.
+
+Every row is an HDR histogram. From a whole span nothing is subtracted; the cost of two stamps and
+the noise of the core are a row of their own. From a batch the median of that cost is taken off.
+
+By itself: recorded events go through a probe (stages.py) in batches between two stamps, on a copy
+of the state that the whole run has at that event. A stage is the difference of two probes on the
+same events. Whole: every event of the stream through the turn as it runs live, from before it is
+taken to after its records are in the ring.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from hdrh.histogram import HdrHistogram
+
+from quantdsl.backtest.prepare import Prepared
+from quantdsl.backtest.stream import materialised
+from quantdsl.check.step import CURVE_WORDS
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.gauges import load_gauges, load_sampled
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.target import native
+from quantdsl.codegen.turn import CONTROL_WORDS, STOP, load_stamped, load_turn
+from quantdsl.errors import ConfigError
+from quantdsl.events.layout import EVENT, MORE, RECORD, WORDS, Kind
+from quantdsl.events.ring import CONSUMED, Ring
+from quantdsl.ir.ops import Module
+from quantdsl.live.clock import calibrate, counter
+from quantdsl.live.loop import EventLoop, Pace, module_of
+from quantdsl.live.machine import on_linux, usable
+from quantdsl.live.placement import Plan, settle
+from quantdsl.live.stages import Probe, book_probe, gate_probe, stage_probes
+
+NOISE = "noise floor"
+PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
+HIGHEST_NS, DIGITS = 10_000_000_000, 3
+BATCH, WARM, SAMPLES_MAX = 16, 32, 20_000
+"""Events between two stamps, events before them that bring the state into the cache, batches."""
+PASSES = 5
+"""Over the same events, where two probes are compared."""
+NOISE_STAMPS = 1_000_000
+PINGS = 100_000
+RING_RECORDS = 1 << 16
+OUT_RECORDS = 1 << 16
+CHUNK = 8192
+"""Events in the ring at once."""
+EVENTS_LEAST = 1000
+
+Int64s = npt.NDArray[np.int64]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One thing measured."""
+
+    name: str
+    how: str
+    count: int
+    percentiles_ns: tuple[float, ...]
+    """Those of PERCENTILES."""
+    max_ns: float
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Everything measured in one go."""
+
+    strategy: str
+    data: str
+    events: int
+    orders: int
+    """Instants that sent or cancelled one."""
+    rate: float
+    core: int
+    cycles_per_ns: float
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def measure(prepared: Prepared, plan: Plan, *, events: int, rate: float = 0.0) -> Report:
+    """The latencies of a run that is ready for its first event, on at most `events` of its data.
+
+    With a `rate` (events a second) each event of the whole turn is due at a time of its own and its
+    latency counts from there, so that what was kept waiting is counted too. Pins the calling thread
+    meanwhile. Raises ConfigError where there are too few events.
+    """
+    allowed, core = usable(), plan.core("engine")
+    refused = settle(core)
+    try:
+        bench = _Bench(prepared, plan, events)
+        rows = [bench.noise(), *bench.whole(rate), *bench.stages(), *bench.submission()]
+        rows += bench.routine(gate_probe, Kind.ORDER)
+        rows += bench.routine(book_probe, Kind.FILL)
+        rows += bench.between_cores()
+    finally:
+        on_linux(lambda: os.sched_setaffinity(0, allowed), "giving the core back")
+    return Report(
+        prepared.checked.strategy.name, prepared.data.name, len(bench.stream),
+        len(bench.ordering), rate, core, bench.clock.cycles_per_ns, tuple(rows),
+        (*plan.notes, *refused, *bench.notes),
+    )  # fmt: skip
+
+
+class _Bench:
+    """The pieces of one measurement."""
+
+    def __init__(self, prepared: Prepared, plan: Plan, events: int) -> None:
+        self.prepared, self.run = prepared, prepared.run
+        self.run.memory.set("curve_on", False)
+        self.begin = self.run.memory.words.copy()
+        self.module = module_of(prepared)
+        self.stream = np.ascontiguousarray(materialised(prepared.data)[:events])
+        if len(self.stream) < EVENTS_LEAST:
+            raise ConfigError(
+                f"there are only {len(self.stream)} events to measure on\n"
+                f"help: at least {EVENTS_LEAST}"
+            )
+        self.clock, self.gauges = calibrate(), load_gauges(native())
+        self.core, feed = plan.core("engine"), plan.core("feed")
+        self.feed_core = None if feed == self.core else feed
+        self.notes: list[str] = []
+        self.stamp_cycles = 0.0
+        """What two stamps cost; it is taken off a batch, never off a whole span."""
+        self.records = np.empty(0, RECORD)
+        self.ordering = np.empty(0, np.int64)
+        """The events after which orders went out."""
+
+    # ---- what is measured ----
+
+    def noise(self) -> Row:
+        """Two stamps with nothing between them, on the same core."""
+        stamps = np.zeros(NOISE_STAMPS, np.int64)
+        self.gauges.call("empty", stamps, len(stamps))
+        self.stamp_cycles = float(np.median(stamps))
+        return self.row(NOISE, "two stamps and nothing between", stamps)
+
+    def whole(self, rate: float) -> list[Row]:
+        """Every event through the turn as it runs live; notes what it wrote."""
+        loop = self.loop(load_stamped(self.module, native(), Cache()))
+        interval = round(self.clock.cycles_per_ns * 1e9 / rate) if rate else 0
+        took, counts, self.records = self.through(loop, interval)
+        wrote = np.repeat(np.arange(len(took)), counts)
+        ordered = np.isin(self.records["kind"], (Kind.ORDER, Kind.CANCEL))
+        self.ordering = np.unique(wrote[ordered])
+        how = f"due every {1e9 / rate:,.0f} ns, from when it was due" if rate else "back to back"
+        spans, last = _instants(self.stream, took)
+        rows = [self.row("turn", f"instants, {how}", spans)]
+        with_order = np.isin(last, self.ordering)
+        if with_order.any():
+            what = f"instants that send or cancel an order, {how}"
+            rows.append(self.row("tick to order", what, spans[with_order]))
+        else:
+            self.notes.append("tick to order: not measured: no order in the run")
+        return rows
+
+    def stages(self) -> list[Row]:
+        """Each stage as the difference of two probes, an event's share of a batch."""
+        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), SAMPLES_MAX)
+        rows: list[Row] = []
+        before = np.full(len(starts), self.stamp_cycles)
+        how = f"difference of probes, medians of {PASSES} batches of {BATCH}"
+        spans: dict[str, npt.NDArray[np.float64]] = {}
+        for probe in stage_probes(self.module):
+            took = self.steady(probe, starts, BATCH)
+            spans[probe.name] = took
+            rows.append(self.row(probe.name, how, np.maximum(took - before, 0) / BATCH))
+            before = took
+        signal = np.maximum(spans["handlers"] - spans["market"], 0) / BATCH
+        rows.append(self.row("signal evaluation", "equations and handlers, as above", signal))
+        whole = np.maximum(before - self.stamp_cycles, 0) / BATCH
+        rows.append(self.row("step", f"all stages, medians of {PASSES} batches of {BATCH}", whole))
+        return rows
+
+    def submission(self) -> list[Row]:
+        """From the return of the handler to the record: events that send an order, one by one."""
+        starts = _spread(self.ordering[self.ordering >= WARM], SAMPLES_MAX)
+        if not len(starts):
+            return []
+        probes = {probe.name: probe for probe in stage_probes(self.module)}
+        before = self.steady(probes["handlers"], starts, 1)
+        after = self.steady(probes["risk and orders"], starts, 1)
+        how = "from the handler's return, difference of probes, events that send an order"
+        return [self.row("order submission", how, np.maximum(after - before, 0))]
+
+    def routine(self, make: Callable[[Module], Probe], kind: Kind) -> list[Row]:
+        """A routine of the core on recorded inputs, an input's share of a batch."""
+        probe = make(self.module)
+        inputs = np.ascontiguousarray(self.records[self.records["kind"] == kind])
+        if len(inputs) < BATCH:
+            self.notes.append(f"{probe.name}: not measured: {len(inputs)} records of {kind.name}")
+            return []
+        words = inputs.view(np.int64).reshape(-1, WORDS)
+        starts = np.arange(0, len(inputs) - BATCH + 1, BATCH)
+        repeated = np.tile(starts, -(-SAMPLES_MAX // len(starts)))
+        took = self.sampled(probe, words, repeated, BATCH, still=True)
+        how = f"by itself on {kind.name} records, batches of {BATCH}"
+        return [self.row(probe.name, how, np.maximum(took - self.stamp_cycles, 0) / BATCH)]
+
+    def between_cores(self) -> list[Row]:
+        """One hop of a ring, and from a feed's thread to its order and back."""
+        if self.feed_core is None:
+            self.notes.append("ring hop: not measured: it takes two cores")
+            return []
+        ring, other = Ring.create(None, RING_RECORDS), Ring.create(None, OUT_RECORDS)
+        control = np.zeros(CONTROL_WORDS, np.int64)
+        hops = self.pinged(
+            ring, other, lambda: self.gauges.call("echo", ring.words, control), control
+        )
+        rows = [self.row("ring hop", "half of there and back between two cores", hops[:, 0] / 2)]
+        loop = self.loop(load_turn(self.module, native(), Cache()))
+        spans = self.pinged(
+            loop.inbound, loop.outbound, lambda: loop.drive(Pace("spin")), loop.control
+        )
+        how = "published, run, seen again on the feed's core"
+        rows.append(self.row("feed to engine and back", how, spans[:, 0]))
+        ordered = self.ordering[self.ordering < len(spans)]
+        if len(ordered):
+            rows.append(self.row("feed to order", "the same, with an order", spans[ordered, 0]))
+        return rows
+
+    # ---- how ----
+
+    def sampled(
+        self, probe: Probe, inputs: Int64s, starts: Int64s, batch: int, *, still: bool = False
+    ) -> npt.NDArray[np.float64]:
+        """Cycles of a probe from each start on; if `still` on a state from the midst of the run."""
+        state, full, warm = self.begin.copy(), self.run.executor, WARM
+        if still:
+            middle = len(self.stream) // 2
+            self.run.memory.words = state
+            self.run.feed(self.stream[:middle].reshape(-1).view(EVENT))
+            full, warm = self.gauges, 0
+        stamps = np.zeros(len(starts), np.int64)
+        load_sampled(probe.module, native(), Cache()).call(
+            "sampled", state, state.copy(), inputs.reshape(-1), starts, len(starts), warm, batch,
+            self.curve(), stamps, full.address("still" if still else "run"),
+        )  # fmt: skip
+        return stamps.astype(np.float64)
+
+    def steady(self, probe: Probe, starts: Int64s, batch: int) -> npt.NDArray[np.float64]:
+        """As `sampled` on the stream; of each batch the median over several passes."""
+        passes = [self.sampled(probe, self.stream, starts, batch) for _ in range(PASSES)]
+        middle: npt.NDArray[np.float64] = np.median(passes, axis=0)
+        return middle
+
+    def loop(self, turn: Program) -> EventLoop:
+        """A loop at the run's beginning."""
+        self.run.memory.words = self.begin.copy()
+        return EventLoop(
+            self.run, turn, Ring.create(None, RING_RECORDS), Ring.create(None, OUT_RECORDS)
+        )
+
+    def curve(self) -> Int64s:
+        """Room for a row, which nobody reads."""
+        return np.zeros(CURVE_WORDS + self.run.plots, np.int64)
+
+    def through(
+        self, loop: EventLoop, interval: int
+    ) -> tuple[Int64s, Int64s, npt.NDArray[np.void]]:
+        """Cycles and records of each event, and the records; the schedule pauses between chunks."""
+        feed, drain = loop.inbound.producer(), loop.outbound.consumer()
+        events = self.stream.reshape(-1).view(EVENT)
+        stamps, now = np.zeros((CHUNK + 1, 2), np.int64), counter()
+        spans, found, done = [], [np.empty(0, RECORD)], 0
+        while done < len(events):
+            if not loop.inbound.waiting:
+                feed.push(events[done : done + CHUNK])
+            before = loop.inbound.cells[CONSUMED]
+            stamps[:] = 0
+            loop.turn.call(
+                "stamped", loop.run.memory.words, loop.inbound.words, loop.outbound.words,
+                loop.control, loop.curve, 1, stamps.reshape(-1), now() + interval, interval,
+            )  # fmt: skip
+            took = loop.inbound.cells[CONSUMED] - before
+            spans.append(stamps[1 : took + 1].copy())
+            while len(records := drain.pop(OUT_RECORDS)):
+                found.append(records.view(RECORD))
+            done += took
+        both = np.concatenate(spans)
+        return both[:, 0], both[:, 1], np.concatenate(found)
+
+    def pinged(self, ring: Ring, back: Ring, far: Callable[[], object], control: Int64s) -> Int64s:
+        """Stamps of events that this thread publishes from the feeds' core to `far` on ours."""
+        assert self.feed_core is not None
+
+        def body() -> None:
+            settle(self.core)
+            far()
+
+        thread = threading.Thread(target=body, daemon=True)
+        thread.start()
+        settle(self.feed_core)
+        words = self.stream[:PINGS]
+        stamps = np.zeros((len(words), 2), np.int64)
+        try:
+            flat = words.reshape(-1)
+            self.gauges.call("ping", ring.words, back.words, flat, len(words), stamps.reshape(-1))
+        finally:
+            control[STOP] = 1
+            thread.join()
+            settle(self.core)
+        return stamps
+
+    def row(self, name: str, how: str, cycles: npt.NDArray[Any]) -> Row:
+        """A histogram of spans."""
+        histogram = HdrHistogram(1, HIGHEST_NS * 1000, DIGITS)  # in ps: some spans are a few ns
+        values, counts = np.unique(
+            np.maximum(np.rint(cycles * (1000 / self.clock.cycles_per_ns)), 1).astype(np.int64),
+            return_counts=True,
+        )
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            histogram.record_value(min(value, HIGHEST_NS * 1000), count)
+        found = tuple(histogram.get_value_at_percentile(p) / 1000 for p in PERCENTILES)
+        return Row(name, how, len(cycles), found, float(values[-1]) / 1000)
+
+
+def _instants(stream: Int64s, took: Int64s) -> tuple[Int64s, Int64s]:
+    """The span of each instant, from its first event to its last record, and its last event."""
+    last = np.flatnonzero(((stream[:, 2] >> 48) & MORE) == 0)
+    return np.diff(np.cumsum(took)[last], prepend=0), last
+
+
+def _spread(starts: Int64s, most: int) -> Int64s:
+    """So many of the starts at most, evenly."""
+    step = max(-(-len(starts) // most), 1)
+    return np.ascontiguousarray(starts[::step])

@@ -1,0 +1,103 @@
+"""`quantdsl bench latency`, `bench` and `explain --stage proof` as users type them."""
+
+import json
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from quantdsl.cli import cli
+from quantdsl.codegen.target import native
+from quantdsl.shipped import shipped
+
+pytestmark = pytest.mark.skipif(
+    not native().triple.startswith("x86_64"), reason="measured on x86-64 only"
+)
+HOLD = str(shipped("strategies/buy_and_hold.qdsl"))
+EVENTS = ["--events", "2000"]
+
+
+def quantdsl(*args: str, folder) -> tuple[int, str]:
+    runner = CliRunner()
+    done = runner.invoke(cli, list(args), standalone_mode=False, catch_exceptions=False)
+    code = done.return_value if isinstance(done.return_value, int) else done.exit_code
+    return code, done.output
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_bench_lists_what_there_is(folder):
+    code, text = quantdsl("bench", folder=folder)
+    assert code == 0
+    assert "quantdsl bench latency" in text
+    assert "quantdsl bench device" in text
+    assert "bench_backtest.py" in text
+
+
+def test_a_run_is_printed_saved_drawn_and_compared(folder):
+    code, text = quantdsl("bench", "latency", HOLD, *EVENTS, "--html", folder=folder)
+    assert code == 0
+    assert re.search(r"placement  engine on core \d+", text)
+    assert re.search(r"noise floor +1,000,000 +\d", text)
+    saved = folder / "out/latency/buy_and_hold.json"
+    assert json.loads(saved.read_text())["strategy"] == "BuyAndHold"
+    assert (folder / "out/latency/buy_and_hold.html").read_text().startswith("<!doctype html>")
+
+    again = quantdsl(
+        "bench", "latency", HOLD, *EVENTS, "--compare", str(saved), "--fail-over", "900%",
+        "--out", "second.json", folder=folder,
+    )  # fmt: skip
+    assert again[0] == 0
+    assert "no median grew by more than 900%" in again[1]
+
+    document = json.loads(saved.read_text())
+    for row in document["rows"]:
+        row["percentiles_ns"] = [ns / 100 for ns in row["percentiles_ns"]]
+        row["percentiles_ns"][0] += 1.0 if row["name"] != "noise floor" else 1e6
+    saved.write_text(json.dumps(document))
+    worse = quantdsl("bench", "latency", HOLD, *EVENTS, "--compare", str(saved), folder=folder)
+    assert worse[0] == 1
+    assert "SLOWER" in worse[1]
+
+
+def test_a_rate_counts_from_when_an_event_was_due(folder):
+    code, text = quantdsl(
+        "bench", "latency", HOLD, *EVENTS, "--rate", "1e6", "--json", folder=folder
+    )
+    assert code == 0
+    document = json.loads(text)
+    turn = next(row for row in document["rows"] if row["name"] == "turn")
+    assert "due every 1,000 ns" in turn["how"]
+    assert document["rate"] == 1e6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--fail-over", "much"], "latency.fail_over"),
+        (["--fail-over", "0%"], "latency.fail_over"),
+        (["--config", "nowhere"], "there is no such file"),
+        (["--set", "x"], "sets nothing"),
+    ],
+)
+def test_bad_options_are_told(folder, options, message):
+    with pytest.raises(Exception, match=re.escape(message)):
+        quantdsl("bench", "latency", HOLD, *options, folder=folder)
+
+
+def test_a_core_that_is_not_there_is_replaced(folder):
+    code, text = quantdsl("bench", "latency", HOLD, *EVENTS, "--cpu", "4000", folder=folder)
+    assert code == 0
+    assert "command line asks for core 4000" in text
+
+
+def test_the_proof_of_a_file(folder):
+    code, text = quantdsl("explain", HOLD, "--stage", "proof", folder=folder)
+    assert code == 0
+    assert "the whole turn, from ring to ring" in text
+    assert "holds      no call, no system call" in text
+    assert "an estimate" in text

@@ -1,0 +1,166 @@
+"""Latencies: that the right things are measured, never how long they take here."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from quantdsl.backtest.program import Run
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
+from quantdsl.errors import ConfigError, InternalError
+from quantdsl.ir.interp import Interpreter
+from quantdsl.live.latency import NOISE, Report, Row, measure
+from quantdsl.live.latency_page import page
+from quantdsl.live.latency_store import changes, grown, save
+from quantdsl.live.latency_store import load as load_report
+from quantdsl.live.machine import read_machine, usable
+from quantdsl.live.placement import FEED, Wish, plan
+from quantdsl.live.stages import STAGES, book_probe, gate_probe, stage_probes
+from tests.live.programs import checked, events, ready
+
+pytestmark = pytest.mark.skipif(
+    not native().triple.startswith("x86_64"), reason="measured on x86-64 only"
+)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    found = plan(read_machine(), [Wish("engine", max(usable()))], [FEED])
+    return measure(ready("buy_and_hold"), found, events=4_000, rate=0.0)
+
+
+def test_every_row_is_a_histogram_of_what_it_says(report):
+    rows = {row.name: row for row in report.rows}
+    assert {NOISE, "turn", *STAGES, "step", "signal evaluation"} <= set(rows)
+    for row in report.rows:
+        assert row.count > 0
+        assert list(row.percentiles_ns) == sorted(row.percentiles_ns)
+        assert row.how
+    assert rows["turn"].percentiles_ns[0] > rows[NOISE].percentiles_ns[0] * 0.5
+    assert report.events <= 4_000
+
+
+def test_what_could_not_be_measured_is_said(report):
+    assert any("position update: not measured" in note for note in report.notes)
+
+
+def test_the_last_probe_is_the_whole_run():
+    """The stages together leave what `run` leaves, so nothing of it is missing or done twice."""
+    prepared = ready("sma_cross")
+    chunk = events(prepared)[0][:3_000]
+    probe = stage_probes(checked("sma_cross").module())[-1]
+    own = Run(prepared.checked, probe.module, load(probe.module, native(), Cache()))
+    own.memory.words[:] = prepared.run.memory.words
+    own.plots = prepared.run.plots
+    words, curve = chunk.view(np.int64).reshape(-1), np.zeros(1 << 16, np.int64)
+    prepared.run.memory.set("curve_on", False)
+    own.memory.set("curve_on", False)
+    assert own.executor.call("probe", own.memory.words, words, len(chunk), curve) == len(chunk)
+    prepared.run.executor.call("run", prepared.run.memory.words, words, len(chunk), curve)
+    assert prepared.run.memory.get("e.outbox_count") > 0
+    assert np.array_equal(own.memory.words, prepared.run.memory.words)
+
+
+def test_a_probe_of_the_handlers_leaves_no_order():
+    prepared = ready("sma_cross")
+    chunk = events(prepared)[0][:3_000]
+    probe = stage_probes(checked("sma_cross").module())[STAGES.index("handlers")]
+    words, curve = chunk.view(np.int64).reshape(-1), np.zeros(1 << 16, np.int64)
+    program = load(probe.module, native(), Cache())
+    program.call("probe", prepared.run.memory.words, words, len(chunk), curve)
+    assert prepared.run.memory.get("e.intent_count") == 0
+    assert prepared.run.memory.get("e.next_id") == 1
+
+
+@pytest.mark.parametrize("make", [gate_probe, book_probe])
+def test_routines_run_on_records(make):
+    """The interpreter and the machine code of a probe agree on what it leaves."""
+    prepared = ready("sma_cross")
+    probe = make(checked("sma_cross").module())
+    records = np.zeros((3, 8), np.int64)
+    records[:, 4] = [3, -2, -1]  # lots
+    records[:, 5] = [10_000, 10_010, 9_990]  # ticks
+    start = prepared.run.memory.words
+    left = []
+    for executor in (Interpreter(probe.module), load(probe.module, native(), Cache())):
+        words = start.copy()
+        result = executor.call("probe", words, records.reshape(-1), 3, np.zeros(8, np.int64))
+        left.append((result, words))
+    assert left[0][0] == left[1][0]
+    assert np.array_equal(left[0][1], left[1][1])
+    if make is book_probe:
+        assert not np.array_equal(left[0][1], start)
+
+
+def test_a_step_that_cannot_be_taken_apart_is_our_fault():
+    module = checked("sma_cross").module()
+    funcs = tuple(
+        msgspec.structs.replace(f, body=f.body[:2]) if f.name == "step" else f for f in module.funcs
+    )
+    with pytest.raises(InternalError, match="QD9510"):
+        stage_probes(msgspec.structs.replace(module, funcs=funcs))
+
+
+def test_too_few_events():
+    with pytest.raises(ConfigError, match="there are only 10 events"):
+        measure(ready("buy_and_hold"), plan(read_machine(), [Wish("engine", None)]), events=10)
+
+
+def made(**medians: float) -> Report:
+    rows = tuple(
+        Row(name.replace("_", " "), "how", 5, (ns, ns, ns, ns, ns), ns)
+        for name, ns in medians.items()
+    )
+    return Report("S", "data", 10, 2, 0.0, 1, 2.0, rows, ("a note",))
+
+
+def test_a_report_comes_back_from_its_file(tmp_path):
+    report = made(noise_floor=20.0, step=50.0)
+    save(report, tmp_path / "a" / "run.json")
+    assert load_report(tmp_path / "a" / "run.json") == report
+
+
+def test_a_file_that_is_no_report(tmp_path):
+    path = tmp_path / "x.json"
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_report(path)
+    path.write_text('{"strategy": 3}')
+    with pytest.raises(ConfigError, match="no saved run of bench latency"):
+        load_report(path)
+
+
+def test_a_comparison_finds_what_grew():
+    before = made(noise_floor=20.0, step=50.0, turn=100.0, decode=5.0, gone=9.0)
+    now = made(noise_floor=20.0, step=56.0, turn=109.0, decode=50.0, new=1.0)
+    found = changes(before, now)
+    assert [change.name for change in found] == ["noise floor", "step", "turn", "decode"]
+    assert [change.name for change in grown(found, 0.10)] == ["step"]
+    assert not grown(found, 0.20)
+
+
+def test_a_slower_core_is_taken_off():
+    before, now = made(noise_floor=20.0, step=50.0), made(noise_floor=30.0, step=75.0)
+    assert not grown(changes(before, now), 0.10)
+    slower = made(noise_floor=30.0, step=90.0)
+    assert [one.name for one in grown(changes(before, slower), 0.10)] == ["step"]
+    faster = made(noise_floor=10.0, step=50.0)
+    assert not grown(changes(before, faster), 0.10)
+
+
+def test_only_like_is_compared():
+    other = msgspec.structs.replace(made(step=1.0), strategy="T")
+    with pytest.raises(ConfigError, match="its strategy is S, this run's is T"):
+        changes(made(step=1.0), other)
+
+
+def test_the_page_holds_every_row_and_escapes_texts():
+    report = msgspec.structs.replace(
+        made(noise_floor=20.0, step=50.0), data="<script>alert(1)</script>"
+    )
+    text = page(report)
+    assert "<script>" not in text
+    assert text.count("<tr>") == 1 + 2
+    assert "noise floor" in text
+    assert "default-src 'none'" in text
+    assert page(report) == text
