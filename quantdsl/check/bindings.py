@@ -45,6 +45,14 @@ class Binding:
         return found.read(cx, node)
 
 
+class Indexed(Binding):
+    """What has no value by itself, but one for each number in square brackets."""
+
+    def at(self, cx: "Context", node: ast.Index) -> Value:
+        """The value of `binding[i]`."""
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class Local:
     """A name bound to a value: let, var, parameter, const, state."""

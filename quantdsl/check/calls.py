@@ -10,7 +10,7 @@ from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.signatures import Parameter, least_of
-from quantdsl.check.types import ERROR, FLOAT, NUMERIC, VOID, Type, ir_type
+from quantdsl.check.types import ERROR, FLOAT, NUMERIC, TIME, VOID, Type, ir_type
 from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -137,7 +137,10 @@ def _default(
     if param.node.default is None:
         return None
     if param.series or param.type.kind == "bars":
-        return cx.expr(msgspec.structs.replace(param.node.default, span=span))
+        value = cx.expr(msgspec.structs.replace(param.node.default, span=span))
+        if value.type == TIME and value.series is None:
+            value.series = Series()  # the time of the event: it ticks with the other arguments
+        return value
     # Only its names are those of the declaration: what it computes first is emitted, or kept as
     # an equation, where the call stands.
     declared = replace(cx, module=binding.module, scope=binding.module.scope)

@@ -2,7 +2,7 @@
 
 from quantdsl.check import arith, sizes
 from quantdsl.check.arith import an
-from quantdsl.check.bindings import Binding, find_name, unknown
+from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.naming import repeated
 from quantdsl.check.types import BOOL, FLOAT
@@ -233,6 +233,9 @@ def _cond(cx: Context, node: ast.Cond) -> Value:
 
 @elaborates(ast.Index)
 def _index(cx: Context, node: ast.Index) -> Value:
+    owner = owner_of(cx, node.value)
+    if isinstance(owner, Indexed):
+        return owner.at(cx, node)
     value = cx.expr(node.value)
     index = cx.expr(node.index)
     if value.bad or index.bad:

@@ -15,7 +15,7 @@ from quantdsl.check.context import Context, Scope
 from quantdsl.check.modules import Module
 from quantdsl.check.signatures import Parameter, least_of, parameters, resolve
 from quantdsl.check.stmts import body, leaves
-from quantdsl.check.types import ERROR, FLOAT, INT, VOID, Type, ir_type, stored
+from quantdsl.check.types import ERROR, FLOAT, INT, TIME, VOID, Type, ir_type, stored
 from quantdsl.check.values import Series, Unit, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -287,6 +287,7 @@ class IndicatorBuilder(Builder):
         self.needs: list[Warm] = []
         self.step: ops.Expr = ops.Var("step")
         self.implicit = ImplicitBars(self)
+        self.now = ImplicitNow(self)
 
     def elaborate_body(self) -> None:
         """The body, then the histories that it turned out to need."""
@@ -297,6 +298,7 @@ class IndicatorBuilder(Builder):
             names.setdefault("bars", self.implicit)
             for name in (*BAR_PRICES, "volume", "hl2", "hlc3", "ohlc4"):
                 names.setdefault(name, ImplicitPrice(self.implicit, name))
+            names.setdefault("now", self.now)
         super().elaborate_body()
         self._keep_histories()
         step = ops.Field(self.self_, "step")
@@ -307,9 +309,10 @@ class IndicatorBuilder(Builder):
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """The instance struct beside the function."""
-        if self.implicit.parameter is not None:
-            routine.params.append(self.implicit.parameter)
-            decls = [*decls, *pass_parameter(self.implicit.parameter)[0]]
+        for parameter in (self.implicit.parameter, self.now.parameter):
+            if parameter is not None:
+                routine.params.append(parameter)
+                decls = [*decls, *pass_parameter(parameter)[0]]
         routine.state = self.ir_name + ".self"
         routine.impure = True
         routine.warm = self.warm_up()
@@ -537,12 +540,7 @@ class ImplicitBars(Binding):
     def value(self) -> Value:
         """The bars, as a parameter of the indicator."""
         if self.parameter is None:
-            node = self.builder.node
-            default = ast.Name(node.name.span, "bars")
-            param = ast.Param(
-                node.name.span, ast.Ident(node.name.span, "bars"), None, default=default
-            )
-            self.parameter = Parameter("bars", Type("bars", "'bars"), param, series=True)
+            self.parameter = _of_caller(self.builder, "bars", Type("bars", "'bars"))
         return pass_parameter(self.parameter)[1]
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
@@ -553,6 +551,29 @@ class ImplicitBars(Binding):
         """A price or the volume of the bar."""
         found = self.value().names.get(name)
         return Local(found, used=True) if found is not None else None
+
+
+class ImplicitNow(Binding):
+    """`now` inside an indicator that declares none: the time of the event that steps it."""
+
+    what = "the time of the caller"
+
+    def __init__(self, builder: IndicatorBuilder) -> None:
+        self.builder = builder
+        self.parameter: Parameter | None = None
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The time, as a parameter of the indicator; the first use adds it."""
+        if self.parameter is None:
+            self.parameter = _of_caller(self.builder, "now", TIME)
+        return pass_parameter(self.parameter)[1]
+
+
+def _of_caller(builder: IndicatorBuilder, name: str, type_: Type) -> Parameter:
+    """A parameter that a caller does not give: what the name means where the call stands."""
+    span = builder.node.name.span
+    node = ast.Param(span, ast.Ident(span, name), None, default=ast.Name(span, name))
+    return Parameter(name, type_, node, series=True)
 
 
 class ImplicitPrice(Binding):

@@ -86,9 +86,9 @@ class Lanes:
         funcs = [ingest, _over_events(loop, COLUMNS_WRITTEN), self._init(named, None)]
         engine = self.strategy.library.lookup("engine.Engine")
         assert isinstance(engine, ops.StructDecl)
-        instruments = tuple(f for f in engine.fields if f.name == "instruments")
+        read = tuple(f for f in engine.fields if f.name in ("instruments", "now"))
         always = [p.field for p in self.strategy.params if p.name in params]
-        return [self._state(funcs, always), ops.StructDecl(engine.name, instruments), *funcs]
+        return [self._state(funcs, always), ops.StructDecl(engine.name, read), *funcs]
 
     # ---- equations ----
 

@@ -346,8 +346,10 @@ class Assembly:
         return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), (fires,)))
 
     def ingest_bars(self, uses: set[Use]) -> ops.Func:
-        """One event into what is used of bars."""
-        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (), ()))
+        """One event into what is used of bars, and its time."""
+        now = ops.Assign(ops.Field(ENGINE, "now"), ops.Field(EVENT, "ts_event"))
+        first = (now,) if ("e", "now") in uses else ()
+        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, first, ()))
 
     def _ingested(
         self, uses: set[Use], first: tuple[ops.Stmt, ...], no_bar: tuple[ops.Stmt, ...]
@@ -395,9 +397,10 @@ class Assembly:
 
     def _run(self) -> ops.Func:
         """All instants with their records and curve, as long as the outbox has room."""
+        stepped = self._stepped()  # before the counters that it asks for are collected
         loop: list[ops.Stmt] = [
             *instant(self.counters()),
-            *self._stepped(),
+            *stepped,
             ops.If(
                 ops.Call(self.strategy.core("engine.full"), (ENGINE,)),
                 (ops.Return(ops.Binary("iadd", ops.Var("k"), ops.i64(1))),),

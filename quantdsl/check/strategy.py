@@ -44,7 +44,8 @@ from quantdsl.check.news import INDEX, News
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
-from quantdsl.check.ticks import SOURCES, Ticks, TicksBinding, bars_alone
+from quantdsl.check.tick_names import TicksBinding, bars_alone, names_of
+from quantdsl.check.ticks import SOURCES, Ticks
 from quantdsl.check.timers import TimerSpec
 from quantdsl.check.types import ERROR, FLOAT, SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, Warm, error_value
@@ -53,7 +54,7 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 LATER_NAMES = {
-    **dict.fromkeys(("this", "adj", "working", "dollar_volume"), naming.FREE),
+    **dict.fromkeys(("this", "adj", "dollar_volume"), naming.FREE),
     **dict.fromkeys(("rebalance", "quote"), "function"),
     "xs": "namespace",
 }
@@ -305,7 +306,7 @@ class Strategy:
                 names[traded.name] = of(self, traded, 0)
         first = self.instruments[0]
         if not several:
-            names.update(self.ticks.names(first) if self.ticks else {})
+            names.update(names_of(self.ticks, first) if self.ticks else {})
             names.update(self._of_bars(first) if self.clocks else {})
             names.update(figures(self))
             for name, account in OF_INSTRUMENT.items():

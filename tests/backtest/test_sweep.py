@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quantdsl.backtest import stream
+from quantdsl.backtest import lane_code, stream
 from quantdsl.backtest import sweep as sweep_module
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_table import result_of
@@ -72,6 +72,36 @@ def test_a_shipped_strategy_sweeps_to_the_bit(path: Path) -> None:
             if column in single:
                 mine = result.metric(column)[row]
                 assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
+
+
+BY_TIME = """
+strategy S:
+    bars 1m
+    param h = 20m in 10m..40m step 10m
+    param k = 1.0 in 0.1..4.0 step 0.1
+    let slow = ts.ewm_mean(ts.ewm_mean(ts.ewm_mean(close, h), h), h)
+    on bar:
+        if flat and close > slow + k * ts.ewm_std(close - slow, h):
+            buy(10 shares)
+        elif long and close < slow:
+            close_position()
+"""
+
+
+def test_a_half_life_in_time_sweeps_to_the_bit(
+    bars: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lane_code, "LOAD_CPU", 0)
+    path = tmp_path / "s.qdsl"
+    path.write_text(BY_TIME)
+    sweep = prepared(path, bars)
+    assert sweep.table is not None  # read from columns, whose lanes know the time too
+    result = finished(sweep)
+    for row in range(0, len(result), 31):
+        single = evaluate(sweep.single(row))
+        for name in ("net_profit", "trades", "sharpe"):
+            mine = result.metric(name)[row]
+            assert mine.tobytes() == np.float64(single[name]).tobytes(), (row, name)
 
 
 def test_the_oracle_of_ten_thousand_points() -> None:

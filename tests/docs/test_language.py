@@ -8,7 +8,7 @@ from quantdsl.backtest.testing import run_tests
 from quantdsl.check.bindings import Local
 from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
-from quantdsl.check.ticks import Absent, Tape
+from quantdsl.check.tick_names import Absent, Tape, Working
 from quantdsl.cli.reference import EVERYWHERE, Entry, entries
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
@@ -101,7 +101,7 @@ def test_help_knows_every_name_that_a_strategy_can_read(kind):
     missing = set()
     for name, binding in checked.strategy.scope.names.items():
         own = isinstance(binding, Local) and binding.span[1]
-        parts = binding.members() if isinstance(binding, Tape) else ()
+        parts = binding.members() if isinstance(binding, Tape | Working) else ()
         if not isinstance(binding, Later | Absent) and not own:
             missing |= {f"{name}.{part}" for part in parts} or {name}
     assert missing - known == set()

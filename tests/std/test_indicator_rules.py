@@ -23,6 +23,7 @@ from tests.std.windows import spoiled, walk
 
 NAMESPACES = ("sums", "ta", "ts", "vol")
 N = 120
+SECOND_NS = 1_000_000_000
 LENGTHS = {"short": 4, "long": 6, "fast": 3, "slow": 8, "signal": 4, "middle": 5, "left": 3,
            "right": 2, "depth": 2, "occurrence": 1, "min_len": 2, "max_len": 6, "offset": 0}
 ANCHORED = {"ta.pivot_point_levels", "ta.anchored", "ta.vwap_bands"}
@@ -69,6 +70,10 @@ def arguments(found: Routine) -> dict[str, Any]:
             given[param.name] = np.random.default_rng(at).random(N) < 0.3
         elif kind == "float" and (param.series or param.node.default is None):
             given[param.name] = walk(N, seed=at + 1)
+        elif kind == "time":
+            given[param.name] = np.cumsum(np.random.default_rng(at).integers(1, 9, N)) * SECOND_NS
+        elif kind == "duration":
+            given[param.name] = 8 * SECOND_NS
         elif kind in ("enum", "int") and param.node.default is None:
             given[param.name] = 1
     if "percentage" in given:
