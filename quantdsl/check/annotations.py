@@ -4,18 +4,34 @@ An annotation is an assertion that the compiler verifies; one that it cannot ver
 never ignored.
 """
 
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
+from quantdsl.check.literals import DURATION_NS
 from quantdsl.lang import ast
 
-AVAILABLE = {"warmup": (ast.Indicator,), "cost": (ast.Indicator, ast.Fn)}
+HANDLERS = (ast.On, ast.Every, ast.At)
+AVAILABLE = {
+    "warmup": (ast.Indicator,),
+    "cost": (ast.Indicator, ast.Fn),
+    "critical_path": HANDLERS,
+    "latency": HANDLERS,
+    "cpu": HANDLERS,
+}
+SHAPES = {
+    "warmup": "@warmup(len)",
+    "cost": '@cost("O(1)")',
+    "critical_path": "@critical_path",
+    "latency": "@latency(p99 = 1us)",
+    "cpu": "@cpu(3)",
+}
 LATER = (
-    "critical_path",
     "no_allocation",
     "inline_always",
     "vectorizable",
-    "latency",
-    "cpu",
     "device",
     "workgroup",
     "shared",
@@ -51,6 +67,44 @@ def check(cx: Context, node: ast.Node) -> None:
             check(cx, item)
 
 
+@dataclass(frozen=True)
+class Promises:
+    """What is promised of a handler; `span` is that of the annotation that makes it critical."""
+
+    critical: bool = False
+    span: ast.Span = (0, 0)
+    p99_ns: int = 0  # 0: nothing is said of its latency
+    cpu: int | None = None
+
+
+def promises(notes: tuple[ast.Annotation, ...]) -> Promises:
+    """The promises of well-formed annotations; others are reported already."""
+    made: dict[str, Any] = {}
+    for note in notes:
+        if note.name not in ("critical_path", "latency", "cpu") or not _fits(note):
+            continue
+        if note.name == "critical_path":
+            made |= {"critical": True, "span": note.span}
+            continue
+        number = note.args[0].value
+        assert isinstance(number, ast.Num)
+        unit = DURATION_NS[number.unit] if number.unit else 1
+        made["p99_ns" if number.unit else "cpu"] = int(Fraction(number.text) * unit)
+    return Promises(**made)
+
+
+def _fits(note: ast.Annotation) -> bool:
+    """Whether the annotation of a handler has its form."""
+    if note.name == "critical_path":
+        return not note.args
+    if len(note.args) != 1 or not isinstance(note.args[0].value, ast.Num):
+        return False
+    name, number = note.args[0].name, note.args[0].value
+    if note.name == "latency":
+        return name == "p99" and number.unit in DURATION_NS and Fraction(number.text) > 0
+    return name is None and not number.unit and number.text.isdigit()
+
+
 def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
     name = annotation.name
     if name in LATER:
@@ -67,13 +121,22 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
         unknown(cx, name, annotation.span, [*AVAILABLE, *LATER], "among the annotations")
         return
     if not isinstance(node, AVAILABLE[name]):
-        cx.error("QD0219", f"'@{name}' stands above an indicator", annotation.span)
+        where = "a handler" if AVAILABLE[name] == HANDLERS else "an indicator"
+        cx.error("QD0219", f"'@{name}' stands above {where}", annotation.span)
+    elif AVAILABLE[name] == HANDLERS:
+        if not _fits(annotation):
+            cx.error(
+                "QD0219",
+                f"this is no '@{name}'",
+                annotation.span,
+                help=f"write {SHAPES[name]}",
+            )
     elif len(annotation.args) != 1 or annotation.args[0].name is not None:
         cx.error(
             "QD0219",
             f"'@{name}' takes one argument",
             annotation.span,
-            help="@warmup(len)" if name == "warmup" else '@cost("O(1)")',
+            help=SHAPES[name],
         )
     elif name == "cost" and not isinstance(annotation.args[0].value, ast.Str):
         cx.error("QD0219", "a cost is a text", annotation.args[0].span, help='@cost("O(1)")')

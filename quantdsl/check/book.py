@@ -137,7 +137,8 @@ class BookFunction(Binding):
         wrong = [arg for arg in node.args if arg.name not in (None, function.argument or None)]
         if wrong and wrong[0].name is not None:
             known = [function.argument] if function.argument else []
-            return unknown(cx, wrong[0].name, wrong[0].span, known, f"in book.{self.name}")
+            place = (wrong[0].span[0], wrong[0].span[0] + len(wrong[0].name))
+            return unknown(cx, wrong[0].name, place, known, f"in book.{self.name}")
         least = 0 if function.optional or not function.argument else 1
         most = 1 if function.argument else 0
         if not least <= len(node.args) <= most:

@@ -456,6 +456,23 @@ _item(
     "    let mean = ta.sma(close, 1_000)\n    plot(mean)\n",
 )
 
+define(
+    "QD0612",
+    "output in a critical path",
+    "A handler with '@critical_path' may compute, order and set states; a message is made\n"
+    "elsewhere, from a state that it leaves.",
+    _TICKS.format(
+        items="    quotes\n    @critical_path\n",
+        handler="on quote",
+        condition="spread < 2 ticks",
+    ).replace("            buy", '            log("buys")\n            buy'),
+    _TICKS.format(
+        items="    quotes\n    @critical_path\n",
+        handler="on quote",
+        condition="spread < 2 ticks",
+    ),
+)
+
 # ---- 07: params --------------------------------------------------------------------------------
 
 _item(

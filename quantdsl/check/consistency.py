@@ -182,7 +182,7 @@ def across(strategy: "Strategy") -> None:
     verbs = {order.verb for order in orders}
     for order in orders:
         for leave, enter in (("sell", "buy"), ("cover", "short")):
-            if order.verb == leave and not verbs & {enter, "target"}:
+            if order.verb == leave and not verbs & {enter, "target", "quote"}:
                 cx.warn(
                     "QD0811",
                     f"this can only {leave} what nothing here can {enter}",

@@ -53,6 +53,14 @@ class LogFunction(Binding):
                 node.args[1].span,
                 help=f'values stand in it: {self.kind}("pnl {{pnl}}")',
             )
+        if self.strategy.critical:
+            return cx.error(
+                "QD0612",
+                f"{self.kind} in a critical path",
+                node.span,
+                reason="a record is more than its budget of time allows",
+                help="note it in a state, and write it in another handler",
+            )
         assert isinstance(node.args[0].value, ast.Str)
         text = node.args[0].value.value
         names = HOLE.findall(text)

@@ -17,6 +17,7 @@ from quantdsl.check import (
     trading,
 )
 from quantdsl.check.actions import alone, inline
+from quantdsl.check.annotations import Promises, promises
 from quantdsl.check.arith import an, as_float, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
@@ -41,6 +42,7 @@ from quantdsl.check.market import (
 )
 from quantdsl.check.modules import Module
 from quantdsl.check.news import INDEX, News
+from quantdsl.check.quoting import QuoteFunction
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
@@ -55,7 +57,7 @@ from quantdsl.lang import ast
 
 LATER_NAMES = {
     **dict.fromkeys(("this", "adj", "dollar_volume"), naming.FREE),
-    **dict.fromkeys(("rebalance", "quote"), "function"),
+    "rebalance": "function",
     "xs": "namespace",
 }
 COLORS = (
@@ -90,6 +92,7 @@ class Handler:
     clocks: int = 0  # the mask of those that it runs on
     timer: int = -1
     reads: dict[int, Warm] = field(default_factory=dict)
+    promises: Promises = Promises()
 
 
 @dataclass
@@ -179,6 +182,8 @@ class Strategy:
         self.scope = Scope(module.scope)
         self.cx = self.context()
         self.acting = False
+        self.critical = False  # the handler that is elaborated promises to be a critical path
+        self.cpu: int | None = None  # the core that handlers name
         self.atomic_group: ops.Expr | None = None
         self.instruments: list[Traded] = []
         self.clocks: list[Clock] = []
@@ -326,6 +331,8 @@ class Strategy:
         names["flatten"] = trading.EngineCall(self, "orders.flatten", per_instrument=False)
         names["cancel"] = trading.CancelTag(self)
         names["replace"] = ReplaceTag(self)
+        if self.ticks:
+            names["quote"] = QuoteFunction(self)
         names["floor_qty"] = trading.FloorQty(self)
         names["snap"] = trading.Snap()
         for kind in ("log", "alert", "mark"):
@@ -451,10 +458,18 @@ class Strategy:
             self.requires.append((value, node))
 
     def handler(
-        self, event: str, suite: ast.Suite, when: ast.Expr | None, clocks: int = 0, timer: int = -1
+        self,
+        event: str,
+        node: ast.On | ast.Every | ast.At,
+        when: ast.Expr | None = None,
+        clocks: int = 0,
+        timer: int = -1,
     ) -> None:
         """Elaborate the body of a handler into a function of the state."""
         cx = self.context()
+        promised = promises(node.annotations)
+        self._pin(node, promised.cpu)
+        self.critical = promised.critical
         cx.scope = Scope(self.scope)
         params = [ops.ParamDecl("s", ops.StructType("State"), inout=True)]
         if event in ("fill", "order"):
@@ -466,12 +481,24 @@ class Strategy:
             guard = truth(cx, cx.expr(when))
             cx.emit(ops.If(ops.Unary("not", guard.ir), (ops.Return(),)))
         cx.expected = VOID
-        body(cx, suite)
+        body(cx, node.body)
         cx.report_unused(cx.scope)
-        self.acting = False
+        self.acting = self.critical = False
         name = f"handler.{len(self.handlers)}"
         self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block)))
-        self.handlers.append(Handler(name, event, clocks, timer, cx.reads))
+        self.handlers.append(Handler(name, event, clocks, timer, cx.reads, promised))
+
+    def _pin(self, node: ast.On | ast.Every | ast.At, cpu: int | None) -> None:
+        """One loop runs all handlers, so they agree on its core."""
+        if cpu is not None and self.cpu is not None and cpu != self.cpu:
+            span = next(note.span for note in node.annotations if note.name == "cpu")
+            self.cx.error(
+                "QD0219",
+                f"core {cpu} here and core {self.cpu} above: one loop runs all handlers",
+                span,
+                help="name one core",
+            )
+        self.cpu = cpu if self.cpu is None else self.cpu
 
     def own_handler(self, event: str, body: tuple[ops.Stmt, ...], timer: int = -1) -> None:
         """A handler that the language adds."""
@@ -495,7 +522,7 @@ class Strategy:
             return
         clocks = self._clocks_of(node)
         if clocks is not None:
-            self.handler(event, node.body, node.when, clocks)
+            self.handler(event, node, node.when, clocks)
 
     def _clocks_of(self, node: ast.On) -> int | None:
         """The mask of the clocks on which a handler runs; None where it is not well formed."""

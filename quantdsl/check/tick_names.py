@@ -233,5 +233,6 @@ def bars_alone() -> dict[str, Binding]:
         **touch,
         "book": Absent("book", BOOK_OF, "namespace"),
         "trade": Absent("trade", TRADES_OF, "namespace"),
+        "quote": Absent("quote", TOUCH_OF, "function"),
         "working": Absent("working", TOUCH_OF, "free"),
     }

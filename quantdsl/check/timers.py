@@ -39,7 +39,7 @@ def every(strategy: "Strategy", node: ast.Every) -> None:
     timer = _timer(strategy, node.span)
     timer.every_ns = value.const
     strategy.timers.append(timer)
-    strategy.handler("timer", node.body, None, timer=timer.id)
+    strategy.handler("timer", node, timer=timer.id)
 
 
 def at(strategy: "Strategy", node: ast.At) -> None:
@@ -66,7 +66,7 @@ def at(strategy: "Strategy", node: ast.At) -> None:
         )
         return
     strategy.timers.append(timer)
-    strategy.handler("timer", node.body, None, timer=timer.id)
+    strategy.handler("timer", node, timer=timer.id)
 
 
 def flat_by(strategy: "Strategy") -> None:

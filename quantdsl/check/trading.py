@@ -31,8 +31,10 @@ AUCTIONS = {
     "moc": "close",
     "loc": "close",
 }
-LATER_ARGS = frozenset({"hidden", "display", "peg"})
-NAMED = PRICES | FLAGS | {"qty", "value", "size_at", "trail", "tif", "oco", "tag", "after"}
+LATER_ARGS = frozenset({"hidden", "peg"})
+NAMED = (
+    PRICES | FLAGS | {"display", "qty", "value", "size_at", "trail", "tif", "oco", "tag", "after"}
+)
 
 
 FEATURES = {
@@ -140,6 +142,7 @@ class _Intent:
         self.node = node
         self.buys = function.doc.buys
         self.fields: list[tuple[str, ops.Expr]] = []
+        self.shown: ops.Expr | None = None  # of an iceberg
         self.written = consistency.Written(function.verb, node)
         self.bad = False
 
@@ -171,6 +174,9 @@ class _Intent:
             cx.emit(ops.Assign(ops.Field(ops.Var(name), field), value, line))
         place = ops.Call(strategy.core("orders.place"), (ENGINE, ops.Var(name)))
         cx.emit(ops.Do(place, line))
+        if self.shown is not None:
+            show = ops.Call(strategy.core("orders.show"), (ENGINE, self.shown))
+            cx.emit(ops.Do(show, line))
         return Value(VOID, NOTHING, self.node.span)
 
     def _last_close(self, traded: Traded) -> Value | None:
@@ -298,6 +304,8 @@ class _Intent:
             self.fields.append((name, value.ir))
         elif name == "trail":
             self._trail(arg, unit)
+        elif name == "display":
+            self._display(arg, traded)
         elif name == "tif":
             self._tif(arg)
         elif name in ("oco", "tag", "after") and isinstance(arg.value, ast.Str):
@@ -371,12 +379,35 @@ class _Intent:
         else:
             self.fields.append(("trail", arith.from_float(self.cx, value, unit, "rint")))
 
+    def _display(self, arg: ast.Arg, traded: Traded) -> None:
+        """How much of the order is shown at once; the rest is not seen."""
+        if not self.strategy.ticks:
+            self._fail("QD0216", "'display =' is not available yet on bars", arg.span, "")
+            return
+        value = arith.plain(self.cx, self.cx.expr(arg.value))
+        if not value.bad and (value.type.kind != "qty" or value.type.of not in ("", traded.name)):
+            self._fail(
+                "QD0803",
+                f"display is a quantity, this is {an(value.type)}",
+                arg.span,
+                "such as display = 100 shares",
+            )
+        self.bad |= value.bad
+        self.shown = value.ir
+
     def _tif(self, arg: ast.Arg) -> None:
         word = arg.value.id if isinstance(arg.value, ast.Name) else ""
         if word == "gtd" or _is_call(arg, "gtd"):
             self._gtd(arg)
         elif word in TIFS:
             self._set_enum("tif", "orders.Tif", word)
+        elif word in AUCTIONS and self.strategy.ticks:
+            self._fail(
+                "QD0216",
+                "orders for an auction are not available yet on quotes, trades or a book",
+                arg.span,
+                "at a time: at 09:30: buy(...)",
+            )
         elif word in AUCTIONS:
             self._set_enum("when", "orders.When", AUCTIONS[word])
         else:

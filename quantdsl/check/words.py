@@ -64,7 +64,7 @@ ORDER_ARGUMENTS: dict[str, Word] = {
     ),
     "qty": Word("qty = quantity", "The size by name.", "buy(qty = 100 shares)"),
     "tif": Word(
-        "tif = gtc | day | gtd | ioc | fok | moo | moc | loo | loc",
+        "tif = gtc | day | gtd(t) | ioc | fok | moo | moc | loo | loc",
         "How long the order works, or which auction of the session it is for.",
         "buy(100 shares, limit = close, tif = day)",
     ),
@@ -95,6 +95,12 @@ ORDER_ARGUMENTS: dict[str, Word] = {
     ),
 }
 
+ORDER_ARGUMENTS["display"] = Word(
+    "display = quantity",
+    "On ticks: shows only so much of the order at once (an iceberg).",
+    "buy(500 shares, limit = bid, display = 100 shares)",
+)
+
 ACTIONS: dict[str, Word] = {
     "close_position": Word(
         "close_position([instrument])", "Close the position at market.", "close_position()"
@@ -114,6 +120,13 @@ ACTIONS: dict[str, Word] = {
         'replace("tag", limit =, stop =, ...)',
         "Give the working orders with that tag new prices.",
         'replace("entry", limit = close - 1 tick)',
+    ),
+    "quote": Word(
+        "quote([instrument,] bid =, bid_qty =, ask =, ask_qty =, post_only =, requote_if =)",
+        "What should stand on both sides; only what differs from it is sent. A side of 0, or that "
+        "is left out, is withdrawn; a float is rounded away from the market; a price that differs "
+        "by less than requote_if stays.",
+        "quote(bid = mid - 0.02, bid_qty = 100 shares, ask = mid + 0.02, ask_qty = 100 shares)",
     ),
     "atomic": Word(
         "atomic:", "The orders of the block pass the risk gate together or not at all.", ""
@@ -160,6 +173,63 @@ TICKS: dict[str, Word] = {
         "trade.signed_qty -> qty",
         "Size of the last trade, below zero where the seller took; 0 where the data do not tell.",
         "trade.signed_qty",
+    ),
+}
+
+TICKS |= {
+    "book.bid": Word(
+        "book.bid[n] -> price?", "The n-th best bid, from 0; na: no such level.", "book.bid[1]"
+    ),
+    "book.ask": Word(
+        "book.ask[n] -> price?", "The n-th best ask, from 0; na: no such level.", "book.ask[1]"
+    ),
+    "book.bid_qty": Word(
+        "book.bid_qty[n] -> qty", "What is bid for at the n-th best bid, from 0.", "book.bid_qty[1]"
+    ),
+    "book.ask_qty": Word(
+        "book.ask_qty[n] -> qty", "What is offered at the n-th best ask, from 0.", "book.ask_qty[1]"
+    ),
+    "book.microprice": Word(
+        "book.microprice(levels = 1) -> float",
+        "low + (high - low) * bids / (bids + asks): the mean bid and ask of the levels by size, "
+        "weighted by the size of the other side. Evaluated once a message.",
+        "book.microprice(levels = 3)",
+    ),
+    "book.imbalance": Word(
+        "book.imbalance(levels = 1) -> float",
+        "(bids - asks) / (bids + asks) of the sizes of the best levels: -1 .. 1.",
+        "book.imbalance(levels = 5)",
+    ),
+    "book.order_flow_imbalance": Word(
+        "book.order_flow_imbalance() -> qty",
+        "What the last message added to the best bid less what it added to the best ask "
+        "(Cont, Kukanov, Stoikov 2014).",
+        "book.order_flow_imbalance()",
+    ),
+    "book.depth_to": Word(
+        "book.depth_to(price) -> qty",
+        "What rests from the touch to a price: of the bids below mid, of the asks above.",
+        "book.depth_to(bid - 5 ticks)",
+    ),
+    "book.vwap_to_fill": Word(
+        "book.vwap_to_fill(qty) -> float?",
+        "Mean price of taking so much, of a sale where it is below zero; na: there is less.",
+        "book.vwap_to_fill(500 shares) ?? mid",
+    ),
+    "book.queue_ahead": Word(
+        "book.queue_ahead(working.bid | working.ask) -> float?",
+        "What rests before one's own best order, as the queue model has it; na: none rests.",
+        "book.queue_ahead(working.bid) ?? 0.0",
+    ),
+    "working.bid": Word(
+        "working.bid -> float",
+        "Highest limit of one's own buys at work or on their way; na without one.",
+        "working.bid",
+    ),
+    "working.ask": Word(
+        "working.ask -> float",
+        "Lowest limit of one's own sells at work or on their way; na without one.",
+        "working.ask",
     ),
 }
 

@@ -20,7 +20,14 @@ FILES = {
     "nothing but a session": STRATEGY + '    session "XNYS", flat_by = 15:55\n',
     "kernel": "kernel k(r: window[f32, 64]) -> f32?:\n    return r[0]\n" + STRATEGY
     + "    plot(k(close))\n",
-    "annotation of a handler": STRATEGY + "    @critical_path\n" + ORDER,
+    "annotation of a handler": STRATEGY + "    @no_allocation\n" + ORDER,
+    "latency without a percentile": STRATEGY + "    @latency(1us)\n" + ORDER,
+    "a critical equation": STRATEGY + "    @critical_path\n    let a = close\n    plot(a)\n"
+    + ORDER,
+    "two cores": STRATEGY + "    @cpu(1)\n" + ORDER
+    + "    @cpu(2)\n    on fill:\n        flatten()\n",
+    "log in a critical path": STRATEGY + "    @critical_path\n" + ORDER + '        log("x")\n',
+    "mark in a critical path": STRATEGY + "    @critical_path\n" + ORDER + '        mark("x")\n',
     "unknown annotation": STRATEGY + "    @critcal_path\n" + ORDER,
     "warmup of a fn": "@warmup(3)\nfn f(x: float) -> float = x\n" + STRATEGY + ORDER,
     "cost without text": "@cost(1)\nindicator f(x: series[float]) -> float:\n    return x\n"
@@ -213,6 +220,7 @@ STATEMENTS = {
     "two amounts": "buy(1 shares, 2 shares)",
     "time in force": "buy(1 shares, tif = forever)",
     "hidden": "buy(1 shares, hidden = true)",
+    "display on bars": "buy(9 shares, limit = close, display = 1 shares)",
     "number of shares": "buy(100)",
     "float of shares": "buy(1.5)",
     "stop above": "buy(1 shares, stop_loss = close + 5 ticks)",
@@ -241,6 +249,28 @@ TICK_ITEMS = {
     "stale of nothing": "on stale:\n    flatten()",
     "instrument of an event": "on trade(y):\n    flatten()",
     "misspelt figure of a trade": "plot(trade.prize)",
+    "levels above the depth": "plot(book.microprice(levels = 11))",
+    "levels of no number": "plot(book.imbalance(levels = mid))",
+    "level beyond the depth": "plot(float(book.bid_qty[10]))",
+    "a side as a value": "plot(book.bid)",
+    "misspelt function of the book": "plot(book.micorprice())",
+    "misspelt argument of the book": "plot(book.imbalance(level = 2))",
+    "flow of an argument": "plot(float(book.order_flow_imbalance(2)))",
+    "depth to a float": "plot(float(book.depth_to(mid)))",
+    "fill of a number": "plot(book.vwap_to_fill(500) ?? mid)",
+    "fill may be na": "plot(book.vwap_to_fill(500 shares) + 1.0)",
+    "queue of nothing": "on trade:\n    if (book.queue_ahead(bid) ?? 0.0) > 5.0:\n"
+    "        flatten()",
+    "queue in an equation": "plot(book.queue_ahead(working.bid) ?? 0.0)",
+    "working order in an equation": "plot(working.bid)",
+    "quote by position": "on trade:\n    quote(bid, 5 shares)",
+    "quote of a price alone": "on trade:\n    quote(bid = bid)",
+    "quote of nothing": "on trade:\n    quote(post_only = true)",
+    "quote of a number": "on trade:\n    quote(bid = bid, bid_qty = 5)",
+    "misspelt argument of a quote": "on trade:\n    quote(bid = bid, bid_qyt = 5 shares)",
+    "quote in an equation": "let a = quote(bid = bid, bid_qty = 5 shares)",
+    "order for an auction on ticks": "on trade:\n    buy(5 shares, tif = moc)",
+    "display of a number": "on trade:\n    buy(5 shares, limit = bid, display = 5)",
     "misspelt event of ticks": "on quotes:\n    flatten()",
 }
 SOURCES = {

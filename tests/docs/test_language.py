@@ -6,6 +6,7 @@ import pytest
 
 from quantdsl.backtest.testing import run_tests
 from quantdsl.check.bindings import Local
+from quantdsl.check.book import BookBinding
 from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
@@ -33,6 +34,8 @@ strategy Example:
 """
 TICKS = "quotes, trades and book"
 """The section of the names that a strategy on ticks alone can read."""
+
+TICK_WORDS = {"quote", "display"}
 
 PLAIN = {
     "event": "bar",
@@ -65,7 +68,7 @@ def in_a_strategy(entry: Entry) -> str:
     handler = f"let shown = {example}" if value else example
     event = entry.name.partition(".")[0] if entry.section == "news of orders" else "bar"
     text = STRATEGY.format(**{**PLAIN, "event": event, "handler": handler})
-    return on_ticks(text) if entry.section == TICKS else text
+    return on_ticks(text) if entry.section == TICKS or entry.name in TICK_WORDS else text
 
 
 def on_ticks(text: str) -> str:
@@ -101,7 +104,7 @@ def test_help_knows_every_name_that_a_strategy_can_read(kind):
     missing = set()
     for name, binding in checked.strategy.scope.names.items():
         own = isinstance(binding, Local) and binding.span[1]
-        parts = binding.members() if isinstance(binding, Tape | Working) else ()
+        parts = binding.members() if isinstance(binding, BookBinding | Tape | Working) else ()
         if not isinstance(binding, Later | Absent) and not own:
             missing |= {f"{name}.{part}" for part in parts} or {name}
     assert missing - known == set()

@@ -1,0 +1,88 @@
+"""quote(), display and the figures of one's own orders, from the source to the venue."""
+
+import pytest
+
+from quantdsl.events.layout import Aggressor, Kind
+from tests.backtest.tick_runs import checked_strategy, quote, run_both, state, trade
+
+HEAD = """strategy S:
+    quotes
+    trades
+    state sent = 0
+    state low = 0.0
+    state high = 0.0
+    state queue = 0.0
+"""
+MAKER = f"""{HEAD}
+    on quote:
+        quote(
+            bid = mid - 0.0149, bid_qty = 100 shares, ask = mid + 0.0149,
+            ask_qty = 100 shares if flat else 0 shares, post_only = true, requote_if = 2 ticks,
+        )
+    on trade:
+        low = working.bid ?? -1.0
+        high = working.ask ?? -1.0
+        sent = order_count
+"""
+
+
+def held(text: str, events: list, *names: str) -> list[float | int]:
+    run, checked = run_both(text, events), checked_strategy(text)
+    return [state(run, checked, name) for name in names]
+
+
+def test_prices_go_away_from_the_market_and_stay_where_little_changes() -> None:
+    start = [quote(0, 9_999, 10_001), trade(1, 10_000, 1)]
+    assert held(MAKER, start, "low", "high", "sent") == [99.98, 100.02, 2]
+    # The mid moves by half a tick, then by two: only then is anything sent.
+    moved = [quote(2, 9_999, 10_002), trade(3, 10_000, 1)]
+    assert held(MAKER, [*start, *moved], "low", "sent") == [99.98, 2]
+    moved = [quote(2, 10_001, 10_003), trade(3, 10_002, 1)]
+    assert held(MAKER, [*start, *moved], "low", "high") == [100.0, 100.04]
+
+
+def test_a_side_of_nothing_is_withdrawn() -> None:
+    events = [
+        quote(0, 9_999, 10_001),
+        trade(1, 9_997, 100, Aggressor.SELLS),  # through the bid, which fills
+        quote(2, 9_999, 10_001),
+        trade(3, 10_000, 1),
+    ]
+    assert held(MAKER, events, "high") == [-1.0]
+
+
+def test_one_side_alone() -> None:
+    text = f"{HEAD}    on quote:\n        quote(ask = ask, ask_qty = 50 shares)\n"
+    text += "    on trade:\n        low = working.bid ?? -1.0\n        high = working.ask ?? -1.0\n"
+    events = [quote(0, 9_999, 10_001), trade(1, 10_000, 1)]
+    assert held(text, events, "low", "high") == [-1.0, 100.01]
+
+
+@pytest.mark.parametrize("tif", ["ioc", "fok", "gtd(now + 250ms)", "day"])
+def test_orders_with_a_time_in_force(tif: str) -> None:
+    text = f"{HEAD}    on quote when flat and not pending:\n"
+    text += f"        buy(100 shares, limit = ask, tif = {tif})\n"
+    run = run_both(text, [quote(0, 9_999, 10_001), quote(1, 9_999, 10_001)])
+    assert Kind.FILL in run.all_records()["kind"]
+
+
+def test_an_order_until_a_time_is_gone_then() -> None:
+    text = f"{HEAD}    on quote when sent == 0:\n        sent += 1\n"
+    text += "        buy(100 shares, limit = bid, tif = gtd(now + 250ms))\n"
+    text += "    on trade:\n        low = working.bid ?? -1.0\n"
+    start = [quote(0, 9_999, 10_001), trade(100, 10_000, 1)]
+    assert held(text, start, "low") == [99.99]
+    assert held(text, [*start, quote(300, 9_999, 10_001), trade(301, 10_000, 1)], "low") == [-1.0]
+
+
+def test_an_iceberg_shows_a_part() -> None:
+    text = f"{HEAD}    on quote when sent == 0:\n        sent += 1\n"
+    text += "        buy(300 shares, limit = bid, display = 100 shares)\n"
+    text += "    on trade:\n        low = float(position)\n"
+    events = [quote(0, 9_999, 10_001), quote(1, 9_999, 10_001)]
+    run = run_both(text, events)
+    at = next(n for n in range(32) if run.memory.get(f"e.orders[{n}].id") == 1)
+    assert run.memory.get(f"e.resting[{at}].display") == 100
+    # Of what trades at its price only the part that is shown fills.
+    sold = trade(2, 9_999, 900, Aggressor.SELLS)
+    assert held(text, [*events, sold, trade(3, 10_000, 1)], "low") == [100.0]
