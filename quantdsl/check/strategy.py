@@ -92,7 +92,7 @@ class Handler:
     clocks: int = 0  # the mask of those that it runs on
     timer: int = -1
     reads: dict[int, Warm] = field(default_factory=dict)
-    promises: Promises = Promises()
+    promises: Promises = field(default_factory=Promises)
 
 
 @dataclass
