@@ -190,11 +190,7 @@ class CsvTable:
         return None
 
     def _stream(self) -> Any:
-        import pyarrow as pa
-
-        if self.path.suffix.lower() == ".zip":
-            return _unzip(self.path)
-        return pa.input_stream(str(self.path), compression="detect")
+        return open_bytes(self.path)
 
     def _head(self) -> list[str]:
         """The first lines; DataError where they are not text."""
@@ -216,6 +212,15 @@ class CsvTable:
                 "reads CSV (UTF-8), Parquet and Arrow files, also packed as .gz .zst .bz2 .zip"
             )
         return text.splitlines()[:20]
+
+
+def open_bytes(path: Path) -> Any:
+    """The bytes of a file as a stream, unpacked where its name says that it is packed."""
+    import pyarrow as pa
+
+    if path.suffix.lower() == ".zip":
+        return _unzip(path)
+    return pa.input_stream(str(path), compression="detect")
 
 
 def _unzip(path: Path) -> IO[bytes]:
