@@ -42,14 +42,15 @@ def whole_number(text, at: int, end: int):
 
 
 @njit(nogil=True)
-def fixed_point(text, at: int, end: int, digits: int):
+def fixed_point(text, at: int, end: int, digits: int, rounded: bool = False):
     """(value in units of 10**-digits, position behind it) of a plain decimal, else UNREADABLE.
 
-    Digits beyond `digits` must be zeros: nothing is rounded away unseen.
+    Digits beyond `digits` must be zeros, so that nothing is lost unseen; `rounded` rounds them, as
+    for a time that went through a float on its way into the file.
     """
     negative = at < end and text[at] == 45
     at += negative
-    first, value, seen, point = at, 0, 0, False
+    first, value, seen, point, up = at, 0, 0, False, 0
     while at < end:
         byte = np.int64(text[at])
         if byte == 46 and not point:
@@ -61,6 +62,8 @@ def fixed_point(text, at: int, end: int, digits: int):
                 if value > _WHOLE_MAX:
                     return 0, UNREADABLE
                 value = value * 10 + (byte - 48)
+            elif rounded:
+                up = np.int64(byte >= 53) if seen == digits + 1 else up
             elif byte != 48:
                 return 0, UNREADABLE
         else:
@@ -73,6 +76,7 @@ def fixed_point(text, at: int, end: int, digits: int):
             return 0, UNREADABLE
         value *= 10
         seen += 1
+    value += up
     return (-value if negative else value), at
 
 

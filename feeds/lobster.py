@@ -1,0 +1,365 @@
+"""LOBSTER message files, and the order book file beside one where there is one.
+
+A line is `seconds after midnight in New York, type, order id, size, price * 10000, direction`.
+Alone, a message file gives single orders (L3); those that stood before its first line are not
+known, so changes of them are counted and change no book. With its `orderbook` file the book
+is that of the file instead, as levels (L2): after each message the levels that changed.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from quantdsl.data import times
+from quantdsl.data.table import file_sha256, joined_sha256
+from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
+from quantdsl.errors import DataError
+from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
+from quantdsl.feeds.kernels import fixed_point, forget, head, order_table, place_of, with_room
+
+ZONE = "America/New_York"
+PRICE_DIGITS, SIZE_DIGITS = 4, 0
+
+_NAME = re.compile(r"(?P<symbol>.+?)_(?P<date>\d{4}-\d{2}-\d{2})_.*message", re.IGNORECASE)
+_LINE_BYTES = 12  # at least; a line makes two events at most
+_EMPTY = 9_999_999_999
+"""Price by which a book file marks a level that is not there (negative on the bid side)."""
+
+_TAKEN, _OUT, _LINES, _HELD, _BAD_LINE, _LAST = range(6)
+
+
+@njit(nogil=True)
+def _numbers(text, at, end, row):
+    """Six numbers of a message line into `row`; whether they are there."""
+    for column in range(6):
+        row[column], at = fixed_point(text, at, end, 9 if column == 0 else 0, column == 0)
+        if at < 0:
+            return False
+        if column < 5:
+            if at >= end or text[at] != 44:
+                return False
+            at += 1
+    return True
+
+
+@njit(nogil=True)
+def _put(out, at, ts, word, a, b, c, d, e):
+    out[at, 0] = ts
+    out[at, 1] = ts
+    out[at, 2] = word
+    out[at, 3] = a
+    out[at, 4] = b
+    out[at, 5] = c
+    out[at, 6] = d
+    out[at, 7] = e
+
+
+@njit(nogil=True)
+def _change(row, table, state, faults):
+    """(lots of the order after the message, whether the book knows it); keeps the table."""
+    kind, order, size = row[1], row[2], row[3]
+    at = place_of(table, order)
+    if kind == 1:
+        state[_HELD] += table[at, 0] == 0
+        table[at, 0], table[at, 1], table[at, 2] = order, row[4], size
+        return size, True
+    if table[at, 0] == 0:
+        faults[Fault.UNKNOWN_ORDER.value] += 1
+        return 0, False
+    left = 0 if kind == 3 else max(0, table[at, 2] - size)
+    table[at, 2] = left
+    if left == 0:
+        forget(table, at)
+        state[_HELD] -= 1
+    return left, True
+
+
+@njit(nogil=True)
+def _events(row, midnight, out, at, table, state, faults):
+    """The events of one message from `at` on: the next row, or -1 where it has no meaning."""
+    ts, kind, order = midnight + row[0], row[1], row[2]
+    side = np.int64(row[5] < 0)
+    number = state[_LINES]
+    if kind == 7:
+        _put(out, at, ts, head(0, 12, np.int64(row[4] == -1), 0), row[4], 0, number, 0, 0)
+        return at + 1
+    if kind < 1 or kind > 6 or (row[5] != 1 and row[5] != -1) or order < 0:
+        return -1
+    if kind >= 4:
+        # Who takes stands on the other side of the resting order; of an auction nobody knows.
+        taker = 0 if kind == 6 else 1 + np.int64(row[5] > 0)
+        resting = order if kind == 4 else 0
+        _put(out, at, ts, head(0, 3, taker, 0), row[4], row[3], number, number, resting)
+        at += 1
+        if kind > 4:
+            return at
+    left, known = _change(row, table, state, faults)
+    if known:
+        if kind == 4:
+            out[at - 1, 2] |= np.int64(MORE) << 48
+        _put(out, at, ts, head(0, 4, side, 0), row[4], 0, number, order, left)
+        at += 1
+    return at
+
+
+@njit(nogil=True)
+def _decode(text, final, midnight, out, table, state, faults):
+    at, end, row = 0, len(text), np.zeros(6, np.int64)
+    state[_OUT] = 0
+    while at < end and state[_HELD] * 2 < len(table):
+        stop = at
+        while stop < end and text[stop] != 10:
+            stop += 1
+        if stop == end and not final:
+            break
+        state[_LINES] += 1
+        last = stop
+        while last > at and text[last - 1] <= 32:
+            last -= 1
+        if last > at:
+            out_at = -1
+            if _numbers(text, at, last, row):
+                out_at = _events(row, midnight, out, state[_OUT], table, state, faults)
+            if out_at >= 0:
+                state[_OUT] = out_at
+            else:
+                faults[Fault.UNREADABLE.value] += 1
+                if state[_BAD_LINE] == 0:
+                    state[_BAD_LINE] = state[_LINES]
+                if state[_LAST]:
+                    _put(out, state[_OUT], state[_LAST], head(0, 12, 2, 0), 0, 0, 0, 0, 0)
+                    state[_OUT] += 1
+            state[_LAST] = midnight + row[0] if out_at >= 0 else state[_LAST]
+        at = stop + 1
+    state[_TAKEN] = min(at, end)
+
+
+@njit(nogil=True)
+def _rows(text, final, columns, out, state):
+    """Lines of whole numbers into rows of `out`; False where a line has not that many."""
+    at, end = 0, len(text)
+    state[_OUT] = 0
+    good = True
+    while at < end and state[_OUT] < len(out):
+        stop = at
+        while stop < end and text[stop] != 10:
+            stop += 1
+        if stop == end and not final:
+            break
+        begin = at
+        for column in range(columns):
+            value, next_at = fixed_point(text, begin, stop, 0)
+            if next_at < 0 or (column + 1 < columns and (next_at >= stop or text[next_at] != 44)):
+                return False
+            out[state[_OUT], column] = value
+            begin = next_at + 1
+        state[_OUT] += 1
+        at = stop + 1
+    state[_TAKEN] = min(at, end)
+    return good
+
+
+@njit(nogil=True)
+def _differences(before, after, side, ts, number, out, at):
+    """Deltas that make the levels `before` of one side those of `after`: the next row.
+
+    A book file shows the best levels only. A price that left its view because better ones came
+    is taken away, for nothing tells what becomes of it there.
+    """
+    levels = len(after) // 4
+    offset = 2 * (1 - side)
+    for level in range(levels):
+        price = before[4 * level + offset]
+        if abs(price) >= _EMPTY:
+            continue
+        stays = False
+        for other in range(levels):
+            stays = stays or after[4 * other + offset] == price
+        if not stays:
+            _put(out, at, ts, head(0, 4, side, MORE), price, 0, number, 0, 0)
+            at += 1
+    for level in range(levels):
+        price, size = after[4 * level + offset], after[4 * level + offset + 1]
+        if abs(price) >= _EMPTY:
+            continue
+        same = False
+        for other in range(levels):
+            known = before[4 * other + offset] == price
+            same = same or (known and before[4 * other + offset + 1] == size)
+        if not same:
+            _put(out, at, ts, head(0, 4, side, MORE), price, size, number, 0, 0)
+            at += 1
+    return at
+
+
+@njit(nogil=True)
+def _trades(text, final, midnight, out, state, faults):
+    """A row a line: its TRADE, or its time alone. Stops at a line that cannot be understood."""
+    at, end, row = 0, len(text), np.zeros(6, np.int64)
+    made, unknown = np.zeros((2, 8), np.int64), np.zeros((4, 5), np.int64)
+    state[_OUT] = 0
+    while at < end and state[_OUT] < len(out) and state[_BAD_LINE] == 0:
+        stop = at
+        while stop < end and text[stop] != 10:
+            stop += 1
+        if stop == end and not final:
+            break
+        state[_LINES] += 1
+        good = _numbers(text, at, stop, row)
+        if good:
+            # Only additions would enter the table, and of those a book file tells itself.
+            made[0, 2] = 0
+            if row[1] >= 4:
+                good = _events(row, midnight, made, 0, unknown, state, faults) >= 0
+        if not good:
+            state[_BAD_LINE] = state[_LINES]
+            faults[Fault.UNREADABLE.value] += 1
+            break
+        out[state[_OUT]] = 0
+        if 4 <= row[1] <= 6:
+            out[state[_OUT]] = made[0]
+        out[state[_OUT], 0] = midnight + row[0]
+        state[_OUT] += 1
+        at = stop + 1
+    state[_TAKEN] = min(at, end)
+
+
+@njit(nogil=True)
+def _levels(trades, books, before, number, out):
+    """The trades and, after each line, what the row of the book file changed: rows made."""
+    at = 0
+    for one in range(len(trades)):
+        number += 1
+        ts, first = trades[one, 0], at
+        if trades[one, 2] != 0:
+            out[at] = trades[one]
+            out[at, 2] |= np.int64(MORE) << 48
+            at += 1
+        if before[0] == 0:
+            _put(out, at, ts, head(0, 5, 0, MORE), number, 0, 0, 0, 0)
+            at += 1
+            before[:] = _EMPTY
+        for side in range(2):
+            at = _differences(before, books[one], side, ts, number, out, at)
+        before[:] = books[one]
+        if at > first:
+            out[at - 1, 2] &= ~(np.int64(MORE) << 48)
+    return at
+
+
+class LobsterReader:
+    """The messages of one LOBSTER file; see the module for what the book file adds."""
+
+    format = "LOBSTER messages"
+    price_digits, size_digits = PRICE_DIGITS, SIZE_DIGITS
+    has_recv = False
+    untimed = ""
+
+    def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
+        named = _NAME.match(path.name)
+        if named is None:
+            raise DataError(
+                f"{path}: holds LOBSTER messages, whose date stands in the file's name alone: name "
+                "it as LOBSTER does, AAPL_2012-06-21_34200000_57600000_message_10.csv"
+            )
+        self._path, self.name, self.symbol = path, str(path), named["symbol"]
+        day = np.array([times.parse_instant(named["date"])])
+        self._midnight = int(times.utc_of_local(day, ZONE)[0])
+        self._book = _book_file(path)
+        self.tally = Tally(self.name, bad_rows)
+        self.notes = [
+            f"the book is that of {self._book.name}, level by level"
+            if self._book is not None
+            else "orders that stood before the first message are not in the book"
+        ]
+
+    def sha256(self) -> str:
+        paths = [self._path] if self._book is None else [self._path, self._book]
+        return joined_sha256([file_sha256(path) for path in paths])
+
+    def chunks(self) -> Iterator[Events]:
+        """Whole messages in the order of the file; LOBSTER tells no time of receipt."""
+        self.tally.clear()
+        return self._orders() if self._book is None else self._by_level(self._book)
+
+    def _orders(self) -> Iterator[Events]:
+        window, state = Window(self._path), np.zeros(6, np.int64)
+        table, begun = order_table(), False
+        while window.fill():
+            out = np.empty((len(window.bytes) // _LINE_BYTES * 2 + 16, WORDS), np.int64)
+            faults = np.zeros(FAULTS, np.int64)
+            table = with_room(table, int(state[_HELD]), len(table) // 4)
+            _decode(window.bytes, window.ended, self._midnight, out, table, state, faults)
+            window.take(int(state[_TAKEN]))
+            self._note(faults, state)
+            events = out[: state[_OUT]].view(EVENT).reshape(-1)
+            if len(events) and not begun:
+                begun = True
+                yield _empty_book(int(events["ts_event"][0]))
+            if len(events):
+                yield events
+
+    def _by_level(self, book: Path) -> Iterator[Events]:
+        lines, rows = Window(self._path), Window(book)
+        state, counted = np.zeros(6, np.int64), np.zeros(6, np.int64)
+        first = rows.bytes if rows.fill() else np.empty(0, np.uint8)
+        columns = first.tobytes().partition(b"\n")[0].count(b",") + 1
+        before = np.zeros(columns, np.int64)
+        while lines.fill():
+            trades = np.zeros((len(lines.bytes) // _LINE_BYTES + 1, WORDS), np.int64)
+            faults, number = np.zeros(FAULTS, np.int64), int(state[_LINES])
+            _trades(lines.bytes, lines.ended, self._midnight, trades, state, faults)
+            lines.take(int(state[_TAKEN]))
+            self._note(faults, state)
+            trades = trades[: state[_OUT]]
+            while len(trades) and rows.fill():
+                books = np.empty((len(trades), columns), np.int64)
+                good = _rows(rows.bytes, rows.ended, columns, books, counted)
+                if not good:
+                    raise DataError(f"{book}: row {number + counted[_OUT] + 1} is no book row")
+                done = int(counted[_OUT])
+                rows.take(int(counted[_TAKEN]))
+                out = np.empty((done * (columns + 2), WORDS), np.int64)
+                made = _levels(trades[:done], books[:done], before, number, out)
+                trades, number = trades[done:], number + done
+                yield out[:made].view(EVENT).reshape(-1)
+            if len(trades):
+                raise DataError(f"{book}: ends at row {number}, before the messages do")
+            if state[_BAD_LINE]:
+                return
+
+    def _note(self, faults: npt.NDArray[np.int64], state: npt.NDArray[np.int64]) -> None:
+        for fault in Fault:
+            where = f"line {state[_BAD_LINE]}" if fault is Fault.UNREADABLE else ""
+            self.tally.note(fault, int(faults[fault]), where)
+
+
+def _empty_book(ts: int) -> Events:
+    event = np.zeros(1, EVENT)
+    event["ts_event"] = event["ts_recv"] = ts
+    event["kind"] = Kind.BOOK_SNAPSHOT
+    return event
+
+
+def _book_file(path: Path) -> Path | None:
+    """The order book file that LOBSTER wrote with this one, where it lies beside it."""
+    book = path.with_name(path.name.replace("message", "orderbook"))
+    return book if book != path and book.is_file() else None
+
+
+def recognises(first: bytes) -> bool:
+    """Whether a file that begins so has LOBSTER's six columns, their values in range."""
+    cells = first.partition(b"\n")[0].strip().split(b",")
+    if len(cells) != 6:
+        return False
+    try:
+        seconds, (kind, order, size, price, side) = float(cells[0]), map(int, cells[1:])
+    except ValueError:
+        return False
+    shaped = 0.0 <= seconds < 86_400.0 and kind in (1, 2, 3, 4, 5, 6, 7) and side in (-1, 1)
+    return shaped and order >= 0 and size >= 0 and price >= -1
