@@ -16,12 +16,11 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from quantdsl.feeds.kernels import UNREADABLE, fixed_point, head, inner, kernel, whole_number
 
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
 from quantdsl.events.layout import EVENT, MORE, WORDS, Feed, Kind
-from quantdsl.feeds.kernels import UNREADABLE, fixed_point, head, whole_number
 
 DIGITS = 8
 """Decimals of every price and size; Binance writes no more."""
@@ -40,7 +39,7 @@ _WAITING, _FIRST, _FOLLOWING = range(3)
 _DIFF, _SNAP, _QUOTE, _TRADE, _OTHER = range(5)
 
 
-@njit(nogil=True)
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64[:,::1], int64, int64)")
 def _levels(text, at, end, out, row, side):
     """Reads `[["price","size"],...]` into rows from `row` on: (next row, position) or UNREADABLE.
 
@@ -52,10 +51,10 @@ def _levels(text, at, end, out, row, side):
             at += 1
         if at + 2 >= end or text[at] != 91 or text[at + 1] != 34:
             return row, UNREADABLE
-        price, at = fixed_point(text, at + 2, end, DIGITS)
+        price, at = fixed_point(text, at + 2, end, DIGITS, False)
         if at < 0 or at + 3 >= end or text[at] != 34 or text[at + 1] != 44 or text[at + 2] != 34:
             return row, UNREADABLE
-        size, at = fixed_point(text, at + 3, end, DIGITS)
+        size, at = fixed_point(text, at + 3, end, DIGITS, False)
         if at < 0 or at + 1 >= end or text[at] != 34 or text[at + 1] != 93:
             return row, UNREADABLE
         at += 2
@@ -76,7 +75,7 @@ _PRICE, _SIZE, _BID, _ASK, _BID_SIZE, _ASK_SIZE, _FIELDS = range(8, 15)
 _ABSENT = -(2**63)
 
 
-@njit(nogil=True)
+@inner("int64(uint8[::1], int64, int64)")
 def _field_of(text, at, end):
     """The field that the key text[at:end] names, -1 for others. `b` and `a` are told by value."""
     size = end - at
@@ -99,10 +98,25 @@ def _field_of(text, at, end):
     return -1
 
 
-@njit(nogil=True)
+@inner("int64(int64[::1], boolean, boolean)")
+def _kind_of(fields, has_levels, has_stream):
+    if has_levels:
+        if fields[_ID] != _ABSENT:
+            return _SNAP
+        return _DIFF if fields[_U1] != _ABSENT and fields[_U2] != _ABSENT else -1
+    if fields[_BID] != _ABSENT and fields[_ASK] != _ABSENT:
+        known = fields[_BID_SIZE] != _ABSENT and fields[_ASK_SIZE] != _ABSENT
+        return _QUOTE if known and fields[_U2] != _ABSENT else -1
+    if fields[_PRICE] != _ABSENT and fields[_SIZE] != _ABSENT and fields[_MAKER] != _ABSENT:
+        return _TRADE
+    return _OTHER if has_stream or fields[_E] == _ABSENT else -1
+
+
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64[:,::1], int64, int64[::1])")
 def _message(text, at, end, out, row, fields):
     """Reads one JSON message: (kind, next row), kind -1 where it cannot be understood."""
-    fields[:] = _ABSENT
+    for field in range(_FIELDS):
+        fields[field] = _ABSENT
     first, depth = row, 0
     has_levels, has_stream = False, False
     while at < end:
@@ -138,7 +152,7 @@ def _message(text, at, end, out, row, fields):
                 continue
             if byte == 34:
                 if field >= _PRICE:
-                    fields[field], at = fixed_point(text, at + 1, end, DIGITS)
+                    fields[field], at = fixed_point(text, at + 1, end, DIGITS, False)
                     if at < 0 or at >= end or text[at] != 34:
                         return -1, first
                 else:
@@ -166,21 +180,7 @@ def _message(text, at, end, out, row, fields):
     return _kind_of(fields, has_levels, has_stream), row
 
 
-@njit(nogil=True)
-def _kind_of(fields, has_levels, has_stream):
-    if has_levels:
-        if fields[_ID] != _ABSENT:
-            return _SNAP
-        return _DIFF if fields[_U1] != _ABSENT and fields[_U2] != _ABSENT else -1
-    if fields[_BID] != _ABSENT and fields[_ASK] != _ABSENT:
-        known = fields[_BID_SIZE] != _ABSENT and fields[_ASK_SIZE] != _ABSENT
-        return _QUOTE if known and fields[_U2] != _ABSENT else -1
-    if fields[_PRICE] != _ABSENT and fields[_SIZE] != _ABSENT and fields[_MAKER] != _ABSENT:
-        return _TRADE
-    return _OTHER if has_stream or fields[_E] == _ABSENT else -1
-
-
-@njit(nogil=True)
+@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64)")
 def _single(out, row, word, a, b, c, d, e):
     out[row, 2] = word
     out[row, 3] = a
@@ -190,7 +190,7 @@ def _single(out, row, word, a, b, c, d, e):
     out[row, 7] = e
 
 
-@njit(nogil=True)
+@inner("int64(int64[::1], int64[::1], int64[::1])")
 def _follows(state, fields, faults):
     """What becomes of a change of the book: 1 kept, 0 dropped, -1 another is missing before it."""
     first, last, before = fields[_U1], fields[_U2], fields[_PU]
@@ -214,7 +214,18 @@ def _follows(state, fields, faults):
     return 1
 
 
-@njit(nogil=True)
+@inner("int64(int64[:,::1], int64, int64, int64)")
+def _shifted(out, row, last, sequence):
+    """Makes room for the BOOK_SNAPSHOT in front of its levels: the next row."""
+    for one in range(last, row, -1):
+        for word in range(8):
+            out[one, word] = out[one - 1, word]
+        out[one, 5] = sequence
+    _single(out, row, head(0, 5, 0, MORE), sequence, 0, 0, 0, 0)
+    return last + 1
+
+
+@inner("void(uint8[::1], int64, int64, int64[:,::1], int64[::1], int64[::1], int64[::1])")
 def _line(text, at, end, out, state, faults, fields):
     """Decodes text[at:end] into `out`; a fault leaves a FEED gap where a book may be hurt."""
     row = state[_OUT]
@@ -279,17 +290,7 @@ def _line(text, at, end, out, state, faults, fields):
     state[_OUT] = last
 
 
-@njit(nogil=True)
-def _shifted(out, row, last, sequence):
-    """Makes room for the BOOK_SNAPSHOT in front of its levels: the next row."""
-    for one in range(last, row, -1):
-        out[one] = out[one - 1]
-        out[one, 5] = sequence
-    _single(out, row, head(0, 5, 0, MORE), sequence, 0, 0, 0, 0)
-    return last + 1
-
-
-@njit(nogil=True)
+@kernel("void(uint8[::1], boolean, int64[:,::1], int64[::1], int64[::1], int64[::1])")
 def _decode(text, final, out, state, faults, fields):
     """Whole lines of `text` into `out`, up to and with the first snapshot."""
     at, end = 0, len(text)
@@ -317,7 +318,6 @@ class BinanceReader:
     format = "Binance stream recording"
     price_digits = size_digits = DIGITS
     has_recv = True
-    untimed = "spot bookTicker"
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
         self._path, self.name = path, str(path)
@@ -415,10 +415,3 @@ def _symbol(path: Path) -> str:
     window.fill()
     _, found, rest = window.bytes.tobytes().partition(b'"s":"')
     return rest.split(b'"', 1)[0].decode("ascii", "replace") if found else ""
-
-
-def recognises(first: bytes) -> bool:
-    """Whether a file that begins so is such a recording: a time in ns, a space, an object."""
-    number, space, rest = first.partition(b" ")
-    known = (b'"stream":', b'"lastUpdateId"', b'"e":"depthUpdate"', b'"e":"trade"', b'"u":')
-    return space == b" " and number.isdigit() and len(number) == 19 and any(k in rest for k in known)

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from quantdsl.feeds.kernels import head, inner, kernel
+from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, MISSING, Events, Fault, Tally, Window
 from quantdsl.errors import DataError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
-from quantdsl.feeds.kernels import forget, head, order_table, place_of, with_room
 
 PRICE_DIGITS, SIZE_DIGITS = 9, 0
 
@@ -32,7 +32,7 @@ _ADD, _CANCEL, _MODIFY, _TRADE, _CLEAR = (ord(letter) for letter in "ACMTR")
 _BID, _ASK = ord("B"), ord("A")
 
 
-@njit(nogil=True)
+@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def _put(out, at, ts_event, ts_recv, word, a, b, c, d, e):
     out[at, 0] = ts_event
     out[at, 1] = ts_recv
@@ -44,7 +44,7 @@ def _put(out, at, ts_event, ts_recv, word, a, b, c, d, e):
     out[at, 7] = e
 
 
-@njit(nogil=True)
+@inner("int64(int64, int64, int64, int64, int64, int64[:,::1], int64[::1], int64[::1])")
 def _after(action, order, price, size, side, table, state, faults):
     """The order's lots after the record, -1 where the book does not know it; keeps the table."""
     at = place_of(table, order)
@@ -62,7 +62,10 @@ def _after(action, order, price, size, side, table, state, faults):
     return left
 
 
-@njit(nogil=True)
+_COLUMNS = ", ".join(["uint8[::1]"] * 2 + ["int64[::1]"] * 7)
+
+
+@kernel(f"int64({_COLUMNS}, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
 def _orders(action, sides, flags, event, recv, order, price, size, sequence,
             out, table, state, faults):  # fmt: skip
     """Records of single orders as events, each with its record's number of a message: rows made."""
@@ -72,12 +75,17 @@ def _orders(action, sides, flags, event, recv, order, price, size, sequence,
         kind, number, ts = action[one], sequence[one], event[one]
         side = np.int64(sides[one] == _ASK)
         snapshot = flags[one] & _SNAPSHOT != 0
+        if not snapshot and state[_IN_SNAPSHOT] and at > first:
+            # Not every file marks the end of the snapshot that it begins with.
+            out[at - 1, 2] &= ~(np.int64(MORE) << 48)
+            first = at
         if flags[one] & _MAYBE_BAD:
             _put(out, at, ts, recv[one], head(0, 12, 2, MORE), 0, 0, number, 0, 0)
             faults[Fault.GAP.value] += 1
             at += 1
         elif kind == _CLEAR or (snapshot and state[_IN_SNAPSHOT] == 0):
-            table[:, 0] = 0
+            for row in range(len(table)):
+                table[row, 0] = 0
             state[_HELD] = 0
             _put(out, at, recv[one], recv[one], head(0, 5, 0, MORE), number, 0, 0, 0, 0)
             at += 1
@@ -89,7 +97,7 @@ def _orders(action, sides, flags, event, recv, order, price, size, sequence,
             word = head(0, 3, taker, MORE)
             _put(out, at, ts, recv[one], word, price[one], size[one], number, number, 0)
             at += 1
-        elif kind == _ADD or kind == _CANCEL or kind == _MODIFY:
+        elif kind in (_ADD, _CANCEL, _MODIFY):
             left = _after(kind, order[one], price[one], size[one], side, table, state, faults)
             if left >= 0:
                 word = head(0, 4, side, MORE)
@@ -112,7 +120,6 @@ class DatabentoReader:
     format = "Databento DBN"
     price_digits, size_digits = PRICE_DIGITS, SIZE_DIGITS
     has_recv = True
-    untimed = ""
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"], symbol: str = "") -> None:
         self._path, self.name = path, str(path)
@@ -276,8 +283,3 @@ def _record_of(schema: str, path: Path) -> np.dtype[Any]:
             f"{path}: holds the schema {schema}, and quantdsl reads {', '.join(records)}"
         )
     return np.dtype(records[schema]._dtypes)
-
-
-def recognises(first: bytes) -> bool:
-    """Whether an unpacked file that begins so is DBN."""
-    return first.startswith(_MAGIC) and len(first) > 3 and 1 <= first[3] <= 3

@@ -1,14 +1,28 @@
-"""What decoders share: numbers out of text and bytes, the head of an event, a table of orders.
+"""What decoders share: numbers out of text and bytes, and the head of an event.
 
-Everything here is compiled by numba when a decoder first calls it; importing it costs that
-library's import, so only decoders do. Prices and sizes stay whole numbers from the first digit.
+Everything here is compiled by numba on import, so only decoders import it, and they only when
+a file is theirs. Prices and sizes stay whole numbers from the first digit.
 """
 
+from typing import Any
+
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
-Int64s = npt.NDArray[np.int64]
+
+def kernel(signature: str) -> Any:
+    """Compiles a function for this signature at once: one version of it, callable from Python.
+
+    Compiled lazily, numba makes a version for each mix of literals and integer types that it
+    meets, and each costs a quarter of a second.
+    """
+    return njit(signature, nogil=True, no_cfunc_wrapper=True)
+
+
+def inner(signature: str) -> Any:
+    """As `kernel`, for a function that only compiled code calls."""
+    return njit(signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
 
 UNREADABLE = -1
 """Position that a number parser gives where there is no number, or one that 64 bits do not hold."""
@@ -16,13 +30,13 @@ UNREADABLE = -1
 _WHOLE_MAX = (2**63 - 10) // 10
 
 
-@njit(nogil=True, inline="always")
+@inner("int64(int64, int64, int64, int64)")
 def head(instrument: int, kind: int, side: int, flags: int) -> int:
     """The packed third word of an event."""
     return instrument | kind << 32 | side << 40 | flags << 48
 
 
-@njit(nogil=True)
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64)")
 def whole_number(text, at: int, end: int):
     """(value, position behind it) of a whole number that may have a sign, else UNREADABLE."""
     negative = at < end and text[at] == 45
@@ -41,8 +55,8 @@ def whole_number(text, at: int, end: int):
     return (-value if negative else value), at
 
 
-@njit(nogil=True)
-def fixed_point(text, at: int, end: int, digits: int, rounded: bool = False):
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
+def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     """(value in units of 10**-digits, position behind it) of a plain decimal, else UNREADABLE.
 
     Digits beyond `digits` must be zeros, so that nothing is lost unseen; `rounded` rounds them, as
@@ -80,67 +94,10 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool = False):
     return (-value if negative else value), at
 
 
-@njit(nogil=True)
+@inner("int64(uint8[::1], int64, int64)")
 def big_endian(data, at: int, size: int) -> int:
     """The unsigned number of `size` bytes, at most 8, most significant first."""
     value = np.uint64(0)
     for offset in range(size):
         value = (value << np.uint64(8)) | np.uint64(data[at + offset])
     return np.int64(value)
-
-
-# A table of orders is [size, 5] with size a power of two: key, price, lots, side, instrument.
-# Key 0 is an empty place, for no venue numbers an order so.
-ORDER_COLUMNS = 5
-KEY, PRICE, LOTS, SIDE, OWNER = range(ORDER_COLUMNS)
-
-
-@njit(nogil=True)
-def place_of(table, key: int) -> int:
-    """The row of this order, or the empty row where it would stand."""
-    mask = len(table) - 1
-    at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
-    while table[at, 0] != 0 and table[at, 0] != key:
-        at = (at + 1) & mask
-    return at
-
-
-@njit(nogil=True)
-def forget(table, at: int) -> None:
-    """Empty row `at` and close the hole, so that a search never meets a gap in its way."""
-    mask = len(table) - 1
-    hole = at
-    while True:
-        at = (at + 1) & mask
-        if table[at, 0] == 0:
-            break
-        home = np.uint64(table[at, 0]) * np.uint64(0x9E3779B97F4A7C15)
-        wanted = np.int64(home >> np.uint64(20)) & mask
-        if ((at - wanted) & mask) >= ((at - hole) & mask):
-            table[hole] = table[at]
-            hole = at
-    table[hole, 0] = 0
-
-
-@njit(nogil=True)
-def _rehash(old, new) -> None:
-    for row in range(len(old)):
-        if old[row, 0] != 0:
-            new[place_of(new, old[row, 0])] = old[row]
-
-
-def order_table(size: int = 1 << 14) -> Int64s:
-    """An empty table for `size` places; a power of two."""
-    return np.zeros((size, ORDER_COLUMNS), np.int64)
-
-
-def with_room(table: Int64s, held: int, more: int) -> Int64s:
-    """The table, or a larger one with the same orders, that takes `more` and stays half empty."""
-    size = len(table)
-    while (held + more) * 2 > size:
-        size *= 2
-    if size == len(table):
-        return table
-    grown = order_table(size)
-    _rehash(table, grown)
-    return grown

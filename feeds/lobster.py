@@ -13,14 +13,14 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from quantdsl.feeds.kernels import fixed_point, head, inner, kernel
+from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.data import times
 from quantdsl.data.table import file_sha256, joined_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
-from quantdsl.feeds.kernels import fixed_point, forget, head, order_table, place_of, with_room
 
 ZONE = "America/New_York"
 PRICE_DIGITS, SIZE_DIGITS = 4, 0
@@ -33,7 +33,7 @@ _EMPTY = 9_999_999_999
 _TAKEN, _OUT, _LINES, _HELD, _BAD_LINE, _LAST = range(6)
 
 
-@njit(nogil=True)
+@inner("boolean(uint8[::1], int64, int64, int64[::1])")
 def _numbers(text, at, end, row):
     """Six numbers of a message line into `row`; whether they are there."""
     for column in range(6):
@@ -47,7 +47,7 @@ def _numbers(text, at, end, row):
     return True
 
 
-@njit(nogil=True)
+@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64)")
 def _put(out, at, ts, word, a, b, c, d, e):
     out[at, 0] = ts
     out[at, 1] = ts
@@ -59,7 +59,7 @@ def _put(out, at, ts, word, a, b, c, d, e):
     out[at, 7] = e
 
 
-@njit(nogil=True)
+@inner("Tuple((int64, boolean))(int64[::1], int64[:,::1], int64[::1], int64[::1])")
 def _change(row, table, state, faults):
     """(lots of the order after the message, whether the book knows it); keeps the table."""
     kind, order, size = row[1], row[2], row[3]
@@ -79,7 +79,7 @@ def _change(row, table, state, faults):
     return left, True
 
 
-@njit(nogil=True)
+@inner("int64(int64[::1], int64, int64[:,::1], int64, int64[:,::1], int64[::1], int64[::1])")
 def _events(row, midnight, out, at, table, state, faults):
     """The events of one message from `at` on: the next row, or -1 where it has no meaning."""
     ts, kind, order = midnight + row[0], row[1], row[2]
@@ -107,7 +107,7 @@ def _events(row, midnight, out, at, table, state, faults):
     return at
 
 
-@njit(nogil=True)
+@kernel("void(uint8[::1], boolean, int64, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
 def _decode(text, final, midnight, out, table, state, faults):
     at, end, row = 0, len(text), np.zeros(6, np.int64)
     state[_OUT] = 0
@@ -139,7 +139,7 @@ def _decode(text, final, midnight, out, table, state, faults):
     state[_TAKEN] = min(at, end)
 
 
-@njit(nogil=True)
+@kernel("boolean(uint8[::1], boolean, int64, int64[:,::1], int64[::1])")
 def _rows(text, final, columns, out, state):
     """Lines of whole numbers into rows of `out`; False where a line has not that many."""
     at, end = 0, len(text)
@@ -153,7 +153,7 @@ def _rows(text, final, columns, out, state):
             break
         begin = at
         for column in range(columns):
-            value, next_at = fixed_point(text, begin, stop, 0)
+            value, next_at = fixed_point(text, begin, stop, 0, False)
             if next_at < 0 or (column + 1 < columns and (next_at >= stop or text[next_at] != 44)):
                 return False
             out[state[_OUT], column] = value
@@ -164,7 +164,7 @@ def _rows(text, final, columns, out, state):
     return good
 
 
-@njit(nogil=True)
+@inner("int64(int64[::1], int64[::1], int64, int64, int64, int64[:,::1], int64)")
 def _differences(before, after, side, ts, number, out, at):
     """Deltas that make the levels `before` of one side those of `after`: the next row.
 
@@ -197,11 +197,12 @@ def _differences(before, after, side, ts, number, out, at):
     return at
 
 
-@njit(nogil=True)
+@kernel("void(uint8[::1], boolean, int64, int64[:,::1], int64[::1], int64[::1])")
 def _trades(text, final, midnight, out, state, faults):
     """A row a line: its TRADE, or its time alone. Stops at a line that cannot be understood."""
     at, end, row = 0, len(text), np.zeros(6, np.int64)
-    made, unknown = np.zeros((2, 8), np.int64), np.zeros((4, 5), np.int64)
+    made, nobody = np.zeros((2, 8), np.int64), np.zeros((4, 5), np.int64)
+    uncounted = np.zeros(len(faults), np.int64)  # a book file knows all orders
     state[_OUT] = 0
     while at < end and state[_OUT] < len(out) and state[_BAD_LINE] == 0:
         stop = at
@@ -211,25 +212,22 @@ def _trades(text, final, midnight, out, state, faults):
             break
         state[_LINES] += 1
         good = _numbers(text, at, stop, row)
-        if good:
-            # Only additions would enter the table, and of those a book file tells itself.
-            made[0, 2] = 0
-            if row[1] >= 4:
-                good = _events(row, midnight, made, 0, unknown, state, faults) >= 0
+        if good and row[1] >= 4:
+            good = _events(row, midnight, made, 0, nobody, state, uncounted) >= 0
         if not good:
             state[_BAD_LINE] = state[_LINES]
             faults[Fault.UNREADABLE.value] += 1
             break
-        out[state[_OUT]] = 0
-        if 4 <= row[1] <= 6:
-            out[state[_OUT]] = made[0]
+        trade = 4 <= row[1] <= 6
+        for word in range(8):
+            out[state[_OUT], word] = made[0, word] if trade else 0
         out[state[_OUT], 0] = midnight + row[0]
         state[_OUT] += 1
         at = stop + 1
     state[_TAKEN] = min(at, end)
 
 
-@njit(nogil=True)
+@kernel("int64(int64[:,::1], int64[:,::1], int64[::1], int64, int64[:,::1])")
 def _levels(trades, books, before, number, out):
     """The trades and, after each line, what the row of the book file changed: rows made."""
     at = 0
@@ -237,16 +235,19 @@ def _levels(trades, books, before, number, out):
         number += 1
         ts, first = trades[one, 0], at
         if trades[one, 2] != 0:
-            out[at] = trades[one]
+            for word in range(8):
+                out[at, word] = trades[one, word]
             out[at, 2] |= np.int64(MORE) << 48
             at += 1
         if before[0] == 0:
             _put(out, at, ts, head(0, 5, 0, MORE), number, 0, 0, 0, 0)
             at += 1
-            before[:] = _EMPTY
+            for column in range(len(before)):
+                before[column] = _EMPTY
         for side in range(2):
             at = _differences(before, books[one], side, ts, number, out, at)
-        before[:] = books[one]
+        for column in range(len(before)):
+            before[column] = books[one, column]
         if at > first:
             out[at - 1, 2] &= ~(np.int64(MORE) << 48)
     return at
@@ -258,7 +259,6 @@ class LobsterReader:
     format = "LOBSTER messages"
     price_digits, size_digits = PRICE_DIGITS, SIZE_DIGITS
     has_recv = False
-    untimed = ""
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
         named = _NAME.match(path.name)
@@ -350,16 +350,3 @@ def _book_file(path: Path) -> Path | None:
     """The order book file that LOBSTER wrote with this one, where it lies beside it."""
     book = path.with_name(path.name.replace("message", "orderbook"))
     return book if book != path and book.is_file() else None
-
-
-def recognises(first: bytes) -> bool:
-    """Whether a file that begins so has LOBSTER's six columns, their values in range."""
-    cells = first.partition(b"\n")[0].strip().split(b",")
-    if len(cells) != 6:
-        return False
-    try:
-        seconds, (kind, order, size, price, side) = float(cells[0]), map(int, cells[1:])
-    except ValueError:
-        return False
-    shaped = 0.0 <= seconds < 86_400.0 and kind in (1, 2, 3, 4, 5, 6, 7) and side in (-1, 1)
-    return shaped and order >= 0 and size >= 0 and price >= -1

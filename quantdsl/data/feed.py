@@ -83,7 +83,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
 
     times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
-    path, ticker = _split(source.source)
+    path, ticker = split_source(source.source)
     tables = _tables(path, symbol)
     reader = RowReader(
         tables[0].name if len(tables) == 1 else str(path),
@@ -104,7 +104,7 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
     pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves
-    found, notes = infer(scan, symbol or ticker or _symbol_of(path), venue)
+    found, notes = infer(scan, symbol or ticker or symbol_of(path), venue)
     instrument = _merged(found, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
     # A tick that was inferred fits by itself; one that the user named may be wrong.
@@ -188,7 +188,7 @@ def to_steps(values: Float64s, step: Fraction) -> Int64s:
     return whole
 
 
-def _split(source: Any) -> tuple[Any, str | None]:
+def split_source(source: Any) -> tuple[Any, str | None]:
     """`PATH#TICKER` as its parts."""
     if not isinstance(source, str) or "#" not in source or Path(source).exists():
         return source, None
@@ -200,7 +200,7 @@ def _tables(path: Any, symbol: str) -> list[Table]:
     """The tables of one instrument: in a folder those named after it, or all as parts of one."""
     if isinstance(path, str | Path) and Path(path).is_dir() and symbol:
         files = list_files(Path(path))
-        own = [file for file in files if _symbol_of(file).upper() == symbol.upper()]
+        own = [file for file in files if symbol_of(file).upper() == symbol.upper()]
         if not own:
             held = ", ".join(stem(file) for file in files[:8])
             raise DataError(f"{path}: has no file for {symbol}; it holds {held}")
@@ -208,7 +208,7 @@ def _tables(path: Any, symbol: str) -> list[Table]:
     return open_table(path)
 
 
-def _symbol_of(path: Any) -> str:
+def symbol_of(path: Any) -> str:
     """The leading letters and digits of a file name, in capitals."""
     if not isinstance(path, str | Path):
         return "DATA"

@@ -150,13 +150,13 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         if digits < scan.sizes.digits or not scan.sizes.exact:
             notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
     prices: Literal["traded", "adjusted"] = "traded" if scan.prices.exact else "adjusted"
-    currency = _quote_currency(symbol)
+    currency = quote_currency(symbol)
     return Instrument(
         symbol=symbol, venue=venue, tick=tick, lot=lot, currency=currency, prices=prices
     ), notes
 
 
-def _quote_currency(symbol: str) -> str:
+def quote_currency(symbol: str) -> str:
     """The last letters of a pair such as EURUSD or btc-usdt; USD for anything else."""
     letters = "".join(c for c in symbol.upper() if c.isalnum())
     for quote in _QUOTES:

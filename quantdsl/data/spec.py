@@ -26,6 +26,10 @@ class SourceSpec(msgspec.Struct, frozen=True, kw_only=True):
 class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The data of one run. `clocks` are bar lengths, the finest first; None takes the file's own.
 
+    `ticks` are what a strategy on ticks listens to (quotes, trades, book), empty for one on bars;
+    `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
+    arrive where the data do not tell.
+
     `start` and `end` are hard cuts in ns UTC (end excluded): warm-up also comes from inside them.
     """
 
@@ -42,3 +46,6 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     bad_rows: Literal["stop", "drop"] = "stop"
     columns: Mapping[str, str] = {}
     seed: int = 1
+    ticks: frozenset[str] = frozenset()
+    format: str = ""
+    feed_latency_ns: int = 0

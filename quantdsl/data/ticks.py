@@ -22,6 +22,9 @@ Int64s = npt.NDArray[np.int64]
 MISSING = 2**63 - 1
 """Price of a side of a quote on which nobody stands, in a reader's units."""
 
+UNSIZED = 1 << 40
+"""Units and lots of a quote in data without sizes: more than an order takes."""
+
 
 class Fault(IntEnum):
     """What can be wrong with recorded ticks; `WORDS` says it to people."""
@@ -40,7 +43,7 @@ class Fault(IntEnum):
     UNKNOWN_ORDER = 11
     UNKNOWN_INSTRUMENT = 12
     NO_SNAPSHOT = 13
-    OUTSIDE = 14
+    MIDPOINT = 14
 
 
 WORDS = {
@@ -58,7 +61,7 @@ WORDS = {
     Fault.UNKNOWN_ORDER: "change of an order that was never added",
     Fault.UNKNOWN_INSTRUMENT: "message of another instrument",
     Fault.NO_SNAPSHOT: "change of a book before its snapshot",
-    Fault.OUTSIDE: "no time",
+    Fault.MIDPOINT: "trade between two ticks, rounded down",
 }
 
 FAULTS = len(Fault)
@@ -71,12 +74,13 @@ MARKET = frozenset(
         Fault.UNKNOWN_ORDER,
         Fault.UNKNOWN_INSTRUMENT,
         Fault.NO_SNAPSHOT,
+        Fault.MIDPOINT,
     }
 )
 """What a sound recording of a real market may hold: counted and printed, but never a stop."""
 
-EXPECTED = frozenset({Fault.UNKNOWN_INSTRUMENT, Fault.NO_SNAPSHOT})
-"""Left out by design; no fault of the file."""
+EXPECTED = frozenset({Fault.UNKNOWN_INSTRUMENT, Fault.NO_SNAPSHOT, Fault.MIDPOINT})
+"""Counted apart, for they are no fault of the file."""
 
 
 class Tally:
@@ -112,7 +116,7 @@ class Tally:
 
     @property
     def left_out(self) -> Counter[str]:
-        """What was left out by design, in words."""
+        """What is no fault of the file, in words."""
         return Counter({WORDS[f]: n for f, n in self.counts.items() if f in EXPECTED and n})
 
 
@@ -120,8 +124,8 @@ class TickReader(Protocol):
     """The messages of one instrument in order of receipt, readable any number of times.
 
     `format` names what was recognised. `has_recv`: the data tell when each message was received;
-    else ts_recv equals ts_event. `untimed` says of which messages the venue's own time is missing
-    (their ts_event is their ts_recv). `notes` are lines for the report, complete after a reading.
+    else ts_recv equals ts_event, as in a message without the venue's time. `notes` are lines for
+    the report, complete after a reading.
     """
 
     name: str
@@ -130,7 +134,6 @@ class TickReader(Protocol):
     price_digits: int
     size_digits: int
     has_recv: bool
-    untimed: str
     notes: list[str]
     tally: Tally
 

@@ -14,12 +14,14 @@ CHUNK_EVENTS = 65_536
 class Merge:
     """Merges lanes by time; at one instant the lane with the smaller number comes first.
 
-    Each lane must be pushed in order of `ts_event`. What `take` has given never comes again, so
-    nothing earlier than its bound may be pushed afterwards.
+    `key` is the field that orders: `ts_event` of bars, `ts_recv` of ticks, whose messages it never
+    divides, since all events of one have the same. Each lane must be pushed in that order. What
+    `take` has given never comes again, so nothing earlier than its bound may be pushed afterwards.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, key: str = "ts_event") -> None:
         self._lanes: list[list[Events]] = [[] for _ in range(lanes)]
+        self._key = key
 
     def push(self, lane: int, events: Events) -> None:
         if len(events):
@@ -34,13 +36,13 @@ class Merge:
             events = lane[0] if len(lane) == 1 else np.concatenate(lane)
             end = len(events)
             if before_ns is not None:
-                end = int(np.searchsorted(events["ts_event"], before_ns, "left"))
+                end = int(np.searchsorted(events[self._key], before_ns, "left"))
             lane[:] = [events[end:]] if end < len(events) else []
             ready.append(events[:end])
         if not ready:
             return np.empty(0, EVENT)
         merged = np.concatenate(ready)
-        ts = merged["ts_event"]
+        ts = merged[self._key]
         if np.any(ts[1:] < ts[:-1]):
             # A stable sort keeps the order of the lanes within one instant.
             merged = merged[np.argsort(ts, kind="stable")]

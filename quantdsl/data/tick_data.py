@@ -1,0 +1,215 @@
+"""The ticks of a run: many recorded sources become one stream in order of receipt.
+
+    reader -> scan -> judge, ticks and lots -> merge with sessions and timers
+
+The order is that of ts_recv and stable: at one instant a session's open comes first, then the
+instruments as declared, each message whole, then timers, then the session's close. Memory is
+bounded: a few blocks of each source are held at a time.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.calendar import Schedule, schedule_of
+from quantdsl.data.feed import split_source
+from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.spec import DataSpec
+from quantdsl.data.table import joined_sha256
+from quantdsl.data.tick_bars import TickBars
+from quantdsl.data.tick_feed import KEPT_EVENTS_MAX, KINDS, TickFeed, keep
+from quantdsl.data.tick_formats import Opening, open_ticks
+from quantdsl.data.ticks import TickReader
+from quantdsl.data.timers import Clockwork
+from quantdsl.data.times import Interval
+from quantdsl.errors import ConfigError, DataError
+from quantdsl.events.layout import BAR, Kind
+from quantdsl.events.merge import Merge, cut
+
+Events = npt.NDArray[np.void]
+_INT64 = np.iinfo(np.int64)
+
+
+def open_tick_data(spec: DataSpec) -> "TickData":
+    """The ticks of a run, scanned and ready to stream; DataError or ConfigError if unusable."""
+    if "book" in spec.ticks and spec.start is not None:
+        raise ConfigError(
+            "data.from would cut a book off from its snapshot\nhelp: use --from, which starts "
+            "trading there and lets the book be built before"
+        )
+    return TickData(spec, [open_tick_feed(spec, index) for index in range(len(spec.instruments))])
+
+
+def open_tick_feed(spec: DataSpec, index: int) -> TickFeed:
+    """The feed of one instrument of a run on ticks; without a source the built-in tick market."""
+    source = spec.instruments[index]
+    venue, _, symbol = source.symbol.rpartition(":")
+    if source.source is None:
+        reader = _built_in(spec, index)
+        symbol = symbol or reader.symbol
+    else:
+        path, ticker = split_source(source.source)
+        opening = Opening(
+            path,
+            symbol=ticker or symbol,
+            bad_rows=spec.bad_rows,
+            tz=spec.tz,
+            time_format=spec.time_format,
+            columns=tuple(spec.columns.items()),
+        )
+        reader = open_ticks(opening, spec.format)
+    share = KEPT_EVENTS_MAX // len(spec.instruments)
+    return TickFeed(reader, symbol, venue, source.instrument, spec.feed_latency_ns, share)
+
+
+def _built_in(spec: DataSpec, index: int) -> TickReader:
+    from quantdsl.feeds.synthetic_ticks import SyntheticTicks
+
+    calendar = spec.session.calendar if spec.session is not None else None
+    reader: TickReader = SyntheticTicks(index, spec.seed, calendar)
+    return reader
+
+
+class TickData:
+    """The ticks of one run; what it has in common with `events.Data` is read in the same way.
+
+    `notes` that count what was bad or left out are complete once `chunks()` has been exhausted.
+    """
+
+    clocks: tuple[Interval, ...] = ()
+
+    def __init__(self, spec: DataSpec, feeds: list[TickFeed]) -> None:
+        self.spec, self.feeds = spec, feeds
+        self.instruments: list[Instrument] = [feed.instrument for feed in feeds]
+        self.money_digits = money_digits(self.instruments)
+        for feed in feeds:
+            one, scan = feed.instrument, feed.scan
+            check_exact(one, scan.price_max, scan.volume_max, self.money_digits)
+        self._check_kinds()
+        self.span = (min(feed.first_ts for feed in feeds), max(feed.last_ts for feed in feeds))
+        self.rows = sum(feed.scan.count for feed in feeds)
+        self.schedule: Schedule = schedule_of(spec.session, *self.span)
+        self.clockwork = Clockwork(self.schedule, spec.timers)
+        self.counts: Counter[str] = Counter()
+
+    def _check_kinds(self) -> None:
+        """DataError where what the strategy listens to is not in the data."""
+        for feed in self.feeds:
+            for name in sorted(self.spec.ticks):
+                if not any(feed.scan.kinds[kind] for kind in KINDS[name]):
+                    held = [
+                        n for n, kinds in KINDS.items() if any(feed.scan.kinds[k] for k in kinds)
+                    ]
+                    raise DataError(
+                        f"{feed.name}: holds {', '.join(held)}, and the strategy asks for {name}"
+                    )
+
+    @property
+    def sha256(self) -> str:
+        """One hash of all data: of the file itself where there is one only."""
+        return joined_sha256([feed.reader.sha256() for feed in self.feeds])
+
+    @property
+    def name(self) -> str:
+        """What was read, for people."""
+        return ", ".join(dict.fromkeys(feed.name for feed in self.feeds))
+
+    has_volume = True
+
+    @property
+    def notes(self) -> list[str]:
+        """What was inferred, assumed and left out, one line each, without repeats."""
+        lines = []
+        for feed in self.feeds:
+            lines += [*feed.facts(), feed.instrument.statement(), *feed.counted()]
+        if not self.schedule.named:
+            lines.append("no session: every hour counts, and a day ends at midnight UTC")
+        lines += [f"{what}: {count:,}" for what, count in self.counts.items() if count]
+        return list(dict.fromkeys(lines))
+
+    def limits(self, instrument: int) -> Limits:
+        """Largest price, position and the money of one tick of one lot, proven to stay exact."""
+        feed = self.feeds[instrument]
+        return limits(feed.instrument, feed.scan.price_max, self.money_digits)
+
+    def chunks(self) -> Iterator[Events]:
+        """Arrays of layout.EVENT in order of receipt, about 65,536 each, whole messages only."""
+        self.counts.clear()
+        yield from _Stream(self).chunks()
+
+    def bars_table(self, instrument: int = 0) -> npt.NDArray[np.void]:
+        """Bars of one instrument for the chart: of its trades, or of the middle of its quotes."""
+        feed = self.feeds[instrument]
+        kind = Kind.TRADE if feed.scan.kinds[Kind.TRADE] else Kind.QUOTE
+        bars = TickBars(self.span)
+        for events in feed.chunks(instrument, frozenset({kind})):
+            bars.add(events[events["kind"] == kind])
+        return bars.table(instrument).view(BAR)
+
+
+class _Stream:
+    """One pass over the ticks: reads each feed a chunk at a time and merges what is certain."""
+
+    def __init__(self, data: TickData) -> None:
+        self._data = data
+        n = len(data.feeds)
+        # Lanes in the order of one instant.
+        self._timer_lane, self._close_lane, self._late_open_lane = n + 1, n + 2, n + 3
+        self._merge = Merge(n + 4, "ts_recv")
+        self._sessions: set[int] = set()
+        self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
+
+    def chunks(self) -> Iterator[Events]:
+        data = self._data
+        sources = [feed.chunks(i, self._kinds or None) for i, feed in enumerate(data.feeds)]
+        reached: list[int | None] = [_INT64.min] * len(sources)
+        while any(mark is not None for mark in reached):
+            index = min(
+                (i for i, mark in enumerate(reached) if mark is not None),
+                key=lambda i: reached[i] or 0,
+            )
+            events = next(sources[index], None)
+            if events is None:
+                reached[index] = None
+            else:
+                reached[index] = int(events["ts_recv"][-1])
+                self._merge.push(index + 1, self._inside(events))
+            marks = [mark for mark in reached if mark is not None]
+            yield from self._given(min(marks) if marks else None)
+
+    def _inside(self, events: Events) -> Events:
+        """Without what lies after the end, and without quotes and trades outside the sessions.
+
+        The book goes on outside them, for without those changes it would be wrong within.
+        """
+        data, ts = self._data, events["ts_recv"]
+        session, inside = data.schedule.at(ts)
+        self._sessions.update(np.unique(session[inside]).tolist())
+        first = _INT64.min if data.spec.start is None else data.spec.start
+        last = _INT64.max if data.spec.end is None else data.spec.end
+        within = (ts >= first) & (ts < last)
+        of_market = ~np.isin(events["kind"], (Kind.QUOTE, Kind.TRADE))
+        kept = within & (inside | of_market)
+        left_out = int(np.count_nonzero(~kept))
+        data.counts["ticks outside the sessions or the span, left out"] += left_out
+        return keep(events, kept)
+
+    def _given(self, before_ns: int | None) -> list[Events]:
+        """Everything received before `before_ns`, in finished pieces."""
+        data, merge = self._data, self._merge
+        opens = data.schedule.open_ns
+        ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
+        self._sessions.difference_update(ready)
+        sessions = np.array(ready, np.int64)
+        clockwork = data.clockwork
+        merge.push(0, clockwork.opens(sessions, joined=False))
+        timers = clockwork.timers(sessions)
+        first, last = data.span
+        merge.push(
+            self._timer_lane, timers[(timers["ts_recv"] >= first) & (timers["ts_recv"] <= last)]
+        )
+        merge.push(self._close_lane, clockwork.closes(sessions))
+        merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
+        return cut(merge.take(before_ns))
