@@ -28,7 +28,7 @@ FIRST_DAY = parse_instant("2023-01-03")
 LEVELS = 10
 """Prices of each side that the book shows."""
 
-STEP_NS = 120_000_000
+STEP_NS = 60_000_000
 """Mean time between two actions of the market."""
 
 _START_TICKS = (10_000, 6_000, 25_000, 4_000)

@@ -56,6 +56,10 @@ class DataConfig(_Section, frozen=True):
         default="", name="to"
     )
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of the built-in market")] = 1
+    format: Annotated[str, Meta(description="Format of a file of ticks; empty: found out")] = ""
+    feed_latency: Annotated[
+        str, Meta(description="Time a tick takes to arrive where the data do not say, as 500us")
+    ] = ""
     columns: Annotated[dict[str, str], Meta(description="Column of each field of a row")] = {}
 
 

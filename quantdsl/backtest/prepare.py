@@ -13,12 +13,13 @@ from quantdsl import config as configuration
 from quantdsl.backtest import currencies, settings, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
+from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
 from quantdsl.config import Resolved
 from quantdsl.data.calendar import SessionSpec
-from quantdsl.data.events import Data, open_data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.tick_data import RunData, open_run_data
 from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant
 from quantdsl.errors import ConfigError
@@ -31,7 +32,7 @@ class Arranged:
     """Settings and data of a run, before there is code for it."""
 
     resolved: Resolved
-    data: Data
+    data: RunData
     given: Mapping[str, object]  # values of params, from the config and the caller
     notes: tuple[str, ...]  # what of the strategy does not apply here
 
@@ -51,7 +52,7 @@ class Prepared:
 
     checked: Checked
     resolved: Resolved
-    data: Data
+    data: RunData
     run: Run
     chosen: Mapping[str, Fraction]
     notes: tuple[str, ...] = ()
@@ -115,7 +116,7 @@ def arrange(
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
     table = data if data is not None and not isinstance(data, str | Path) else None
-    opened = open_data(data_spec(checked, resolved, known, table))
+    opened = open_run_data(data_spec(checked, resolved, known, table))
     return Arranged(resolved, opened, given, (*converted, *_notes(checked, opened)))
 
 
@@ -199,6 +200,9 @@ def data_spec(
         bad_rows=one.bad_rows,
         columns=one.columns,
         seed=one.seed,
+        ticks=frozenset(item for item, event in SOURCES.items() if event in strategy.ticks.sources),
+        format=one.format,
+        feed_latency_ns=Interval.parse(one.feed_latency).nominal_ns if one.feed_latency else 0,
     )
 
 
@@ -209,7 +213,7 @@ def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
     return not clocks or Interval.parse(clocks[0]).nominal_ns < NS_PER_DAY
 
 
-def _notes(checked: Checked, data: Data) -> tuple[str, ...]:
+def _notes(checked: Checked, data: RunData) -> tuple[str, ...]:
     """What of the strategy does not apply to these data."""
     if "flat_by" not in checked.strategy.session or any(
         timer.id == own.id
@@ -249,8 +253,8 @@ def _session(checked: Checked, override: str, known: list[Instrument | None]) ->
     )
 
 
-def day_rule(data: Data) -> int:
+def day_rule(data: RunData) -> int:
     """When a day ends: with each bar of a day or longer, at the session's close, or at midnight."""
-    if data.clocks[0].nominal_ns >= NS_PER_DAY:
+    if data.clocks and data.clocks[0].nominal_ns >= NS_PER_DAY:
         return settings.DAY_BAR
     return settings.DAY_SESSION if data.schedule.named else settings.DAY_UTC

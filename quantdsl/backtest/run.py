@@ -20,7 +20,7 @@ from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.config import DEFAULT, Resolved
-from quantdsl.data.events import Data
+from quantdsl.data.tick_data import RunData
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
 from quantdsl.report.benchmark import benchmark_of
@@ -56,17 +56,19 @@ def run_checked(
 def run_end(ts: int) -> npt.NDArray[np.void]:
     """The last event of a run: what is open is closed or stays, figures are completed."""
     end = np.zeros(1, layout.EVENT)
-    end["ts_event"], end["kind"], end["side"] = ts, Kind.SESSION, RUN_END
+    end["ts_event"] = end["ts_recv"] = ts
+    end["kind"], end["side"] = Kind.SESSION, RUN_END
     return end
 
 
-def carry(run: Run, data: Data, progress: Progress | None = None) -> None:
+def carry(run: Run, data: RunData, progress: Progress | None = None) -> None:
     """Feed all of the data, then the end of the run."""
     first, end = data.span
     last = 0
     for events in data.chunks():
         run.feed(events)
-        last = int(events["ts_event"][-1])
+        # A bar is had when it happened; a tick later.
+        last = int(max(events["ts_event"][-1], events["ts_recv"][-1]))
         if progress is not None:
             progress(last - first, end - first)
     run.feed(run_end(last))
@@ -112,9 +114,9 @@ def result(prepared: Prepared, path: Path) -> RunResult:
     )
 
 
-def periods_per_year(data: Data) -> float:
+def periods_per_year(data: RunData) -> float:
     """Day samples in a year: trading days where there is a session, else all days."""
-    daily = data.clocks[0].nominal_ns >= NS_PER_DAY
+    daily = bool(data.clocks) and data.clocks[0].nominal_ns >= NS_PER_DAY
     return TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from quantdsl.backtest.program import Memory
 from quantdsl.check.settings import Chosen
 from quantdsl.config import Config, VenueConfig
-from quantdsl.data.events import Data
+from quantdsl.data.tick_data import RunData
 from quantdsl.errors import ConfigError
 
 PATHS = ("conservative", "nearest", "high_first", "low_first")
@@ -72,7 +72,7 @@ def _line(line: Chosen) -> dict[str, object]:
     return simple[name]
 
 
-def write(memory: Memory, config: Config, data: Data, day_rule: int) -> None:
+def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
     """Fill the engine's config and instruments."""
     scale = 10**data.money_digits
     money = {

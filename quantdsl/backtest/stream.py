@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from quantdsl.backtest import settings
 from quantdsl.backtest.run import run_end
-from quantdsl.data.events import Data
+from quantdsl.data.tick_data import RunData
 from quantdsl.errors import DataError
 from quantdsl.events.layout import WORDS, Kind
 
@@ -18,13 +18,13 @@ SPOOL_BYTES = 2 << 30
 NS_PER_DAY = 86_400_000_000_000
 
 
-def materialised(data: Data) -> Int64s:
+def materialised(data: RunData) -> Int64s:
     """Every event of the data, then the end of the run: i64[event, word]."""
     pieces: list[npt.NDArray[np.void]] = []
     size, last = 0, 0
     with tempfile.TemporaryFile() as file:
         for events in data.chunks():
-            last = int(events["ts_event"][-1])
+            last = int(max(events["ts_event"][-1], events["ts_recv"][-1]))
             pieces.append(events)
             size += events.nbytes
             if size > SPOOL_BYTES:

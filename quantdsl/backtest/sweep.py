@@ -34,7 +34,6 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
 from quantdsl.check.lanes import STEP, column
 from quantdsl.config import SweepConfig
-from quantdsl.data.events import Data
 from quantdsl.data.times import exact_instant, parse_instant, show_instant
 from quantdsl.devices.choose import on_gpu
 from quantdsl.devices.cluster import ClusterRunner
@@ -136,9 +135,7 @@ class Sweep(Chosen):
 
     def window(self, start_ns: int, end_ns: int) -> "Sweep":
         """The same points over the bars that close up to `end_ns`, trading from `start_ns` on."""
-        before = self.arranged.data
-        data = Data(msgspec.structs.replace(before.spec, end=end_ns), before.feeds)
-        arranged = replace(self.arranged, data=data)
+        arranged = replace(self.arranged, data=self.arranged.data.until(end_ns))
         options = {**self.options, "end": exact_instant(end_ns)}
         return placed(replace(self, arranged=arranged, options=options), start_ns, self.code.plan)
 

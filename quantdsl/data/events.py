@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
 from quantdsl.data.calendar import Schedule, schedule_of
@@ -99,6 +100,10 @@ class Data:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""
         feed = self.feeds[instrument]
         return limits(feed.instrument, feed.scan.price_max, self.money_digits)
+
+    def until(self, end_ns: int) -> "Data":
+        """The same data, cut off at `end_ns`."""
+        return Data(structs.replace(self.spec, end=end_ns), self.feeds)
 
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""

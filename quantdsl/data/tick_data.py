@@ -12,8 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from quantdsl.data.calendar import Schedule, schedule_of
+from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.spec import DataSpec
@@ -30,6 +32,11 @@ from quantdsl.events.merge import Merge, cut
 
 Events = npt.NDArray[np.void]
 _INT64 = np.iinfo(np.int64)
+
+
+def open_run_data(spec: DataSpec) -> "RunData":
+    """The data of a run on bars or, where the strategy listens to ticks, of one on ticks."""
+    return open_tick_data(spec) if spec.ticks else open_data(spec)
 
 
 def open_tick_data(spec: DataSpec) -> "TickData":
@@ -134,6 +141,10 @@ class TickData:
         feed = self.feeds[instrument]
         return limits(feed.instrument, feed.scan.price_max, self.money_digits)
 
+    def until(self, end_ns: int) -> "TickData":
+        """The same data, cut off at `end_ns`."""
+        return TickData(structs.replace(self.spec, end=end_ns), self.feeds)
+
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of receipt, about 65,536 each, whole messages only."""
         self.counts.clear()
@@ -147,6 +158,9 @@ class TickData:
         for events in feed.chunks(instrument, frozenset({kind})):
             bars.add(events[events["kind"] == kind])
         return bars.table(instrument).view(BAR)
+
+
+RunData = Data | TickData
 
 
 class _Stream:
