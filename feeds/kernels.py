@@ -20,7 +20,7 @@ def kernel(signature: str) -> Any:
 
 
 def inner(signature: str) -> Any:
-    """As `kernel`, for a function that only compiled code calls."""
+    """As `kernel`, for a function that only compiled code calls; called from Python it crashes."""
     return njit(signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 

@@ -39,7 +39,7 @@ _ROWS_MAX = 8 * LEVELS
 _RANDOM, _NOW, _BID, _SPREAD, _SIGN, _BIAS, _LEFT, _NUMBER, _RECEIVED, _WORDS = range(10)
 
 
-@inner("int64(int64[::1], int64)")
+@kernel("int64(int64[::1], int64)")
 def _draw(state, below: int) -> int:
     """A number from 0 to below - 1, `below` at most 2**31."""
     z = np.uint64(state[_RANDOM]) + np.uint64(0x9E3779B97F4A7C15)
