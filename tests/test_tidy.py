@@ -269,13 +269,9 @@ def test_every_definition_is_used():
 def test_the_product_needs_only_what_it_declares():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"[\[<>=;~ ]", need)[0] for need in project["dependencies"]}
-<<<<<<< HEAD
-    declared |= {"cuda"}  # an extra; imported only when a GPU is asked for
-    declared |= {"hdrh"} if "hdrhistogram" in declared else set()  # its import name
-=======
     # Extras: imported only when a GPU is asked for, or a Databento file.
     declared |= {"cuda", "databento-dbn"}
->>>>>>> 033edb6 (Bring ticks in: formats told by content, faults judged and counted at the edge, one merged stream; the built-in tick market)
+    declared |= {"hdrh"} if "hdrhistogram" in declared else set()  # its import name
     wrong = []
     for path in [*python_files(PACKAGE), *python_files(ROOT / "feeds")]:
         for line, name in imported(path):
