@@ -372,12 +372,19 @@ class FunctionEmitter:
         assert isinstance(spot.type, str)
         address = self.address(spot)
         if spot.type != BOOL_T:
-            type_ = LLVM_TYPE[spot.type]
+            type_, align = LLVM_TYPE[spot.type], 8 * self.aligned(expr)
             return Value(
-                self.text.value(f"load {type_}, ptr {address}, align 8{spot.tag}"), spot.type
+                self.text.value(f"load {type_}, ptr {address}, align {align}{spot.tag}"), spot.type
             )
         word = self.text.value(f"load i64, ptr {address}, align 8{spot.tag}")
         return Value(self.text.pure(f"icmp ne i64 {word}, 0"), BOOL_T)
+
+    def aligned(self, place: Field | Elem) -> int:
+        """Of how many words the address of a scalar is known to be a multiple."""
+        if not isinstance(place, Elem) or not isinstance(place.base, Var):
+            return 1
+        type_ = self.locals[place.base.name].type
+        return min(type_.align, factor(place.index)) if isinstance(type_, BufferType) else 1
 
     def store(self, spot: Spot, value: Value) -> None:
         word, type_ = value.text, LLVM_TYPE[value.type]
@@ -494,6 +501,21 @@ class FunctionEmitter:
             case Elem():
                 return element(self.type_of(place.base))
         raise InternalError(f"QD9502 codegen: not a place: {place}")
+
+
+FACTOR_MAX = 64
+
+
+def factor(expr: Expr) -> int:
+    """A power of two, at most FACTOR_MAX, that divides a whole number."""
+    match expr:
+        case Const():
+            return min(expr.bits & -expr.bits or FACTOR_MAX, FACTOR_MAX)
+        case Binary("iadd" | "isub", x, y):
+            return min(factor(x), factor(y))
+        case Binary("imul", x, y):
+            return min(factor(x) * factor(y), FACTOR_MAX)
+    return 1
 
 
 ZEROS = {"bool": "false", "i64": "0", "f64": "0.0"}

@@ -16,10 +16,12 @@ from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.emit import emit, entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import SPEED_LEVEL, optimised
-from quantdsl.codegen.lanes import KERNEL, thread_text
+from quantdsl.codegen.lanes import KERNEL
+from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.units import split
+from quantdsl.codegen.warps import tile_size, warp_text
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.ops import Module
 from quantdsl.passes.usual import run_usual
@@ -58,20 +60,7 @@ PTX_OF_CUDA = {
 }
 """The PTX version that the driver of a CUDA version reads, from that version on."""
 
-NUMBER = """\
-  %thread.32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %block.32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-  %threads.32 = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
-  %thread = zext i32 %thread.32 to i64
-  %block = zext i32 %block.32 to i64
-  %threads = zext i32 %threads.32 to i64
-  %first = mul i64 %block, %threads
-  %number = add i64 %first, %thread\
-"""
 OUTSIDE = """\
-declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
 attributes #2 = {{ nounwind "no-builtins" "nvvm.maxntid"="{threads}" "nvvm.minctasm"="{blocks}" }}\
 """
 
@@ -87,6 +76,10 @@ class Bounds(NamedTuple):
     """Of a block, at most."""
     blocks: int = 4
     """On a multiprocessor at a time, at least."""
+    rows: int = 64
+    """In a tile: longer ones let lanes drift apart, shorter ones make them wait more often."""
+    ahead: bool = False
+    """Whether a row is read one turn before it is needed: for few threads at a time."""
 
     @property
     def registers(self) -> int:
@@ -155,10 +148,16 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
     return str(machine.emit_assembly(parsed))
 
 
-def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
+def gpu_part(
+    module: Module,
+    kept: frozenset[str],
+    varying: frozenset[str] | None,
+    *,
+    ahead: bool = False,
+) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
-    return run_usual(lanes, "lane")
+    return run_usual(lanes, "lane", kept, ahead=ahead)
 
 
 def load_ptx(
@@ -176,7 +175,7 @@ def load_ptx(
     """
 
     def compiled() -> bytes:
-        own, shared = split(gpu_part(module, kept, varying))
+        own, shared = split(gpu_part(module, kept, varying, ahead=bounds.ahead))
         cold = "" if shared is None else _shared_text(shared, target, cache, level)
         return msgspec.msgpack.encode(Ptx(ptx_text(own, target, bounds, level), cold))
 
@@ -196,7 +195,8 @@ def _nothing(_module: Module, _shared: Shared) -> Iterator[str]:
     return iter(())
 
 
-def thread_kernel(bounds: Bounds, _: Module, shared: Shared) -> Iterator[str]:
+def thread_kernel(bounds: Bounds, module: Module, shared: Shared) -> Iterator[str]:
     """The kernel as each thread of a GPU runs it, on one lane."""
-    yield thread_text("ptx_kernel", NUMBER, shared)
+    yield warp_text("ptx_kernel ", module, shared, bounds.rows)
+    yield on_ptx(tile_size(module, bounds.rows))
     yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

@@ -9,8 +9,8 @@ import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -18,22 +18,26 @@ import numpy as np
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
 from quantdsl.codegen.emit import emit
+from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import assemble
 from quantdsl.codegen.lanes import INTERFACE
-from quantdsl.codegen.ptx import Bounds, thread_kernel
-from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.primitives import DECLARED
+from quantdsl.codegen.ptx import GPU_DEPTH, Bounds, gpu_part
+from quantdsl.codegen.rows import RowsCode, kernel_form
 from quantdsl.codegen.target import Target, native
-from quantdsl.devices.cpu import Compiled, rows_of
+from quantdsl.codegen.warps import tile_size, warp_text
+from quantdsl.devices.cpu import rows_of
 from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
-from quantdsl.devices.primitives import for_cpu, needs_threads_together, simulated
+from quantdsl.devices.primitives import for_cpu, needs_threads_together
 from quantdsl.devices.work import Finished, LaneWork, Plan
 from quantdsl.ir.ops import Module
 
 WARP = 32
 BLOCK = 32
 """Threads of a block of lanes."""
+TILE_ROWS = Bounds().rows
 LIMITS = (65_535, 1_024)
 """Blocks of a launch and threads of a block, as the smallest GPUs have them."""
 CHUNK_BLOCKS = 4
@@ -94,6 +98,7 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "blocks": (lambda: _here.block.blocks, ctypes.c_int32, ()),
     "barrier": (lambda: _here.block.wait(), None, ()),
     "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
+    "any": (lambda value: value, ctypes.c_int32, (ctypes.c_int32,)),
     "ballot": (_ballot, ctypes.c_int32, (ctypes.c_int32,)),
     "shared": (lambda: ctypes.addressof(_here.block.memory), ctypes.c_void_p, ()),
 }
@@ -165,7 +170,7 @@ class SimulatedRunner:
 
     def compile(self, work: LaneWork) -> None:
         """As Runner promises."""
-        _loaded(work)
+        kernel_of_lanes(work)
 
     def plan(self, work: LaneWork) -> Plan:
         """As Runner promises."""
@@ -175,8 +180,7 @@ class SimulatedRunner:
         """As Runner promises."""
         if lo >= hi:
             return
-        program, rows = _loaded(work)
-        kernel = SimulatedKernel(program.address("lanes"), 15, together=False, owner=program)
+        kernel, rows, shared_bytes = kernel_of_lanes(work)
         (piece,) = Feed(work, rows, sys.maxsize)
         step = CHUNK_BLOCKS * BLOCK
         for start in range(lo, hi, step):
@@ -189,28 +193,45 @@ class SimulatedRunner:
             kernel.launch(grid, BLOCK, (
                 template, at, params, len(points), results.ctypes.data, wanted, len(results),
                 events, piece.turns, columns, 0, n, 0, n, piece.mode,
-            ))  # fmt: skip
+            ), shared_bytes)  # fmt: skip
             finished(start, start + n, results)
 
     def close(self) -> None:
         """Nothing is held between runs."""
 
 
-def _load(work: LaneWork) -> Compiled:
+class LanesKernel(NamedTuple):
+    """The kernel of some work, what makes its rows, and the shared memory that a block needs."""
+
+    kernel: SimulatedKernel
+    rows: RowsCode | None
+    shared_bytes: int
+
+
+def _load(work: LaneWork) -> LanesKernel:
     _install()
     kept, varying = work.kept, work.varying
     form = Form(
-        f"simulated {kernel_form(kept, varying)}",
-        lambda whole: kernel_part(split_lanes(whole, kept, varying)),
+        f"simulated {TILE_ROWS} {kernel_form(kept, varying, GPU_DEPTH)}",
+        lambda whole: gpu_part(whole, kept, varying),
         _text,
         INTERFACE,
     )
-    return Compiled(load(work.module, native(), Cache(), form), rows_of(work))
+    shared_bytes = 8 * tile_size(gpu_part(work.module, kept, varying), TILE_ROWS)
+    program = load(work.module, native(), Cache(), form)
+    together = shared_bytes > 0
+    kernel = SimulatedKernel(program.address("lanes"), 15, together=together, owner=program)
+    return LanesKernel(kernel, rows_of(work, GPU_DEPTH), shared_bytes)
 
 
 def _text(module: Module, target: Target) -> str:
-    bounds = Bounds()
-    return simulated(emit(module, target, functools.partial(thread_kernel, bounds)))
+    return emit(module, target, _kernel)
 
 
-_loaded = Loaded(_load)
+def _kernel(module: Module, shared: Shared) -> Iterator[str]:
+    yield warp_text("", module, shared, TILE_ROWS)
+    yield DECLARED
+    yield "attributes #2 = { nounwind }"
+
+
+kernel_of_lanes = Loaded(_load)

@@ -87,10 +87,11 @@ class StructType(Node, frozen=True, tag="ts"):
 class BufferType(Node, frozen=True, tag="tb"):
     """Memory of the caller holding structs or scalars; its length is the caller's affair.
 
-    Only compiler-made entry functions index one.
+    Only compiler-made entry functions index one. Its address is a multiple of `align` words.
     """
 
     elem: "Type"
+    align: int = 1
 
 
 Type = ScalarType | ArrayType | StructType | BufferType

@@ -78,6 +78,11 @@ def fold_constants(module: Module) -> Module:
     return msgspec.structs.replace(module, funcs=tuple(map(_func, module.funcs)))
 
 
+def folded(expr: Expr) -> Expr:
+    """An expression with what is known put in place of its computation."""
+    return _Folder(frozenset()).expr(expr)
+
+
 def _func(func: Func) -> Func:
     body = _Folder(frozenset(_assigned(func.body))).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)

@@ -1,23 +1,26 @@
 """The usual turn apart from all others: for targets where calls cost registers and branches time.
 
-Most turns of a lane meet no order, fill or day's end. The entry's loop tries each turn as a usual
-one, which makes no call and writes no memory; a turn that turns out to be another is given up, its
-words as they were, and done by `slow`, the whole loop as a function of its own, on the state in
-memory. The lanes of a warp so stay at one row, and what they read of it is read one turn ahead.
+Most turns of a lane meet no order, fill or day's end. `usual` makes such turns one after the
+other, without a call and without writing memory, and stops before the first that is another;
+`slow` makes that one, on the state in memory. What the usual turn reads of a row is what `tile`
+wrote for a stretch of rows: the words and the sums of words that all lanes read alike, side by
+side. So the lanes of a warp go each at their own pace through a tile, and wait for each other only
+where one needs `slow`.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 import msgspec
 
+from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import (
-    BOOL_T,
     I64_T,
     Assign,
     Binary,
     Break,
+    BufferType,
     Call,
     Const,
     Continue,
@@ -40,12 +43,18 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.fold import fold_constants
-from quantdsl.passes.places import nodes
-from quantdsl.passes.rows import ROW_WORDS, ROWS
-from quantdsl.passes.scopes import assigned_names
+from quantdsl.passes.lasting import lasts_to_next
+from quantdsl.passes.places import PathSet, nodes, spelled_path
+from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
+from quantdsl.passes.scopes import assigned_names, promoted, reads_of_names
+from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
+from quantdsl.passes.turn import Turn, now
 
-SLOW = "slow"
-FROM, DONE = "from@", "done@"
+SLOW, USUAL, LAST = "slow", "usual", "last"
+"""The functions: any turns on the state in memory; usual ones; what the end of a run stores."""
+TILE_WORDS = "TILE_WORDS"
+"""The module's size that says how many words of a tile a row has."""
+FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
 FLAG_WORD = re.compile(r"flags\.(\d+)@")
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
@@ -55,11 +64,21 @@ Flag = tuple[int, int]
 """(number of the word of flags in a row, bit)."""
 
 
-def run_usual(module: Module, entry: str) -> Module:
-    """The module with usual turns apart.
+def run_usual(module: Module, entry: str, results: Set[str], *, ahead: bool = False) -> Module:
+    """The module with the functions of usual turns beside the entry, which stays as it is.
+
+    Of the state, `results` and what later turns read is kept. With `ahead` a turn reads what the
+    next one needs: one row more of the tile than there are turns.
 
     It comes as it is where it has no rows, or where no turn makes a call, or every turn makes one
     or writes memory.
+
+        tile(rows, row, inout out, at)                       what `usual` reads of a row
+        usual(inout s, tile, first, from, to, ...)     -> the row it stopped before, or `to`
+        slow(inout s, rows, from, to, ...)
+        last(inout s, rows, n)                               after all turns
+
+    `first` is the row that the tile begins with.
     """
     sizes = dict(module.sizes)
     if ROW_WORDS not in sizes:
@@ -73,36 +92,49 @@ def run_usual(module: Module, entry: str) -> Module:
     assert isinstance(loop, For)
     if _leaves(loop.body) or not any(map(_calls, statements(loop.body))):
         return module
-    maker = _Maker(func, head, loop, tail, sizes[ROW_WORDS])
-    if any(map(_rare, maker.turn)):
+    layout, state = Layout(module.structs), func.params[0]
+    wanted = PathSet((state.name, *spelled_path(layout, state.type, path)) for path in results)
+    asked = {name for name, path in promoted(func).items() if wanted.meets(path)}
+    maker = _Maker(func, head, loop, tail, sizes[ROW_WORDS], asked)
+    if any(map(_rare, maker.known)):
         return module
+    usual = maker.usual(ahead=ahead)
+    new = (maker.tile(), maker.slow(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
-        funcs += [maker.slow(), maker.entry()] if each is func else [each]
-    entries = (*module.entries, SLOW)  # as one that is handed a buffer
-    return fold_constants(msgspec.structs.replace(module, funcs=tuple(funcs), entries=entries))
+        funcs += [*new, each] if each is func else [each]
+    # What is handed a buffer is an entry.
+    entries = (*module.entries, *(each.name for each in new))
+    sizes[TILE_WORDS] = maker.turn.tile.words()
+    return fold_constants(
+        msgspec.structs.replace(
+            module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
+        )
+    )
 
 
 class _Maker:
-    """Writes the two functions of one entry: heads load words, turns run, tails store them."""
+    """Writes the functions of one entry: heads load words, turns run, tails store them."""
 
-    def __init__(self, func: Func, head: Block, loop: For, tail: Block, width: int) -> None:
-        self.func, self.head, self.loop, self.tail = func, head, loop, tail
+    def __init__(
+        self, func: Func, head: Block, loop: For, tail: Block, width: int, asked: Set[str]
+    ) -> None:
+        self.func, self.loop, self.tail, self.width = func, loop, tail, width
         self.words = [let for let in head if isinstance(let, Let)]
-        self.count = func.params[2]
-        changed = assigned_names((loop,))
-        self.changed = [let for let in self.words if let.name in changed]
-        self.width = width
-        self.usual = dict(_usual(loop.body))
-        self.changing = frozenset(assigned_names((loop,)))
-        self.turn = self.known(loop.body)
+        self.head = head
+        flags = dict(_usual(loop.body))
+        self.known = _known(loop.body, flags)
         """A turn with the usual flags."""
-        read = (_row_word(node) for node in expressions(self.turn))
-        words = {at for at in read if at is not None} | {word for word, _ in self.usual}
-        self.read_words = sorted(words)
-        changed = assigned_names(_given_up(self.turn, (Break(),), self.changing))
-        self.changed = [let for let in self.words if let.name in changed]
-        """What a usual turn changes; the memory of all else is up to date."""
+        changing = assigned_names((loop,))
+        given_up = _given_up(self.known, changing)
+        changed = assigned_names(given_up)
+        lasting = lasts_to_next(loop.body, changed) | asked
+        self.changed = [let for let in self.words if let.name in changed & lasting]
+        """What a usual turn changes."""
+        self.passing = [let for let in self.words if let.name in changed - lasting]
+        """What each turn makes anew before it reads it: nobody asks for what it was."""
+        types = {let.name: let.type for let in (*self.changed, *self.passing)}
+        self.turn = Turn(_tested(given_up, flags), types, {let.name for let in self.passing})
 
     def stores(self, words: Iterable[Let]) -> Block:
         """What of the tail stores these words; the rest of it is of the last row."""
@@ -121,96 +153,149 @@ class _Maker:
         params = (state, rows, ParamDecl(FROM, I64_T), count, *rest)
         return Func(SLOW, params, None, body, inline=False)
 
-    def entry(self) -> Func:
-        """Turns one after the other; a row is read while the turn before it is made."""
-        state, rows, count, *rest = self.func.params
-        row, following = Var(self.loop.name), Binary("iadd", Var(self.loop.name), i64(1))
-        before = tuple(Assign(Var(let.name), Var(_old(let.name))) for let in self.changed)
-        hot: Block = (
-            If(Unary("not", self.is_usual()), (Break(),)),
-            *(Let(_old(let.name), let.type, Var(let.name)) for let in self.changed),
-            *_given_up(self.read(self.turn), (*before, Break()), self.changing),
-            Assign(Var(DONE), boolean(True)),
+    def last(self) -> Func:
+        """What is stored once at the end."""
+        stored = self.stores(self.words)
+        body = tuple(stmt for stmt in self.tail if stmt not in stored)
+        return Func(LAST, self.func.params[:3], None, body)
+
+    def tile(self) -> Func:
+        """Writes what usual turns read of one row."""
+        params = (
+            ParamDecl(ROWS, BufferType(I64_T)),
+            ParamDecl(ROW, I64_T),
+            ParamDecl(OUT, TILE_TYPE, inout=True),
+            ParamDecl(SPOT, I64_T),
         )
-        others = (Var(param.name) for param in rest)
-        args: tuple[Expr, ...] = (Var(state.name), Var(rows.name), row, following, *others)
-        aside: Block = (
-            *self.stores(self.changed),
-            Do(Call(SLOW, args)),
-            *(
-                Assign(Var(let.name), let.value)
-                for let in self.words
-                if let.value is not None and let.name in self.changing
-            ),
+        base = Let(BASE, I64_T, Binary("imul", Var(ROW), i64(self.width)))
+        return Func(TILE, params, None, (base, *self.turn.tile.writes()))
+
+    def usual(self, *, ahead: bool) -> Func:
+        """Usual turns until one is another; words that turns leave equal are held as one."""
+        state, _, _, *rest = self.func.params
+        same, held = self.turn.same, Var(self.loop.name)
+        names = reads_of_names((*map(Return, self.turn.never), *self.turn.body))
+        kept = {let.name for let in self.changed}
+        head = [let for let in self.words if names[let.name] or let.name in kept]
+        carried = [let for let in self.changed if let.name not in same]
+        words = self.turn.tile.words()
+        spot = Binary("imul", Binary("isub", held, Var(FIRST)), i64(words))
+        start = Binary("imul", Binary("isub", Var(FROM), Var(FIRST)), i64(words))
+        following = Binary(
+            "imul", Binary("isub", Binary("iadd", held, i64(1)), Var(FIRST)), i64(words)
         )
+        always = always_read(self.turn.body) if ahead else []
+        made = _here(self.turn.body, frozenset(always))
         turn: Block = (
-            *(Let(_here(k), I64_T, Var(_ahead(k))) for k in self.read_words),
-            *(Assign(Var(_ahead(k)), self.word(following, k)) for k in self.read_words),
-            Let(DONE, BOOL_T, boolean(False)),
-            While(boolean(True), i64(1), hot),
-            If(Unary("not", Var(DONE)), aside),
+            *(
+                Let(now(let.name), let.type, Var(same.get(let.name, let.name)))
+                for let in self.changed
+            ),
+            *(Let(now(let.name), let.type, None) for let in self.passing),
+            *(Let(_at("here", k), I64_T, Var(_at("ahead", k))) for k in always),
+            *(Assign(Var(_at("ahead", k)), tile_word(following, k)) for k in always),
+            *_put(made, SPOT, spot),
+            *(Assign(Var(let.name), Var(now(let.name))) for let in carried),
+            Assign(Var(REACHED), Binary("iadd", held, i64(1))),
         )
-        body = (
-            *self.head,
-            *(Let(_ahead(k), I64_T, self.word(i64(0), k)) for k in self.read_words),
-            For(self.loop.name, i64(0), Var(count.name), turn, self.loop.line),
-            *self.stores(self.changed),
-            *(stmt for stmt in self.tail if stmt not in self.stores(self.words)),
+        stores = tuple(
+            msgspec.structs.replace(stmt, value=Var(same.get(stmt.value.name, stmt.value.name)))
+            for stmt in self.stores(self.changed)
+            if isinstance(stmt, Assign) and isinstance(stmt.value, Var)
         )
-        return msgspec.structs.replace(self.func, body=body)
-
-    def word(self, row: Expr, at: int) -> Expr:
-        """A word of a row in memory."""
-        return Elem(Var(ROWS), Binary("iadd", Binary("imul", row, i64(self.width)), i64(at)))
-
-    def read(self, body: Block) -> Block:
-        """A block that takes the words of its row from where they were read to."""
-
-        def expr(node: Expr) -> Expr:
-            at = _row_word(node)
-            return rebuild_expr(node, expr) if at is None else Var(_here(at))
-
-        def stmt(node: Stmt) -> Stmt:
-            return rebuild_stmt(node, expr, stmt)
-
-        return tuple(map(stmt, body))
-
-    def is_usual(self) -> Expr:
-        """Whether the flags of a row are the usual ones."""
-        holds: Expr = boolean(True)
-        for word in sorted({word for word, _ in self.usual}):
-            bits = {bit: on for (at, bit), on in self.usual.items() if at == word}
-            wanted = sum(bit for bit, on in bits.items() if on)
-            flags = Binary("iand", Var(_here(word)), i64(sum(bits)))
-            holds = Binary("and", holds, Binary("ieq", flags, i64(wanted)))
-        return holds
-
-    def known(self, body: Block) -> Block:
-        """A block with what is usual put in; a branch that it decides gives its own statements."""
-
-        def expr(node: Expr) -> Expr:
-            flag = _flag(node)
-            if flag is not None and flag in self.usual:
-                return boolean(self.usual[flag])
-            return rebuild_expr(node, expr)
-
-        made: list[Stmt] = []
-        for stmt in body:
-            if isinstance(stmt, If):
-                cond = expr(stmt.cond)
-                if isinstance(cond, Const):
-                    made += self.known(stmt.then if cond.bits else stmt.otherwise)
-                    continue
-                then, otherwise = self.known(stmt.then), self.known(stmt.otherwise)
-                stmt = If(cond, then, otherwise, stmt.line)
-            elif isinstance(stmt, For | While):
-                stmt = msgspec.structs.replace(stmt, body=self.known(stmt.body))
-            made.append(rebuild_stmt(stmt, expr, lambda inner: inner))
-        return tuple(made)
+        able: Block = (
+            *(Let(_at("ahead", k), I64_T, tile_word(start, k)) for k in always),
+            For(self.loop.name, Var(FROM), Var(TO), turn, self.loop.line),
+            If(Binary("igt", Var(REACHED), Var(FROM)), stores),
+        )
+        for cond in self.turn.never:
+            able = (If(Unary("not", cond), able),)
+        body = (*head, Let(REACHED, I64_T, Var(FROM)), *able, Return(Var(REACHED)))
+        params = (
+            state,
+            ParamDecl(TILE, TILE_TYPE),
+            ParamDecl(FIRST, I64_T),
+            ParamDecl(FROM, I64_T),
+            ParamDecl(TO, I64_T),
+            *rest,
+        )
+        return Func(USUAL, params, I64_T, body)
 
 
-def _given_up(body: Block, leave: Block, changing: frozenset[str]) -> Block:
-    """A block that leaves the turn where it would make a call or write memory.
+def _at(when: str, word: int) -> str:
+    return f"{when}.{word}@"
+
+
+def _here(body: Block, words: frozenset[int]) -> Block:
+    """A block that takes some words of its row from locals."""
+
+    def expr(node: Expr) -> Expr:
+        at = word_of_tile(node)
+        return Var(_at("here", at)) if at is not None and at in words else rebuild_expr(node, expr)
+
+    def stmt(one: Stmt) -> Stmt:
+        return rebuild_stmt(one, expr, stmt)
+
+    return tuple(map(stmt, body))
+
+
+def _put(body: Block, name: str, value: Expr) -> Block:
+    """A block with a value in place of a local."""
+
+    def expr(node: Expr) -> Expr:
+        return value if node == Var(name) else rebuild_expr(node, expr)
+
+    def stmt(one: Stmt) -> Stmt:
+        return rebuild_stmt(one, expr, stmt)
+
+    return tuple(map(stmt, body))
+
+
+def _tested(body: Block, usual: dict[Flag, bool]) -> Block:
+    """A turn that breaks where its row's flags are not the usual ones."""
+    body = tuple(stmt for stmt in body if not (isinstance(stmt, Let) and stmt.name == BASE))
+    rest = (k for k, stmt in enumerate(body) if not isinstance(stmt, Let))
+    at = next(rest, len(body))
+    return (*body[:at], If(Unary("not", _is_usual(usual)), (Break(),)), *body[at:])
+
+
+def _is_usual(usual: dict[Flag, bool]) -> Expr:
+    """Whether the flags of a row are the usual ones."""
+    holds: Expr = boolean(True)
+    for word in sorted({word for word, _ in usual}):
+        bits = {bit: on for (at, bit), on in usual.items() if at == word}
+        wanted = sum(bit for bit, on in bits.items() if on)
+        flags = Binary("iand", Var(f"flags.{word}@"), i64(sum(bits)))
+        test = Binary("ieq", flags, i64(wanted))
+        holds = test if isinstance(holds, Const) else Binary("and", holds, test)
+    return holds
+
+
+def _known(body: Block, usual: dict[Flag, bool]) -> Block:
+    """A block with what is usual put in; a branch that it decides gives its own statements."""
+
+    def expr(node: Expr) -> Expr:
+        flag = _flag(node)
+        if flag is not None and flag in usual:
+            return boolean(usual[flag])
+        return rebuild_expr(node, expr)
+
+    made: list[Stmt] = []
+    for stmt in body:
+        if isinstance(stmt, If):
+            cond = expr(stmt.cond)
+            if isinstance(cond, Const):
+                made += _known(stmt.then if cond.bits else stmt.otherwise, usual)
+                continue
+            stmt = If(cond, _known(stmt.then, usual), _known(stmt.otherwise, usual), stmt.line)
+        elif isinstance(stmt, For | While):
+            stmt = msgspec.structs.replace(stmt, body=_known(stmt.body, usual))
+        made.append(rebuild_stmt(stmt, expr, lambda inner: inner))
+    return tuple(made)
+
+
+def _given_up(body: Block, changing: frozenset[str]) -> Block:
+    """A block that breaks where it would make a call or write memory.
 
     So it does in a branch that divides where its other side does not: an average that warms up.
     """
@@ -219,8 +304,8 @@ def _given_up(body: Block, leave: Block, changing: frozenset[str]) -> Block:
         if any(map(_rare, block)) or (
             other and _divides(block, changing) and not _divides(other, changing)
         ):
-            return leave
-        return _given_up(block, leave, changing)
+            return (Break(),)
+        return _given_up(block, changing)
 
     return tuple(
         If(stmt.cond, left(stmt.then, stmt.otherwise), left(stmt.otherwise, stmt.then), stmt.line)
@@ -276,6 +361,8 @@ def _calls(stmt: Stmt) -> bool:
 
 def _rare(stmt: Stmt) -> bool:
     """Whether a statement, not counting its blocks, is a call or writes memory."""
+    if isinstance(stmt, For | While):
+        return any(map(_rare, statements(stmt.body)))
     return _calls(stmt) or (isinstance(stmt, Assign) and not isinstance(stmt.place, Var))
 
 
@@ -300,25 +387,3 @@ def _leaves(body: Block) -> bool:
         if isinstance(stmt, If) and (_leaves(stmt.then) or _leaves(stmt.otherwise)):
             return True
     return False
-
-
-def _row_word(expr: Expr) -> int | None:
-    """Which word of its row an expression reads: rows[base@] or rows[iadd(base@, k)]."""
-    match expr:
-        case Elem(Var("rows"), Var("base@")):
-            return 0
-        case Elem(Var("rows"), Binary("iadd", Var("base@"), Const(_, at))):
-            return at
-    return None
-
-
-def _here(word: int) -> str:
-    return f"here.{word}@"
-
-
-def _ahead(word: int) -> str:
-    return f"ahead.{word}@"
-
-
-def _old(name: str) -> str:
-    return f"old.{name}"

@@ -1,0 +1,82 @@
+"""What a kernel may ask of the device it runs on: LLVM IR of kernels calls these names.
+
+Nothing else of a target stands in their text. A GPU gets each as an inlined function over LLVM's
+NVPTX intrinsics, the simulated device as a function of its own. Numbers and values are i32.
+"""
+
+DECLARED = """\
+declare i32 @quantdsl.thread()
+declare i32 @quantdsl.block()
+declare i32 @quantdsl.threads()
+declare i32 @quantdsl.blocks()
+declare void @quantdsl.barrier()
+declare i32 @quantdsl.shuffle(i32, i32)
+declare i32 @quantdsl.ballot(i32)
+declare i32 @quantdsl.any(i32)
+declare ptr @quantdsl.shared()
+declare void @llvm.assume(i1)
+"""
+"""thread of its block, block of the grid, threads of a block, blocks of the grid; barrier of a
+block; the value of the thread of the warp whose number differs in the bits given; a bit for each
+thread of the warp whose value is not 0; whether any of them is, where a thread waits for the others
+(the simulated device does not wait, and tells of the thread alone); the block's shared memory."""
+
+_ON_PTX = """\
+declare void @llvm.assume(i1)
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
+declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
+declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)
+declare i1 @llvm.nvvm.vote.any.sync(i32, i1)
+define internal i32 @quantdsl.thread() alwaysinline {
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  ret i32 %x
+}
+define internal i32 @quantdsl.block() alwaysinline {
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  ret i32 %x
+}
+define internal i32 @quantdsl.threads() alwaysinline {
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  ret i32 %x
+}
+define internal i32 @quantdsl.blocks() alwaysinline {
+  %x = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  ret i32 %x
+}
+define internal void @quantdsl.barrier() alwaysinline convergent {
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  ret void
+}
+define internal i32 @quantdsl.shuffle(i32 %value, i32 %bits) alwaysinline convergent {
+  %x = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 -1, i32 %value, i32 %bits, i32 31)
+  ret i32 %x
+}
+define internal i32 @quantdsl.ballot(i32 %value) alwaysinline convergent {
+  %on = icmp ne i32 %value, 0
+  %x = call i32 @llvm.nvvm.vote.ballot.sync(i32 -1, i1 %on)
+  ret i32 %x
+}
+define internal i32 @quantdsl.any(i32 %value) alwaysinline convergent {
+  %on = icmp ne i32 %value, 0
+  %some = call i1 @llvm.nvvm.vote.any.sync(i32 -1, i1 %on)
+  %x = zext i1 %some to i32
+  ret i32 %x
+}
+define internal ptr @quantdsl.shared() alwaysinline {
+  %x = addrspacecast ptr addrspace(3) @quantdsl_memory to ptr
+  ret ptr %x
+}
+"""
+
+
+def on_ptx(shared_words: int | None = None) -> str:
+    """The primitives for NVPTX; shared memory of so many words, or as many as a launch says."""
+    if shared_words is None:
+        memory = "external addrspace(3) global [0 x i64]"
+    else:
+        memory = f"internal addrspace(3) global [{shared_words} x i64] undef"
+    return f"@quantdsl_memory = {memory}, align 16\n{_ON_PTX}"

@@ -1,0 +1,133 @@
+"""The kernel where each thread runs one lane, and the threads of a block share what they read.
+
+The rows pass through a tile in shared memory (passes/usual.py says what it holds). In a tile each
+lane makes its usual turns at its own pace; the lanes of a warp wait for each other only where they
+come to a turn that is not usual, or to the tile's end, and make those turns together. Threads
+beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
+"""
+
+from quantdsl.codegen.emit import entry_symbol
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.lanes import KERNEL, begin_text, end_text, kernel_params, state_words
+from quantdsl.codegen.text import alloca
+from quantdsl.ir.ops import Module
+from quantdsl.passes.tile import TILE
+from quantdsl.passes.usual import LAST, SLOW, TILE_WORDS, USUAL
+
+HALTS, SLOW_ROWS = 4, 16
+"""After so many turns that were not usual, so many more are not tried: averages warm up."""
+
+THREAD = """\
+define {convention}void @{symbol}({params}) #2 {{
+entry:
+{state}
+  %thread.32 = call i32 @quantdsl.thread()
+  %block.32 = call i32 @quantdsl.block()
+  %threads.32 = call i32 @quantdsl.threads()
+  %thread = zext i32 %thread.32 to i64
+  %block = zext i32 %block.32 to i64
+  %threads = zext i32 %threads.32 to i64
+  %ahead = mul i64 %block, %threads
+  %number = add i64 %ahead, %thread
+  %own = add i64 %lane_lo, %number
+  %greatest = sub i64 %lane_hi, 1
+  %exists = icmp slt i64 %own, %greatest
+  %lane = select i1 %exists, i64 %own, i64 %greatest
+  br label %begin
+{begin}
+{run}
+{end}
+done:
+  ret void
+}}"""
+
+ALONE = "  call void @{lane}(ptr %s, ptr %events, i64 %n_events, ptr %columns)"
+
+TOGETHER = """\
+  %tile = call ptr @quantdsl.shared()
+  call void @llvm.assume(i1 true) ["align"(ptr %tile, i64 16)]
+  br label %stretch
+stretch:
+  %first = phi i64 [ 0, %run ], [ %to, %stretched ]
+  %more = icmp slt i64 %first, %n_events
+  br i1 %more, label %fetch, label %turned
+fetch:
+  call void @quantdsl.barrier()
+  %end = add i64 %first, {rows}
+  %whole = icmp sle i64 %end, %n_events
+  %to = select i1 %whole, i64 %end, i64 %n_events
+  %count = sub i64 %to, %first
+  br label %copy
+copy:
+  %at = phi i64 [ %thread, %fetch ], [ %at.next, %copied ]
+  %some = icmp slt i64 %at, %count
+  br i1 %some, label %copied, label %fetched
+copied:
+  %source = add i64 %first, %at
+  %spot = mul i64 %at, {words}
+  call void @{tile}(ptr %events, i64 %source, ptr %tile, i64 %spot)
+  %at.next = add i64 %at, %threads
+  br label %copy
+fetched:
+  call void @quantdsl.barrier()
+  br label %pace
+pace:
+  %from = phi i64 [ %first, %fetched ], [ %from.next, %paced ]
+  %halts = phi i64 [ 0, %fetched ], [ %halts.next, %paced ]
+  %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 %first, i64 %from, i64 %to, \
+ptr %columns)
+  %waits = icmp slt i64 %reached, %to
+  %waits.32 = zext i1 %waits to i32
+  %waiting = call i32 @quantdsl.any(i32 %waits.32)
+  %any = icmp ne i32 %waiting, 0
+  br i1 %any, label %aside, label %stretched
+aside:
+  br i1 %waits, label %slowly, label %paced
+slowly:
+  %halted = icmp eq i64 %reached, %from
+  %halts.more = add i64 %halts, 1
+  %halts.now = select i1 %halted, i64 %halts.more, i64 0
+  %patient = icmp slt i64 %halts.now, {halts}
+  %run.rows = select i1 %patient, i64 1, i64 {long}
+  %far = add i64 %reached, %run.rows
+  %inside = icmp slt i64 %far, %to
+  %behind = select i1 %inside, i64 %far, i64 %to
+  call void @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, ptr %columns)
+  br label %paced
+paced:
+  %from.next = phi i64 [ %behind, %slowly ], [ %reached, %aside ]
+  %halts.next = phi i64 [ %halts.now, %slowly ], [ 0, %aside ]
+  br label %pace
+stretched:
+  br label %stretch
+turned:
+  call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
+
+
+def tile_size(module: Module, rows: int) -> int:
+    """Words of shared memory that a block needs for tiles of so many rows, and one read ahead."""
+    return (rows + 1) * dict(module.sizes).get(TILE_WORDS, 0)
+
+
+def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str:
+    """The kernel over tiles of so many rows; its text calls primitives.py."""
+    words, symbols = state_words(shared), shared.signatures
+    if tile_size(module, rows):
+        run = TOGETHER.format(
+            rows=rows,
+            halts=HALTS,
+            long=SLOW_ROWS,
+            words=dict(module.sizes)[TILE_WORDS],
+            **{name: symbols[name].symbol for name in (TILE, USUAL, SLOW, LAST)},
+        )
+    else:
+        run = ALONE.format(lane=symbols["lane"].symbol)
+    return THREAD.format(
+        convention=convention,
+        symbol=entry_symbol(KERNEL.name),
+        params=kernel_params(symbols["lane"].decl),
+        state="\n".join(alloca("%s", f"[{words} x i64]", 16, None)),
+        begin=begin_text(words, symbols),
+        run=run,
+        end=end_text(words),
+    )
