@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.backtest import values
+from quantdsl.backtest import tick_testing, values
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.settings import DAY_UTC
+from quantdsl.backtest.tick_testing import tick_of
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.cases import Case
 from quantdsl.errors import ConfigError
@@ -58,9 +59,10 @@ def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case)
         before, after = _events(checked, case)
     except ConfigError as error:
         return Outcome(case.name, case.line, passed=False, message=str(error))
+    unlimited = run.memory.view("e.limits").copy()
     run.feed(before)
     if case.given:
-        interpreter.call(case.given, run.memory.words)
+        _give(interpreter, run, case.given, unlimited)
     run.feed(after)
     for expectation in case.expectations:
         if not interpreter.call(expectation.func, run.memory.words):
@@ -71,6 +73,17 @@ def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case)
                 message=f"expected {expectation.text}{_state(run)}",
             )
     return Outcome(case.name, case.line, passed=True)
+
+
+def _give(
+    interpreter: Interpreter, run: Run, given: str, unlimited: npt.NDArray[np.int64]
+) -> None:
+    """What is given was there before the strategy: its limits do not hold it."""
+    limits = run.memory.view("e.limits")
+    own = limits.copy()
+    limits[:] = unlimited
+    interpreter.call(given, run.memory.words)
+    limits[:] = own
 
 
 def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: Case) -> Run:
@@ -105,6 +118,8 @@ def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: C
 
 def _tick(case: Case) -> Fraction:
     """A tick that holds every price of the feed."""
+    if case.ticks.mids:
+        return tick_of(case.ticks)
     prices = [price for name, series in case.feeds.items() if name != "volume" for price in series]
     denominator = lcm(
         TICK.denominator, case.range.denominator * 2, *(price.denominator for price in prices)
@@ -115,6 +130,10 @@ def _tick(case: Case) -> Fraction:
 def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
     """The first bar until all is warm, and once more, by which what is given has filled; then the
     bars of the test."""
+    if checked.strategy.ticks:
+        clocks = range(checked.strategy.width)
+        warm = max(_warm(checked, clock) for clock in clocks)
+        return tick_testing.events(checked, case.ticks, warm, START_NS)
     fed = [_bars(case, name) for name in _feeds(checked, case)]
     empty = np.empty(0, layout.EVENT)
     if not fed or not len(fed[0]):

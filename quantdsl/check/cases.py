@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from quantdsl.check import tick_cases
 from quantdsl.check.bindings import Binding, Local, unknown
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.expr import truth
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
+from quantdsl.check.tick_cases import TickFeed
 from quantdsl.check.types import INT
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
@@ -41,6 +43,7 @@ class Case:
     sets: dict[str, str] = field(default_factory=dict)
     feeds: dict[str, list[Fraction]] = field(default_factory=dict)
     range: Fraction = Fraction(0)
+    ticks: TickFeed = field(default_factory=TickFeed)
     cash: Fraction | None = None
     given: str = ""
     expectations: list[Expectation] = field(default_factory=list)
@@ -147,8 +150,14 @@ def _expect(strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func:
 
 
 def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -> None:
-    """`close = [...]` of the only instrument, or `y = [...]`: closes of one of several."""
+    """`close = [...]` of the only instrument, or `y = [...]`: closes of one of several; of a
+    strategy on ticks `mid = [...]`, `trades = [...]` or a flat book."""
     name = binding.name.id
+    if strategy.ticks:
+        if not tick_cases.feed(strategy, cx, made.ticks, binding):
+            found = _list(cx, binding.value) or []
+            setattr(made.ticks, "mids" if name == "mid" else "trades", found)
+        return
     aliases = [traded.name for traded in strategy.instruments if traded.name]
     known = [*aliases, "range"] if len(aliases) > 1 else list(FEEDS)
     if name not in known:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ENGINE = ops.Field(STATE, "e")
 ONCE = Warm(ops.i64(1), 1)
+NEVER = -(2**62)
+"""A time before all others: what has never happened lies there, and nothing waits for it."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +283,7 @@ def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         "now": Figure(now),
         "session_open": session_time("session_open"),
         "session_close": session_time("session_close"),
-        "never": Local(Value(TIME, ops.i64(2**62), series=Series())),
+        "never": Local(Value(TIME, ops.i64(NEVER), series=Series())),
     }
 
 

@@ -157,7 +157,7 @@ MARKET: dict[str, Word] = {
     "now": Word("now -> time", "Time of the event: a bar's close, or when a tick came.", "now"),
     "session_open": Word("session_open -> time", "When today's session began.", "session_open"),
     "session_close": Word("session_close -> time", "When today's session ends.", "session_close"),
-    "never": Word("never -> time", "A time that does not come.", "never"),
+    "never": Word("never -> time", "A time before all others: of what has not happened.", "never"),
 }
 
 TICKS: dict[str, Word] = {

@@ -47,6 +47,8 @@ FILES = {
     "one name for two instruments": PAIR.replace("as x", "as y"),
     "instruments without names": 'strategy S:\n    instrument "A"\n    instrument "B"\n'
     "    bars 5m\n",
+    "feed of two instruments on ticks": PAIR.replace("bars 5m", "quotes")
+    + '    test "a":\n        feed mid = [1]\n        expect order_count == 0\n',
     "recursion": "fn f(x: float) -> float:\n    return f(x)\n" + STRATEGY + ORDER,
     "unused function with an error": "fn f(x: float) -> float:\n    return y\n" + STRATEGY + ORDER,
     "missing return": "fn f(x: float) -> float:\n    if x > 0.0:\n        return x\n" + STRATEGY
@@ -271,6 +273,12 @@ TICK_ITEMS = {
     "quote in an equation": "let a = quote(bid = bid, bid_qty = 5 shares)",
     "order for an auction on ticks": "on trade:\n    buy(5 shares, tif = moc)",
     "display of a number": "on trade:\n    buy(5 shares, limit = bid, display = 5)",
+    "feed of bars on ticks": 'test "a":\n    feed close = [1, 2]\n    expect flat',
+    "feed of a list of books": 'test "a":\n    feed book = [1, 2]\n    expect flat',
+    "feed of quotes as a book": 'test "a":\n    feed quotes = flat_book(mid = 9)\n    expect flat',
+    "feed twice on ticks": 'test "a":\n    feed mid = [1]\n    feed mid = [2]\n    expect flat',
+    "feed of half a tick": 'test "a":\n    feed mid = [1], spread = 0.5 ticks\n    expect flat',
+    "feed of no trade": 'test "a":\n    feed trades = repeat([1], 0)\n    expect flat',
     "misspelt event of ticks": "on quotes:\n    flatten()",
 }
 SOURCES = {
