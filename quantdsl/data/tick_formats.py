@@ -4,6 +4,7 @@ No decoder is imported until a file is its own.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,26 @@ def _is_databento(_: Path, first: bytes) -> bool:
     return first.startswith(b"DBN") and len(first) > 3 and 1 <= first[3] <= 3
 
 
+def _is_itch(_: Path, first: bytes) -> bool:
+    """A capture of packets, or messages behind their length, of which the first is a system one."""
+    if first[:4] in (
+        b"\xd4\xc3\xb2\xa1",
+        b"\xa1\xb2\xc3\xd4",
+        b"\x4d\x3c\xb2\xa1",
+        b"\xa1\xb2\x3c\x4d",
+    ):
+        return True
+    return first[:3] in (b"\x00\x0cS", b"\x00\x00S")
+
+
+_LEAN_FILE = re.compile(r"\d{8}_(quote|trade)\.zip")
+
+
+def _is_lean(path: Path, _: bytes) -> bool:
+    """Named as Lean names a day of ticks, in a folder `tick`."""
+    return _LEAN_FILE.fullmatch(path.name) is not None and "tick" in path.parts
+
+
 def _is_table(path: Path, _: bytes) -> bool:
     try:
         names = {plain(name) for table in open_table(path) for name in table.columns()}
@@ -146,6 +167,20 @@ def _databento(opening: Opening) -> TickReader:
     return reader
 
 
+def _itch(opening: Opening) -> TickReader:
+    from quantdsl.feeds.itch import ItchReader
+
+    reader: TickReader = ItchReader(Path(opening.path), opening.bad_rows, opening.symbol)
+    return reader
+
+
+def _lean(opening: Opening) -> TickReader:
+    from quantdsl.feeds.lean import LeanReader
+
+    reader: TickReader = LeanReader(Path(opening.path), opening.bad_rows)
+    return reader
+
+
 def _table(opening: Opening, holds: Holds | None = None) -> TickReader:
     from quantdsl.data.tick_table import TickTableReader
 
@@ -166,6 +201,8 @@ FORMATS: Sequence[Format] = (
     Format("databento", _is_databento, _databento),
     Format("binance", _is_binance, _binance),
     Format("lobster", _is_lobster, _lobster),
+    Format("itch", _is_itch, _itch),
+    Format("lean", _is_lean, _lean),
     Format("table", _is_table, _table),
     Format("quotes", _never, lambda opening: _table(opening, "quotes")),
     Format("trades", _never, lambda opening: _table(opening, "trades")),
@@ -174,5 +211,7 @@ FORMATS: Sequence[Format] = (
 _READ = (
     "Binance stream recordings",
     "LOBSTER messages",
+    "Nasdaq ITCH 5.0",
     "Databento DBN",
+    "Lean ticks",
 )

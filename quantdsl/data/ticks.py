@@ -44,6 +44,7 @@ class Fault(IntEnum):
     UNKNOWN_INSTRUMENT = 12
     NO_SNAPSHOT = 13
     MIDPOINT = 14
+    SUSPICIOUS = 15
 
 
 WORDS = {
@@ -62,6 +63,7 @@ WORDS = {
     Fault.UNKNOWN_INSTRUMENT: "message of another instrument",
     Fault.NO_SNAPSHOT: "change of a book before its snapshot",
     Fault.MIDPOINT: "trade between two ticks, rounded down",
+    Fault.SUSPICIOUS: "marked as suspicious by the source",
 }
 
 FAULTS = len(Fault)
@@ -75,6 +77,7 @@ MARKET = frozenset(
         Fault.UNKNOWN_INSTRUMENT,
         Fault.NO_SNAPSHOT,
         Fault.MIDPOINT,
+        Fault.SUSPICIOUS,
     }
 )
 """What a sound recording of a real market may hold: counted and printed, but never a stop."""
