@@ -18,7 +18,7 @@ import numpy as np
 from quantdsl.data import times
 from quantdsl.data.arrow import plain
 from quantdsl.data.table import file_sha256, open_bytes
-from quantdsl.data.ticks import MISSING, UNSIZED, Events, Fault, Tally
+from quantdsl.data.ticks import MISSING, Events, Fault, Tally
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Kind
 
@@ -98,7 +98,7 @@ class LeanReader:
         sized = "bid_size" in batch.schema.names
         for side, name in enumerate(("bid", "ask")):
             price = _prices(batch, name, _SCALE if sized else 1)
-            size = np.full(len(price), UNSIZED)
+            size = np.full(len(price), MISSING)
             if sized:
                 size = plain(batch.column(f"{name}_size"), null=0.0).astype(np.int64)
             told = np.concatenate(([True], price != 0))

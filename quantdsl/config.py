@@ -57,9 +57,9 @@ class DataConfig(_Section, frozen=True):
     )
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of the built-in market")] = 1
     format: Annotated[str, Meta(description="Format of a file of ticks; empty: found out")] = ""
-    feed_latency: Annotated[
-        str, Meta(description="Time a tick takes to arrive where the data do not say, as 500us")
-    ] = ""
+    feed_latency_us: Annotated[
+        float, Meta(ge=0, le=1e9, description="What a tick takes to arrive where data do not say")
+    ] = 0.0
     columns: Annotated[dict[str, str], Meta(description="Column of each field of a row")] = {}
 
 

@@ -202,7 +202,7 @@ def data_spec(
         seed=one.seed,
         ticks=frozenset(item for item, event in SOURCES.items() if event in strategy.ticks.sources),
         format=one.format,
-        feed_latency_ns=Interval.parse(one.feed_latency).nominal_ns if one.feed_latency else 0,
+        feed_latency_ns=round(one.feed_latency_us * 1_000),
     )
 
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import click
 
-from quantdsl.data.feed import Feed, open_feed
+from quantdsl.data.feed import Feed, open_feed, split_source
 from quantdsl.data.instrument import Instrument, show_fraction
 from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.tick_data import open_tick_feed
+from quantdsl.data.tick_feed import TickFeed
+from quantdsl.data.tick_formats import recognised
 from quantdsl.data.times import Interval, show_instant
 from quantdsl.errors import ConfigError
 
@@ -29,7 +32,7 @@ def check(
     ctx: click.Context, path: str, target: str | None, tz: str, time_format: str | None, time: str
 ) -> None:
     """Print rows, span, zone, gaps, bad rows and the instrument of PATH (a file, a folder, or
-    FILE#TICKER for one of a table of many). The exit code is 1 where there are bad rows."""
+    FILE#TICKER for one of many); bars or ticks. The exit code is 1 where there are bad rows."""
     spec = DataSpec(
         instruments=(SourceSpec(source=path),),
         tz=tz,
@@ -37,14 +40,55 @@ def check(
         time="close" if time == "close" else "open",
         bad_rows="drop",
     )
-    feed = open_feed(spec, 0)
-    for label, value in _facts(feed, tz):
+    if _holds_ticks(path):
+        ticks = open_tick_feed(spec, 0)
+        facts, instrument = _tick_facts(ticks, tz), ticks.instrument
+        bad = ticks.reader.tally.dropped
+    else:
+        feed = open_feed(spec, 0)
+        facts, instrument, bad = _facts(feed, tz), feed.instrument, feed.reader.dropped
+    for label, value in facts:
         click.echo(f"{label:<12}{value}")
     if target is not None:
-        _write(Path(target), feed.instrument)
+        _write(Path(target), instrument)
         click.echo(f"{'written':<12}{target}")
-    if feed.reader.dropped:
+    if bad:
         ctx.exit(EXIT_BAD_ROWS)
+
+
+def _holds_ticks(path: str) -> bool:
+    """Whether PATH, or the part before its #, is a file of ticks."""
+    file = Path(split_source(path)[0])
+    return file.is_file() and recognised(file) is not None
+
+
+def _tick_facts(feed: TickFeed, tz: str) -> list[tuple[str, str]]:
+    for _ in feed.chunks(0):
+        pass  # what is bad is counted on the way
+    scan, reader = feed.scan, feed.reader
+    length, after = scan.longest_gap
+    said = feed.said_of_time()
+    dropped = reader.tally.dropped
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
+    first, last = show_instant(feed.first_ts), show_instant(feed.last_ts)
+    facts = [
+        ("data", f"{feed.name} ({reader.format})"),
+        ("rows", f"{feed.said_of_kinds()}; {scan.messages:,} messages"),
+        ("span", f"{first} to {last}"),
+        ("zone", "fixed by the data themselves, or by their format" if not tz else f"{tz} if none"),
+        ("time", said[0] if said else "of the venue and of receipt, both in the data"),
+        ("gaps", f"the longest silence is {_length(length)}, after {show_instant(after)}"),
+        ("bad rows", f"{counts}; the first: {reader.tally.first}" if dropped else "none"),
+        ("prices", f"{scan.price_min:.12g} to {scan.price_max:.12g}"),
+        ("volume", f"up to {scan.volume_max:,.12g} a message"),
+        ("instrument", feed.instrument.statement()),
+        ("sha256", reader.sha256()),
+    ]
+    left_out = reader.tally.left_out
+    if left_out:
+        said_of = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
+        facts.insert(7, ("counted", said_of))
+    return facts
 
 
 def _facts(feed: Feed, tz: str) -> list[tuple[str, str]]:

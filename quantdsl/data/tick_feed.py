@@ -73,7 +73,6 @@ class TickScan:
 
     def __init__(self, reader: TickReader, kept_max: int) -> None:
         self._reader, self._kept_max = reader, kept_max
-        self._unsized = UNSIZED * 10**reader.size_digits
         self._kept: list[Events] | None = []
         self.kinds = dict.fromkeys(Kind, 0)
         self.count = self.messages = 0
@@ -133,7 +132,7 @@ class TickScan:
             self._price_max = max(self._price_max, int(prices.max()))
 
     def _size(self, sizes: Int64s) -> None:
-        sizes = sizes[(sizes > 0) & (sizes < self._unsized)]
+        sizes = sizes[(sizes > 0) & (sizes < MISSING)]
         if len(sizes):
             self.sizes.add(sizes)
             self._size_max = max(self._size_max, int(sizes.max()))
@@ -206,37 +205,44 @@ class TickFeed:
         self.first_ts = self.scan.first_ts + self._shift
         self.last_ts = self.scan.last_ts + self._shift
 
-    def facts(self) -> list[str]:
-        """What was found, in lines for the report."""
-        scan, reader = self.scan, self.reader
-        first, last = times.show_instant(self.first_ts), times.show_instant(self.last_ts)
-        kinds = ", ".join(
-            f"{scan.kinds[kind]:,} {words}"
+    def said_of_kinds(self) -> str:
+        """How many messages of each kind there are."""
+        return ", ".join(
+            f"{self.scan.kinds[kind]:,} {words}"
             for kind, words in _KIND_WORDS.items()
-            if scan.kinds[kind]
+            if self.scan.kinds[kind]
         )
-        lines = [f"{self.name}: {reader.format}: {kinds}, from {first} to {last}"]
+
+    def said_of_time(self) -> list[str]:
+        """What was assumed of the times, in lines without the file's name."""
+        scan, reader, lines = self.scan, self.reader, []
         if scan.clock_ns:
             lines.append(
-                f"{self.name}: the recorder's clock was behind the venue's: {scan.clock_ns:,} ns "
-                "were added to each time of receipt, so that the quickest message took no time"
+                f"the recorder's clock was behind the venue's: {scan.clock_ns:,} ns were added to "
+                "each time of receipt, so that the quickest message took no time"
             )
         if not reader.has_recv:
             took = f"{self._latency_ns:,} ns" if self._latency_ns else "no time"
-            lines.append(f"{self.name}: no times of receipt: each message took {took} to arrive")
+            lines.append(f"no times of receipt: each message took {took} to arrive")
         if reader.has_recv and scan.untimed:
             lines.append(
-                f"{self.name}: {scan.untimed:,} messages carry no time of the venue: that of "
-                "receipt is taken"
+                f"{scan.untimed:,} messages carry no time of the venue: that of receipt is taken"
             )
-        return [*lines, *(f"{self.name}: {note}" for note in reader.notes)]
+        return lines
+
+    def facts(self) -> list[str]:
+        """What was found, in lines for the report."""
+        first, last = times.show_instant(self.first_ts), times.show_instant(self.last_ts)
+        said = f"{self.reader.format}: {self.said_of_kinds()}, from {first} to {last}"
+        lines = [said, *self.said_of_time(), *self.reader.notes]
+        return [f"{self.name}: {line}" for line in lines]
 
     def counted(self) -> list[str]:
         """What was left out or bad, in lines for the report; complete after `chunks()`."""
         lines = []
         for words, found in (
             ("bad ticks", self.reader.tally.dropped),
-            ("left out", self.reader.tally.left_out),
+            ("counted, no fault of the file", self.reader.tally.left_out),
         ):
             if found:
                 said = ", ".join(f"{n:,} {reason}" for reason, n in found.most_common())
@@ -315,9 +321,9 @@ class TickFeed:
         lots, rest = np.divmod(sizes, self._lot)
         found = np.full(len(sizes), -1, np.int8)
         found[rest != 0] = Fault.OFF_LOT
-        lots = np.where(sizes == UNSIZED * 10**self.reader.size_digits, UNSIZED, lots)
         found[lots >= EXACT_MAX] = Fault.RANGE
-        found[lots == UNSIZED] = -1
+        unsized = sizes == MISSING
+        lots[unsized], found[unsized] = UNSIZED, -1
         found[sizes < 0] = Fault.SIZE
         payload[own, column] = lots
         fault[own] = np.where(found >= 0, found, fault[own])

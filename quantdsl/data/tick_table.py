@@ -15,7 +15,7 @@ from quantdsl.data import times
 from quantdsl.data.arrow import plain as values
 from quantdsl.data.columns import plain
 from quantdsl.data.table import Table, joined_sha256
-from quantdsl.data.ticks import MISSING, UNSIZED, Events, Fault, Tally
+from quantdsl.data.ticks import MISSING, Events, Fault, Tally
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, Kind
 
@@ -168,7 +168,7 @@ class TickTableReader:
                 nobody = (payload[:, price] == 0) & (payload[:, size] == 0)
                 payload[nobody, price] = MISSING
                 if name not in columns:
-                    payload[~nobody, size] = UNSIZED * 10**DIGITS
+                    payload[~nobody, size] = MISSING
         else:
             events["kind"] = Kind.TRADE if self._holds == "trades" else Kind.BOOK_DELTA
             side, known = self._sides(batch, columns)

@@ -23,7 +23,7 @@ MISSING = 2**63 - 1
 """Price of a side of a quote on which nobody stands, in a reader's units."""
 
 UNSIZED = 1 << 40
-"""Units and lots of a quote in data without sizes: more than an order takes."""
+"""Lots of a quote in data without sizes (MISSING in a reader's units): more than an order takes."""
 
 
 class Fault(IntEnum):
