@@ -192,12 +192,15 @@ def _session(state, queue, until: int, begins: bool, out) -> int:
     if begins:
         at = _snapshot(out, at, state, queue)
     while at + _ROWS_MAX < len(out):
+        now, received = state[_NOW], state[_RECEIVED]
         if not _moment(state, until):
             return -at - 1
         bid, ask, first, second = state[_BID], state[_SPREAD], queue[0, 0], queue[1, 0]
         before = at
         at = _act(out, at, state, queue)
         if at == before:
+            # What nobody sees takes no time, so that the market is never silent for long.
+            state[_NOW], state[_RECEIVED] = now, received
             continue
         out[at - 1, 2] &= ~(np.int64(MORE) << 48)
         same = bid == state[_BID] and ask == state[_SPREAD]

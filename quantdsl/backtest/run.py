@@ -20,10 +20,11 @@ from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.config import DEFAULT, Resolved
-from quantdsl.data.tick_data import RunData
+from quantdsl.data.tick_data import RunData, TickData
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
 from quantdsl.report.benchmark import benchmark_of
+from quantdsl.report.execution import Execution, execution_of
 from quantdsl.report.result import Plot, RunResult, Setting
 
 RUN_END = 2
@@ -107,11 +108,29 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         accumulators=run.memory.struct("e.metrics"),
         plots=plots,
         settings=settings_of(resolved),
+        execution=_execution(prepared),
         notes=(*prepared.notes, *data.notes),
         warnings=warnings_of(checked, resolved),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),
     )
+
+
+def _execution(prepared: Prepared) -> Execution | None:
+    """What became of the orders, where the run is on ticks."""
+    data, venue = prepared.data, prepared.resolved.config.venue
+    if not isinstance(data, TickData):
+        return None
+    ahead = f"with a power of {venue.queue_power:g}" if venue.queue == "proportional" else ""
+    assumptions = (
+        f"an order takes {venue.latency_entry_us:,g} microseconds to the venue, and word of it "
+        f"{venue.latency_response_us:,g} back",
+        f"{venue.latency_feed:g} times the feed's own latency is added to both",
+        f"queues: {venue.queue} {ahead}".strip(),
+        "the data are a recording: orders of the run change nothing in it",
+        *(line for feed in data.feeds for line in feed.said_of_time()),
+    )
+    return execution_of(prepared.run.all_records(), data.middles, data.span[1], assumptions)
 
 
 def periods_per_year(data: RunData) -> float:

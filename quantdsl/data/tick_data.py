@@ -27,10 +27,12 @@ from quantdsl.data.ticks import TickReader
 from quantdsl.data.timers import Clockwork
 from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError, DataError
-from quantdsl.events.layout import BAR, Kind
+from quantdsl.events.layout import BAR, NO_PRICE, Kind
 from quantdsl.events.merge import Merge, cut
 
 Events = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
 _INT64 = np.iinfo(np.int64)
 
 
@@ -150,6 +152,30 @@ class TickData:
         self.counts.clear()
         yield from _Stream(self).chunks()
 
+    def middles(self, instrument: int, moments: Int64s) -> Float64s:
+        """The middle in ticks at each moment of the venue's time, NaN before the first.
+
+        It is that of the last quote with both sides, or the last price where there are no quotes.
+        After the last one there is none either.
+        """
+        feed = self.feeds[instrument]
+        quotes = feed.scan.kinds[Kind.QUOTE] > 0
+        kind = Kind.QUOTE if quotes else Kind.TRADE
+        found = np.full(len(moments), np.nan)
+        end = _INT64.min
+        for events in feed.chunks(instrument, frozenset({kind})):
+            own = events[events["kind"] == kind]
+            payload = own["payload"]
+            if quotes:
+                known = (payload[:, 0] != NO_PRICE) & (payload[:, 1] != NO_PRICE)
+                own, payload = own[known], payload[known]
+            middle = (payload[:, 0] + payload[:, 1]) / 2 if quotes else payload[:, 0] * 1.0
+            _fill_in(found, moments, own["ts_event"], middle)
+            if len(own):
+                end = max(end, int(own["ts_event"].max()))
+        found[moments > end] = np.nan
+        return found
+
     def bars_table(self, instrument: int = 0) -> npt.NDArray[np.void]:
         """Bars of one instrument for the chart: of its trades, or of the middle of its quotes."""
         feed = self.feeds[instrument]
@@ -158,6 +184,14 @@ class TickData:
         for events in feed.chunks(instrument, frozenset({kind})):
             bars.add(events[events["kind"] == kind])
         return bars.table(instrument).view(BAR)
+
+
+def _fill_in(found: Float64s, moments: Int64s, ts: Int64s, middle: Float64s) -> None:
+    """Set `found` to the last of `middle` at or before each moment that these times reach."""
+    if len(ts):
+        ts = np.maximum.accumulate(ts)
+        late = moments >= ts[0]
+        found[late] = middle[np.searchsorted(ts, moments[late], "right") - 1]
 
 
 RunData = Data | TickData

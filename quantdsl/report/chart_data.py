@@ -115,7 +115,7 @@ def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
 
 def _price(result: RunResult) -> dict[str, Any]:
     """Candles of the first instrument at its bars' open times, with the strategy's plots."""
-    bars, plots = result.bars, result.plots
+    bars = result.bars
     rows = _last_of_second(bars["ts_recv"])
     bars = bars[rows]
     bars_each = max(1, -(-len(bars) // CANDLES_MAX))
@@ -136,8 +136,17 @@ def _price(result: RunResult) -> dict[str, Any]:
         "tick": float(tick),
         "time": _seconds(bars["ts_recv"][first]),
         **{name: pack(values) for name, values in scaled.items()},
-        "plots": [_plot(plot, plot.values[rows][last], lowest, highest) for plot in plots],
+        "plots": [_plot(plot, values, lowest, highest) for plot, values in _at(result, rows, last)],
     }
+
+
+def _at(result: RunResult, rows: Any, last: Any) -> list[tuple[Plot, Float64s]]:
+    """The plots where the candles close: a row of the curve is a bar, but not in a run on ticks."""
+    if result.execution is None:
+        return [(plot, plot.values[rows][last]) for plot in result.plots]
+    closes = result.bars["ts_event"][rows][last]
+    at = np.searchsorted(result.curve_ts, closes, "right") - 1
+    return [(plot, plot.values[np.maximum(at, 0)]) for plot in result.plots]
 
 
 def _plot(plot: Plot, values: Float64s, lowest: float, highest: float) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Unit = Literal["fraction", "ratio", "money", "count", "days", "bars"]
-Group = Literal["return", "risk", "drawdown", "trades", "costs", "orders", "benchmark"]
+Unit = Literal["fraction", "ratio", "money", "count", "days", "bars", "seconds", "ticks"]
+Group = Literal["return", "risk", "drawdown", "trades", "costs", "orders", "execution", "benchmark"]
 
 Floats = npt.NDArray[Any]
 """One number without an axis, or one a lane; integers where all are whole."""

@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 
 from quantdsl.report.day_metrics import DAY, TRIP, days_of, trips_of
+from quantdsl.report.execution import EXECUTION
 from quantdsl.report.formula import Floats, Metric
 from quantdsl.report.lane_metrics import LANE, Sums
 from quantdsl.report.result import RunResult
 
 METRICS: tuple[Metric[Any], ...] = (*LANE.metrics, *DAY.metrics, *TRIP.metrics)
-BY_NAME: dict[str, Metric[Any]] = {metric.name: metric for metric in METRICS}
+"""Of every run."""
+ALL_METRICS: tuple[Metric[Any], ...] = (*METRICS, *EXECUTION.metrics)
+"""Those of runs on ticks too."""
+BY_NAME: dict[str, Metric[Any]] = {metric.name: metric for metric in ALL_METRICS}
 
 
 class _Noted(dict[str, float]):
@@ -47,14 +51,25 @@ def evaluate_lanes(sums: Sums) -> dict[str, Floats]:
 
 
 def evaluate(result: RunResult) -> dict[str, float]:
-    """All metrics of a run by name, in the order of METRICS; NaN where one is not defined."""
+    """All metrics of a run by name, in the order of METRICS, then those of a run on ticks.
+
+    NaN where one is not defined.
+    """
     sums = Sums(result.accumulators, result.money_digits, result.periods_per_year)
     days, trips = days_of(result), trips_of(result)
     return (
         {name: float(value) for name, value in evaluate_lanes(sums).items()}
         | {metric.name: float(metric.compute(days)) for metric in DAY.metrics}
         | {metric.name: float(metric.compute(trips)) for metric in TRIP.metrics}
+        | _of_execution(result)
     )
+
+
+def _of_execution(result: RunResult) -> dict[str, float]:
+    found = result.execution
+    if found is None:
+        return {}
+    return {metric.name: float(metric.compute(found)) for metric in EXECUTION.metrics}
 
 
 ACCUMULATORS = _read_by_lanes()

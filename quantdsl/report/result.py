@@ -17,6 +17,7 @@ from quantdsl.data.instrument import Instrument
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
 from quantdsl.events.messages import Message
+from quantdsl.report.execution import Execution
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -76,6 +77,7 @@ class RunResult:
     accumulators: Mapping[str, float]  # fields of std/metrics.qdsl; ints stay ints
     plots: tuple[Plot, ...] = ()
     benchmark: Benchmark | None = None
+    execution: Execution | None = None  # of a run on ticks
 
     settings: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()  # what was inferred or assumed, one line each
@@ -99,6 +101,11 @@ class RunResult:
         from quantdsl.report.tearsheet import page
 
         return framed(page(self, evaluate(self)))
+
+    @property
+    def row_name(self) -> str:
+        """What a row of the curve stands for."""
+        return "bar" if self.execution is None else "point"
 
     @property
     def source_sha256(self) -> str:

@@ -24,6 +24,12 @@ SHOWN = """
 """.split()
 """The figures of the summary, column by column; the page and metrics.json hold all of them."""
 
+SHOWN_OF_TICKS = """
+    fill_ratio maker_share queue_time markout_0s markout_1s markout_10s markout_60s
+    inventory_mean inventory_max
+""".split()
+"""Those that a run on ticks adds."""
+
 BLOCKS = "▁▂▃▄▅▆▇█"
 SPARK_WIDTH = 72
 COLUMN_WIDTH = 38
@@ -55,7 +61,7 @@ def _heading(result: RunResult) -> Text:
     heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
     if len(result.curve_ts):
         span = f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}"
-        heading.append(f" · {span} · {plural(len(result.curve_ts), 'bar')}")
+        heading.append(f" · {span} · {plural(len(result.curve_ts), result.row_name)}")
     heading.append(f" · {result.data_name}", style="dim")
     if result.params:
         params = ", ".join(f"{name} = {value}" for name, value in result.params.items())
@@ -78,14 +84,15 @@ def _sparkline(result: RunResult, room: int) -> Text:
 def _figures(result: RunResult, metrics: Mapping[str, float], width: int) -> Table:
     """The figures in as many columns as the terminal has room for."""
     columns = max(1, min(3, width // COLUMN_WIDTH))
-    rows = -(-len(SHOWN) // columns)
+    shown = [*SHOWN, *(name for name in SHOWN_OF_TICKS if name in metrics)]
+    rows = -(-len(shown) // columns)
     table = Table.grid(padding=(0, 2))
     for _ in range(columns):
         table.add_column(style="dim", no_wrap=True)
         table.add_column(justify="right", no_wrap=True)
     for row in range(rows):
         cells: list[RenderableType] = []
-        for name in SHOWN[row::rows]:
+        for name in shown[row::rows]:
             text = figure(metrics[name], BY_NAME[name].unit, result.currency)
             cells += [f"  {BY_NAME[name].title}", Text(text, style=_style(name, metrics[name]))]
         table.add_row(*cells)

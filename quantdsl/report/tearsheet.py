@@ -11,9 +11,10 @@ from quantdsl.events.layout import Kind
 from quantdsl.report import html
 from quantdsl.report.chart_data import chart_data
 from quantdsl.report.day_metrics import days_of, monthly_returns
+from quantdsl.report.execution_page import section
 from quantdsl.report.formula import Group
 from quantdsl.report.html import pairs
-from quantdsl.report.metrics import BY_NAME, METRICS
+from quantdsl.report.metrics import ALL_METRICS, BY_NAME
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.verdict import verdict
 from quantdsl.report.words import date, figure, plural
@@ -36,6 +37,7 @@ GROUPS: dict[Group, str] = {
     "trades": "Trades",
     "costs": "Costs",
     "orders": "Orders",
+    "execution": "Execution",
     "benchmark": "Benchmark",
 }
 MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
@@ -60,6 +62,7 @@ def page(result: RunResult, metrics: Mapping[str, float]) -> str:
         verdict=_banners(result),
         cards="".join(_card(name, metrics[name], result.currency) for name in CARDS),
         monthly=_monthly(result),
+        execution=section(result.execution),
         figures=_figures(metrics, result.currency),
     )
 
@@ -69,7 +72,7 @@ def _subtitle(result: RunResult) -> str:
     parts = [", ".join(instrument.name for instrument in result.instruments)]
     if len(result.curve_ts):
         parts.append(f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}")
-        parts.append(plural(len(result.curve_ts), "bar"))
+        parts.append(plural(len(result.curve_ts), result.row_name))
     return " · ".join([*parts, result.data_name])
 
 
@@ -121,10 +124,11 @@ def _figures(metrics: Mapping[str, float], currency: str) -> str:
                 f'<abbr title="{escape(metric.formula)}">{escape(metric.title)}</abbr>',
                 escape(figure(metrics[metric.name], metric.unit, currency)),
             )
-            for metric in METRICS
-            if metric.group == group
+            for metric in ALL_METRICS
+            if metric.group == group and metric.name in metrics
         ]
-        blocks.append(pairs(title, rows))
+        if rows:
+            blocks.append(pairs(title, rows))
     return "".join(blocks)
 
 

@@ -20,6 +20,8 @@ def figure(value: float, unit: Unit, currency: str = "") -> str:
         return f"{value:z,.2f} {currency}".rstrip()
     if unit == "count":
         return f"{value:z,.0f}"
+    if unit in ("seconds", "ticks"):
+        return f"{value:z,.3f} {'s' if unit == 'seconds' else 'ticks'}"
     if unit == "days":
         return duration(value)
     return f"{value:z,.1f} bars" if unit == "bars" else f"{value:z,.2f}"

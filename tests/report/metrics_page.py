@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from quantdsl.report.metrics import METRICS
+from quantdsl.report.metrics import ALL_METRICS
 from quantdsl.report.tearsheet import GROUPS
 
 PAGE = Path(__file__).parents[2] / "quantdsl" / "docs" / "metrics.md"
@@ -25,13 +25,13 @@ shallower than one of daily returns; money is compared by cross-multiplication a
 
 
 def text() -> str:
-    """The page as METRICS says it now."""
+    """The page as the metrics say it now."""
     parts = [HEAD]
     for group, title in GROUPS.items():
         rows = [
             f"| `{m.name}` | {m.title} | {m.unit} | {m.formula.replace('|', chr(92) + '|')} "
             f"| {m.source} |"
-            for m in METRICS
+            for m in ALL_METRICS
             if m.group == group
         ]
         parts.append("\n".join([f"## {title}\n", *TABLE_HEAD, *rows]) + "\n")
