@@ -83,6 +83,7 @@ class Checked:
         did can be compared.
         """
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "N_BLOCKS": blocks, "USES_DIGEST": int(digest)}
+        own["USES_KILL"] = 0  # nobody can reach into a lane
         decls = Lanes(self.assembly, plan).lane()
         return self._linked(["admits", "warm", "init", "lane"], uses, own, decls)
 

@@ -405,6 +405,8 @@ USES = (
     "USES_SIZES",
     "USES_LOSS",
     "USES_ACTIONS",
+    "USES_THROTTLE",
+    "USES_CHECK",
     "USES_TICKS",
     "USES_QUOTES",
     "USES_TRADES",
@@ -412,9 +414,16 @@ USES = (
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
-SINGLE_RUN = {"USES_RECORDS": 1, "USES_DIGEST": 0, "N_BLOCKS": 1, "N_NEWS": 128}
-"""Whether records are kept, whether they are mixed into a digest, how many blocks of days keep
-return sums of their own, and most news of an instant: as one run with a report has them."""
+SINGLE_RUN = {
+    "USES_RECORDS": 1,
+    "USES_DIGEST": 0,
+    "USES_KILL": 1,
+    "N_BLOCKS": 1,
+    "N_NEWS": 128,
+}
+"""Whether records are kept, whether they are mixed into a digest, whether there is a kill switch,
+how many blocks of days keep return sums of their own, and most news of an instant: as one run with
+a report has them."""
 
 NO_BOOK = {"N_LADDER": 1, "N_LADDER_WORDS": 1, "N_FAR": 1, "N_BOOK_ORDERS": 1}
 """Sizes of std/book.qdsl where no order book is kept."""
@@ -433,18 +442,20 @@ def book_sizes(ladder: int = 4096, far: int = 16_384, orders: int = 1) -> dict[s
 
 
 def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of what only a run on ticks has; 0 in others, whose state is spared the words."""
+    """The sizes of what only some runs have; 0 in others, whose state is spared the words."""
     ticks, book = sizes["USES_TICKS"], sizes["USES_BOOK"]
     return {
         "N_VENUES": ticks * sizes["N_INSTRUMENTS"],
         "N_RESTING": ticks * sizes["N_ORDERS"],
         "N_BOOKS": book * sizes["N_INSTRUMENTS"],
+        "N_THROTTLE": 256 * sizes["USES_THROTTLE"],
     }
 
 
 MODULE_SIZES = frozenset(
     {
-        *("N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", "N_VENUES", "N_RESTING", "N_BOOKS"),
+        *("N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", "N_THROTTLE"),
+        *("N_VENUES", "N_RESTING", "N_BOOKS"),
         *NO_BOOK,
         *SINGLE_RUN,
         *USES,

@@ -36,6 +36,10 @@ RISK: dict[str, tuple[str, str]] = {
     "max_daily_loss": ("money", "loss of equity since the day began"),
     "max_drawdown": ("drawdown", "loss of equity since its peak"),
     "max_leg_gap": ("duration", "how long one leg of an atomic block may wait for the other"),
+    "max_cancel_rate": ("rate", "cancels in a sliding window, such as 100 / 1s"),
+    "max_executions": ("count", "orders that execute, until somebody arms the strategy again"),
+    "duplicate": ("duration", "within which no order goes out a second time"),
+    "check": ("fn", "a fn of (price, size, position, equity) that must let every order pass"),
 }
 """name -> (unit, meaning). std/risk.qdsl enforces each; the order here is the order there."""
 
@@ -46,6 +50,8 @@ NEEDS = {
         {"max_order_rate", "cooldown", "max_entries", "max_data_age", "price_band"}
     ),
     "USES_LOSS": frozenset({"max_daily_loss", "max_drawdown"}),
+    "USES_THROTTLE": frozenset({"max_cancel_rate", "max_executions", "duplicate"}),
+    "USES_CHECK": frozenset({"check"}),
 }
 """What a limit needs of the core (library.USES)."""
 
@@ -86,10 +92,13 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
         into.lines[name] = line
         strategy.uses |= {part for part, names in NEEDS.items() if name in names}
         cx.block = into.watched if name in WATCHED else into.limits
-        value = _limit(strategy, cx, RISK[name][0], line)
-        if value is None:
-            continue
-        cx.block.append(ops.Assign(ops.Field(LIMITS, name), value, cx.line(line)))
+        if name == "check":
+            _check(strategy, cx, line)
+        else:
+            value = _limit(strategy, cx, RISK[name][0], line)
+            if value is None:
+                continue
+            cx.block.append(ops.Assign(ops.Field(LIMITS, name), value, cx.line(line)))
         mask = _actions(cx, line)
         if mask > ACTIONS["reject"]:
             strategy.uses.add("USES_ACTIONS")
@@ -113,10 +122,19 @@ def _actions(cx: Context, line: ast.Setting) -> int:
     return mask or ACTIONS["reject"]
 
 
+def _check(strategy: "Strategy", cx: Context, line: ast.Setting) -> None:
+    """The user's own check, compiled into the gate in place of the one that lets all pass."""
+    own = cx.scope.find(line.value.id) if isinstance(line.value, ast.Name) else None
+    if isinstance(own, Declared):
+        _model(strategy, cx, line, own)
+    else:
+        cx.error("QD0804", "check is the name of a fn", line.value.span)
+
+
 def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> ops.Expr | None:
     node = line.value
     if unit == "rate":
-        return _rate(cx, node)
+        return _rate(cx, node, "cancel_ns" if line.name.id == "max_cancel_rate" else "rate_ns")
     if unit == "drawdown" and isinstance(node, ast.Num) and node.unit in ("%", "bps"):
         # A share is meant of the peak, from which a drawdown is measured.
         peak = Value(
@@ -143,12 +161,12 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     return None
 
 
-def _rate(cx: Context, node: ast.Expr) -> ops.Expr | None:
+def _rate(cx: Context, node: ast.Expr, window_of: str) -> ops.Expr | None:
     """`200 / 1s`: a count and the window it counts in."""
     if isinstance(node, ast.Binary) and node.op == "/":
         count, window = cx.expr(node.left), cx.expr(node.right)
         if isinstance(count.const, int) and window.type == DURATION:
-            cx.emit(ops.Assign(ops.Field(LIMITS, "rate_ns"), window.ir))
+            cx.emit(ops.Assign(ops.Field(LIMITS, window_of), window.ir))
             return count.ir
     cx.error("QD0804", "a rate is a count in a window, such as 200 / 1s", node.span)
     return None
@@ -189,6 +207,9 @@ MODELS = {
     "sizing": "orders.size_model",
 }
 """Settings that may name a fn of the user's, and the std function that it stands in for."""
+
+CHECKS = {"check": "risk.check_model"}
+"""The same of the risk block."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +340,7 @@ def _kind(unit: str, kinds: tuple[str, ...]) -> bool:
 
 def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Declared) -> None:
     """A fn of the user's in place of the std model with the same signature."""
-    name = MODELS[line.name.id]
+    name = (MODELS | CHECKS)[line.name.id]
     key, _, short = name.partition(".")
     std = strategy.library.routine(cx, strategy.library.namespace(key).names[short], 0)
     routine = strategy.library.routine(cx, own, 0)

@@ -296,6 +296,7 @@ LIMIT_EXAMPLES = {
     "rate": "200 / 1s",
     "duration": "30m",
     "drawdown": "15%",
+    "fn": "my_check",
 }
 """Unit of a limit of settings.RISK -> a value of it."""
 

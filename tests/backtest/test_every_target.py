@@ -31,6 +31,38 @@ FILES = sorted(
     for folder in ("strategies", "bench/strategies", "tests/truth")
     for path in (ROOT / folder).glob("*.qdsl")
 )
+GATED = """language 1
+
+fn calm(price: float, size: float, position: float, equity: float) -> bool:
+    return size * position >= 0.0 or abs(size) <= abs(position) + 40.0
+
+strategy Gated:
+    "Sends, changes and cancels more than its limits let pass."
+
+    bars 1h
+
+    param lots = 40 shares in 20 shares..80 shares step 20 shares
+
+    state n = 0
+
+    on bar:
+        n += 1
+        if n mod 3 == 0:
+            cancel_all()
+        buy(lots, limit = close - 1 tick)
+        if n mod 5 < 2:
+            short(lots, limit = close + (n mod 2) * 1 tick)
+
+    risk:
+        max_position    = 400 shares
+        max_order_rate  = 3 / 2h
+        max_cancel_rate = 2 / 3h -> alert("cancels")
+        duplicate       = 90m
+        max_executions  = 150
+        check           = calm
+"""
+"""Every limit on repeats, and a check of one's own."""
+
 POINTS, EVENTS = 4, 600
 GENERATED, GENERATED_EVENTS = 12, 300
 
@@ -51,6 +83,10 @@ def assert_one_hash(checked: Checked, n_events: int) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_strategy_here(path: Path) -> None:
     assert_one_hash(checked_of(path), EVENTS)
+
+
+def test_limits_on_repeats_and_an_own_check() -> None:
+    assert_one_hash(checked_text(GATED), EVENTS)
 
 
 @pytest.mark.parametrize("seed", range(GENERATED))
