@@ -296,9 +296,8 @@ LIMIT_EXAMPLES = {
     "rate": "200 / 1s",
     "duration": "30m",
     "drawdown": "15%",
-    "fn": "my_check",
 }
-"""Unit of a limit of settings.RISK -> a value of it."""
+"""Unit of a limit of settings.RISK -> a value of it; that of a fn is a name of the user's."""
 
 SETTING_EXAMPLES = {
     "money": "1 USD",

@@ -101,7 +101,7 @@ def _limits() -> list[Entry]:
             name,
             f"{name} = {unit} [-> action, ...]",
             _sentence(text),
-            {"example": f"{name} = {words.LIMIT_EXAMPLES[unit]}"},
+            {"example": f"{name} = {words.LIMIT_EXAMPLES[unit]}"} if unit != "fn" else {},
         )
         for name, (unit, text) in RISK.items()
     ]

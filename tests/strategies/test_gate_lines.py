@@ -1,4 +1,4 @@
-"""Lines of the risk block that limit repeats, and a check of one's own: what a run makes of them."""
+"""Lines of the risk block that limit repeats, and a check of one's own, in a run."""
 
 import datetime as dt
 from collections import Counter
