@@ -29,6 +29,7 @@ from quantdsl.events.layout import BAR, EVENT, Kind
 from quantdsl.events.merge import Merge, cut, mark
 
 Events = npt.NDArray[np.void]
+OUTSIDE = "rows outside the sessions or the span, left out"
 _INT64 = np.iinfo(np.int64)
 
 
@@ -94,7 +95,16 @@ class Data:
         for what, count in self.counts.items():
             if count:
                 lines.append(f"{what}: {count:,}")
+        if 2 * self.counts[OUTSIDE] > self.rows and not self.spec.tz and not self._zoned():
+            lines.append(
+                "most rows lie outside the sessions, and the zone of their times was assumed: "
+                "does --tz name the right one?"
+            )
         return list(dict.fromkeys(lines))
+
+    def _zoned(self) -> bool:
+        """Whether the data fix their own times, or have none of the day."""
+        return all(feed.reader.zoned or feed.reader.dates_only for feed in self.feeds)
 
     def limits(self, instrument: int) -> Limits:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""
@@ -156,6 +166,7 @@ class _Stream:
         self._timer_lane, self._close_lane, self._late_open_lane = bars + 1, bars + 2, bars + 3
         self._merge = Merge(bars + 4)
         self._sessions: set[int] = set()
+        self._last_session = -1  # whose opens, timers and close are in the stream already
 
     def chunks(self) -> Iterator[Events]:
         sources = [iter(feed.rows()) for feed in self._feeds]
@@ -190,9 +201,10 @@ class _Stream:
         start, end, session, inside = place(rows.ts, data.placing[index])
         inside &= (start >= data.first_ns) & (end <= data.last_ns)
         outside = int(rows.size - np.count_nonzero(inside))
-        data.counts["rows outside the sessions or the span, left out"] += outside
+        data.counts[OUTSIDE] += outside
         bars = Bars(start, end, session, *feed.whole_numbers(rows)).where(inside)
-        self._sessions.update(np.unique(bars.session).tolist())
+        found = np.unique(bars.session)
+        self._sessions.update(found[found > self._last_session].tolist())
         n = len(self._feeds)
         for clock, builder in enumerate(self._builders[index]):
             lane = 1 + (len(data.clocks) - 1 - clock) * n + index
@@ -204,6 +216,7 @@ class _Stream:
         opens = self._data.schedule.open_ns
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
         self._sessions.difference_update(ready)
+        self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork, merge = self._data.clockwork, self._merge
         merge.push(0, clockwork.opens(sessions, joined=False))

@@ -207,6 +207,7 @@ class _Stream:
         self._timer_lane, self._close_lane, self._late_open_lane = n + 1, n + 2, n + 3
         self._merge = Merge(n + 4, "ts_recv")
         self._sessions: set[int] = set()
+        self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
 
     def chunks(self) -> Iterator[Events]:
@@ -234,7 +235,8 @@ class _Stream:
         """
         data, ts = self._data, events["ts_recv"]
         session, inside = data.schedule.at(ts)
-        self._sessions.update(np.unique(session[inside]).tolist())
+        found = np.unique(session[inside])
+        self._sessions.update(found[found > self._last_session].tolist())
         first = _INT64.min if data.spec.start is None else data.spec.start
         last = _INT64.max if data.spec.end is None else data.spec.end
         within = (ts >= first) & (ts < last)
@@ -250,6 +252,7 @@ class _Stream:
         opens = data.schedule.open_ns
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
         self._sessions.difference_update(ready)
+        self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork = data.clockwork
         merge.push(0, clockwork.opens(sessions, joined=False))

@@ -227,3 +227,22 @@ def test_schedule_knows_dst_and_half_days() -> None:
     assert utc("2024-11-04T14:30") in opens
     assert utc("2024-07-03T17:00") in closes
     assert utc("2024-07-04T13:30") not in opens
+
+
+def test_a_session_that_is_read_in_several_blocks_begins_and_ends_once(tmp_path: Path) -> None:
+    first, pad = utc("2024-01-03 14:30") // FIXED_NS["s"], "0" * 200
+    rows = (f"{first + n},10.{pad}\n" for n in range(23_400))
+    path = csv(tmp_path, "time,close\n" + "".join(rows))
+    data = one(path, session=XNYS, timers=(Timer(id=0, every_ns=MINUTE),))
+    found = check_stream(data)
+    assert np.count_nonzero(found["kind"] == Kind.TIMER) == 390
+    assert np.count_nonzero(found["kind"] == Kind.SESSION) == 2
+
+
+def test_rows_outside_the_sessions_make_an_assumed_zone_doubtful(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-03 {9 + n // 60:02d}:{n % 60:02d},{n + 10}\n" for n in range(300))
+    path = csv(tmp_path, "time,close\n" + rows)
+    for tz, doubtful in (("", True), ("America/New_York", False)):
+        data = one(path, session=XNYS, tz=tz)
+        events(data)
+        assert any("--tz name the right one?" in note for note in data.notes) == doubtful

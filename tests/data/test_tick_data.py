@@ -1,0 +1,160 @@
+"""The stream of a run on ticks: order, whole messages, sessions and timers, faults at the edge."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.tick_data import open_tick_data
+from quantdsl.data.tick_feed import keep
+from quantdsl.data.timers import Timer
+from quantdsl.errors import ConfigError, DataError
+from quantdsl.events.layout import EVENT, MORE, NO_PRICE, Feed, Kind
+
+SECOND = 1_000_000_000
+OPEN = 1_704_292_200 * SECOND  # 2024-01-03 14:30 UTC, when XNYS opens
+
+
+def spec(*sources: object, ticks: str = "quotes", **more: object) -> DataSpec:
+    named = tuple(SourceSpec(symbol=f"S{n}", source=str(s)) for n, s in enumerate(sources))
+    return DataSpec(instruments=named, ticks=frozenset(ticks.split()), **more)  # type: ignore[arg-type]
+
+
+def table(folder: Path, lines: list[str], name: str = "ticks.csv") -> Path:
+    path = folder / name
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def streamed(data_spec: DataSpec) -> np.ndarray:
+    data = open_tick_data(data_spec)
+    return np.concatenate([*data.chunks(), np.empty(0, EVENT)])
+
+
+def quotes(*rows: str) -> list[str]:
+    return ["time,bid,ask,bid_size,ask_size", *rows]
+
+
+def at(seconds: float) -> int:
+    return OPEN + round(seconds * SECOND)
+
+
+def test_many_sources_merge_stably_by_time_of_receipt(tmp_path):
+    first = table(tmp_path, quotes(*(f"{at(s)},10.0,10.1,1,1" for s in (1, 2, 2, 4))), "a.csv")
+    second = table(tmp_path, quotes(*(f"{at(s)},20.0,20.1,1,1" for s in (0, 2, 3))), "b.csv")
+    events = streamed(spec(first, second))
+    assert [(e["instrument"], (e["ts_recv"] - OPEN) // SECOND) for e in events] == [
+        (1, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1, 3), (0, 4),
+    ]  # fmt: skip
+    assert not events["flags"].any()
+
+
+def test_timers_and_sessions_come_once_and_in_order(tmp_path):
+    """The data are read in several blocks, and the session is that of all of them."""
+    rows = [f"{at(n / 20)},10.0{n % 9},10.1{n % 9},1,1" for n in range(150_000)]
+    path = table(tmp_path, quotes(*rows))
+    timers = (Timer(id=0, every_ns=60 * SECOND), Timer(id=1, at_s=15 * 3600))
+    events = streamed(spec(path, session=SessionSpec(calendar="XNYS"), timers=timers))
+    assert np.all(np.diff(events["ts_recv"]) >= 0)
+    assert np.count_nonzero(events["kind"] == Kind.SESSION) == 2
+    fired = events[events["kind"] == Kind.TIMER]
+    minutes = fired[fired["payload"][:, 0] == 0]
+    assert len(minutes) == 7_499 // 60  # the last quote comes at 7,499.95 s
+    assert len(np.unique(minutes["ts_recv"])) == len(minutes)
+    assert np.count_nonzero(events["kind"] == Kind.QUOTE) == 150_000
+
+
+def test_quotes_outside_the_session_are_left_out_and_counted(tmp_path):
+    path = table(tmp_path, quotes(*(f"{at(s)},10.0,10.1,1,1" for s in (-5, 5, 10))))
+    data = open_tick_data(spec(path, session=SessionSpec(calendar="XNYS")))
+    events = np.concatenate(list(data.chunks()))
+    assert np.count_nonzero(events["kind"] == Kind.QUOTE) == 2
+    assert any("outside the sessions or the span, left out: 1" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("10.2,10.1,1,1", "crossed quote"),
+        ("10.1,10.1,1,1", "locked quote"),
+        ("-10.0,10.1,1,1", "price not positive"),
+        ("0,10.1,1,1", "price not positive"),
+        ("10.0,10.1,-1,1", "size not positive"),
+    ],
+)
+def test_a_bad_quote_is_no_market_until_the_next(row, said, tmp_path):
+    good = "10.0,10.1,1,1"
+    lines = [f"{at(0)},{good}", f"{at(1)},{row}", f"{at(2)},{good}"]
+    data = open_tick_data(spec(table(tmp_path, quotes(*lines)), bad_rows="drop"))
+    events = np.concatenate(list(data.chunks()))
+    assert events["payload"][1].tolist() == [NO_PRICE, NO_PRICE, 0, 0, 0]
+    assert events["payload"][2].tolist()[:2] == events["payload"][0].tolist()[:2]
+    assert any(f"bad ticks: 1 {said}" in note for note in data.notes)
+    if said in ("crossed quote", "locked quote"):
+        assert len(streamed(spec(tmp_path / "ticks.csv"))) == 3  # a market may do that
+    else:
+        with pytest.raises(DataError, match=f"14:30:01 UTC: {said}.*--bad-rows drop"):
+            streamed(spec(tmp_path / "ticks.csv"))
+
+
+def test_out_of_order_is_told_and_time_never_goes_back(tmp_path):
+    lines = [f"{at(s)},10.0,10.1,1,1" for s in (0, 2, 1, 3)]
+    path = table(tmp_path, quotes(*lines))
+    with pytest.raises(DataError, match="backward time"):
+        streamed(spec(path))
+    events = streamed(spec(path, bad_rows="drop"))
+    assert np.all(np.diff(events["ts_recv"]) >= 0)
+    assert events["payload"][2, 0] == NO_PRICE
+
+
+BOOK = "time,side,price,size,is_snapshot"
+
+
+def test_a_bad_change_of_a_book_is_a_gap(tmp_path):
+    lines = [
+        BOOK,
+        f"{at(0)},bid,10.0,5,true",
+        f"{at(0)},ask,10.1,5,true",
+        f"{at(1)},bid,10.0,-3,false",
+        f"{at(1)},ask,10.1,4,false",
+        f"{at(2)},bid,9.9,7,true",
+    ]
+    path = table(tmp_path, lines)
+    with pytest.raises(DataError, match="size not positive"):
+        streamed(spec(path, ticks="book"))
+    events = streamed(spec(path, ticks="book", bad_rows="drop"))
+    kinds = [Kind(kind).name for kind in events["kind"]]
+    assert kinds == [
+        "BOOK_SNAPSHOT", "BOOK_DELTA", "BOOK_DELTA", "FEED", "BOOK_DELTA", "BOOK_SNAPSHOT",
+        "BOOK_DELTA",
+    ]  # fmt: skip
+    assert events["side"][3] == Feed.GAP
+    assert (events["flags"] & MORE).tolist() == [1, 1, 0, 1, 0, 1, 0]
+
+
+def test_what_the_data_do_not_hold_is_an_error(tmp_path):
+    path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1"))
+    with pytest.raises(DataError, match="holds quotes, and the strategy asks for trades"):
+        open_tick_data(spec(path, ticks="quotes trades"))
+    with pytest.raises(ConfigError, match="cut a book off from its snapshot"):
+        open_tick_data(spec(path, ticks="book", start=OPEN))
+    other = table(tmp_path, ["a,b", "1,2"], "other.csv")
+    with pytest.raises(DataError, match="holds no ticks that quantdsl knows"):
+        open_tick_data(spec(other))
+    with pytest.raises(ConfigError, match=r"'binanse' is none of .*did you mean 'binance'"):
+        open_tick_data(spec(other, format="binanse"))
+
+
+def test_the_last_event_kept_of_a_message_ends_it():
+    events = np.zeros(5, EVENT)
+    events["flags"] = (MORE, MORE, 0, MORE, 0)
+    kept = keep(events, np.array([True, True, False, True, False]))
+    assert kept["flags"].tolist() == [MORE, 0, 0]
+
+
+def test_the_latency_of_the_config_counts_where_the_data_have_no_receipt(tmp_path):
+    path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1"))
+    events = streamed(spec(path, feed_latency_ns=700_000))
+    assert events["ts_recv"][0] - events["ts_event"][0] == 700_000
