@@ -34,6 +34,7 @@ ENTRIES = {
     "finish": "engine.finish",
     "place": "orders.place",
 }
+PLAY = "play"
 ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
 ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
 """Parts of the core that only a run on ticks has."""
@@ -65,6 +66,29 @@ def members(enum: str) -> tuple[str, ...]:
     return library().enum(enum).names
 
 
+def play_messages() -> ops.Func:
+    """`play(e, events, n)`: whole messages, after each of which nobody sends an order."""
+    engine = ops.ParamDecl("e", ops.StructType("engine.Engine"), inout=True)
+    events = ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event")))
+    event = ops.Elem(ops.Var("events"), ops.Var("k"))
+    head = ops.Field(event, "head")
+
+    def part(shift: int, mask: int) -> ops.Expr:
+        return ops.Binary("iand", ops.Binary("lshr", head, ops.i64(shift)), ops.i64(mask))
+
+    def do(name: str, *args: ops.Expr) -> ops.Stmt:
+        return ops.Do(ops.Call(f"engine.{name}", (ops.Var("e"), *args)))
+
+    more = ops.Binary("ine", part(48, layout.MORE), ops.i64(0))
+    body = (
+        do("ingest", event, part(32, 255), part(40, 255), part(0, 0xFFFFFFFF)),
+        ops.If(more, (ops.Continue(),)),
+        *(do(name) for name in ("market", "submit", "finish")),
+    )
+    loop = ops.For("k", ops.i64(0), ops.Var("n"), body)
+    return ops.Func(PLAY, (engine, events, ops.ParamDecl("n", ops.I64_T)), None, (loop,))
+
+
 Sizes = frozenset[tuple[str, int]]
 
 
@@ -80,6 +104,8 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
     entries = ENTRIES | ON_TICKS_TOO if ticks else ENTRIES
 
     def lookup(name: str) -> Any:
+        if name == PLAY:
+            return play_messages()
         if name not in entries:
             return found.lookup(name)
         inner = found.lookup(entries[name])
@@ -89,7 +115,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
 
     used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
-    linked = link(lookup, list(entries), all_sizes | venue_sizes(all_sizes))
+    linked = link(lookup, [*entries, *([PLAY] if ticks else [])], all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
 
@@ -198,12 +224,15 @@ class Core:
         self.run("finish")
         return self.drain()
 
-    def drain(self) -> list[tuple[Any, ...]]:
-        """The records since the last call."""
+    def rows(self) -> np.ndarray:
+        """The records since the last call, as they stand in the outbox."""
         count = self.get("outbox_count")
         first = self.slot("outbox[0].ts_event").offset_words
-        rows = self.words[first : first + 8 * count].view(layout.RECORD)
         self.set("outbox_count", 0)
+        return self.words[first : first + 8 * count].view(layout.RECORD).copy()
+
+    def drain(self) -> list[tuple[Any, ...]]:
+        """The records since the last call."""
         return [
             (
                 layout.Kind(r["kind"]).name,
@@ -211,7 +240,7 @@ class Core:
                 int(r["instrument"]),
                 *(int(r[name]) for name in "abcde"),
             )
-            for r in rows
+            for r in self.rows()
         ]
 
 

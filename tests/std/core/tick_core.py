@@ -7,15 +7,13 @@ import numpy as np
 from quantdsl.check.library import book_sizes
 from quantdsl.events import layout
 from quantdsl.events.layout import MORE, Kind
-from tests.std.core.core import NONE, Core, Sizes
+from tests.std.core.core import NONE, PLAY, Core, Sizes
 
 QUOTES = frozenset({("USES_TICKS", 1), ("USES_QUOTES", 1), ("USES_TRADES", 1)})
-BOOK = frozenset(
-    {
-        *{("USES_TICKS", 1), ("USES_BOOK", 1), ("USES_TRADES", 1)},
-        *book_sizes(ladder=256, far=64).items(),
-    }
-)
+ON_BOOK = frozenset({("USES_TICKS", 1), ("USES_BOOK", 1), ("USES_TRADES", 1)})
+BOOK = ON_BOOK | frozenset(book_sizes(ladder=256, far=64).items())
+RECORDED = ON_BOOK | frozenset(book_sizes().items())
+"""A book wide enough for a recording."""
 TRADES = frozenset({("USES_TICKS", 1), ("USES_TRADES", 1)})
 
 Event = tuple[Any, ...]
@@ -66,8 +64,22 @@ class TickCore(Core):
             super().run("ingest", self.event.view(np.int64), int(kind), side, inst)
         if session_close:
             self.ingest(ts, ts, 0, Kind.SESSION, 1)
+        return self.instant(intents or [])
+
+    def feed(self, events: np.ndarray) -> None:
+        """Whole messages, after which nobody sends an order."""
+        words = np.ascontiguousarray(events).view(np.int64).reshape(-1)
+        self.run(PLAY, words, len(events))
+
+    def instant(self, intents: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        """What follows the events of an instant; returns its records."""
+        self.act(intents)
+        return self.drain()
+
+    def act(self, intents: list[dict[str, Any]]) -> None:
+        """What follows the events of an instant; its records stay in the outbox."""
         self.run("market")
-        for intent in intents or []:
+        for intent in intents:
             if intent["verb"] == "quote":
                 self.run("quote", *quote_words(intent))
                 continue
@@ -76,15 +88,11 @@ class TickCore(Core):
                 self.run("show", intent["display"])
         self.run("submit")
         self.run("finish")
-        return self.drain()
 
     def end(self) -> list[tuple[Any, ...]]:
         """The run ends."""
         self.ingest(self.get("now"), 0, 0, Kind.SESSION, 2)
-        self.run("market")
-        self.run("submit")
-        self.run("finish")
-        return self.drain()
+        return self.instant([])
 
 
 def quote_words(intent: dict[str, Any]) -> tuple[int, ...]:
