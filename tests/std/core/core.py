@@ -34,7 +34,7 @@ ENTRIES = {
     "finish": "engine.finish",
     "place": "orders.place",
 }
-PLAY = "play"
+PLAY, MAKE = "play", "make"
 ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
 ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
 """Parts of the core that only a run on ticks has."""
@@ -66,8 +66,11 @@ def members(enum: str) -> tuple[str, ...]:
     return library().enum(enum).names
 
 
-def play_messages() -> ops.Func:
-    """`play(e, events, n)`: whole messages, after each of which nobody sends an order."""
+def play_messages(name: str) -> ops.Func:
+    """`play(e, events, n)`: whole messages, after each of which nobody sends an order.
+
+    `make(e, events, n)`: a maker quotes 10 lots a side at the touch after each one.
+    """
     engine = ops.ParamDecl("e", ops.StructType("engine.Engine"), inout=True)
     events = ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event")))
     event = ops.Elem(ops.Var("events"), ops.Var("k"))
@@ -80,13 +83,21 @@ def play_messages() -> ops.Func:
         return ops.Do(ops.Call(f"engine.{name}", (ops.Var("e"), *args)))
 
     more = ops.Binary("ine", part(48, layout.MORE), ops.i64(0))
+    venue = ops.Elem(ops.Field(ops.Var("e"), "venues"), ops.i64(0))
+    terms = (ops.Field(venue, "bid"), ops.i64(10), ops.Field(venue, "ask"), ops.i64(10))
+    quote = ops.Call("quoting.quote", (ops.Var("e"), ops.i64(0), *terms, ops.boolean(True),
+                                       ops.i64(1), ops.i64(1)))
+    quotes = (ops.If(ops.Field(venue, "valid"), (ops.Do(quote),)),) if name == MAKE else ()
     body = (
         do("ingest", event, part(32, 255), part(40, 255), part(0, 0xFFFFFFFF)),
         ops.If(more, (ops.Continue(),)),
-        *(do(name) for name in ("market", "submit", "finish")),
+        do("market"),
+        *quotes,
+        do("submit"),
+        do("finish"),
     )
     loop = ops.For("k", ops.i64(0), ops.Var("n"), body)
-    return ops.Func(PLAY, (engine, events, ops.ParamDecl("n", ops.I64_T)), None, (loop,))
+    return ops.Func(name, (engine, events, ops.ParamDecl("n", ops.I64_T)), None, (loop,))
 
 
 Sizes = frozenset[tuple[str, int]]
@@ -104,8 +115,8 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
     entries = ENTRIES | ON_TICKS_TOO if ticks else ENTRIES
 
     def lookup(name: str) -> Any:
-        if name == PLAY:
-            return play_messages()
+        if name in (PLAY, MAKE):
+            return play_messages(name)
         if name not in entries:
             return found.lookup(name)
         inner = found.lookup(entries[name])
@@ -115,7 +126,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
 
     used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
-    linked = link(lookup, [*entries, *([PLAY] if ticks else [])], all_sizes | venue_sizes(all_sizes))
+    linked = link(lookup, [*entries, *((PLAY, MAKE) if ticks else ())], all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
 
