@@ -126,7 +126,8 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
 
     used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
-    linked = link(lookup, [*entries, *((PLAY, MAKE) if ticks else ())], all_sizes | venue_sizes(all_sizes))
+    names = [*entries, *((PLAY, MAKE) if ticks else ())]
+    linked = link(lookup, names, all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
 

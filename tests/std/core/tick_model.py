@@ -370,7 +370,13 @@ class TickModel(Model):
             while touch.answers and touch.answers[0][0] <= self.now:
                 _, what, id_, news = touch.answers.pop(0)
                 order = next(o for o in self.orders if o.id == id_)
-                getattr(self, f"hear_{what}")(i, order, *news)
+                if what == "fill":
+                    self.hear_fill(i, order, *news)
+                elif what == "rests":
+                    self.hear_rests(order, *news)
+                else:
+                    self.log.append(("cancel", order.id, order.lots, *news))
+                    order.dead = True
 
     def hear_fill(
         self, i: int, o: Order, lots: int, price: int, maker: bool, last: bool
@@ -389,17 +395,13 @@ class TickModel(Model):
         o.dead = last
 
     def hear_rests(
-        self, i: int, o: Order, lots: int, limit: int, ahead: float, changed: bool, said: bool
+        self, o: Order, lots: int, limit: int, ahead: float, changed: bool, said: bool
     ) -> None:
         self.changing[o.id] = self.changing.get(o.id, 0) - changed
         if not self.changing[o.id]:
             o.lots = lots
         if said:
             self.log.append(("rests", o.id, lots, limit, int(min(ahead, float(1 << 53)))))
-
-    def hear_end(self, i: int, o: Order, why: str) -> None:
-        self.log.append(("cancel", o.id, o.lots, why))
-        o.dead = True
 
     def mark_touch(self, i: int) -> None:
         touch, held = self.touch[i], self.books[i].lots
@@ -439,7 +441,7 @@ class TickModel(Model):
                 if self.moved(intent["inst"], side, intent[price], lots, intent["requote"]):
                     asked.append({**intent, "side": side, "limit": intent[price], "lots": lots})
         for intent in asked:
-            self.ask(intent, False)
+            self.ask(intent, failed=False)
         self.peak = max(self.peak, self.equity())
 
     def standing(self, i: int, side: bool) -> Order | None:
@@ -456,6 +458,7 @@ class TickModel(Model):
         return abs(limit - asked) >= max(requote, 1) or lots != wanted
 
     def ask(self, a: dict[str, Any], failed: bool) -> bool:
+        assert not failed  # no block of legs here
         i, verb = a.get("inst", 0), a["verb"]
         touch, held = self.touch[i], self.books[i].lots
         if verb == "cancel":

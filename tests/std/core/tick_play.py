@@ -43,7 +43,7 @@ class Street:
 
     def depth(self) -> list[Event]:
         rng = self.rng
-        if self.lost and rng.random() < 0.5 or not self.levels[BookSide.BID]:
+        if (self.lost and rng.random() < 0.5) or not self.levels[BookSide.BID]:
             self.lost = False
             bids = {self.mid - 1 - n: rng.randint(1, 20) for n in range(6)}
             asks = {self.mid + 1 + n: rng.randint(1, 20) for n in range(6)}
