@@ -204,6 +204,11 @@ class Book:
         return int(self.words[_slot(self.module, path).offset_words])
 
 
+    def orders_word(self, path: str) -> int:
+        """One word of the orders by its path in BookOrders."""
+        return int(self.orders[_slot(self.module, path, "book.BookOrders").offset_words])
+
+
 @cache
-def _slot(made: ops.Module, path: str) -> Slot:
-    return field(made, "book.Book", path)
+def _slot(made: ops.Module, path: str, of: str = "book.Book") -> Slot:
+    return field(made, of, path)

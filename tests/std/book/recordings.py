@@ -1,9 +1,6 @@
-"""The recordings of REFERENCE.md as rows for `Book.play`: one plain reader a format, for tests."""
+"""Decoded recordings as rows for `Book.play` and `Book.play_orders`."""
 
-import gzip
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,98 +8,79 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quantdsl.data.tick_formats import Opening, open_ticks
+from quantdsl.events.layout import MORE, Kind
 from tests.std.book.books import CLEAR, SEAL, SET
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
-Row = tuple[int, int, int, int]
-SEALED, SNAPSHOT = (SEAL, 0, 0, 0), (CLEAR, 0, 0, 0)
-Levels = Iterable[list[str]]
+SNAPSHOT, SEALED = (-1, 0, 0, 0), (0, 0, 0, 0)
+"""Of single orders; as books._play_orders reads them."""
 
 
-def path(name: str) -> Path:
-    """A recording, or the test is skipped."""
+@cache
+def events(name: str) -> Any:
+    """All events of a recording, prices and sizes as the decoder has them."""
     if not (DATA / name).exists():
         pytest.skip(f"the recording {name} is not here")
-    return DATA / name
+    return np.concatenate(list(open_ticks(Opening(DATA / name)).chunks()))
 
 
-def count(text: str, places: int) -> int:
-    """A decimal as a count of units of so many places; more places are an error of the test."""
-    whole, _, part = text.partition(".")
-    assert not part[places:].strip("0"), text
-    return int(whole + part[:places].ljust(places, "0"))
+def of_book(found: Any) -> Any:
+    """Snapshots and deltas."""
+    return found[np.isin(found["kind"], (Kind.BOOK_SNAPSHOT, Kind.BOOK_DELTA))]
 
 
-@dataclass
-class Scale:
-    """Decimal places of one tick and one lot."""
+def last(found: Any) -> Any:
+    """Where messages end."""
+    return found["flags"] & MORE == 0
 
-    tick: int
-    lot: int
 
-    def levels(self, bids: Levels, asks: Levels) -> Iterator[Row]:
-        for side, levels in ((0, bids), (1, asks)):
-            for price, size, *_ in levels:
-                yield SET, side, count(price, self.tick), count(size, self.lot)
-
-    def touch(self, bid: str, bid_size: str, ask: str, ask_size: str) -> tuple[int, ...]:
-        return (count(bid, self.tick), count(bid_size, self.lot),
-                count(ask, self.tick), count(ask_size, self.lot))
+def rows(found: Any, tick: int = 1, lot: int = 1, *, orders: bool = False) -> np.ndarray:
+    """A row an event and one for each end of a message; `tick` and `lot` divide what is decoded."""
+    ends, payload = last(found), found["payload"]
+    cleared = found["kind"] == Kind.BOOK_SNAPSHOT
+    assert not (payload[~cleared, 0] % tick).any()
+    at = np.arange(len(found)) + np.cumsum(ends) - ends
+    out = np.zeros((len(found) + int(ends.sum()), 4), np.int64)
+    if orders:
+        out[at] = np.column_stack(
+            [payload[:, 3], found["side"], payload[:, 0] // tick, payload[:, 4] // lot])
+        out[at[cleared]] = SNAPSHOT
+    else:
+        size = payload[:, 1] // lot
+        out[at] = np.column_stack(
+            [np.full(len(found), SET), found["side"], payload[:, 0] // tick, size])
+        out[at[cleared]] = (CLEAR, 0, 0, 0)
+        out[at[ends] + 1, 0] = SEAL
+    return out
 
 
 @dataclass
 class Depth:
-    """A depth stream spliced on its snapshot, and what the venue says of the touch."""
+    """A depth stream from its snapshot on, and what the venue says of the touch."""
 
-    rows: list[Row] = field(default_factory=list)
-    ids: list[int] = field(default_factory=list)  # update id of each sealed message
-    ticker: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    gaps: int = 0
-
-    @property
-    def array(self) -> np.ndarray:
-        return np.array(self.rows, np.int64)
+    array: np.ndarray
+    ids: list[int]  # update id of each message, the snapshot first
+    ticker: list[tuple[int, tuple[int, ...]]]
 
 
 BINANCE = {
-    "usdm_btcusdt": Scale(1, 3),
-    "cm_btcusd_perp": Scale(1, 0),
-    "spot_btcusdt": Scale(2, 8),
-    "spot_ethusdt": Scale(2, 8),
+    "usdm_btcusdt": (10**7, 10**5),
+    "cm_btcusd_perp": (10**7, 10**8),
+    "spot_btcusdt": (10**6, 1),
+    "spot_ethusdt": (10**6, 1),
 }
+"""Tick and lot in units of 1e-8."""
 
 
 @cache
 def binance(name: str) -> Depth:
-    """By the venue's rule: drop what the snapshot has, then each message follows the one before."""
-    scale, made = BINANCE[name], Depth()
-    diffs: list[dict[str, Any]] = []
-    snapshot: dict[str, Any] = {}
-    file = path(f"ws/binance_hftbacktest/{name}_20240808.gz")
-    with gzip.open(file, "rt") as lines:
-        for line in lines:
-            text = line.strip().partition(" ")[2]
-            message = json.loads(text) if text else {}
-            data = message.get("data", {})
-            if "lastUpdateId" in message:
-                snapshot = message
-            elif data.get("e") == "depthUpdate":
-                diffs.append(data)
-            elif "B" in data and "b" in data:
-                made.ticker.append(
-                    (data["u"], scale.touch(data["b"], data["B"], data["a"], data["A"])))
-    made.rows.append(SNAPSHOT)
-    made.rows += scale.levels(snapshot["bids"], snapshot["asks"])
-    made.rows.append(SEALED)
-    made.ids.append(snapshot["lastUpdateId"])
-    futures = "pu" in diffs[0]
-    for diff in diffs:
-        if diff["u"] < made.ids[0] or (not futures and diff["u"] == made.ids[0]):
-            continue
-        first = len(made.ids) == 1
-        follows = diff["pu"] == made.ids[-1] if futures else diff["U"] == made.ids[-1] + 1
-        made.gaps += not (follows or (first and diff["U"] <= made.ids[0] + 1))
-        made.rows += scale.levels(diff["b"], diff["a"])
-        made.rows.append(SEALED)
-        made.ids.append(diff["u"])
-    return made
+    """The decoder has spliced the stream on its snapshot."""
+    found = events(f"ws/binance_hftbacktest/{name}_20240808.gz")
+    tick, lot = BINANCE[name]
+    book = of_book(found)
+    ids = np.where(book["kind"] == Kind.BOOK_DELTA, book["payload"][:, 2], book["payload"][:, 0])
+    quotes = found[found["kind"] == Kind.QUOTE]["payload"]
+    touch = quotes[:, [0, 2, 1, 3]] // (tick, lot, tick, lot)
+    ticker = list(zip(quotes[:, 4].tolist(), map(tuple, touch.tolist()), strict=True))
+    return Depth(rows(book, tick, lot), ids[last(book)].tolist(), ticker)
