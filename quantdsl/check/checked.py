@@ -16,10 +16,11 @@ from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
 from quantdsl.check.imports import Importer
-from quantdsl.check.lanes import Lanes
+from quantdsl.check.lanes import STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
+from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
-from quantdsl.check.step import Assembly
+from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
@@ -121,7 +122,15 @@ class Checked:
         replaced = {decl.name: decl for decl in decls}
         module = link(lambda name: replaced.get(name) or self._lookup(name), entries, sizes)
         hold(module, self.strategy.equations.lines)
-        return module
+        return msgspec.structs.replace(module, given=self._given(module))
+
+    def _given(self, module: ops.Module) -> tuple[str, ...]:
+        """What of the state the host writes, of what there is in this module."""
+        fields = {struct.name: [f.name for f in struct.fields] for struct in module.structs}
+        own = {*HOST_FIELDS, STEP, *(param.field for param in self.strategy.params)}
+        named = [n for n in fields["State"] if n in own or n.startswith(column(""))]
+        parts = [n for n in fields.get("engine.Engine", ()) if n in HOST_ENGINE]
+        return (*named, *(f"{ENGINE.name}.{n}" for n in parts if ENGINE.name in fields["State"]))
 
     def _lookup(self, name: str) -> Decl | None:
         """As the library says, the user's models in place of the built-in ones."""

@@ -38,7 +38,7 @@ COLUMNS_READ = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T))
 COLUMNS_WRITTEN = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T), inout=True)
 
 
-def column(number: int) -> str:
+def column(number: int | str) -> str:
     """The field of the state that says where the column of this word of the plan begins."""
     return f"column.{number}"
 

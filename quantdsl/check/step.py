@@ -56,6 +56,10 @@ BASE_FIELDS = (
     ops.FieldDecl("curve_on", ops.BOOL_T),
 )
 
+HOST_FIELDS = ("money_scale", "trade_from", "curve_on")
+HOST_ENGINE = ("config", "instruments", "outbox_count")
+"""What of the state and of its engine the host writes besides params; all else begins as zeros."""
+
 
 def band(x: ops.Expr, mask: int) -> ops.Expr:
     """x and mask differ from 0 in common bits."""

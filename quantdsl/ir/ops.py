@@ -320,6 +320,8 @@ class Module(Node, frozen=True, tag="mod"):
     size parameters; after it every size is an int and names are unique per instance.
     Where a module is split (codegen/units.py), the bodies of `imports` are not in it; they are
     the `exports` of the other part.
+    `given` are the paths in the memory of its entries that the host may write, before the first
+    call or between two; all other words begin as zeros. None: the host may have written anything.
     """
 
     structs: tuple[StructDecl, ...]
@@ -329,6 +331,7 @@ class Module(Node, frozen=True, tag="mod"):
     sizes: tuple[tuple[str, int], ...] = ()
     imports: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
+    given: tuple[str, ...] | None = None
 
 
 class Op(msgspec.Struct, frozen=True, gc=False):

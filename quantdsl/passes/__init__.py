@@ -12,6 +12,7 @@ from quantdsl.passes.cold import outline_cold
 from quantdsl.passes.dead import drop_dead
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.inline import inline_hot
+from quantdsl.passes.known import settle_known
 from quantdsl.passes.outline import outline_large
 from quantdsl.passes.promote import promote_words
 from quantdsl.passes.rows import ROWS, split_rows
@@ -23,7 +24,7 @@ from quantdsl.passes.unused import drop_unused
 Pass = Callable[[Module], Module]
 
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("fold", fold_constants),
+    ("known", settle_known),
     ("unused", drop_unused),
     ("outline", outline_large),
 )
@@ -57,7 +58,7 @@ def lane_steps(
         return promote_words(module, entry, shared, depth)
 
     steps: list[tuple[str, Pass]] = [
-        ("fold", fold_constants),
+        ("known", settle_known),
         ("unused", drop_unused),
         ("inline", lambda module: inline_hot(module, entry)),
         ("fold again", fold_constants),

@@ -4,15 +4,10 @@ Sizes are constants once linked, so library code that asks about its size is set
 LLVM reads it. Floats are left to LLVM, which folds them to the same bits.
 """
 
-import operator
-from collections.abc import Callable, Iterator
-
 import msgspec
 
 from quantdsl.ir.ops import (
     BINARY,
-    BOOL_T,
-    F64_T,
     I64_T,
     UNARY,
     Assign,
@@ -32,45 +27,9 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     While,
-    f64_to_bits,
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
-
-_SIGN = 1 << 63
-_UNSIGNED = (1 << 64) - 1
-
-_UNARY: dict[str, Callable[[int], int]] = {
-    "not": lambda x: 1 - x,
-    "ineg": operator.neg,
-    "inot": operator.invert,
-    "bool_to_i64": int,
-    "i64_to_f64": lambda x: f64_to_bits(float(x)),
-}
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "iadd": operator.add,
-    "isub": operator.sub,
-    "imul": operator.mul,
-    "idiv": lambda x, y: x // y if y else 0,
-    "imod": lambda x, y: x % y if y else 0,
-    "imin": min,
-    "imax": max,
-    "iand": operator.and_,
-    "ior": operator.or_,
-    "ixor": operator.xor,
-    "shl": lambda x, y: x << (y & 63),
-    "lshr": lambda x, y: (x & _UNSIGNED) >> (y & 63),
-    "ashr": lambda x, y: x >> (y & 63),
-    "umulh": lambda x, y: ((x & _UNSIGNED) * (y & _UNSIGNED)) >> 64,
-    "ilt": operator.lt,
-    "ile": operator.le,
-    "igt": operator.gt,
-    "ige": operator.ge,
-    "ieq": operator.eq,
-    "ine": operator.ne,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-}
+from quantdsl.passes.constants import fold_binary, fold_unary
 
 
 def fold_constants(module: Module) -> Module:
@@ -84,18 +43,20 @@ def folded(expr: Expr) -> Expr:
 
 
 def _func(func: Func) -> Func:
-    body = _Folder(frozenset(_assigned(func.body))).body(func.body)
+    body = Folder(reassigned(func.body)).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
 
 
-def _assigned(body: tuple[Stmt, ...]) -> Iterator[str]:
+def reassigned(body: tuple[Stmt, ...]) -> frozenset[str]:
     """The locals that are given a value more than once."""
-    for stmt in statements(body):
-        if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
-            yield stmt.place.name
+    return frozenset(
+        stmt.place.name
+        for stmt in statements(body)
+        if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
+    )
 
 
-class _Folder:
+class Folder:
     """Folds one function; `known` are its locals whose one value is a constant."""
 
     def __init__(self, assigned: frozenset[str]) -> None:
@@ -108,12 +69,13 @@ class _Folder:
         new = rebuild_expr(expr, self.expr)
         if isinstance(new, Binary):
             x, y = new.x, new.y
-            if isinstance(x, Const) and isinstance(y, Const) and new.op in _BINARY:
-                return _constant(BINARY[new.op].result, _BINARY[new.op](x.bits, y.bits))
+            if isinstance(x, Const) and isinstance(y, Const):
+                bits = fold_binary(new.op, x.bits, y.bits)
+                return new if bits is None else Const(BINARY[new.op].result, bits)
             return _absorbed(new)
         if isinstance(new, Unary):
-            if isinstance(new.x, Const) and new.op in _UNARY:
-                return _constant(UNARY[new.op].result, _UNARY[new.op](new.x.bits))
+            bits = fold_unary(new.op, new.x.bits) if isinstance(new.x, Const) else None
+            return new if bits is None else Const(UNARY[new.op].result, bits)
         elif isinstance(new, Select) and isinstance(new.cond, Const):
             return new.x if new.cond.bits else new.y
         return new
@@ -182,9 +144,3 @@ def _absorbed(expr: Binary) -> Expr:
 def _straight(loop: For) -> bool:
     """Whether the body runs through: no break or continue in it, not even of an inner loop."""
     return not any(isinstance(stmt, Break | Continue) for stmt in statements(loop.body))
-
-
-def _constant(type_: str, bits: int) -> Const:
-    if type_ == I64_T:
-        return Const(I64_T, ((bits + _SIGN) & _UNSIGNED) - _SIGN)
-    return Const(F64_T, bits) if type_ == F64_T else Const(BOOL_T, int(bits))

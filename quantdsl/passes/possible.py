@@ -1,0 +1,488 @@
+"""Which values a program can ever hold where: found for all its functions at once, from nothing up.
+
+A cell stands for a field of a struct in all places where such a struct lies, for a local, a
+parameter or a function's result; it holds the few values that ever get there, or any. Code counts
+once something reaches it, and a branch once its condition can go that way, so that values which
+only unreached code makes are in no cell. A struct is one set of cells wherever it lies, hence
+neither aliases nor copies of structs need a rule.
+
+Memory begins as zeros but for what the host writes (Module.given).
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import (
+    BINARY,
+    BOOL_T,
+    I64_T,
+    ArrayType,
+    Assign,
+    Binary,
+    BufferType,
+    Call,
+    Const,
+    Do,
+    Elem,
+    Expr,
+    Field,
+    For,
+    Func,
+    If,
+    Let,
+    Module,
+    Return,
+    Select,
+    Stmt,
+    StructOf,
+    StructType,
+    Table,
+    Type,
+    Unary,
+    Var,
+    While,
+)
+from quantdsl.ir.walk import operands
+from quantdsl.passes.constants import fold_binary, fold_unary
+from quantdsl.passes.places import spelled_path, type_at
+
+Values = frozenset[int] | None
+"""Bits of the values that may be there; None is any."""
+Block = tuple[Stmt, ...]
+
+VALUES_MAX = 12
+"""A cell of more values than this may hold any."""
+NEVER: Values = frozenset()
+ZERO: Values = frozenset({0})
+EITHER = frozenset({0, 1})
+ANYTHING = 0
+"""The cell that holds any value."""
+_EQUAL = {"ieq": 0, "ine": 1}
+
+
+class Rest:
+    """What follows in the blocks around a statement, once something gets there."""
+
+    __slots__ = ("after", "at", "block", "reached")
+
+    def __init__(self, block: Block, at: int, after: "Rest | None") -> None:
+        self.block, self.at, self.after = block, at, after
+        self.reached = False
+
+
+class Branch:
+    """An If, or the head of a While: which ways it can go so far."""
+
+    __slots__ = ("cond", "frame", "otherwise", "read", "rest", "taken", "then")
+
+    def __init__(
+        self, frame: "Frame", cond: Expr, then: Block, otherwise: Block, rest: Rest | None
+    ) -> None:
+        self.frame, self.cond, self.then, self.otherwise = frame, cond, then, otherwise
+        self.rest = rest
+        self.read: set[int] = set()
+        """The cells that call for another look when they hold more."""
+        self.taken: set[int] = set()
+        """1: the first way, 0: the other."""
+
+
+class Frame:
+    """One function: the cells of its names, and what is known of its nodes, by identity."""
+
+    __slots__ = ("branches", "called", "cells", "func", "names", "reached", "result")
+
+    def __init__(self, func: Func, result: int) -> None:
+        self.func, self.result = func, result
+        self.names: dict[str, tuple[int, Type]] = {}
+        self.cells: dict[int, int] = {}
+        """Of every scalar place that is read."""
+        self.called: set[int] = set()
+        self.branches: dict[int, list[Branch]] = {}
+        """Of each If and While."""
+        self.reached = False
+
+
+class Flow:
+    """What an expression can be goes into a cell."""
+
+    __slots__ = ("cell", "expr", "frame", "read")
+
+    def __init__(self, frame: Frame, expr: Expr, cell: int) -> None:
+        self.frame, self.expr, self.cell = frame, expr, cell
+        self.read: set[int] = set()
+
+
+class Copy(NamedTuple):
+    """What a cell holds goes into another."""
+
+    source: int
+    cell: int
+
+
+Task = Flow | Copy | Branch
+Item = tuple[Block, int, Frame, Rest | None]
+
+
+class Possible:
+    """The cells of a module; `values` of a place or expression once it is made."""
+
+    def __init__(self, module: Module) -> None:
+        self.funcs = {func.name: func for func in module.funcs}
+        self.frames: dict[str, Frame] = {}
+        self.cells: list[Values] = [None]
+        self.types: list[Type] = [I64_T]
+        self.waiting: list[list[Task]] = [[]]
+        """Per cell, what must be looked at again when it holds more."""
+        self.read: list[int] = []
+        """Cells that the expression at hand was made of."""
+        self.queue: deque[Task] = deque()
+        self.todo: list[Item] = []
+        self.fields: dict[str, dict[str, tuple[int, Type]]] = {}
+        for struct in module.structs:
+            self.fields[struct.name] = {
+                field.name: (self.cell(field.type) if _words(field.type) else ANYTHING, field.type)
+                for field in struct.fields
+            }
+        for name in module.entries:
+            self.enter_from_host(module, self.frame(name))
+        self.settle()
+
+    # ---- cells --------------------------------------------------------------------------
+
+    def cell(self, type_: Type, values: Values = NEVER) -> int:
+        """A new cell for words of this type, or for an array of them."""
+        self.types.append(type_.elem if isinstance(type_, ArrayType) else type_)
+        self.cells.append(values)
+        self.waiting.append([])
+        return len(self.cells) - 1
+
+    def add(self, cell: int, values: Values) -> None:
+        """A cell may hold these values too."""
+        old = self.cells[cell]
+        if old is None:
+            return
+        new = None if values is None else old | values
+        if new == old:
+            return
+        if new is not None and len(new) > VALUES_MAX:
+            new = None
+        self.cells[cell] = new
+        self.queue.extend(self.waiting[cell])
+        if new is None:
+            self.waiting[cell] = []
+
+    def const(self, cell: int) -> Const | None:
+        """The only value that a cell can hold, if there is just one."""
+        values, type_ = self.cells[cell], self.types[cell]
+        if values is None or len(values) != 1 or not isinstance(type_, str):
+            return None
+        return Const(type_, min(values))
+
+    def leaves(self, type_: Type) -> Iterator[int]:
+        """Every cell of the structs inside a type."""
+        inner = [type_]
+        seen: set[str] = set()
+        while inner:
+            type_ = inner.pop()
+            if isinstance(type_, ArrayType | BufferType):
+                inner.append(type_.elem)
+            elif isinstance(type_, StructType) and type_.name not in seen:
+                seen.add(type_.name)
+                for cell, field in self.fields[type_.name].values():
+                    if cell != ANYTHING:
+                        yield cell
+                    inner.append(field)
+
+    def enter_from_host(self, module: Module, frame: Frame) -> None:
+        """An entry may be called with anything; its memory holds zeros but for what is given."""
+        layout = Layout(module.structs)
+        for param in frame.func.params:
+            cell = frame.names[param.name][0]
+            unknown = module.given is None or isinstance(param.type, BufferType)
+            if isinstance(param.type, str):
+                self.add(cell, None)
+                continue
+            if cell != ANYTHING:
+                self.add(cell, None if unknown else ZERO)
+            for leaf in self.leaves(param.type):
+                self.add(leaf, None if unknown else ZERO)
+            if unknown or not isinstance(param.type, StructType):
+                continue
+            for path in module.given or ():
+                steps = spelled_path(layout, param.type, path)
+                type_ = type_at(layout, param.type, steps)
+                owner = type_at(layout, param.type, steps[:-1])
+                if isinstance(owner, StructType):
+                    self.add(self.fields[owner.name][str(steps[-1])][0], None)
+                for leaf in self.leaves(type_):
+                    self.add(leaf, None)
+        self.enter(frame)
+
+    def frame(self, name: str) -> Frame:
+        """The cells of a function, made when something names it."""
+        frame = self.frames.get(name)
+        if frame is None:
+            func = self.funcs[name]
+            frame = self.frames[name] = Frame(func, self.cell(func.result or I64_T))
+            for param in func.params:
+                own = not isinstance(param.type, BufferType) and _words(param.type)
+                frame.names[param.name] = (self.cell(param.type) if own else ANYTHING, param.type)
+        return frame
+
+    # ---- what is reached ----------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Go on until nothing changes."""
+        while self.todo or self.queue:
+            while self.todo:
+                self.walk(*self.todo.pop())
+            if self.queue:
+                task = self.queue.popleft()
+                if isinstance(task, Branch):
+                    self.decide(task)
+                elif isinstance(task, Copy):
+                    self.add(task.cell, self.cells[task.source])
+                elif self.cells[task.cell] is not None:
+                    self.move(task)
+
+    def enter(self, frame: Frame) -> None:
+        if not frame.reached:
+            frame.reached = True
+            self.todo.append((frame.func.body, 0, frame, None))
+
+    def go_on(self, frame: Frame, rest: Rest | None) -> None:
+        if rest is not None and not rest.reached:
+            rest.reached = True
+            self.todo.append((rest.block, rest.at, frame, rest.after))
+
+    def walk(self, block: Block, at: int, frame: Frame, after: Rest | None) -> None:
+        """Take in the statements of a block from one on, as far as they are reached."""
+        for number in range(at, len(block)):
+            stmt = block[number]
+            kind = type(stmt)
+            if kind is If:
+                rest = Rest(block, number + 1, after)
+                self.branch(stmt, Branch(frame, stmt.cond, stmt.then, stmt.otherwise, rest))
+                return
+            step = _STATEMENTS.get(kind)
+            if step is None:  # Break, Continue: what follows the loop is reached in any case
+                return
+            step(self, stmt, frame)
+            if kind is Return:
+                return
+        self.go_on(frame, after)
+
+    def branch(self, stmt: If | While, branch: Branch) -> None:
+        branch.frame.branches.setdefault(id(stmt), []).append(branch)
+        self.decide(branch)
+
+    def decide(self, branch: Branch) -> None:
+        values = self.watched(branch, branch.cond)
+        for way in EITHER if values is None else values:
+            if way not in branch.taken:
+                branch.taken.add(way)
+                block = branch.then if way else branch.otherwise
+                self.todo.append((block, 0, branch.frame, branch.rest))
+
+    def move(self, flow: Flow) -> None:
+        self.add(flow.cell, self.watched(flow, flow.expr))
+
+    def watched(self, task: Branch | Flow, expr: Expr) -> Values:
+        """The values of an expression; the task is done again when one of its cells grows."""
+        outer, self.read = self.read, []
+        values = self.of(expr, task.frame)
+        if values is not None:
+            for cell in self.read:
+                if cell not in task.read:
+                    task.read.add(cell)
+                    self.waiting[cell].append(task)
+        self.read = outer
+        return values
+
+    # ---- statements ---------------------------------------------------------------------
+
+    def let(self, stmt: Let, frame: Frame) -> None:
+        if not _words(stmt.type):
+            frame.names[stmt.name] = (ANYTHING, stmt.type)
+            if stmt.value is None:
+                for leaf in self.leaves(stmt.type):
+                    self.add(leaf, ZERO)
+            else:
+                self.struct(stmt.value, frame)
+            return
+        if stmt.name not in frame.names:
+            frame.names[stmt.name] = (self.cell(stmt.type), stmt.type)
+        cell = frame.names[stmt.name][0]
+        if stmt.value is None:
+            self.add(cell, ZERO)
+        else:
+            self.flow(stmt.value, cell, frame)
+
+    def assign(self, stmt: Assign, frame: Frame) -> None:
+        cell, type_ = self.place(stmt.place, frame)
+        if isinstance(type_, str):
+            self.flow(stmt.value, cell, frame)
+        else:
+            self.struct(stmt.value, frame)
+
+    def do(self, stmt: Do, frame: Frame) -> None:
+        self.call(stmt.call, frame)
+
+    def loop(self, stmt: For, frame: Frame) -> None:
+        lo, hi = self.of(stmt.lo, frame), self.of(stmt.hi, frame)
+        values: Values = None
+        if isinstance(stmt.lo, Const) and isinstance(stmt.hi, Const):
+            if stmt.hi.bits <= stmt.lo.bits:
+                return
+            if stmt.hi.bits - stmt.lo.bits <= VALUES_MAX:
+                values = frozenset(range(stmt.lo.bits, stmt.hi.bits))
+        del lo, hi
+        frame.names[stmt.name] = (self.cell(I64_T, values), I64_T)
+        self.todo.append((stmt.body, 0, frame, None))
+
+    def while_loop(self, stmt: While, frame: Frame) -> None:
+        self.of(stmt.max, frame)
+        self.branch(stmt, Branch(frame, stmt.cond, stmt.body, (), None))
+
+    def ret(self, stmt: Return, frame: Frame) -> None:
+        if stmt.value is None:
+            return
+        if isinstance(frame.func.result, str):
+            self.flow(stmt.value, frame.result, frame)
+        else:
+            self.struct(stmt.value, frame)
+
+    def flow(self, expr: Expr, cell: int, frame: Frame) -> None:
+        """The values of an expression, now and later, go into a cell."""
+        if type(expr) is Const:
+            self.add(cell, frozenset((expr.bits,)))
+        else:
+            self.move(Flow(frame, expr, cell))
+
+    def struct(self, expr: Expr, frame: Frame) -> None:
+        """A struct value: its fields are cells already, but those that it makes."""
+        if isinstance(expr, Call):
+            self.call(expr, frame)
+        elif isinstance(expr, StructOf):
+            cells = self.fields[expr.type.name].values()
+            for value, (cell, _) in zip(expr.values, cells, strict=True):
+                self.flow(value, cell, frame)
+        else:
+            self.place(expr, frame)
+
+    def call(self, expr: Call, frame: Frame) -> int:
+        """Take a call in; the cell of its result."""
+        callee = self.frame(expr.func)
+        if id(expr) not in frame.called:
+            frame.called.add(id(expr))
+            for param, arg in zip(callee.func.params, expr.args, strict=True):
+                cell = callee.names[param.name][0]
+                if isinstance(param.type, str):
+                    self.flow(arg, cell, frame)
+                else:
+                    self.share(self.place(arg, frame)[0], cell)
+            self.enter(callee)
+        return callee.result
+
+    def share(self, cell: int, other: int) -> None:
+        """An array under two names."""
+        for source, to in ((cell, other), (other, cell)):
+            if to != ANYTHING and other != ANYTHING:
+                self.waiting[source].append(Copy(source, to))
+                self.add(to, self.cells[source])
+
+    # ---- expressions --------------------------------------------------------------------
+
+    def place(self, expr: Expr, frame: Frame) -> tuple[int, Type]:
+        """The cell and type of a place."""
+        kind = type(expr)
+        if kind is Var:
+            return frame.names[expr.name]  # type: ignore[union-attr]
+        if kind is Field:
+            return self.fields[self.place(expr.base, frame)[1].name][expr.name]  # type: ignore[union-attr]
+        assert isinstance(expr, Elem)
+        if type(expr.index) is not Const:
+            self.of(expr.index, frame)
+        if isinstance(expr.base, Table):
+            return ANYTHING, I64_T
+        cell, type_ = self.place(expr.base, frame)
+        return cell, type_.elem  # type: ignore[union-attr]
+
+    def of(self, expr: Expr, frame: Frame) -> Values:
+        """The values of a scalar as far as they are known now."""
+        kind = type(expr)
+        if kind is Const:
+            return frozenset((expr.bits,))  # type: ignore[union-attr]
+        if kind is Var or kind is Field or kind is Elem or kind is Call:
+            key = id(expr)
+            cell = frame.cells.get(key)
+            if cell is None:
+                cell = self.call(expr, frame) if kind is Call else self.place(expr, frame)[0]  # type: ignore[arg-type]
+                frame.cells[key] = cell
+            values = self.cells[cell]
+            if values is not None:
+                self.read.append(cell)
+            return values
+        if kind is Binary:
+            return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))  # type: ignore[union-attr]
+        if kind is Unary:
+            return _unary(expr.op, self.of(expr.x, frame))  # type: ignore[union-attr]
+        if kind is Select:
+            return self.select(expr, frame)  # type: ignore[arg-type]
+        for operand in operands(expr):
+            self.of(operand, frame)
+        return None
+
+    def select(self, expr: Select, frame: Frame) -> Values:
+        """A side that is never chosen is never computed."""
+        cond = self.of(expr.cond, frame)
+        found: Values = NEVER
+        for way, side in ((1, expr.x), (0, expr.y)):
+            if cond is None or way in cond:
+                values = self.of(side, frame)
+                found = None if found is None or values is None else found | values
+        return found
+
+
+def _words(type_: Type) -> bool:
+    """Whether a type is a scalar, or an array of them."""
+    return isinstance(type_, str) or (isinstance(type_, ArrayType) and isinstance(type_.elem, str))
+
+
+def _unary(op: str, x: Values) -> Values:
+    if x is None:
+        return None
+    found = {fold_unary(op, bits) for bits in x}
+    return None if None in found else frozenset(found)  # type: ignore[arg-type]
+
+
+def _binary(op: str, x: Values, y: Values) -> Values:
+    if x == NEVER or y == NEVER:
+        return NEVER
+    if x is None or y is None:
+        known = x if y is None else y
+        if known is not None and len(known) == 1 and op in _ABSORBING:
+            return known if _ABSORBING[op] in known else None
+        return None
+    if op in _EQUAL and not x & y:
+        return frozenset((_EQUAL[op],))
+    arithmetic = BINARY[op].result != BOOL_T and op not in ("imin", "imax")
+    if arithmetic and len(x) * len(y) > 1:
+        return None  # a sum that runs would go through one value after the other
+    found = {fold_binary(op, a, b) for a in x for b in y}
+    return None if None in found else frozenset(found)  # type: ignore[arg-type]
+
+
+_ABSORBING = {"and": 0, "or": 1, "imul": 0, "iand": 0}
+"""The operand that decides a result by itself."""
+
+_STATEMENTS = {
+    Let: Possible.let,
+    Assign: Possible.assign,
+    Do: Possible.do,
+    For: Possible.loop,
+    While: Possible.while_loop,
+    Return: Possible.ret,
+}
