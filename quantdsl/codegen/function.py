@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from quantdsl.codegen import scalar
+from quantdsl.codegen.held import Held
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE, Text, literal
 from quantdsl.errors import InternalError
@@ -116,6 +117,7 @@ class FunctionEmitter:
         self.layout, self.signatures, self.tables, self.tags = shared
         self.signature = signature
         self.text = text
+        self.held = Held(self.tags)
         self.locals: dict[str, Local] = {}
         self.assigned = {
             stmt.place.name
@@ -133,6 +135,7 @@ class FunctionEmitter:
         self.block(decl.body)
         if not text.ended:
             text.end("ret void" if self.signature.result == "void" else "unreachable")
+        self.held.finish(self.signature.symbol)
         attributes = "#0" if decl.inline else "#1"
         linkage = "" if self.signature.external else "internal "
         head = f"define {linkage}{self.signature.result} @{self.signature.symbol}"
@@ -161,6 +164,7 @@ class FunctionEmitter:
             return
         address = self.text.alloca(type_)
         self.text.do(f"store {type_} {value.text}, ptr {address}, align 8")
+        self.held.local(address, value.text)
         self.locals[name] = Local(address, value.type, True)
 
     # ---- statements ---------------------------------------------------------------------
@@ -190,6 +194,7 @@ class FunctionEmitter:
             if isinstance(local.type, str):
                 value, type_ = self.value(stmt.value), LLVM_TYPE[local.type]
                 self.text.do(f"store {type_} {value.text}, ptr {local.text}, align 8")
+                self.held.local(local.text, value.text)
                 return
         if isinstance(self.type_of(stmt.place), str):
             value = self.value(stmt.value)
@@ -224,15 +229,17 @@ class FunctionEmitter:
         then, after = text.label(), text.label()
         otherwise = text.label() if stmt.otherwise else after
         text.branch(condition, then, otherwise)
-        text.start(then)
-        with text.scope():
-            self.block(stmt.then)
-        text.jump(after)
-        if stmt.otherwise:
-            text.start(otherwise)
-            with text.scope():
-                self.block(stmt.otherwise)
-            text.jump(after)
+        before, ends = self.held.state, []
+        for label, body in ((then, stmt.then), (otherwise, stmt.otherwise)):
+            self.held.state = dict(before)
+            if label != after:
+                text.start(label)
+                with text.scope():
+                    self.block(body)
+            if label == after or not text.ended:
+                ends.append(self.held.state)
+                text.jump(after)
+        self.held.meet(before, ends)
         text.start(after)
 
     def for_loop(self, stmt: For) -> None:
@@ -255,6 +262,7 @@ class FunctionEmitter:
         text = self.text
         head, body, again, after = (text.label() for _ in range(4))
         before, index, following = text.block, f"%i{head[1:]}", f"%n{head[1:]}"
+        self.held.state = {}  # a turn may change what the next one reads
         text.jump(head)
         text.start(head)
         text.do(f"{index} = phi i64 [ {lo}, %{before} ], [ {following}, %{again} ]")
@@ -268,6 +276,7 @@ class FunctionEmitter:
         text.start(again)
         text.do(f"{following} = add nsw i64 {index}, 1")  # below hi, so it cannot wrap
         text.jump(head)
+        self.held.state = {}
         text.start(after)
 
     def leave(self, _: Break) -> None:
@@ -307,6 +316,7 @@ class FunctionEmitter:
         """Copy a struct word by word; the two are one object or do not overlap."""
         count = self.layout.words(target.type)
         to, from_ = self.address(target), self.address(source)
+        self.held.overwrite(self.word_tags(target.type))
         if count > SINGLE_WORDS:
             for index, type_ in self.pieces(count):
                 piece = self.text.value(f"load {type_}, ptr {self.word(from_, index)}, align 8")
@@ -318,6 +328,7 @@ class FunctionEmitter:
 
     def fill_zeros(self, target: Spot) -> None:
         count = self.layout.words(target.type)
+        self.held.overwrite(self.word_tags(target.type))
         if count > SINGLE_WORDS:
             for index, type_ in self.pieces(count):
                 place = self.word(target.base, index)
@@ -364,20 +375,24 @@ class FunctionEmitter:
         assert isinstance(local.type, str)
         if not local.in_memory:
             return Value(local.text, local.type)
-        loaded = self.text.value(f"load {LLVM_TYPE[local.type]}, ptr {local.text}, align 8")
-        return Value(loaded, local.type)
+        held = self.held.get(local.text, 0)
+        if held is None:
+            held = self.text.value(f"load {LLVM_TYPE[local.type]}, ptr {local.text}, align 8")
+            self.held.local(local.text, held)
+        return Value(held, local.type)
 
     def load(self, expr: Field | Elem) -> Value:
         spot = self.spot(expr)
         assert isinstance(spot.type, str)
-        address = self.address(spot)
-        if spot.type != BOOL_T:
-            type_, align = LLVM_TYPE[spot.type], 8 * self.aligned(expr)
-            return Value(
-                self.text.value(f"load {type_}, ptr {address}, align {align}{spot.tag}"), spot.type
-            )
-        word = self.text.value(f"load i64, ptr {address}, align 8{spot.tag}")
-        return Value(self.text.pure(f"icmp ne i64 {word}, 0"), BOOL_T)
+        held = self.held.get(spot.base, spot.offset)
+        if held is None:
+            address, align = self.address(spot), 8 * self.aligned(expr)
+            type_ = "i64" if spot.type == BOOL_T else LLVM_TYPE[spot.type]
+            held = self.text.value(f"load {type_}, ptr {address}, align {align}{spot.tag}")
+            if spot.type == BOOL_T:
+                held = self.text.pure(f"icmp ne i64 {held}, 0")
+            self.held.loaded(spot.base, spot.offset, spot.tag, held)
+        return Value(held, spot.type)
 
     def aligned(self, place: Field | Elem) -> int:
         """Of how many words the address of a scalar is known to be a multiple."""
@@ -391,6 +406,7 @@ class FunctionEmitter:
         if value.type == BOOL_T:
             word, type_ = self.text.pure(f"zext i1 {word} to i64"), "i64"
         self.text.do(f"store {type_} {word}, ptr {self.address(spot)}, align 8{spot.tag}")
+        self.held.store(spot.base, spot.offset, spot.tag, value.text)
 
     def unary(self, expr: Unary) -> Value:
         x = self.value(expr.x)
@@ -425,6 +441,7 @@ class FunctionEmitter:
             else:
                 args.append(f"ptr {self.address(self.spot(arg))}")
         text = f"call {signature.result} @{signature.symbol}({', '.join(args)})"
+        self.held.call(signature.symbol)
         if isinstance(signature.decl.result, str):
             return Value(self.text.value(text), signature.decl.result)
         self.text.do(text)

@@ -18,6 +18,10 @@ class AliasTags:
 
     def __init__(self) -> None:
         self.lines = [f'{ROOT} = !{{!"quantdsl"}}']
+        self.arrays: set[str] = set()
+        """Tags of scalars in arrays: two of them may meet, since an array has two names."""
+        self.written: dict[str, frozenset[str]] = {}
+        """The tags that a function and its callees store to, by symbol, once it is emitted."""
         self._nodes: dict[Leaf, str] = {}
         self._tags: dict[Leaf, str] = {}
 
@@ -29,13 +33,17 @@ class AliasTags:
         parent = ROOT
         if isinstance(type_, ArrayType) and isinstance(type_.elem, str):
             parent = self._node(("array", type_.elem), ROOT)
+            self.arrays.add(self._tag(leaf, parent))
+            return self._tags[leaf]
         return self._tag(leaf, parent)
 
     def elements(self, type_: ArrayType | BufferType) -> str:
         """The tag for the scalar elements of a bare array or a buffer of the caller."""
         assert isinstance(type_.elem, str)
         leaf = ("buffer" if isinstance(type_, BufferType) else "array", type_.elem)
-        return self._tags.get(leaf) or self._tag(leaf, ROOT)
+        if leaf not in self._tags:
+            self.arrays.add(self._tag(leaf, ROOT))
+        return self._tags[leaf]
 
     def _tag(self, leaf: Leaf, parent: str) -> str:
         node = self._node(leaf, parent)

@@ -361,18 +361,20 @@ class ProgramWriter:
     def tempting(self) -> Expr:
         """Float arithmetic that a careless compiler rewrites to something else."""
         x, y, z = (self.leaf(F64_T) for _ in range(3))
-        return self.rng.choice([
-            Binary("fadd", Binary("fmul", x, y), z),
-            Binary("fsub", z, Binary("fmul", x, y)),
-            Binary("fadd", Binary("fadd", x, y), z),
-            Binary("fmul", Binary("fmul", x, y), z),
-            Binary("fadd", x, f64(0.0)),
-            Binary("fmul", x, f64(0.0)),
-            Binary("fsub", x, x),
-            Binary("fdiv", x, f64(3.0)),
-            Binary("fmin", x, Unary("fneg", x)),
-            Unary("fneg", Binary("fsub", x, y)),
-        ])
+        return self.rng.choice(
+            [
+                Binary("fadd", Binary("fmul", x, y), z),
+                Binary("fsub", z, Binary("fmul", x, y)),
+                Binary("fadd", Binary("fadd", x, y), z),
+                Binary("fmul", Binary("fmul", x, y), z),
+                Binary("fadd", x, f64(0.0)),
+                Binary("fmul", x, f64(0.0)),
+                Binary("fsub", x, x),
+                Binary("fdiv", x, f64(3.0)),
+                Binary("fmin", x, Unary("fneg", x)),
+                Unary("fneg", Binary("fsub", x, y)),
+            ]
+        )
 
     def leaf(self, type_: Type) -> Expr:
         places = self.places(type_)

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from quantdsl.codegen import function, jit, scalar, tbaa
+from quantdsl.codegen import function, held, jit, scalar, tbaa
 from quantdsl.ir.ops import Binary, Expr, Stmt
 from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt
-from quantdsl.passes import PASSES
+from quantdsl.passes import PASSES, constants
 from tests.codegen.differential import difference
 
 V = r"(\S+)"
@@ -44,7 +44,6 @@ TEXT_MUTANTS = {
     "unsigned integer order": ("icmp slt i64", "icmp ult i64"),
     "adding zero does nothing": (r"fadd double (\S+), 0x0+\n", r"fadd double \1, -0.0\n"),
 }  # fmt: skip
-
 
 
 def _reassociate(expr: Expr) -> Expr:
@@ -110,14 +109,27 @@ def place_before_value(patch: pytest.MonkeyPatch) -> None:
 
 
 def fold_to_the_next_integer(patch: pytest.MonkeyPatch) -> None:
-    fold = sys.modules["quantdsl.passes.fold"]
-    constant = fold._constant
-    patch.setattr(fold, "_constant", lambda type_, bits: constant(type_, bits ^ (type_ == "i64")))
+    wrapped = constants.wrapped
+    patch.setattr(constants, "wrapped", lambda type_, bits: wrapped(type_, bits) ^ (type_ == "i64"))
+
+
+def keep_what_a_call_changes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(held.Held, "call", lambda *_: None)
+
+
+def keep_what_a_store_changes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(held.Held, "_forget", lambda *_: None)
+
+
+def keep_what_one_branch_changes(patch: pytest.MonkeyPatch) -> None:
+    meet = held.Held.meet
+    patch.setattr(held.Held, "meet", lambda self, before, _: meet(self, before, ()))
 
 
 MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
     reassociate, forget_array_aliases, truncate_quotients, keep_signed_remainders,
     copy_one_word_less, place_before_value, fold_to_the_next_integer,
+    keep_what_a_call_changes, keep_what_a_store_changes, keep_what_one_branch_changes,
 ]  # fmt: skip
 
 

@@ -19,8 +19,7 @@ from tests.ir.samples import sample
 def cooled(module: Module) -> Module:
     """The module with every function cold that is no entry."""
     funcs = (
-        msgspec.structs.replace(func, cold=func.name not in module.entries)
-        for func in module.funcs
+        msgspec.structs.replace(func, cold=func.name not in module.entries) for func in module.funcs
     )
     return msgspec.structs.replace(module, funcs=tuple(funcs))
 
