@@ -1,8 +1,8 @@
 """quantdsl: trading strategies in one readable file, compiled to machine code.
 
-    quantdsl.compile(file) -> Strategy
-    quantdsl.backtest(file, data, fast=5) -> Report
-    quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
+quantdsl.compile(file) -> Strategy
+quantdsl.backtest(file, data, fast=5) -> Report
+quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
 """
 
 import importlib

@@ -11,6 +11,7 @@ from quantdsl.check.step import CURVE_WORDS
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
+from quantdsl.errors import InternalError
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout, Slot
 from quantdsl.ir.ops import F64_T, Module, StructType
@@ -25,6 +26,7 @@ class Memory:
         self.layout = Layout(module.structs)
         self.words = np.zeros(self.layout.words(STATE), dtype=np.int64)
         self._slots: dict[str, Slot] = {}
+        self._given = module.given
 
     def slot(self, path: str) -> Slot:
         """Where a path lies; a run asks for the same few again and again."""
@@ -37,8 +39,13 @@ class Memory:
         return name in self.layout.slots("engine.Engine")
 
     def set(self, path: str, value: float) -> None:
-        """Write a scalar; how it is stored follows from its type."""
+        """Write a scalar; how it is stored follows from its type.
+
+        Raises InternalError where the compiler was told that the host leaves the word alone.
+        """
         slot = self.slot(path)
+        if self._given is not None and not any(map(path.startswith, self._given)):
+            raise InternalError(f"QD9109 memory: {path!r} is not among what the host writes")
         if slot.type == F64_T:
             self.words[slot.offset_words : slot.offset_words + 1].view(np.float64)[0] = value
         else:

@@ -14,15 +14,17 @@ from quantdsl.errors import UnavailableError
 
 X86_64_V3 = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
-FLOAT_INTRINSICS = frozenset({
-    "llvm.ceil.f64",
-    "llvm.fabs.f64",
-    "llvm.floor.f64",
-    "llvm.fma.f64",
-    "llvm.roundeven.f64",
-    "llvm.sqrt.f64",
-    "llvm.trunc.f64",
-})
+FLOAT_INTRINSICS = frozenset(
+    {
+        "llvm.ceil.f64",
+        "llvm.fabs.f64",
+        "llvm.floor.f64",
+        "llvm.fma.f64",
+        "llvm.roundeven.f64",
+        "llvm.sqrt.f64",
+        "llvm.trunc.f64",
+    }
+)
 """Each is one instruction on every target below. LLVM ends the process over an intrinsic that a
 target cannot lower, so the emitter uses no other, and a test compiles each by itself."""
 
@@ -71,8 +73,12 @@ class Target(msgspec.Struct, frozen=True):
         _initialize()
         target = llvm.Target.from_triple(self.triple)
         return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=2 if level else 0, reloc="default",
-            codemodel="jitdefault", jit=True,
+            cpu=self.cpu,
+            features=self.features,
+            opt=2 if level else 0,
+            reloc="default",
+            codemodel="jitdefault",
+            jit=True,
         )
 
 

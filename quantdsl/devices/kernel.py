@@ -35,9 +35,7 @@ WORDS: dict[str, Size] = {
 }
 """The words of each buffer of the kernel."""
 
-GRID: Size = Operation(
-    "//^", Operation("-", VARIABLES["lane_hi"], VARIABLES["lane_lo"]), BLOCK
-)
+GRID: Size = Operation("//^", Operation("-", VARIABLES["lane_hi"], VARIABLES["lane_lo"]), BLOCK)
 """Blocks of a launch: a thread a lane."""
 
 

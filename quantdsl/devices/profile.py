@@ -77,9 +77,7 @@ class Profile:
             seconds = time.perf_counter() - begin
             if self._nvtx is not None:
                 self._nvtx.pop_range()
-            self.intervals.append(
-                Interval(name, begin - self._start_s, seconds, 0, 0, "host")
-            )
+            self.intervals.append(Interval(name, begin - self._start_s, seconds, 0, 0, "host"))
 
     def rows(self) -> list[Row]:
         """One row a name and device, in order of first appearance."""

@@ -111,9 +111,7 @@ def rate(kind: str) -> str:
     lines += ["  %k.next = add i64 %k, 1", "  %more = icmp ult i64 %k.next, %n"]
     lines += ["  br i1 %more, label %next, label %out.of", "out.of:"]
     lines += [f"  %sum.0 = fadd {kind} %x.0.{STEPS}, {_constant(kind, 0.0)}"]
-    lines += [
-        f"  %sum.{c} = fadd {kind} %sum.{c - 1}, %x.{c}.{STEPS}" for c in range(1, CHAINS)
-    ]
+    lines += [f"  %sum.{c} = fadd {kind} %sum.{c - 1}, %x.{c}.{STEPS}" for c in range(1, CHAINS)]
     lines += [f"  %to = getelementptr {kind}, ptr %out, i64 %number"]
     lines += [f"  store {kind} %sum.{CHAINS - 1}, ptr %to", "  ret void", "}"]
     return "\n".join(lines) + "\n"

@@ -28,9 +28,7 @@ class Together:
         """The largest chunk and state among the devices."""
         plans = [runner.plan(work) for runner in self.runners]
         device = " + ".join(plan.device for plan in plans)
-        return Plan(
-            device, max(p.bytes_a_lane for p in plans), max(p.lanes_a_chunk for p in plans)
-        )
+        return Plan(device, max(p.bytes_a_lane for p in plans), max(p.lanes_a_chunk for p in plans))
 
     def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
         """As Runner promises. A device that fails ends the run of all."""

@@ -194,9 +194,7 @@ class StructOf(Node, frozen=True, tag="new"):
     values: tuple["Expr", ...]
 
 
-Expr = (
-    Const | SizeOf | Var | Field | Elem | Table | Unary | Binary | Fma | Select | Call | StructOf
-)
+Expr = Const | SizeOf | Var | Field | Elem | Table | Unary | Binary | Fma | Select | Call | StructOf
 
 # ---- statements -----------------------------------------------------------------------------
 
@@ -361,9 +359,25 @@ UNARY: dict[str, Op] = {
 }
 
 BINARY: dict[str, Op] = {
-    **{op: Op(I64_T, I64_T) for op in (
-        "iadd", "isub", "imul", "idiv", "imod", "imin", "imax",
-        "iand", "ior", "ixor", "shl", "lshr", "ashr", "umulh")},
+    **{
+        op: Op(I64_T, I64_T)
+        for op in (
+            "iadd",
+            "isub",
+            "imul",
+            "idiv",
+            "imod",
+            "imin",
+            "imax",
+            "iand",
+            "ior",
+            "ixor",
+            "shl",
+            "lshr",
+            "ashr",
+            "umulh",
+        )
+    },
     **{op: Op(F64_T, F64_T) for op in ("fadd", "fsub", "fmul", "fdiv", "fmin", "fmax")},
     **{"i" + op: Op(I64_T, BOOL_T) for op in ("lt", "le", "gt", "ge", "eq", "ne")},
     **{"f" + op: Op(F64_T, BOOL_T) for op in ("lt", "le", "gt", "ge", "eq", "ne")},

@@ -140,8 +140,25 @@ class Pipe(Node, frozen=True):
 
 
 Expr = (
-    Bad | Num | Time | Str | Name | Bool | Na | Array | Attr | Call | Index | Unary | Binary
-    | Compare | Crosses | IsNa | Cond | Range | Pipe
+    Bad
+    | Num
+    | Time
+    | Str
+    | Name
+    | Bool
+    | Na
+    | Array
+    | Attr
+    | Call
+    | Index
+    | Unary
+    | Binary
+    | Compare
+    | Crosses
+    | IsNa
+    | Cond
+    | Range
+    | Pipe
 )
 
 
@@ -279,8 +296,22 @@ class Assert(Node, frozen=True):
 
 
 Stmt = (
-    Bad | Let | Var | State | Assign | ExprStmt | Doc | If | Match | For | While | Atomic
-    | Return | Break | Continue | Assert
+    Bad
+    | Let
+    | Var
+    | State
+    | Assign
+    | ExprStmt
+    | Doc
+    | If
+    | Match
+    | For
+    | While
+    | Atomic
+    | Return
+    | Break
+    | Continue
+    | Assert
 )
 
 
@@ -448,8 +479,23 @@ class Strategy(Node, frozen=True):
 
 
 Item = (
-    Bad | Doc | Data | ParamDecl | Require | Const | Let | State | On | Every | At | Block
-    | Action | Fn | Invariant | ExprStmt | Test
+    Bad
+    | Doc
+    | Data
+    | ParamDecl
+    | Require
+    | Const
+    | Let
+    | State
+    | On
+    | Every
+    | At
+    | Block
+    | Action
+    | Fn
+    | Invariant
+    | ExprStmt
+    | Test
 )
 Top = Bad | Language | Import | Const | Enum | Struct | Fn | Indicator | Kernel | Strategy | Test
 

@@ -56,7 +56,10 @@ def stray(text: str, start: int, end: int) -> Diagnostic:
     plain = unicodedata.normalize("NFKC", text)
     meant = plain if plain.isascii() and plain.strip() else _LOOKS_LIKE.get(text, "")
     return Diagnostic(
-        "QD0102", ERROR, message, (start, end),
+        "QD0102",
+        ERROR,
+        message,
+        (start, end),
         reason="outside comments and strings the source is ASCII, so that no two names look alike.",
         help=f"write '{meant}'" if meant else "",
         edit=Edit((start, end), meant) if meant else None,
@@ -72,6 +75,16 @@ def describe(character: str) -> str:
 
 
 _LOOKS_LIKE = {
-    "\u2212": "-", "\u2013": "-", "\u2014": "-", "\u00d7": "*", "\u00f7": "/", "\u2264": "<=",
-    "\u2265": ">=", "\u2260": "!=", "\u201c": '"', "\u201d": '"', "\u2192": "->", "\u00b7": "*",
+    "\u2212": "-",
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u00d7": "*",
+    "\u00f7": "/",
+    "\u2264": "<=",
+    "\u2265": ">=",
+    "\u2260": "!=",
+    "\u201c": '"',
+    "\u201d": '"',
+    "\u2192": "->",
+    "\u00b7": "*",
 }

@@ -117,8 +117,11 @@ class Cursor:
             return Ident((start, end), text)
         if self.kind in words.RESERVED:
             text = self.texts[self.at]
-            self.error("QD0115", f"'{text}' is a word of the language and cannot be a name",
-                       help="choose another name")
+            self.error(
+                "QD0115",
+                f"'{text}' is a word of the language and cannot be a name",
+                help="choose another name",
+            )
             self.quiet = False  # the line can still be read
             self.advance()
             return Ident((start, end), text)

@@ -13,13 +13,24 @@ from quantdsl.lang.tree import NAME, NUMBER, STRING, TIME
 
 _OR, _AND, _NOT, _COMPARE, _RANGE, _COALESCE, _SUM, _TERM, _SIGN = range(1, 10)
 _BINARY = {
-    "or": _OR, "and": _AND, "??": _COALESCE, "+": _SUM, "-": _SUM, "*": _TERM, "/": _TERM,
-    "mod": _TERM, "of": _TERM,
+    "or": _OR,
+    "and": _AND,
+    "??": _COALESCE,
+    "+": _SUM,
+    "-": _SUM,
+    "*": _TERM,
+    "/": _TERM,
+    "mod": _TERM,
+    "of": _TERM,
 }
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "==", "!="))
 _POWER = {
-    **_BINARY, **dict.fromkeys(_COMPARISONS, _COMPARE), "crosses": _COMPARE, "is": _COMPARE,
-    "..": _RANGE, "..<": _RANGE,
+    **_BINARY,
+    **dict.fromkeys(_COMPARISONS, _COMPARE),
+    "crosses": _COMPARE,
+    "is": _COMPARE,
+    "..": _RANGE,
+    "..<": _RANGE,
 }
 _SEPARATORS = frozenset(",")
 _NOTHING: frozenset[str] = frozenset()
@@ -66,9 +77,12 @@ class ExpressionParser(Cursor):
             self.too_deep()
 
     def too_deep(self) -> None:
-        self.error("QD0109", "this expression is nested too deeply",
-                   reason=f"the limit is {limits.EXPRESSION_DEPTH}.",
-                   help="name parts of it with 'let'")
+        self.error(
+            "QD0109",
+            "this expression is nested too deeply",
+            reason=f"the limit is {limits.EXPRESSION_DEPTH}.",
+            help="name parts of it with 'let'",
+        )
         raise Abandon
 
     def fail(self, what: str, help: str = "") -> Abandon:
@@ -91,8 +105,12 @@ class ExpressionParser(Cursor):
             place = self.start
             call = self.postfix()
             if not isinstance(call, ast.Call):
-                self.error("QD0116", "a pipe leads into a call", (place, self.end_before),
-                           help="write name(...); the piped value becomes its first argument")
+                self.error(
+                    "QD0116",
+                    "a pipe leads into a call",
+                    (place, self.end_before),
+                    help="write name(...); the piped value becomes its first argument",
+                )
                 self.quiet = False
             self.deeper(max(height, self.height) + 1)
             value = ast.Pipe(self.span_from(start), value, call)
@@ -173,8 +191,11 @@ class ExpressionParser(Cursor):
             node = ast.Compare(self.span_from(start), tuple(operands), tuple(ops))
         self.deeper(max(height, self.height) + 1)
         if _POWER.get(self.kind, 0) >= _COMPARE:
-            self.error("QD0117", f"'{self.kind}' cannot follow a comparison here",
-                       help="join the two with 'and', or set parentheses")
+            self.error(
+                "QD0117",
+                f"'{self.kind}' cannot follow a comparison here",
+                help="join the two with 'and', or set parentheses",
+            )
             raise Abandon
         return node
 

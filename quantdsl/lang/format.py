@@ -62,8 +62,9 @@ def _format_block(tokens: Tokens, lines: list[Line]) -> str:
     """The text of one section, ready to be joined to the others."""
     pads = _paddings(tokens, lines)
     laid = [
-        lay_out(tokens, line, line.level * _INDENT, pad) if not line.is_comment else
-        [" " * (line.level * _INDENT) + line.comment]
+        lay_out(tokens, line, line.level * _INDENT, pad)
+        if not line.is_comment
+        else [" " * (line.level * _INDENT) + line.comment]
         for line, pad in zip(lines, pads, strict=True)
     ]
     _add_comments(lines, laid)

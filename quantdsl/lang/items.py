@@ -15,8 +15,17 @@ LANGUAGE_VERSIONS = ("1",)
 Method = Callable[..., Any]
 
 _ANNOTATED = (
-    ast.Fn, ast.Indicator, ast.Kernel, ast.Strategy, ast.Let, ast.State, ast.On, ast.Every,
-    ast.At, ast.Action, ast.ParamDecl,
+    ast.Fn,
+    ast.Indicator,
+    ast.Kernel,
+    ast.Strategy,
+    ast.Let,
+    ast.State,
+    ast.On,
+    ast.Every,
+    ast.At,
+    ast.Action,
+    ast.ParamDecl,
 )
 
 
@@ -85,13 +94,19 @@ class ItemParser(StatementParser):
         if self.kind == NAME and following in (NAME, NUMBER, STRING, ":"):
             return self.unknown_item(start, word, methods, place, annotations)
         if not in_strategy:
-            self.error("QD0120", f"{self.shown()} begins no part of a file",
-                       help="trading rules stand inside 'strategy Name:'")
+            self.error(
+                "QD0120",
+                f"{self.shown()} begins no part of a file",
+                help="trading rules stand inside 'strategy Name:'",
+            )
         value = self.expr()
         node = ast.ExprStmt(self.span_from(start), value)
         if self.kind == "=":
-            self.error("QD0120", "only a body assigns; here names are declared",
-                       help="write 'let', 'state' or 'param' before the name")
+            self.error(
+                "QD0120",
+                "only a body assigns; here names are declared",
+                help="write 'let', 'state' or 'param' before the name",
+            )
         self.end_line()
         self.orphaned_block()
         return node if in_strategy else ast.Bad(node.span)
@@ -122,9 +137,12 @@ class ItemParser(StatementParser):
     ) -> ast.Item:
         """A line that begins with an unknown word: perhaps a misspelt one, then read it so."""
         near = spelling.nearest(word, methods)
-        self.error("QD0121", f"'{word}' begins no part of {place}",
-                   help=f"did you mean '{near}'?" if near else "",
-                   edit=Edit(self.here(), near) if near else None)
+        self.error(
+            "QD0121",
+            f"'{word}' begins no part of {place}",
+            help=f"did you mean '{near}'?" if near else "",
+            edit=Edit(self.here(), near) if near else None,
+        )
         if near:
             self.quiet = False
             self.texts[self.at] = near
@@ -152,12 +170,20 @@ class ItemParser(StatementParser):
         here, version = self.here(), self.texts[self.at]
         if self.expect(NUMBER, "the version of the language, such as 1"):
             if version not in LANGUAGE_VERSIONS:
-                self.error("QD0125", f"this quantdsl does not know language {version}", here,
-                           help="it knows language 1; a newer quantdsl may know more")
+                self.error(
+                    "QD0125",
+                    f"this quantdsl does not know language {version}",
+                    here,
+                    help="it knows language 1; a newer quantdsl may know more",
+                )
                 self.quiet = False
             elif start != self.starts[0]:
-                self.error("QD0125", "'language' is not the first line", (start, here[1]),
-                           help="move it above everything else")
+                self.error(
+                    "QD0125",
+                    "'language' is not the first line",
+                    (start, here[1]),
+                    help="move it above everything else",
+                )
                 self.quiet = False
         node = ast.Language(self.span_from(start), version)
         self.end_line()

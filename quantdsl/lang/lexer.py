@@ -132,8 +132,14 @@ class _Lexer:
         while depth and _CLOSER[self.brackets[depth - 1][0]] != closer:
             depth -= 1
         if not depth:
-            self.error("QD0107", f"'{closer}' closes nothing", start, end, help="remove it",
-                       edit=Edit((start, end), ""))
+            self.error(
+                "QD0107",
+                f"'{closer}' closes nothing",
+                start,
+                end,
+                help="remove it",
+                edit=Edit((start, end), ""),
+            )
             return
         while len(self.brackets) > depth:
             self.close_unclosed(Label((start, end), f"'{closer}' stands here instead"))
@@ -146,8 +152,14 @@ class _Lexer:
         tokens, closer = self.tokens, _CLOSER[bracket]
         index = len(tokens) - before
         tokens.insert(index, closer, closer, tokens.ends[index - 1])
-        self.error("QD0106", f"'{bracket}' is never closed", offset, offset + 1,
-                   note=f"its '{closer}' is missing", labels=(label,) if label else ())
+        self.error(
+            "QD0106",
+            f"'{bracket}' is never closed",
+            offset,
+            offset + 1,
+            note=f"its '{closer}' is missing",
+            labels=(label,) if label else (),
+        )
 
     # ---- lines ------------------------------------------------------------------------------
 
@@ -174,9 +186,7 @@ class _Lexer:
         """Inside brackets: is this line certainly a new statement, so that one was not closed?"""
         if _BLOCK_START.match(self.text, offset) is None:
             return False
-        return width in self.indents or (
-            width > self.indents[-1] and self.tokens.kinds[-1] == ":"
-        )
+        return width in self.indents or (width > self.indents[-1] and self.tokens.kinds[-1] == ":")
 
     def end_line(self) -> None:
         kinds = self.tokens.kinds
@@ -189,10 +199,15 @@ class _Lexer:
         start = self.text.rfind("\n", 0, offset) + 1
         blanks = self.text[start:offset]
         if "\t" in blanks:
-            self.error("QD0103", "a tab in the indentation", start, offset,
-                       reason="how wide a tab is depends on the editor; blocks need one answer.",
-                       help="use four spaces for each level",
-                       edit=Edit((start, offset), blanks.expandtabs(4)))
+            self.error(
+                "QD0103",
+                "a tab in the indentation",
+                start,
+                offset,
+                reason="how wide a tab is depends on the editor; blocks need one answer.",
+                help="use four spaces for each level",
+                edit=Edit((start, offset), blanks.expandtabs(4)),
+            )
         width = len(blanks.expandtabs(4))
         if width > self.indents[-1]:
             if len(self.indents) > limits.BLOCK_DEPTH:
@@ -204,9 +219,14 @@ class _Lexer:
         while width < self.indents[-1]:
             outer = self.indents[-2]
             if width > outer:  # between two levels: the line belongs to the inner block
-                self.error("QD0108", "this line is indented like no block above it", start, offset,
-                           note=f"{width} spaces",
-                           help=f"use {outer} or {self.indents[-1]} spaces")
+                self.error(
+                    "QD0108",
+                    "this line is indented like no block above it",
+                    start,
+                    offset,
+                    note=f"{width} spaces",
+                    help=f"use {outer} or {self.indents[-1]} spaces",
+                )
                 self.indents[-1] = width
                 return
             self.indents.pop()
@@ -231,8 +251,13 @@ class _Lexer:
         text, (start, end) = match[_TIME], match.span(_TIME)
         hours, minutes, *seconds = map(int, text.split(":"))
         if hours > 23 or minutes > 59 or (seconds and seconds[0] > 59):
-            self.error("QD0110", f"{text} is not a time of day", start, end,
-                       help="times run from 00:00 to 23:59:59")
+            self.error(
+                "QD0110",
+                f"{text} is not a time of day",
+                start,
+                end,
+                help="times run from 00:00 to 23:59:59",
+            )
         self.tokens.append(TIME, text, start, end)
 
     def number(self, match: re.Match[str]) -> None:
@@ -240,16 +265,26 @@ class _Lexer:
         self.tokens.append(NUMBER, text, start, end)
         if len(text) > limits.NUMBER_CHARS:
             self.tokens.texts[-1] = "0"
-            self.error("QD0109", "this number has too many digits", start, end,
-                       reason=f"the limit is {limits.NUMBER_CHARS}.")
+            self.error(
+                "QD0109",
+                "this number has too many digits",
+                start,
+                end,
+                reason=f"the limit is {limits.NUMBER_CHARS}.",
+            )
         elif "e" in text or "E" in text:
             value = float(text)
             zero = not text.lower().partition("e")[0].strip("0._")
             if value == float("inf") or (value == 0.0 and not zero):
                 self.tokens.texts[-1] = "0"
                 size = "large" if value else "small"
-                self.error("QD0104", f"this number is too {size} for a float", start, end,
-                           reason="floats reach from 4.9e-324 to 1.8e308.")
+                self.error(
+                    "QD0104",
+                    f"this number is too {size} for a float",
+                    start,
+                    end,
+                    reason="floats reach from 4.9e-324 to 1.8e308.",
+                )
 
     def bad_suffix(self, word: str, start: int, end: int) -> None:
         """Letters right after a number that are no unit: the number is wrong as a whole."""
@@ -274,8 +309,12 @@ class _Lexer:
             for escape in re.finditer(r"\\(.)", text):
                 if escape[1] not in '\\"nt':
                     place = (start + escape.start(), start + escape.end())
-                    self.error("QD0111", f"'{escape[0]}' is not an escape", *place,
-                               help=r'the escapes are \\ \" \n \t')
+                    self.error(
+                        "QD0111",
+                        f"'{escape[0]}' is not an escape",
+                        *place,
+                        help=r"the escapes are \\ \" \n \t",
+                    )
 
     # ---- what does not belong here ----------------------------------------------------------
 
@@ -283,16 +322,27 @@ class _Lexer:
         """Other languages' signs: report, and go on with what was meant."""
         text, (start, end) = match[_FOREIGN], match.span(_FOREIGN)
         if text[0] == '"':
-            self.error("QD0111", "this string is not closed", start, end,
-                       help="close it with \" on the same line")
+            self.error(
+                "QD0111",
+                "this string is not closed",
+                start,
+                end,
+                help='close it with " on the same line',
+            )
             self.tokens.append(STRING, text.rstrip("\\") + '"', start, end)
         elif text[0] in "'\u2018\u2019\u201c\u201d":
             self.quoted(text, start, end)
         else:
             meant, remedy = _FOREIGN_SIGNS[text]
             edit = Edit((start, end), meant) if meant and text != "//" else None
-            self.error("QD0112", f"'{text}' is no sign of this language", start, end, help=remedy,
-                       edit=edit)
+            self.error(
+                "QD0112",
+                f"'{text}' is no sign of this language",
+                start,
+                end,
+                help=remedy,
+                edit=edit,
+            )
             if text == ";":
                 self.end_line()
             elif meant:
@@ -302,8 +352,14 @@ class _Lexer:
         closed = len(text) > 1
         inner = text.strip("'\"\u2018\u2019\u201c\u201d")
         content = '"' + inner.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        self.error("QD0111", "strings stand in plain double quotes", start, end,
-                   help='write "..."', edit=Edit((start, end), content) if closed else None)
+        self.error(
+            "QD0111",
+            "strings stand in plain double quotes",
+            start,
+            end,
+            help='write "..."',
+            edit=Edit((start, end), content) if closed else None,
+        )
         if closed:
             self.tokens.append(STRING, content, start, end)
 
@@ -319,8 +375,13 @@ class _Lexer:
     # ---- reporting --------------------------------------------------------------------------
 
     def long_name(self, start: int, end: int) -> None:
-        self.error("QD0109", "this name is too long", start, end,
-                   reason=f"the limit is {limits.NAME_CHARS}.")
+        self.error(
+            "QD0109",
+            "this name is too long",
+            start,
+            end,
+            reason=f"the limit is {limits.NAME_CHARS}.",
+        )
 
     def limit(self, message: str, limit: limits.Limit, start: int, end: int) -> None:
         """Report a structural limit and read no further."""

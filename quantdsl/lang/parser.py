@@ -43,7 +43,10 @@ def parse(source: Source) -> Parsed:
 
 def _too_large(source: Source) -> Diagnostic:
     return Diagnostic(
-        "QD0109", ERROR, "this file is too large", (0, 0),
+        "QD0109",
+        ERROR,
+        "this file is too large",
+        (0, 0),
         reason=f"the limit is {source.size_limit}.",
         help="move shared functions to a file of their own and import it",
     )
@@ -52,7 +55,10 @@ def _too_large(source: Source) -> Diagnostic:
 def _no_text(zero: int) -> Diagnostic:
     """One message where every second byte of a picture or of UTF-16 would be another."""
     return Diagnostic(
-        "QD0101", ERROR, "this file is not UTF-8 text: it holds a zero byte", (zero, zero + 1),
+        "QD0101",
+        ERROR,
+        "this file is not UTF-8 text: it holds a zero byte",
+        (zero, zero + 1),
         help="give a strategy file, saved as UTF-8",
     )
 

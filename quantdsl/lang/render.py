@@ -41,8 +41,7 @@ def render(diagnostic: Diagnostic, source: Source, *, colour: bool = False) -> s
     line, column = source.position(diagnostic.span[0])
     severity = "error" if diagnostic.severity == ERROR else "warning"
     lines = [
-        paint(f"{severity} {diagnostic.code}", severity)
-        + paint(f": {diagnostic.message}", "bold"),
+        paint(f"{severity} {diagnostic.code}", severity) + paint(f": {diagnostic.message}", "bold"),
         paint(" " * (gutter - 1) + "-->", "frame") + f" {source.path}:{line}:{column}",
         bar,
     ]

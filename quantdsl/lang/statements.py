@@ -46,19 +46,34 @@ class StatementParser(ExpressionParser):
             self.advance()
             self.lines(line)
         elif not same_line and not doubtful:
-            self.error("QD0119", f"{what} is missing", (self.starts[opener], self.ends[opener]),
-                       note="no indented line follows", help="indent its lines by four spaces")
+            self.error(
+                "QD0119",
+                f"{what} is missing",
+                (self.starts[opener], self.ends[opener]),
+                note="no indented line follows",
+                help="indent its lines by four spaces",
+            )
             self.quiet = False
             self.bodiless = True
 
     def no_colon(self) -> None:
         if self.kind == "=":
-            self.error("QD0114", "'=' assigns; this compares", help="write '=='",
-                       edit=Edit(self.here(), "=="))
+            self.error(
+                "QD0114",
+                "'=' assigns; this compares",
+                help="write '=='",
+                edit=Edit(self.here(), "=="),
+            )
         elif self.kind in LINE_ENDS:
             place = self.end_before
-            self.error("QD0118", "this line opens a block and ends without ':'", (place, place),
-                       note="':' is missing", help="add ':'", edit=Edit((place, place), ":"))
+            self.error(
+                "QD0118",
+                "this line opens a block and ends without ':'",
+                (place, place),
+                note="':' is missing",
+                help="add ':'",
+                edit=Edit((place, place), ":"),
+            )
         else:
             advice = self.leftover_advice()
             self.error("QD0113", f"expected ':', found {self.shown()}", help=advice)
@@ -80,8 +95,12 @@ class StatementParser(ExpressionParser):
 
     def unexpected_indent(self) -> None:
         self.advance()
-        self.error("QD0108", "this line is indented without a reason", self.here(),
-                   help="only a line that ends in ':' opens a block")
+        self.error(
+            "QD0108",
+            "this line is indented without a reason",
+            self.here(),
+            help="only a line that ends in ':' opens a block",
+        )
         self.quiet = False
 
     def suite(self, what: str = "the body") -> ast.Suite:
@@ -153,13 +172,19 @@ class StatementParser(ExpressionParser):
         if following not in (NAME, NUMBER, STRING) and following not in words.RESERVED - _INFIX:
             return False
         if word in words.ITEM_WORDS | words.TOP_WORDS:
-            self.error("QD0120", f"'{word}' cannot stand in a body",
-                       help=f"'{word}' belongs {home_of(word)}")
+            self.error(
+                "QD0120",
+                f"'{word}' cannot stand in a body",
+                help=f"'{word}' belongs {home_of(word)}",
+            )
         else:
             near = spelling.nearest(word, words.STATEMENT_WORDS)
-            self.error("QD0121", f"'{word}' begins no statement",
-                       help=f"did you mean '{near}'?" if near else "",
-                       edit=Edit(self.here(), near) if near else None)
+            self.error(
+                "QD0121",
+                f"'{word}' begins no statement",
+                help=f"did you mean '{near}'?" if near else "",
+                edit=Edit(self.here(), near) if near else None,
+            )
         return True
 
     def orphaned_block(self) -> None:
@@ -172,8 +197,12 @@ class StatementParser(ExpressionParser):
     def assignment(self, start: int, target: ast.Expr) -> ast.Stmt:
         op = self.kind
         if not isinstance(target, _TARGETS):
-            self.error("QD0122", "only a name, a field or an element can be assigned",
-                       (start, self.end_before), help="'==' compares" if op == "=" else "")
+            self.error(
+                "QD0122",
+                "only a name, a field or an element can be assigned",
+                (start, self.end_before),
+                help="'==' compares" if op == "=" else "",
+            )
         self.advance()
         value = self.pipe()
         node = ast.Assign(self.span_from(start), target, op, value)
@@ -195,8 +224,12 @@ class StatementParser(ExpressionParser):
         return tuple(found)
 
     def misplaced_annotation(self, annotations: Annotations) -> None:
-        self.error("QD0123", "this annotation belongs to nothing", annotations[-1].span,
-                   reason="an annotation stands right above the declaration that it is about.")
+        self.error(
+            "QD0123",
+            "this annotation belongs to nothing",
+            annotations[-1].span,
+            reason="an annotation stands right above the declaration that it is about.",
+        )
         self.quiet = False
 
     # ---- declarations -----------------------------------------------------------------------
@@ -312,8 +345,13 @@ class StatementParser(ExpressionParser):
         start = self.start
         self.advance()
         span = (start, self.here()[1])
-        self.error("QD0121", "'else if' is one word here", span, help="write 'elif'",
-                   edit=Edit(span, "elif"))
+        self.error(
+            "QD0121",
+            "'else if' is one word here",
+            span,
+            help="write 'elif'",
+            edit=Edit(span, "elif"),
+        )
         self.quiet = False
 
     def stray_branch(self, start: int, _annotations: Annotations) -> ast.Bad:
@@ -385,9 +423,13 @@ class StatementParser(ExpressionParser):
         if self.take_word("max"):
             bound = self.expr()
         else:
-            self.error("QD0124", "a 'while' without its largest number of turns",
-                       note="'max n' is missing", help="write: while condition max 64:",
-                       reason="every handler must end in a time known before it starts.")
+            self.error(
+                "QD0124",
+                "a 'while' without its largest number of turns",
+                note="'max n' is missing",
+                help="write: while condition max 64:",
+                reason="every handler must end in a time known before it starts.",
+            )
         body = self.suite()
         return ast.While(self.span_from(start), cond, bound, body)
 

@@ -48,10 +48,30 @@ UNITS_SHOWN = (
     "units: ns us ms s m h d w mo y, % bps R, ticks shares units lots contracts bars days, USD ..."
 )
 UNIT_SYNONYMS = {
-    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
-    "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
-    "week": "w", "weeks": "w", "month": "mo", "months": "mo", "year": "y", "years": "y",
-    "bp": "bps", "pct": "%", "percent": "%", "dollars": "USD", "usd": "USD", "eur": "EUR",
+    "sec": "s",
+    "secs": "s",
+    "second": "s",
+    "seconds": "s",
+    "min": "m",
+    "mins": "m",
+    "minute": "m",
+    "minutes": "m",
+    "hr": "h",
+    "hrs": "h",
+    "hour": "h",
+    "hours": "h",
+    "week": "w",
+    "weeks": "w",
+    "month": "mo",
+    "months": "mo",
+    "year": "y",
+    "years": "y",
+    "bp": "bps",
+    "pct": "%",
+    "percent": "%",
+    "dollars": "USD",
+    "usd": "USD",
+    "eur": "EUR",
 }
 """What people write for a unit elsewhere; never accepted, only understood."""
 

@@ -38,10 +38,15 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "or": operator.or_,
     "xor": operator.xor,
 }
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    _compare = getattr(operator, _name)
-    _BINARY["i" + _name] = _compare
-    _BINARY["f" + _name] = lambda x, y, c=_compare: c(bits_to_f64(x), bits_to_f64(y))
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
+
+
+def _of_floats(compare: Callable[[float, float], bool]) -> Callable[[int, int], int]:
+    return lambda x, y: compare(bits_to_f64(x), bits_to_f64(y))
+
+
+_BINARY |= {"i" + name: getattr(operator, name) for name in _COMPARED}
+_BINARY |= {"f" + name: _of_floats(getattr(operator, name)) for name in _COMPARED}
 
 
 def fold_unary(op: str, x: int) -> int | None:

@@ -3,15 +3,14 @@
 The core serves every strategy: it knows nine verbs, exits, groups, tags and refusals. possible.py
 finds which of them this program ever makes; here loads of words that hold one value become that
 value, comparisons that it decides fall, and with them the branches that nothing can reach. So
-nobody has to say what a strategy does not use. A store of zero into a word that is never anything
-else is dropped too, for memory begins as zeros; what the host reads stays as it was to the bit.
+nobody has to say what a strategy does not use. A store of the one value that a word ever has is
+dropped too: memory begins as zeros, so it is zero and there already. What the host reads stays
+as it was to the bit.
 """
 
 import msgspec
 
 from quantdsl.ir.ops import (
-    BINARY,
-    BOOL_T,
     Assign,
     Binary,
     Break,
@@ -34,10 +33,11 @@ from quantdsl.ir.ops import (
     Table,
     Var,
     While,
+    boolean,
 )
 from quantdsl.ir.walk import rebuild_expr
 from quantdsl.passes.fold import Folder, reassigned
-from quantdsl.passes.possible import ZERO, Frame, Possible, Values
+from quantdsl.passes.possible import Frame, Possible, Values
 
 Block = tuple[Stmt, ...]
 
@@ -45,14 +45,12 @@ Block = tuple[Stmt, ...]
 def settle_known(module: Module) -> Module:
     """The module with what is known of all its memory, locals and calls settled, and folded."""
     possible = Possible(module)
-    funcs = tuple(_settled(possible, func) for func in module.funcs)
-    return msgspec.structs.replace(module, funcs=funcs)
+    reached = ((func, possible.frames.get(func.name)) for func in module.funcs)
+    funcs = (_settled(possible, func, frame) for func, frame in reached if frame and frame.reached)
+    return msgspec.structs.replace(module, funcs=tuple(funcs))
 
 
-def _settled(possible: Possible, func: Func) -> Func:
-    frame = possible.frames.get(func.name)
-    if frame is None or not frame.reached:
-        return func
+def _settled(possible: Possible, func: Func, frame: Frame) -> Func:
     body = _Settler(possible, frame).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
 
@@ -85,7 +83,7 @@ class _Settler(Folder):
             case Assign():
                 return self.assign(stmt)
             case Do():
-                call = rebuild_expr(stmt.call, self.expr)
+                call = self.same_call(stmt.call)
                 return (stmt if call is stmt.call else msgspec.structs.replace(stmt, call=call),)
             case Return(value=Call() as call) if self.acts(call):
                 return (Return(rebuild_expr(call, self.expr)),)
@@ -112,10 +110,8 @@ class _Settler(Folder):
 
     def assign(self, stmt: Assign) -> Block:
         cell, type_ = self.possible.place(stmt.place, self.frame)
-        local = isinstance(stmt.place, Var)
-        if isinstance(type_, str) and cell and self.single(cell):
-            if local or self.possible.cells[cell] == ZERO:
-                return self.effect(stmt.value, stmt.line)
+        if isinstance(type_, str) and self.single(cell):  # it is there already, if only as zero
+            return self.effect(stmt.value, stmt.line)
         acts = isinstance(stmt.value, Call) and self.acts(stmt.value)
         value = rebuild_expr(stmt.value, self.expr) if acts else self.expr(stmt.value)
         place = self.place(stmt.place)
@@ -126,8 +122,14 @@ class _Settler(Folder):
     def effect(self, value: Expr | None, line: int) -> Block:
         """What is left of a statement whose value nobody needs."""
         if isinstance(value, Call) and self.acts(value):
-            return (Do(rebuild_expr(value, self.expr), line),)
+            return (Do(self.same_call(value), line),)
         return ()
+
+    def same_call(self, call: Call) -> Call:
+        """A call that stays one, whatever its value."""
+        new = rebuild_expr(call, self.expr)
+        assert isinstance(new, Call)
+        return new
 
     def place(self, place: Expr) -> Place:
         """A place that is written to: only its indices are values."""
@@ -151,15 +153,22 @@ class _Settler(Folder):
             known = self.possible.const(self.frame.cells.get(id(expr), 0))
             if known is not None:
                 return known
-        elif isinstance(expr, Binary) and BINARY[expr.op].result == BOOL_T:
-            values = self.possible.of(expr, self.frame)
-            if values is not None and len(values) == 1:
-                return Const(BOOL_T, min(values))
+            if kind is Var:
+                return self.known.get(expr.name, expr)  # type: ignore[union-attr]
+            return rebuild_expr(expr, self.expr)
+        if isinstance(expr, Binary) and expr.op in ("ieq", "ine"):
+            if isinstance(expr.y, Const) and self.differs(expr.x, expr.y):
+                return boolean(expr.op == "ine")
         elif isinstance(expr, Select):
-            cond = self.expr(expr.cond)
-            if isinstance(cond, Const):
-                return self.expr(expr.x if cond.bits else expr.y)
+            ways = self.possible.of(expr.cond, self.frame)
+            if ways is not None and len(ways) == 1:  # of the other side nothing is known
+                return self.expr(expr.x if 1 in ways else expr.y)
         return super().expr(expr)
+
+    def differs(self, place: Expr, const: Const) -> bool:
+        """Whether a place never holds a value."""
+        values = self.possible.cells[self.frame.cells.get(id(place), 0)]
+        return values is not None and const.bits not in values
 
     # ---- what is known ------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ Memory begins as zeros but for what the host writes (Module.given).
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from quantdsl.ir.layout import Layout
@@ -21,9 +21,11 @@ from quantdsl.ir.ops import (
     ArrayType,
     Assign,
     Binary,
+    Break,
     BufferType,
     Call,
     Const,
+    Continue,
     Do,
     Elem,
     Expr,
@@ -88,6 +90,17 @@ class Branch:
         """1: the first way, 0: the other."""
 
 
+class Choice:
+    """A Select: which of its sides are ever chosen; the other is not looked into."""
+
+    __slots__ = ("expr", "frame", "read", "taken")
+
+    def __init__(self, frame: "Frame", expr: Select) -> None:
+        self.frame, self.expr = frame, expr
+        self.read: set[int] = set()
+        self.taken: set[int] = set()
+
+
 class Frame:
     """One function: the cells of its names, and what is known of its nodes, by identity."""
 
@@ -99,6 +112,7 @@ class Frame:
         self.cells: dict[int, int] = {}
         """Of every scalar place that is read."""
         self.called: set[int] = set()
+        """The calls and choices that were taken in."""
         self.branches: dict[int, list[Branch]] = {}
         """Of each If and While."""
         self.reached = False
@@ -121,7 +135,7 @@ class Copy(NamedTuple):
     cell: int
 
 
-Task = Flow | Copy | Branch
+Task = Flow | Copy | Branch | Choice
 Item = tuple[Block, int, Frame, Rest | None]
 
 
@@ -242,6 +256,8 @@ class Possible:
                 task = self.queue.popleft()
                 if isinstance(task, Branch):
                     self.decide(task)
+                elif isinstance(task, Choice):
+                    self.choose(task)
                 elif isinstance(task, Copy):
                     self.add(task.cell, self.cells[task.source])
                 elif self.cells[task.cell] is not None:
@@ -261,16 +277,14 @@ class Possible:
         """Take in the statements of a block from one on, as far as they are reached."""
         for number in range(at, len(block)):
             stmt = block[number]
-            kind = type(stmt)
-            if kind is If:
+            if isinstance(stmt, If):
                 rest = Rest(block, number + 1, after)
                 self.branch(stmt, Branch(frame, stmt.cond, stmt.then, stmt.otherwise, rest))
                 return
-            step = _STATEMENTS.get(kind)
-            if step is None:  # Break, Continue: what follows the loop is reached in any case
+            if isinstance(stmt, Break | Continue):  # what follows a loop is reached in any case
                 return
-            step(self, stmt, frame)
-            if kind is Return:
+            _STATEMENTS[type(stmt)](self, stmt, frame)
+            if isinstance(stmt, Return):
                 return
         self.go_on(frame, after)
 
@@ -289,7 +303,7 @@ class Possible:
     def move(self, flow: Flow) -> None:
         self.add(flow.cell, self.watched(flow, flow.expr))
 
-    def watched(self, task: Branch | Flow, expr: Expr) -> Values:
+    def watched(self, task: Branch | Choice | Flow, expr: Expr) -> Values:
         """The values of an expression; the task is done again when one of its cells grows."""
         outer, self.read = self.read, []
         values = self.of(expr, task.frame)
@@ -397,46 +411,52 @@ class Possible:
 
     def place(self, expr: Expr, frame: Frame) -> tuple[int, Type]:
         """The cell and type of a place."""
-        kind = type(expr)
-        if kind is Var:
-            return frame.names[expr.name]  # type: ignore[union-attr]
-        if kind is Field:
-            return self.fields[self.place(expr.base, frame)[1].name][expr.name]  # type: ignore[union-attr]
+        if isinstance(expr, Var):
+            return frame.names[expr.name]
+        if isinstance(expr, Field):
+            struct = self.place(expr.base, frame)[1]
+            assert isinstance(struct, StructType)
+            return self.fields[struct.name][expr.name]
         assert isinstance(expr, Elem)
-        if type(expr.index) is not Const:
+        if not isinstance(expr.index, Const):
             self.of(expr.index, frame)
         if isinstance(expr.base, Table):
             return ANYTHING, I64_T
         cell, type_ = self.place(expr.base, frame)
-        return cell, type_.elem  # type: ignore[union-attr]
+        assert isinstance(type_, ArrayType | BufferType)
+        return cell, type_.elem
 
     def of(self, expr: Expr, frame: Frame) -> Values:
         """The values of a scalar as far as they are known now."""
-        kind = type(expr)
-        if kind is Const:
-            return frozenset((expr.bits,))  # type: ignore[union-attr]
-        if kind is Var or kind is Field or kind is Elem or kind is Call:
-            key = id(expr)
-            cell = frame.cells.get(key)
+        if isinstance(expr, Const):
+            return frozenset((expr.bits,))
+        if isinstance(expr, Var | Field | Elem | Call):
+            cell = frame.cells.get(id(expr))
             if cell is None:
-                cell = self.call(expr, frame) if kind is Call else self.place(expr, frame)[0]  # type: ignore[arg-type]
-                frame.cells[key] = cell
+                if isinstance(expr, Call):
+                    cell = self.call(expr, frame)
+                else:
+                    cell = self.place(expr, frame)[0]
+                frame.cells[id(expr)] = cell
             values = self.cells[cell]
             if values is not None:
                 self.read.append(cell)
             return values
-        if kind is Binary:
-            return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))  # type: ignore[union-attr]
-        if kind is Unary:
-            return _unary(expr.op, self.of(expr.x, frame))  # type: ignore[union-attr]
-        if kind is Select:
-            return self.select(expr, frame)  # type: ignore[arg-type]
+        if isinstance(expr, Binary):
+            return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))
+        if isinstance(expr, Unary):
+            return _unary(expr.op, self.of(expr.x, frame))
+        if isinstance(expr, Select):
+            return self.select(expr, frame)
         for operand in operands(expr):
             self.of(operand, frame)
         return None
 
     def select(self, expr: Select, frame: Frame) -> Values:
-        """A side that is never chosen is never computed."""
+        """What the sides that are chosen can be."""
+        if id(expr) not in frame.called:
+            frame.called.add(id(expr))
+            self.choose(Choice(frame, expr))
         cond = self.of(expr.cond, frame)
         found: Values = NEVER
         for way, side in ((1, expr.x), (0, expr.y)):
@@ -445,6 +465,16 @@ class Possible:
                 found = None if found is None or values is None else found | values
         return found
 
+    def choose(self, choice: Choice) -> None:
+        """Look into a side as soon as it can be chosen, whatever becomes of the value."""
+        values = self.watched(choice, choice.expr.cond)
+        for way in EITHER if values is None else values:
+            if way not in choice.taken:
+                choice.taken.add(way)
+                outer, self.read = self.read, []
+                self.of(choice.expr.x if way else choice.expr.y, choice.frame)
+                self.read = outer
+
 
 def _words(type_: Type) -> bool:
     """Whether a type is a scalar, or an array of them."""
@@ -452,10 +482,7 @@ def _words(type_: Type) -> bool:
 
 
 def _unary(op: str, x: Values) -> Values:
-    if x is None:
-        return None
-    found = {fold_unary(op, bits) for bits in x}
-    return None if None in found else frozenset(found)  # type: ignore[arg-type]
+    return None if x is None else _found(fold_unary(op, bits) for bits in x)
 
 
 def _binary(op: str, x: Values, y: Values) -> Values:
@@ -463,22 +490,30 @@ def _binary(op: str, x: Values, y: Values) -> Values:
         return NEVER
     if x is None or y is None:
         known = x if y is None else y
-        if known is not None and len(known) == 1 and op in _ABSORBING:
-            return known if _ABSORBING[op] in known else None
-        return None
+        absorbs = known is not None and len(known) == 1 and _ABSORBING.get(op) in known
+        return known if absorbs else None
     if op in _EQUAL and not x & y:
         return frozenset((_EQUAL[op],))
     arithmetic = BINARY[op].result != BOOL_T and op not in ("imin", "imax")
     if arithmetic and len(x) * len(y) > 1:
         return None  # a sum that runs would go through one value after the other
-    found = {fold_binary(op, a, b) for a in x for b in y}
-    return None if None in found else frozenset(found)  # type: ignore[arg-type]
+    return _found(fold_binary(op, a, b) for a in x for b in y)
+
+
+def _found(results: Iterator[int | None]) -> Values:
+    """All results, or any where one of them is not ours to compute."""
+    found: set[int] = set()
+    for bits in results:
+        if bits is None:
+            return None
+        found.add(bits)
+    return frozenset(found)
 
 
 _ABSORBING = {"and": 0, "or": 1, "imul": 0, "iand": 0}
 """The operand that decides a result by itself."""
 
-_STATEMENTS = {
+_STATEMENTS: dict[type, Callable[..., None]] = {
     Let: Possible.let,
     Assign: Possible.assign,
     Do: Possible.do,

@@ -122,9 +122,7 @@ class CudaRunner:
         compiled = self._load(work)
         return compiled.library.kernel(self.device, ENTRY), compiled
 
-    def _layout(
-        self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int
-    ) -> Layout:
+    def _layout(self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int) -> Layout:
         """Full waves, as far as memory is free; a small sweep spreads over the whole device."""
         multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
         block = compiled.block
@@ -216,8 +214,7 @@ class _Inputs:
             self.fixed = [self._put(array) for array in (work.template, work.params, work.results)]
             widths = feed.width, work.columns.shape[1]
             self.places = [
-                [self._room(feed.rows_max * width) for width in widths]
-                for _ in range(self._places)
+                [self._room(feed.rows_max * width) for width in widths] for _ in range(self._places)
             ]
             self._there = list(self._uploaded(feed)) if feed.whole else None
         except BaseException:
@@ -250,9 +247,7 @@ class _Inputs:
             place = number % self._places
             if number >= self._places:
                 self.stream.wait_for(self.worked[place])
-            for buffer, array in zip(
-                self.places[place], (piece.words, piece.columns), strict=True
-            ):
+            for buffer, array in zip(self.places[place], (piece.words, piece.columns), strict=True):
                 self.stream.upload(buffer, array)
             self.stream.mark(self.uploaded[place])
             yield place, piece
@@ -279,9 +274,7 @@ class _Slot:
         self.began, self.ended, self.down = (Event(stream.device) for _ in range(3))
         self.lo = self.hi = 0
 
-    def start(
-        self, kernel: Kernel, layout: Layout, inputs: _Inputs, lo: int, hi: int
-    ) -> None:
+    def start(self, kernel: Kernel, layout: Layout, inputs: _Inputs, lo: int, hi: int) -> None:
         """Start lanes lo to hi: points up, kernel (one a piece of the events), results down."""
         self.lo, self.hi = lo, hi
         work, n = inputs.feed.work, hi - lo
@@ -393,9 +386,7 @@ def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
             return profile.rows()[0].lane_steps_per_s
 
         def load(work: LaneWork) -> Compiled:
-            return compiled(
-                work, bounds_for(work, device.model, architecture, Cache(), measured)
-            )
+            return compiled(work, bounds_for(work, device.model, architecture, Cache(), measured))
 
         _LOADED[device.model] = Loaded(load)
     return _LOADED[device.model]

@@ -64,9 +64,7 @@ class Stream:
         if size:
             to = target.address + offset
             told = {"about": f"{size:,} bytes to the device"}
-            self.device.call(
-                "cuMemcpyHtoDAsync", to, source.ctypes.data, size, self.handle, **told
-            )
+            self.device.call("cuMemcpyHtoDAsync", to, source.ctypes.data, size, self.handle, **told)
 
     def download(self, target: npt.NDArray[Any], source: "Buffer") -> None:
         """Copy the first bytes of a buffer into a contiguous array; wait before reading it."""
@@ -108,9 +106,7 @@ class Stream:
 
     def record(self, work: Callable[["Stream"], None]) -> "Graph":
         """What `work` starts on this stream, as a graph; nothing of it runs yet."""
-        mode = self.device.driver.enum(
-            "CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL"
-        )
+        mode = self.device.driver.enum("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL")
         self.device.call("cuStreamBeginCapture", self.handle, mode)
         try:
             work(self)
@@ -157,5 +153,3 @@ class StreamPool:
     def give(self, stream: Stream) -> None:
         """Keep it for the next `take`; its work must be done."""
         self._free.append(stream)
-
-
