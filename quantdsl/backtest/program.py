@@ -26,7 +26,7 @@ class Memory:
         self.layout = Layout(module.structs)
         self.words = np.zeros(self.layout.words(STATE), dtype=np.int64)
         self._slots: dict[str, Slot] = {}
-        self._given = module.given
+        self._given = None if module.given is None else module.given.paths
 
     def slot(self, path: str) -> Slot:
         """Where a path lies; a run asks for the same few again and again."""

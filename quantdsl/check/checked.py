@@ -124,13 +124,14 @@ class Checked:
         hold(module, self.strategy.equations.lines)
         return msgspec.structs.replace(module, given=self._given(module))
 
-    def _given(self, module: ops.Module) -> tuple[str, ...]:
+    def _given(self, module: ops.Module) -> ops.Given:
         """What of the state the host writes, of what there is in this module."""
         fields = {struct.name: [f.name for f in struct.fields] for struct in module.structs}
         own = {*HOST_FIELDS, STEP, *(param.field for param in self.strategy.params)}
         named = [n for n in fields["State"] if n in own or n.startswith(column(""))]
         parts = [n for n in fields.get("engine.Engine", ()) if n in HOST_ENGINE]
-        return (*named, *(f"{ENGINE.name}.{n}" for n in parts if ENGINE.name in fields["State"]))
+        paths = (f"{ENGINE.name}.{n}" for n in parts if ENGINE.name in fields["State"])
+        return ops.Given((*named, *paths), module.entries)
 
     def _lookup(self, name: str) -> Decl | None:
         """As the library says, the user's models in place of the built-in ones."""

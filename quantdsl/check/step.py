@@ -57,7 +57,7 @@ BASE_FIELDS = (
 )
 
 HOST_FIELDS = ("money_scale", "trade_from", "curve_on")
-HOST_ENGINE = ("config", "instruments", "outbox_count")
+HOST_ENGINE = ("config", "instruments", "venues", "outbox_count")
 """What of the state and of its engine the host writes besides params; all else begins as zeros."""
 
 

@@ -50,6 +50,7 @@ from quantdsl.ir.ops import (
     Var,
 )
 from quantdsl.passes import run_passes
+from quantdsl.passes.unused import drop_unused
 
 DRY, STOPPED, FULL = 0, 1, 2
 STOP = 0
@@ -225,7 +226,7 @@ declare void @llvm.x86.sse2.lfence()
 
 def whole(module: Module, entry: str = "run") -> Module:
     """What `entry` reaches, to be inlined to the last function: no part of it may be a call."""
-    module = run_passes(msgspec.structs.replace(module, entries=(entry,)))
+    module = drop_unused(msgspec.structs.replace(run_passes(module), entries=(entry,)))
     funcs = (msgspec.structs.replace(func, inline=True, cold=False) for func in module.funcs)
     return msgspec.structs.replace(module, funcs=tuple(funcs))
 
@@ -303,7 +304,8 @@ def function_proof(module: Module, name: str, target: Target, cache: Cache | Non
     """As `turn_proof`, of one function that takes the state, such as a handler, by itself."""
     call = Do(Call(name, (Var("s"),)))
     alone = Func("alone", (ParamDecl("s", STATE, inout=True),), None, (call,))
-    both = msgspec.structs.replace(module, funcs=(*module.funcs, alone), entries=(alone.name,))
+    entries = (*module.entries, alone.name)
+    both = msgspec.structs.replace(module, funcs=(*module.funcs, alone), entries=entries)
     form = Form(alone.name, functools.partial(whole, entry=alone.name), emit)
     own, _ = object_files(both, target, cache, form)
     return prove(own, alone.name)

@@ -311,6 +311,17 @@ class TableDecl(Node, frozen=True, tag="td"):
     bits: tuple[int, ...]
 
 
+class Given(Node, frozen=True, tag="gv"):
+    """`paths` in the memory of entries are what the host may write, before or between calls.
+
+    All other words begin as zeros and are written by `entries` alone; where a module lacks one of
+    these, nothing is known of its memory.
+    """
+
+    paths: tuple[str, ...]
+    entries: tuple[str, ...]
+
+
 class Module(Node, frozen=True, tag="mod"):
     """What one compile hands on: all that the entry functions reach.
 
@@ -318,8 +329,7 @@ class Module(Node, frozen=True, tag="mod"):
     size parameters; after it every size is an int and names are unique per instance.
     Where a module is split (codegen/units.py), the bodies of `imports` are not in it; they are
     the `exports` of the other part.
-    `given` are the paths in the memory of its entries that the host may write, before the first
-    call or between two; all other words begin as zeros. None: the host may have written anything.
+    `given` says what memory may hold that the entries did not write; None: anything.
     """
 
     structs: tuple[StructDecl, ...]
@@ -329,7 +339,7 @@ class Module(Node, frozen=True, tag="mod"):
     sizes: tuple[tuple[str, int], ...] = ()
     imports: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
-    given: tuple[str, ...] | None = None
+    given: Given | None = None
 
 
 class Op(msgspec.Struct, frozen=True, gc=False):

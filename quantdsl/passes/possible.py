@@ -211,10 +211,12 @@ class Possible:
 
     def enter_from_host(self, module: Module, frame: Frame) -> None:
         """An entry may be called with anything; its memory holds zeros but for what is given."""
-        layout = Layout(module.structs)
+        layout, given = Layout(module.structs), module.given
+        if given is not None and not set(given.entries) <= set(module.entries):
+            given = None
         for param in frame.func.params:
             cell = frame.names[param.name][0]
-            unknown = module.given is None or isinstance(param.type, BufferType)
+            unknown = given is None or isinstance(param.type, BufferType)
             if isinstance(param.type, str):
                 self.add(cell, None)
                 continue
@@ -222,9 +224,9 @@ class Possible:
                 self.add(cell, None if unknown else ZERO)
             for leaf in self.leaves(param.type):
                 self.add(leaf, None if unknown else ZERO)
-            if unknown or not isinstance(param.type, StructType):
+            if given is None or not isinstance(param.type, StructType):
                 continue
-            for path in module.given or ():
+            for path in given.paths:
                 steps = spelled_path(layout, param.type, path)
                 type_ = type_at(layout, param.type, steps)
                 owner = type_at(layout, param.type, steps[:-1])

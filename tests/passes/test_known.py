@@ -17,6 +17,7 @@ from quantdsl.ir.ops import (
     Do,
     Field,
     Func,
+    Given,
     If,
     Let,
     Module,
@@ -45,7 +46,7 @@ STATE = ParamDecl("s", S, inout=True)
 
 def differs(seed: int) -> bool:
     """Whether a program does something else once settled, in calls on one memory."""
-    module = msgspec.structs.replace(few_values(seed), given=GIVEN)
+    module = msgspec.structs.replace(few_values(seed), given=Given(GIVEN, ("e0", "e1")))
     settled = settle_known(module)
     verify(settled)
     rng, layout = random.Random(seed), Layout(module.structs)
@@ -70,7 +71,10 @@ def test_a_settled_program_leaves_the_same_bits(seed):
 
 
 def test_random_programs_hold_much_that_is_known():
-    modules = [msgspec.structs.replace(few_values(seed), given=GIVEN) for seed in range(40)]
+    modules = [
+        msgspec.structs.replace(few_values(seed), given=Given(GIVEN, ("e0", "e1")))
+        for seed in range(40)
+    ]
     assert sum(map(nodes, map(settle_known, modules))) < 0.7 * sum(map(nodes, modules))
 
 
@@ -97,7 +101,9 @@ def settled(*body, given=(), more=()):
     """The text of an entry after the pass."""
     entry = Func("f", (STATE, *LINE), "i64", (*body, Return(i64(0))))
     decls = {decl.name: decl for decl in (*STRUCTS, *more, entry)}
-    module = msgspec.structs.replace(link(decls.get, ["f"], {}), given=given)
+    module = msgspec.structs.replace(
+        link(decls.get, ["f"], {}), given=None if given is None else Given(given, ("f",))
+    )
     verify(module)
     found = settle_known(module)
     verify(found)
@@ -113,6 +119,12 @@ def test_a_word_that_nobody_writes_is_zero_unless_the_host_writes_it():
     assert "w0" not in settled(copy)
     assert "w0" in settled(copy, given=("w0",))
     assert "w0" in settled(copy, given=None)
+
+
+def test_a_module_without_an_entry_that_writes_knows_nothing_of_its_memory():
+    module = msgspec.structs.replace(few_values(1), given=Given((), ("e0", "e1")))
+    alone = msgspec.structs.replace(module, entries=("e1",))
+    assert nodes(settle_known(module)) < nodes(settle_known(alone))
 
 
 def test_a_branch_that_only_unreached_code_opens_stays_shut():
