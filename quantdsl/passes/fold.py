@@ -39,7 +39,7 @@ def fold_constants(module: Module) -> Module:
 
 def folded(expr: Expr) -> Expr:
     """An expression with what is known put in place of its computation."""
-    return _Folder(frozenset()).expr(expr)
+    return Folder(frozenset()).expr(expr)
 
 
 def _func(func: Func) -> Func:

@@ -247,7 +247,7 @@ def test_explain_shows_a_page_or_what_there_is(capsys):
     [
         ("ast", "name: Ident id='SmaCross'"),
         ("ir", "fn "),
-        ("fold", "fn "),
+        ("known", "fn "),
         ("llvm", "define "),
         ("asm", "ret"),
     ],
