@@ -1,12 +1,17 @@
 """docs/fill-rules.md says what the engine does."""
 
-from tests.std.core import truth
+from tests.std.core import tick_truth, truth
 from tests.std.core.core import members
 
 
 def test_the_page_holds_the_generated_table() -> None:
     expected = truth.page_with(truth.table())
     assert truth.PAGE.read_text() == expected, "run: python -m tests.std.core.truth"
+
+
+def test_the_page_holds_the_generated_table_of_ticks() -> None:
+    expected = tick_truth.page_with(tick_truth.table())
+    assert truth.PAGE.read_text() == expected, "run: python -m tests.std.core.tick_truth"
 
 
 def test_the_page_names_every_reason() -> None:
