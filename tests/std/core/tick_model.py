@@ -51,6 +51,7 @@ class Touch:
     asks: dict[int, int] = field(default_factory=dict)
     valid: bool = False
     synced: bool = False
+    was: tuple[int | None, int | None] = (None, None)  # the touch when it was valid last
     position: int = 0  # as the venue has it
     taken: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
     errands: list[tuple[int, str, int, tuple[Any, ...]]] = field(default_factory=list)
@@ -355,11 +356,16 @@ class TickModel(Model):
             for seat in self.resting(i) if anew else []:
                 seat.ahead, seat.traded = min(seat.ahead, self.level(seat)), 0
         if touch.valid:
+            (old_bid, old_ask), touch.was = touch.was, (touch.bid, touch.ask)
+            assert touch.bid is not None
+            assert touch.ask is not None
+            came = {True: old_ask is None or touch.ask < old_ask,
+                    False: old_bid is None or touch.bid > old_bid}
             for seat in self.working(i):
                 if seat.state == "live" and self.meets(seat):
                     if seat.limit is None:
                         seat.fresh = True
-                    else:
+                    elif came[seat.buys]:
                         self.seat_fill(seat, abs(seat.lots), seat.limit, maker=True)
             self.calm()
 
