@@ -72,14 +72,12 @@ GPU_DEPTH: int | None = None
 class Bounds(NamedTuple):
     """What a launch keeps to, so that the compiler knows how many registers a thread may use."""
 
-    threads: int = 128
-    """Of a block, at most."""
-    blocks: int = 4
+    threads: int = 32
+    """Of a block, at most: those of one warp wait for no other at the end of a tile."""
+    blocks: int = 16
     """On a multiprocessor at a time, at least."""
-    rows: int = 64
+    rows: int = 32
     """In a tile: longer ones let lanes drift apart, shorter ones make them wait more often."""
-    ahead: bool = False
-    """Whether a row is read one turn before it is needed: for few threads at a time."""
 
     @property
     def registers(self) -> int:
@@ -148,16 +146,10 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
     return str(machine.emit_assembly(parsed))
 
 
-def gpu_part(
-    module: Module,
-    kept: frozenset[str],
-    varying: frozenset[str] | None,
-    *,
-    ahead: bool = False,
-) -> Module:
+def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
-    return run_usual(lanes, "lane", kept, ahead=ahead)
+    return run_usual(lanes, "lane", kept)
 
 
 def load_ptx(
@@ -175,7 +167,7 @@ def load_ptx(
     """
 
     def compiled() -> bytes:
-        own, shared = split(gpu_part(module, kept, varying, ahead=bounds.ahead))
+        own, shared = split(gpu_part(module, kept, varying))
         cold = "" if shared is None else _shared_text(shared, target, cache, level)
         return msgspec.msgpack.encode(Ptx(ptx_text(own, target, bounds, level), cold))
 

@@ -64,11 +64,11 @@ Flag = tuple[int, int]
 """(number of the word of flags in a row, bit)."""
 
 
-def run_usual(module: Module, entry: str, results: Set[str], *, ahead: bool = False) -> Module:
+def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     """The module with the functions of usual turns beside the entry, which stays as it is.
 
-    Of the state, `results` and what later turns read is kept. With `ahead` a turn reads what the
-    next one needs: one row more of the tile than there are turns.
+    Of the state, `results` and what later turns read is kept. A turn reads what the next one needs:
+    a tile has room for one row more than there are turns.
 
     It comes as it is where it has no rows, or where no turn makes a call, or every turn makes one
     or writes memory.
@@ -98,7 +98,7 @@ def run_usual(module: Module, entry: str, results: Set[str], *, ahead: bool = Fa
     maker = _Maker(func, head, loop, tail, sizes[ROW_WORDS], asked)
     if any(map(_rare, maker.known)):
         return module
-    usual = maker.usual(ahead=ahead)
+    usual = maker.usual()
     new = (maker.tile(), maker.slow(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
@@ -170,7 +170,7 @@ class _Maker:
         base = Let(BASE, I64_T, Binary("imul", Var(ROW), i64(self.width)))
         return Func(TILE, params, None, (base, *self.turn.tile.writes()))
 
-    def usual(self, *, ahead: bool) -> Func:
+    def usual(self) -> Func:
         """Usual turns until one is another; words that turns leave equal are held as one."""
         state, _, _, *rest = self.func.params
         same, held = self.turn.same, Var(self.loop.name)
@@ -184,7 +184,7 @@ class _Maker:
         following = Binary(
             "imul", Binary("isub", Binary("iadd", held, i64(1)), Var(FIRST)), i64(words)
         )
-        always = always_read(self.turn.body) if ahead else []
+        always = always_read(self.turn.body)
         made = _here(self.turn.body, frozenset(always))
         turn: Block = (
             *(

@@ -15,13 +15,12 @@ from quantdsl.codegen.compile import cache_key
 from quantdsl.codegen.ptx import Bounds, target_of
 from quantdsl.devices.work import LaneWork
 
-USUAL = Bounds(128, 4)
-"""It won on every strategy tried so far."""
+USUAL = Bounds()
 FEW_LANES = 32_768
-FEW = Bounds(128, 2)
+FEW = Bounds(32, 8)
 """Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
-CANDIDATES = (Bounds(128, 4), Bounds(128, 6), Bounds(128, 8), Bounds(128, 12), Bounds(128, 16))
-"""128, 80, 64, 40 and 32 registers a thread where a multiprocessor has 65,536."""
+CANDIDATES = (Bounds(), Bounds(32, 16, 64), Bounds(32, 20), Bounds(32, 24), Bounds(128, 4, 64))
+"""128, 128, 96, 80 and 128 registers a thread where a multiprocessor has 65,536."""
 WORTH_LANE_STEPS = 10**12
 """A sweep below takes less than the compiling of its candidates."""
 TRIAL_EVENTS = 20_000
