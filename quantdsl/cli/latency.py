@@ -16,16 +16,6 @@ if TYPE_CHECKING:
 EXIT_SLOWER = 1
 SHIPPED = "strategies/sma_cross.qdsl"
 """Measured where no file is named."""
-PROMISES_NS = {
-    "risk gate": 15.0,
-    "position update": 10.0,
-    "signal evaluation": 150.0,
-    "order submission": 40.0,
-    "tick to order": 250.0,
-    "ring hop": 200.0,
-}
-"""Medians promised for skewed_maker on a pinned core; those of other strategies are their own."""
-PROMISED = "SkewedMaker"
 
 
 @click.command("latency")
@@ -149,9 +139,11 @@ def _show(report: "Report") -> None:
 
 def _kept(report: "Report", row: Any) -> str:
     """Whether the median keeps its promise, where there is one."""
+    from quantdsl.live.latency import PROMISED, PROMISES_NS
+
     if report.strategy != PROMISED or row.name not in PROMISES_NS:
         return ""
-    promise = PROMISES_NS[row.name]
+    promise, _ = PROMISES_NS[row.name]
     verdict = "kept" if row.percentiles_ns[0] <= promise else "MISSED"
     return f"  p50 at most {promise:g}: {verdict}"
 

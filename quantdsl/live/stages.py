@@ -12,6 +12,7 @@ import msgspec
 from quantdsl.check.step import STATE_PARAM, TICKED, TIMERS, TRADING
 from quantdsl.codegen.gauges import PROBE
 from quantdsl.errors import InternalError
+from quantdsl.events.layout import NO_PRICE
 from quantdsl.ir.ops import (
     BOOL_T,
     F64_T,
@@ -31,6 +32,7 @@ from quantdsl.ir.ops import (
     Module,
     ParamDecl,
     Return,
+    Select,
     Stmt,
     Unary,
     Var,
@@ -43,10 +45,13 @@ ENGINE = Field(STATE, "e")
 STAGES = ("decode", "market", "equations", "handlers", "risk and orders", "metrics")
 """In the order in which an event passes them."""
 INPUT = Elem(Var("events"), Var("k"))
+LIMIT = Field(INPUT, "c")
+CLOSE = Field(Elem(Field(ENGINE, "market"), i64(0)), "close")
 GATE: dict[str, Expr] = {
     "lots": Field(INPUT, "b"),
     "opens": Field(INPUT, "b"),
-    "ticks": Field(INPUT, "c"),
+    # An order without a price of its own is judged by the last one.
+    "ticks": Select(Binary("ieq", LIMIT, i64(NO_PRICE)), CLOSE, LIMIT),
     "priced": boolean(True),
 }
 """Params of the risk gate, from an ORDER record; the rest of them are 0 or false."""

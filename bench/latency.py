@@ -1,0 +1,68 @@
+"""A strategy on a pinned core, for the benches of its latency: what is measured, checked, noted."""
+
+from functools import cache
+
+import numpy as np
+
+from quantdsl.backtest.prepare import prepare
+from quantdsl.check import compile_file
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
+from quantdsl.events.layout import EVENT
+from quantdsl.ir.interp import Interpreter
+from quantdsl.live.latency import PROMISES_NS, Bench, Row
+from quantdsl.live.machine import read_machine
+from quantdsl.live.placement import FEED, Wish, plan
+from quantdsl.live.stages import Probe
+from quantdsl.shipped import shipped
+
+STRATEGY = "sma_cross"
+EVENTS, EVENTS_SMALL = 1_000_000, 8_000
+
+
+@cache
+def bench(events: int) -> Bench:
+    """The shipped strategy before its first event, its orders known."""
+    checked = compile_file(shipped(f"strategies/{STRATEGY}.qdsl"))
+    made = Bench(prepare(checked), plan(read_machine(), [Wish("engine", None)], [FEED]), events)
+    made.noise()
+    made.whole(0.0)
+    return made
+
+
+def sized(full: bool) -> Bench:
+    """At the size of a promise, or of a test."""
+    return bench(EVENTS if full else EVENTS_SMALL)
+
+
+def same_bits(made: Bench, probe: Probe, inputs: np.ndarray) -> bool:
+    """Whether machine code and interpreter answer alike, and leave one state, after these inputs.
+
+    They begin in the midst of the run.
+    """
+    left = []
+    for executor in (Interpreter(probe.module), load(probe.module, native(), Cache())):
+        words = made.middle()
+        count = executor.call("probe", words, inputs.reshape(-1), len(inputs), made.curve())
+        left.append((count, words.tobytes()))
+    return left[0] == left[1]
+
+
+def backtested(made: Bench) -> bytes:
+    """The records of a backtest of the same events."""
+    prepared = prepare(compile_file(shipped(f"strategies/{STRATEGY}.qdsl")))
+    prepared.run.memory.set("curve_on", False)
+    prepared.run.feed(made.stream.reshape(-1).view(EVENT))
+    return prepared.run.all_records().tobytes()
+
+
+def noted(benchmark, rows: list[Row]) -> Row:
+    """The last row, its figures in the bench's report; in a bench run it keeps its hard promise."""
+    row = rows[-1]
+    benchmark.extra_info.update(p50_ns=row.percentiles_ns[0], max_ns=row.max_ns, of=row.how)
+    assert row.count > 0
+    assert np.all(np.diff(row.percentiles_ns) >= 0)
+    if benchmark.enabled and row.name in PROMISES_NS:
+        assert row.percentiles_ns[0] <= PROMISES_NS[row.name][1]
+    return row
