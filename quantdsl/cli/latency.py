@@ -107,8 +107,9 @@ def _measured(path: Path, options: dict[str, Any], *, quiet: bool) -> tuple["Rep
 
     prepared = prepare(compile_file(path), **options)
     settings = prepared.resolved.config
-    core = settings.live.cpu if settings.live.cpu >= 0 else None
-    wish = Wish("engine", core, prepared.resolved.source("live.cpu"))
+    wish = Wish("engine", prepared.checked.strategy.cpu)
+    if settings.live.cpu >= 0:
+        wish = Wish("engine", settings.live.cpu, prepared.resolved.source("live.cpu"))
     found = plan(read_machine(), [wish], [FEED])
     for line in [] if quiet else found.lines():
         click.echo(line)

@@ -30,6 +30,12 @@ class Relocation(NamedTuple):
     section: int
     offset: int
     symbol: Symbol
+    addend: int
+
+    @property
+    def target(self) -> tuple[int, int]:
+        """(section, offset) that the place will point to; section 0 is another object's."""
+        return self.symbol.section, self.symbol.value + self.addend
 
 
 class Object(NamedTuple):
@@ -68,10 +74,10 @@ def read(code: bytes) -> Object:
         if header[1] == SYMBOLS:
             symbols = tuple(_symbols(sections[index], sections[header[6]]))
     relocations = tuple(
-        Relocation(header[7], offset, symbols[info >> 32])
+        Relocation(header[7], offset, symbols[info >> 32], addend)
         for index, header in enumerate(headers)
         if header[1] == RELOCATIONS
-        for offset, info, _ in RELOCATION.iter_unpack(sections[index])
+        for offset, info, addend in RELOCATION.iter_unpack(sections[index])
     )
     executable = frozenset(k for k, header in enumerate(headers) if header[2] & EXECUTABLE)
     return Object(symbols, relocations, sections, executable)

@@ -14,11 +14,11 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.turn import BUFFER, CYCLES, STATE, STOP, need_counter, whole
+from quantdsl.codegen.turn import BUFFER, CYCLES, STATE, STOP, hot_text, need_counter, whole
 from quantdsl.events.layout import WORDS
 from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
 from quantdsl.ir.ops import I64_T, Func, Module, ParamDecl
@@ -213,7 +213,7 @@ def load_sampled(module: Module, target: Target, cache: Cache | None) -> Program
     need_counter(target)
     interface = Module((), (), (SAMPLED,), (SAMPLED.name,))
     passes = functools.partial(whole, entry=PROBE)
-    form = Form(SAMPLED.name, passes, lambda m, t: emit(m, t, _sampled), interface)
+    form = Form(SAMPLED.name, passes, lambda m, t: hot_text(m, t, _sampled), interface)
     return load(module, target, cache, form)
 
 

@@ -21,7 +21,7 @@ SYSTEM = {"syscall", "sysenter", "int", "int3", "int1", "into", "hlt", "in", "ou
 REGISTER_BYTES = {"xmm": 16, "ymm": 32, "zmm": 64}
 
 
-HELD = "  holds      no call, no system call, no lock, no trap, no symbol of another object"
+HELD = "no system call, no lock, no trap, no symbol of another object"
 
 
 class Instruction(NamedTuple):
@@ -68,30 +68,38 @@ class Proof(NamedTuple):
     symbol: str
     code_bytes: int
     instructions: int
+    calls: int
+    """Places that call a function of the same object; each of those is proven like the rest."""
+    callees: int
     stack_bytes: int
+    """Of the deepest chain of its functions."""
     path_instructions: int
     path_cycles: int
     """Estimate, of the longest path on which each loop turns once."""
     loops: tuple[Loop, ...]
     prefetches: int
     constants: int
-    """Places that name the object's own tables and constants; filled in as it is loaded."""
+    """Places that name the object's own tables and functions; filled in as it is loaded."""
     faults: tuple[str, ...]
 
     @property
     def holds(self) -> bool:
+        """Whether there is no fault; the object may call its own functions."""
         return not self.faults
 
     def lines(self) -> list[str]:
         """The proof for people."""
         aligned = sum(loop.aligned for loop in self.loops)
         wide = sum(loop.width_bytes > 16 for loop in self.loops)
+        calls = "no call, " if not self.calls else ""
+        own = f"  calls      {self.calls:,}, all to {self.callees} functions of its own"
         return [
             f"{self.symbol}: {self.instructions:,} instructions, {self.code_bytes:,} bytes, "
             "all disassembled",
             *(f"  FAULT      {fault}" for fault in self.faults),
-            *([] if self.faults else [HELD]),
-            f"  constants  {self.constants:,} addresses of its own tables, filled in at loading",
+            *([] if self.faults else [f"  holds      {calls}{HELD}"]),
+            *([own] if self.calls else []),
+            f"  constants  {self.constants:,} addresses of its own, filled in at loading",
             f"  stack      {self.stack_bytes:,} bytes",
             f"  path       {self.path_instructions:,} instructions, about {self.path_cycles:,} "
             "cycles, on the longest way, each loop once: an estimate",
@@ -101,8 +109,17 @@ class Proof(NamedTuple):
         ]
 
 
+class Unit(NamedTuple):
+    """One function of an object: its code and whom it calls, by the address of each call."""
+
+    name: str
+    flow: "Flow"
+    calls: dict[int, int]
+    faults: tuple[str, ...]
+
+
 def prove(code: bytes, entry: str) -> Proof:
-    """The proof of one entry function of an object file.
+    """The proof of one entry function of an object file, with all that it calls.
 
     Raises UnavailableError for an object that is not of x86-64.
     """
@@ -110,23 +127,154 @@ def prove(code: bytes, entry: str) -> Proof:
         raise UnavailableError("machine code is proven on x86-64 only")
     found = elf.read(code)
     symbol = entry_symbol(entry)
-    section, start, body = found.function(symbol)
-    flow = Flow(list(disassembled(body, start)))
-    if sum(one.size for one in flow.instructions) != len(body):
-        raise InternalError(f"QD9511 codegen: {symbol}: not every byte is an instruction")
+    section, start, _ = found.function(symbol)
+    units = _units(found, section)
+    reached = _reached(units, start)
     faults = [f"{name} is left to others to define" for name in found.undefined]
-    faults += forbidden(flow.instructions)
-    here = [r for r in found.relocations if r.section == section
-            and start <= r.offset < start + len(body)]  # fmt: skip
-    stack = stack_bytes(flow.instructions)
-    if stack > STACK_BYTES_MAX:
-        faults.append(f"{stack:,} bytes of stack, {STACK_BYTES_MAX:,} at most")
-    length, cost = flow.longest()
+    faults += [fault for one in reached for fault in units[one].faults]
+    costs: dict[int, Cost] = {}
+    for one in reached:  # callees first
+        costs[one] = _cost(units[one], costs)
+    if costs[start].stack_bytes > STACK_BYTES_MAX:
+        faults.append(f"{costs[start].stack_bytes:,} bytes of stack, {STACK_BYTES_MAX:,} at most")
+    instructions = [one for unit in reached for one in units[unit].flow.instructions]
+    relocated = sum(place.section == section for place in found.relocations)
     return Proof(
-        symbol, len(body), len(flow.instructions), stack, length, cost, tuple(flow.loops()),
-        sum(one.mnemonic.startswith("prefetch") for one in flow.instructions), len(here),
+        symbol, sum(one.size for one in instructions), len(instructions),
+        sum(len(units[one].calls) for one in reached), len(reached) - 1,
+        costs[start].stack_bytes, costs[start].instructions, costs[start].cycles,
+        tuple(loop for one in reached for loop in units[one].flow.loops()),
+        sum(one.mnemonic.startswith("prefetch") for one in instructions), relocated,
         tuple(faults),
     )  # fmt: skip
+
+
+def _units(found: elf.Object, section: int) -> dict[int, Unit]:
+    """The functions of a section by their start."""
+    functions = {
+        s.value: s for s in found.symbols if s.section == section and s.kind == elf.FUNCTION
+    }
+    places = {r.offset: r for r in found.relocations if r.section == section}
+    units = {}
+    for start, symbol in functions.items():
+        flow = Flow(list(disassembled(found.function(symbol.name)[2], start)))
+        if sum(one.size for one in flow.instructions) != symbol.size:
+            raise InternalError(f"QD9511 codegen: {symbol.name}: not every byte is an instruction")
+        calls = _calls(flow, places, section, functions)
+        faults = tuple(
+            fault for one in flow.instructions if one.address not in calls
+            for fault in forbidden([one])
+        )  # fmt: skip
+        units[start] = Unit(symbol.name, flow, calls, faults)
+    return units
+
+
+def _calls(
+    flow: "Flow",
+    places: Mapping[int, elf.Relocation],
+    section: int,
+    functions: Mapping[int, elf.Symbol],
+) -> dict[int, int]:
+    """Address of a call -> start of the function of this object that it calls.
+
+    A call goes to an address in the code, or through a register that holds such an address on every
+    way that leads there. What is neither is left out, and so a fault.
+    """
+    before: dict[int, Held | None] = dict.fromkeys(flow.blocks)
+    waiting = [flow.instructions[0].address]
+    before[waiting[0]] = {}
+    found: dict[int, int] = {}
+    while waiting:
+        head = waiting.pop()
+        held = dict(before[head] or {})
+        for one in flow.blocks[head]:
+            if one.mnemonic == "call":
+                relocated = one.address + one.size - 4 in places
+                direct = one.operands.startswith("0x") and not relocated
+                target = int(one.operands, 0) if direct else held.get(one.operands, -1)
+                found[one.address] = target
+            for register in CLOBBERED if one.mnemonic == "call" else _written(one):
+                held.pop(register, None)
+            if one.mnemonic == "movabs":
+                place = places.get(one.address + one.size - WORD_BYTES)
+                if place is not None and place.target[0] == section:
+                    held[one.operands.partition(",")[0]] = place.target[1]
+        for after in flow.next[head]:
+            known = before[after]
+            both = held if known is None else dict(known.items() & held.items())
+            if both != known:
+                before[after] = both
+                waiting.append(after)
+    return {address: target for address, target in found.items() if target in functions}
+
+
+Held = dict[str, int]
+"""Registers that are known to hold the address of a place in the code."""
+
+
+def _written(one: Instruction) -> set[str]:
+    """The 64-bit names of the general registers that an instruction may write, or more."""
+    first, _, rest = one.operands.partition(", ")
+    written = {first}
+    if one.mnemonic in ("xchg", "xadd", "mulx"):
+        written.add(rest.partition(", ")[0])
+    if one.mnemonic.split()[-1].startswith(IMPLICIT):
+        written |= set(CLOBBERED)
+    if one.mnemonic in ("push", "cmp", "test"):
+        return set()
+    return {full for name in written if (full := _FULL.get(name))}
+
+
+def _families() -> Iterator[tuple[str, str]]:
+    for letter in "abcd":
+        yield from ((name, f"r{letter}x") for name in (
+            f"r{letter}x", f"e{letter}x", f"{letter}x", f"{letter}l", f"{letter}h"))  # fmt: skip
+    for name in ("si", "di", "bp", "sp"):
+        yield from ((one, f"r{name}") for one in (f"r{name}", f"e{name}", name, f"{name}l"))
+    for number in range(8, 16):
+        yield from ((f"r{number}{end}", f"r{number}") for end in ("", "d", "w", "b"))
+
+
+_FULL = dict(_families())
+CLOBBERED = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
+"""Registers that a call need not keep."""
+IMPLICIT = ("mul", "imul", "div", "idiv", "cq", "cd", "cw", "movs", "stos", "lods", "rdtsc", "xlat")
+"""They write registers that they do not name."""
+
+
+def _reached(units: Mapping[int, Unit], start: int) -> list[int]:
+    """The functions that one leads to, callees before their callers."""
+    order: list[int] = []
+    state: dict[int, int] = {start: 1}
+    stack = [(start, iter(units[start].calls.values()))]
+    while stack:
+        one, rest = stack[-1]
+        callee = next(rest, None)
+        if callee is None:
+            stack.pop()
+            state[one] = 2
+            order.append(one)
+        elif state.get(callee) == 1:
+            raise InternalError("QD9511 codegen: a function that calls itself")
+        elif callee not in state:
+            state[callee] = 1
+            stack.append((callee, iter(units[callee].calls.values())))
+    return order
+
+
+class Cost(NamedTuple):
+    """What a function takes at most, its callees counted; cycles are an estimate."""
+
+    stack_bytes: int
+    instructions: int
+    cycles: int
+
+
+def _cost(unit: Unit, costs: Mapping[int, Cost]) -> Cost:
+    called = {address: costs[callee] for address, callee in unit.calls.items()}
+    deepest = max((cost.stack_bytes for cost in called.values()), default=0)
+    length, cycles_most = unit.flow.longest(called)
+    return Cost(stack_bytes(unit.flow.instructions) + deepest, length, cycles_most)
 
 
 def require(proof: Proof) -> None:
@@ -155,6 +303,8 @@ def forbidden(instructions: Iterable[Instruction]) -> Iterator[str]:
             yield f"a call of the system {where}"
         elif one.mnemonic.startswith("lock") or (name == "xchg" and "[" in one.operands):
             yield f"a lock {where}"
+        elif name == "jmp" and not one.operands.startswith("0x") and not one.operands.isdigit():
+            yield f"a jump through a pointer {where}"
         elif name in ("ud2", "ud1"):
             yield f"a trap {where}"
 
@@ -211,7 +361,7 @@ class Flow:
         if last.mnemonic == "jmp":
             if last.address in targets:
                 return [targets[last.address]]
-            return []  # through a table: whichever it is, it is a block that others lead to
+            return []  # through a pointer: a fault
         found = [targets[last.address]] if last.address in targets else []
         return [*found, falls] if falls in heads else found
 
@@ -220,7 +370,7 @@ class Flow:
         order: list[int] = []
         back: set[tuple[int, int]] = set()
         state: dict[int, int] = {}
-        for root in self.blocks:  # blocks that only a table of jumps leads to are roots too
+        for root in self.blocks:
             if root in state:
                 continue
             stack: list[tuple[int, Iterator[int]]] = [(root, iter(self.next[root]))]
@@ -239,8 +389,10 @@ class Flow:
                     stack.append((successor, iter(self.next[successor])))
         return order, back
 
-    def longest(self) -> tuple[int, int]:
-        """(instructions, cycles) of the way that costs most, each loop turned once."""
+    def longest(self, called: Mapping[int, Cost]) -> tuple[int, int]:
+        """(instructions, cycles) of the way that costs most, each loop turned once; `called` is
+        what a call costs, by its address.
+        """
         order, back = self._order()
         best: dict[int, tuple[int, int]] = {}
         for head in order:
@@ -250,9 +402,10 @@ class Flow:
                 key=lambda way: way[1],
                 default=(0, 0),
             )
+            callees = [called[one.address] for one in block if one.address in called]
             best[head] = (
-                len(block) + after[0],
-                sum(one.cycles for one in block) + after[1],
+                len(block) + sum(cost.instructions for cost in callees) + after[0],
+                sum(one.cycles for one in (*block, *callees)) + after[1],
             )
         return max(best.values(), key=lambda way: way[1])
 

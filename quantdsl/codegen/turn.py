@@ -22,7 +22,7 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load, object_files
-from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.emit import COMMON, Outside, emit, entry_functions, entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
@@ -50,6 +50,7 @@ from quantdsl.ir.ops import (
     Var,
 )
 from quantdsl.passes import run_passes
+from quantdsl.passes.outline import inlined_up_to
 from quantdsl.passes.unused import drop_unused
 
 DRY, STOPPED, FULL = 0, 1, 2
@@ -224,16 +225,39 @@ declare void @llvm.x86.sse2.lfence()
 """
 
 
+WHOLE_NODES = 40_000
+"""Expressions of a turn with all its copies: LLVM takes a minute for more than about this."""
+COPIED_NODES = (1 << 62, 3000, 1000, 300, 100)
+"""A function of more expressions than this, its inlined callees included, is copied only once."""
+
+
 def whole(module: Module, entry: str = "run") -> Module:
-    """What `entry` reaches, to be inlined to the last function: no part of it may be a call."""
+    """What `entry` reaches, in one function: inlined to the last, so that no call is left.
+
+    Where that would be too much code (a venue is simulated in it: fills and ends of orders stand at
+    hundreds of places), what is large and used at several places stays a function of the same
+    object, beginning with the largest.
+    """
     module = drop_unused(msgspec.structs.replace(run_passes(module), entries=(entry,)))
-    funcs = (msgspec.structs.replace(func, inline=True, cold=False) for func in module.funcs)
+    for limit in COPIED_NODES:
+        inlined, size = inlined_up_to(module, limit)
+        if size <= WHOLE_NODES:
+            break
+    funcs = (
+        msgspec.structs.replace(func, inline=inlined[func.name], cold=False)
+        for func in module.funcs
+    )
     return msgspec.structs.replace(module, funcs=tuple(funcs))
+
+
+def hot_text(module: Module, target: Target, outside: Outside = entry_functions) -> str:
+    """LLVM IR of code whose jumps are all to be seen in its machine code: no tables."""
+    return emit(module, target, outside).replace(COMMON, f'{COMMON} "no-jump-tables"="true"')
 
 
 def turn_text(module: Module, target: Target) -> str:
     """LLVM IR of the turn of a module that `whole` made."""
-    return emit(module, target, _turn)
+    return hot_text(module, target, _turn)
 
 
 def _turn(_: Module, shared: Shared) -> Iterator[str]:
@@ -280,7 +304,7 @@ def _form(decl: Func, text: Callable[[Module, Target], str]) -> Form:
 
 
 TURNS = _form(TURN, turn_text)
-STAMPS = _form(STAMPED, lambda module, target: emit(module, target, _stamped))
+STAMPS = _form(STAMPED, lambda module, target: hot_text(module, target, _stamped))
 
 
 def load_turn(module: Module, target: Target, cache: Cache | None) -> Program:
@@ -301,12 +325,13 @@ def turn_proof(module: Module, target: Target, cache: Cache | None) -> Proof:
 
 
 def function_proof(module: Module, name: str, target: Target, cache: Cache | None) -> Proof:
-    """As `turn_proof`, of one function that takes the state, such as a handler, by itself."""
-    call = Do(Call(name, (Var("s"),)))
-    alone = Func("alone", (ParamDecl("s", STATE, inout=True),), None, (call,))
+    """As `turn_proof`, of one function by itself, such as a handler."""
+    func = next(one for one in module.funcs if one.name == name)
+    call = Do(Call(name, tuple(Var(param.name) for param in func.params)))
+    alone = Func("alone", func.params, None, (call,))
     entries = (*module.entries, alone.name)
     both = msgspec.structs.replace(module, funcs=(*module.funcs, alone), entries=entries)
-    form = Form(alone.name, functools.partial(whole, entry=alone.name), emit)
+    form = Form(alone.name, functools.partial(whole, entry=alone.name), hot_text)
     own, _ = object_files(both, target, cache, form)
     return prove(own, alone.name)
 

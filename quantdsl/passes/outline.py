@@ -18,6 +18,19 @@ INLINE_NODES = 80
 
 def outline_large(module: Module) -> Module:
     """The module with `inline` taken from functions that are cold or too large to copy."""
+    inlined, _ = inlined_up_to(module, INLINE_NODES, as_asked=True)
+    funcs = tuple(_with_inline(func, inlined[func.name]) for func in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+def inlined_up_to(
+    module: Module, limit: int, *, as_asked: bool = False
+) -> tuple[dict[str, bool], int]:
+    """Which functions are copied into their callers, and how many expressions there are then.
+
+    Those of at most `limit` expressions, inlined callees included, and those with one caller; where
+    it is to be `as_asked`, none that is cold or not marked `inline`.
+    """
     calls, own = {}, {}
     for func in module.funcs:
         all_nodes = list(expressions(func.body))
@@ -30,10 +43,10 @@ def outline_large(module: Module) -> Module:
         nodes[func.name] = own[func.name] + sum(
             nodes[name] * count for name, count in calls[func.name].items() if inlined[name]
         )
-        small = nodes[func.name] <= INLINE_NODES or callers[func.name] <= 1
-        inlined[func.name] = func.inline and small and not func.cold
-    funcs = tuple(_with_inline(func, inlined[func.name]) for func in module.funcs)
-    return msgspec.structs.replace(module, funcs=funcs)
+        small = nodes[func.name] <= limit or callers[func.name] <= 1
+        inlined[func.name] = small and (not as_asked or (func.inline and not func.cold))
+    size = sum(count for name, count in nodes.items() if not inlined[name] or not callers[name])
+    return inlined, size
 
 
 def _with_inline(func: Func, inline: bool) -> Func:
