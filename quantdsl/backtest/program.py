@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.critical import prove_critical
 from quantdsl.backtest.rows import Rows
 from quantdsl.check import Checked
 from quantdsl.check.step import CURVE_WORDS
@@ -135,6 +136,10 @@ class Run:
 
 
 def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> Run:
-    """A run on machine code of this machine, from the cache where it is there."""
+    """A run on machine code of this machine, from the cache where it is there.
+
+    Raises SourceError where that code does not keep what a `@critical_path` promises.
+    """
     module = checked.module(uses)
+    prove_critical(checked, module, cache)
     return Run(checked, module, load(module, native(), cache))

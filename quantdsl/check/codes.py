@@ -614,3 +614,15 @@ define(
     f"{_STRATEGY}{_ORDER}    risk:\n        max_position = 1_000 shares\n"
     "    backtest:\n        fees = 1bps\n        path = nearest\n",
 )
+
+define(
+    "QD0901",
+    "a critical path is not kept",
+    "The machine code of a handler with '@critical_path' is read back: no call, no system\n"
+    "call, no lock, a bounded stack. One with more to do than can be inlined (some forty thousand\n"
+    "operations) does not keep that: repeat in a loop, or leave the annotation away.",
+    _TICKS.format(
+        items="    quotes\n    @critical_path\n", handler="on quote", condition="spread < 2 ticks"
+    ),
+    _TICKS.format(items="    quotes\n", handler="on quote", condition="spread < 2 ticks"),
+)

@@ -405,7 +405,7 @@ class Flow:
             callees = [called[one.address] for one in block if one.address in called]
             best[head] = (
                 len(block) + sum(cost.instructions for cost in callees) + after[0],
-                sum(one.cycles for one in (*block, *callees)) + after[1],
+                sum(one.cycles for one in block) + sum(c.cycles for c in callees) + after[1],
             )
         return max(best.values(), key=lambda way: way[1])
 

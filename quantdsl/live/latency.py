@@ -40,8 +40,11 @@ from quantdsl.live.stages import Probe, book_probe, gate_probe, stage_probes
 NOISE = "noise floor"
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 HIGHEST_NS, DIGITS = 10_000_000_000, 3
-BATCH, WARM, SAMPLES_MAX = 16, 32, 20_000
-"""Events between two stamps, events before them that bring the state into the cache, batches."""
+BATCH, WARM = 16, 32
+"""Events between two stamps, events before them that bring the state into the cache."""
+SAMPLES_LEAST, SAMPLES_MAX = 1_000, 20_000
+COPIED_WORDS = 200_000_000
+"""Of state, in all samples of a probe together: some tenths of a second."""
 PASSES = 5
 """Over the same events, where two probes are compared."""
 NOISE_STAMPS = 1_000_000
@@ -124,6 +127,7 @@ class Bench:
         self.run.memory.set("curve_on", False)
         self.begin = self.run.memory.words.copy()
         self.module = module_of(prepared)
+        self.samples = min(max(COPIED_WORDS // len(self.begin), SAMPLES_LEAST), SAMPLES_MAX)
         self.stream = np.ascontiguousarray(materialised(prepared.data)[:events])
         if len(self.stream) < EVENTS_LEAST:
             raise ConfigError(
@@ -170,7 +174,7 @@ class Bench:
 
     def stages(self) -> list[Row]:
         """Each stage as the difference of two probes, an event's share of a batch."""
-        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), SAMPLES_MAX)
+        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), self.samples)
         rows: list[Row] = []
         before = np.full(len(starts), self.stamp_cycles)
         how = f"difference of probes, medians of {PASSES} batches of {BATCH}"
@@ -188,7 +192,7 @@ class Bench:
 
     def submission(self) -> list[Row]:
         """From the return of the handler to the record: events that send an order, one by one."""
-        starts = _spread(self.ordering[self.ordering >= WARM], SAMPLES_MAX)
+        starts = _spread(self.ordering[self.ordering >= WARM], self.samples)
         if not len(starts):
             return []
         probes = {probe.name: probe for probe in stage_probes(self.module)}
@@ -204,7 +208,7 @@ class Bench:
             self.notes.append(f"{probe.name}: not measured: {len(words)} records of {kind.name}")
             return []
         starts = np.arange(0, len(words) - BATCH + 1, BATCH)
-        repeated = np.tile(starts, -(-SAMPLES_MAX // len(starts)))
+        repeated = np.tile(starts, max(self.samples // len(starts), 1))
         took = self.sampled(probe, words, repeated, BATCH, still=True)
         how = f"by itself on {kind.name} records, batches of {BATCH}"
         return [self.row(probe.name, how, np.maximum(took - self.stamp_cycles, 0) / BATCH)]

@@ -1,0 +1,63 @@
+"""`@critical_path` is held against the machine code of its handler, at every compile."""
+
+import pytest
+
+from quantdsl.backtest import critical
+from quantdsl.backtest.program import native_run
+from quantdsl.check import Checked, check_source
+from quantdsl.codegen import turn
+from quantdsl.codegen.target import native
+from quantdsl.lang.diagnostics import SourceError
+from quantdsl.lang.source import Source
+
+pytestmark = pytest.mark.skipif(
+    not native().triple.startswith("x86_64"), reason="machine code is proven on x86-64 only"
+)
+
+MAKER = """\
+language 1
+
+strategy Maker:
+    quotes
+
+    @critical_path
+    on quote:
+        quote(bid = bid, bid_qty = 100 shares, ask = ask, ask_qty = 100 shares)
+
+    on stop:
+        cancel_all()
+"""
+
+
+def checked(text: str = MAKER) -> Checked:
+    found, diagnostics = check_source(Source(text, "maker.qdsl"))
+    assert found is not None, diagnostics
+    return found
+
+
+def test_a_handler_that_keeps_it():
+    one = checked()
+    proof = turn.function_proof(one.module(), one.strategy.handlers[0].func, native(), None)
+    assert critical.kept(proof)
+    assert proof.instructions > 50
+
+
+def test_a_handler_that_does_not_is_an_error_at_its_annotation(monkeypatch):
+    """With hardly any room to inline, what `quote` does for each side stays a call."""
+    monkeypatch.setattr(turn, "WHOLE_NODES", 10)
+    monkeypatch.setattr(turn, "COPIED_NODES", (10,))
+    one = checked()
+    with pytest.raises(SourceError) as raised:
+        native_run(one, frozenset(), None)
+    [finding] = raised.value.diagnostics
+    assert finding.code == "QD0901"
+    assert one.source.text[slice(*finding.span)].startswith("@critical_path")
+    assert "calls of its own functions" in finding.note
+
+
+def test_other_handlers_promise_nothing(monkeypatch):
+    def never(*_: object) -> None:
+        raise AssertionError("nothing is to be proven")
+
+    monkeypatch.setattr(critical, "function_proof", never)
+    native_run(checked(MAKER.replace("    @critical_path\n", "")), frozenset(), None)
