@@ -22,7 +22,7 @@ from quantdsl.codegen.lanes import (
 )
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.simd_function import VectorEmitter
-from quantdsl.codegen.simd_text import METADATA, VectorText, declaration
+from quantdsl.codegen.simd_text import LINE_WORDS, METADATA, VectorText, declaration
 from quantdsl.codegen.simd_values import Wanted
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
@@ -31,12 +31,12 @@ from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE
+from quantdsl.passes.rows import ROW_WORDS
+from quantdsl.passes.turns import usual_turn
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
 
 LEVEL = 2
 """LLVM's O2: half as long again as O1, 50 ms, and lanes run a twentieth faster."""
-LINE_WORDS = 8
-"""Words of a cache line."""
 
 GROUP = """\
 define internal void @begin({params}, ptr %s, i64 %lane) #1 {{
@@ -152,9 +152,10 @@ def _vectors(
     """The lane function and, as they come up, the vector forms of what it calls."""
     found = wanted.shared.signatures
     text = VectorText(target)
-    yield from VectorEmitter(wanted, found[LANE].decl, text, same, None).lane_function(
-        "lanes", stride
-    )
+    rows = dict(module.sizes).get(ROW_WORDS)
+    turn = None if rows is None else usual_turn(found[LANE].decl, rows)
+    emitter = VectorEmitter(wanted, found[LANE].decl, text, same, None)
+    yield from emitter.lane_function("lanes", stride, turn)
     called |= text.called
     done = 0
     while done < len(wanted.vectors):

@@ -5,14 +5,16 @@ meanwhile is blended, a store is masked, and a block that no lane enters is jump
 lane is active wherever code runs, and what is the same in all lanes is computed once.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
 from quantdsl.codegen.function import ZEROS
 from quantdsl.codegen.simd_memory import Spot
-from quantdsl.codegen.simd_runs import RunEmitter, nodes_of
-from quantdsl.codegen.simd_text import Value, VectorText, whole
+from quantdsl.codegen.simd_ops import instructions
+from quantdsl.codegen.simd_runs import RunEmitter, root_of
+from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
 from quantdsl.codegen.simd_values import Local, Wanted
 from quantdsl.codegen.simd_vary import Loop, parts
 from quantdsl.codegen.text import LLVM_TYPE
@@ -25,7 +27,6 @@ from quantdsl.ir.ops import (
     Do,
     Elem,
     Expr,
-    Field,
     For,
     Func,
     If,
@@ -37,11 +38,16 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
-from quantdsl.ir.walk import roots, statements
+from quantdsl.ir.walk import operands, roots, statements
+from quantdsl.passes.turns import Row, Turn
 from quantdsl.passes.uniform import Uniform
 
-FLAT_NODES = 24
-"""An if on so few operations on locals costs less to blend than to jump over."""
+FLAT_COST = 6
+"""An if on so few instructions on locals costs less to blend than to jump over."""
+ROWS_AHEAD = 32
+"""How far in front rows are asked for: some hundreds of nanoseconds."""
+JUMP_COST = 2
+"""Instructions that jump over a block that no lane enters."""
 
 
 class Turns(NamedTuple):
@@ -76,9 +82,14 @@ class VectorEmitter(RunEmitter):
         self.alive = ""
         """Address of the mask of lanes that have not returned; empty where all return at once."""
         self.result: Local | None = None
+        self.turn: Turn | None = None
+        """The turn of the loop to come, if that is one over rows."""
 
-    def lane_function(self, symbol: str, lane_words: int) -> Iterator[str]:
-        """The definition for all lanes, called once: own aggregates stand `lane_words` apart."""
+    def lane_function(self, symbol: str, lane_words: int, turn: Turn | None) -> Iterator[str]:
+        """The definition for all lanes, called once: own aggregates stand `lane_words` apart.
+
+        `turn` is the turn of its loop over rows, if it has one.
+        """
         params = []
         for index, param in enumerate(self.decl.params):
             name = f"%p{index}"
@@ -90,6 +101,7 @@ class VectorEmitter(RunEmitter):
             params.append(f"ptr {'noalias ' if shared else ''}{name}")
             tag = self.elements_tag(param.type)
             self.spots[param.name] = Spot(name, 0, param.type, tag, 0 if shared else lane_words)
+        self.turn = turn
         yield from self.definition(f"define internal void @{symbol}({', '.join(params)}) #3")
 
     def pure_function(self, symbol: str) -> Iterator[str]:
@@ -261,15 +273,17 @@ class VectorEmitter(RunEmitter):
         text, outer = self.text, self.mask
         then = text.both(outer, condition.text)
         otherwise = text.both(outer, text.negated(condition.text))
-        if self.flat((*stmt.then, *stmt.otherwise)):
-            self.inside(then, stmt.then)
-            self.inside(otherwise, stmt.otherwise)
-        elif stmt.otherwise and not self.copying:
+        blocks = [(then, stmt.then), (otherwise, stmt.otherwise)]
+        if all(body and self.cost(body) > FLAT_COST for _, body in blocks) and not self.copying:
             self.branch_apart(then, otherwise, stmt)
-        else:
-            self.region(then, stmt.then)
-            if stmt.otherwise:
-                self.region(otherwise, stmt.otherwise)
+            return
+        for mask, body in blocks:
+            if self.cost(body) > FLAT_COST:
+                self.region(mask, body)
+            elif body:
+                copying, self.copying = self.copying, True  # here, there may be no active lane
+                self.inside(mask, body)
+                self.copying = copying
 
     def branch_apart(self, then: str, otherwise: str, stmt: If) -> None:
         """Emit the second way twice: most often no lane goes the first, so none is masked off."""
@@ -295,23 +309,27 @@ class VectorEmitter(RunEmitter):
         rare = any(not self.vectorises(call) for call in calls)
         (self.text.rarely if rare else self.text.branch)(condition, then, otherwise)
 
-    def flat(self, body: tuple[Stmt, ...]) -> bool:
-        """Whether blending what a block computes costs less than jumping over it."""
-        nodes: list[Expr] = []
+    def cost(self, body: tuple[Stmt, ...]) -> float:
+        """Instructions of a block that runs blended; no number where some lane must be active."""
+        total = 0.0
         for stmt in body:
             match stmt:
                 case Let() | Assign(Var()):
-                    nodes += (node for root in roots(stmt) for node in nodes_of(root))
-                case If(cond) if not self.same.expr(cond):  # jumps over its own blocks
-                    nodes += nodes_of(cond)
+                    total += isinstance(stmt, Assign)
+                case If(cond) if not self.same.expr(cond):
+                    for block in filter(None, (stmt.then, stmt.otherwise)):
+                        inner = self.cost(block)
+                        total += inner if inner <= FLAT_COST else JUMP_COST
                 case _:
-                    return False
-        slow = any(
-            isinstance(node, Field | Elem | Call | StructOf)
-            or getattr(node, "op", "") in ("idiv", "imod", "fdiv", "sqrt")
-            for node in nodes
-        )
-        return not slow and len(nodes) <= FLAT_NODES
+                    return math.inf
+            total += sum(map(self.instructions, roots(stmt)))
+        return total
+
+    def instructions(self, expr: Expr) -> float:
+        """About how many instructions an expression takes; inf where some lane must be active."""
+        if isinstance(expr, Elem) and root_of(expr) in self.given_buffers and self.same.expr(expr):
+            return 1
+        return instructions(self.text, expr) + sum(map(self.instructions, operands(expr)))
 
     def branch_together(self, condition: str, stmt: If) -> None:
         """All active lanes go one way."""
@@ -370,7 +388,7 @@ class VectorEmitter(RunEmitter):
                 self.set_mask(skipped, "zeroinitializer")
             self.loops.append(turns)
             self.level = turns.level
-            self.block(stmt.body)
+            self.block(stmt.body) if self.turn is None else self.row(self.turn)
             self.loops.pop()
         text.jump(again)
         text.start(again)
@@ -380,6 +398,38 @@ class VectorEmitter(RunEmitter):
         self.mask, self.level = outer, level
         returns = any(isinstance(inner, Return) for inner in statements(stmt.body))
         self.escapes = before + (self.escapes != before and returns)
+
+    def row(self, turn: Turn) -> None:
+        """A turn in which all lanes are: as a usual one if it is that in all of them."""
+        text = self.text
+        self.turn = None  # loops inside a turn are none over rows
+        self.prefetch(turn.row)
+        self.block(turn.head)
+        usual, other, after = (text.label() for _ in range(3))
+        condition = self.value(turn.usual)
+        assert not condition.varies
+        if turn.apart is not None:
+            text.branch(condition.text, tested := text.label(), other)
+            text.start(tested)
+            with text.scope():
+                some = text.any(text.both(self.mask, self.vector(self.value(turn.apart))))
+            text.rarely(some, other, usual)
+        else:
+            text.branch(condition.text, usual, other)
+        for label, body in ((usual, turn.known), (other, turn.any)):
+            text.start(label)
+            with text.scope():
+                self.block(body)
+            text.jump(after)
+        text.start(after)
+
+    def prefetch(self, row: Row) -> None:
+        """Ask for the lines of a row to come: the CPU stops looking ahead at each page's end."""
+        base = self.spot(row.buffer).base
+        ahead = self.text.pure(f"add i64 {self.value(row.number).text}, {ROWS_AHEAD}")
+        address = self.text.pure(f"getelementptr [{row.words} x i64], ptr {base}, i64 {ahead}")
+        for word in range(0, row.read, LINE_WORDS):
+            self.text.prefetch(self.memory.word(address, word))
 
     def below(self, index: Value, hi: Value) -> Value:
         """Whether a loop's index is below its bound."""

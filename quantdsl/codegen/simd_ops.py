@@ -4,12 +4,23 @@ What a CPU lacks (64-bit conversions and high products below AVX-512) is built f
 exactly for every operand. No lane traps, whether it is active or not.
 """
 
+import math
 from collections.abc import Callable
 
 from quantdsl.codegen.scalar import END_I64_AS_F64, INTRINSICS, MIN_I64_AS_F64
 from quantdsl.codegen.simd_text import VectorText
 from quantdsl.ir.ops import BINARY as SIGNATURES
-from quantdsl.ir.ops import CANONICAL_NAN_BITS
+from quantdsl.ir.ops import (
+    CANONICAL_NAN_BITS,
+    Binary,
+    Const,
+    Expr,
+    Fma,
+    Select,
+    SizeOf,
+    Unary,
+    Var,
+)
 
 LOW_HALF = 0xFFFFFFFF
 TWO_52 = 0x4330000000000000
@@ -238,3 +249,20 @@ SPELLED: dict[str, Callable[[VectorText, str, str], str]] = {
     "ashr": _shift("ashr"),
     "umulh": _umulh,
 }
+
+COSTS = {"imin": 2, "imax": 2, "imul": 3, "i64_to_f64": 1, "f64_to_i64": 6, "bits": 2}
+COSTS_UNCONVERTED = COSTS | {"imin": 3, "imax": 3, "imul": 8, "i64_to_f64": 6, "f64_to_i64": 16}
+"""Instructions of what takes several, on targets that convert vectors and on others."""
+NEVER_BLENDED = frozenset({"idiv", "imod", "fdiv", "sqrt"})
+
+
+def instructions(text: VectorText, node: Expr) -> float:
+    """About how many instructions a node takes without its operands; inf for what is not blended:
+    what is slow, and what reads memory or calls, which must not be done for no lane."""
+    if isinstance(node, Var | Const | SizeOf):
+        return 0
+    if isinstance(node, Fma | Select):
+        return 1
+    if not isinstance(node, Unary | Binary) or node.op in NEVER_BLENDED:
+        return math.inf
+    return (COSTS if text.converts else COSTS_UNCONVERTED).get(node.op, 1)

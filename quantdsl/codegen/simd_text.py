@@ -6,7 +6,7 @@ are a mask `<W x i1>`, and None stands for all of them.
 
 from typing import NamedTuple
 
-from quantdsl.codegen.target import TRAILING_ZEROS, Target, gather, scatter
+from quantdsl.codegen.target import PREFETCH, TRAILING_ZEROS, Target, gather, scatter
 from quantdsl.codegen.text import LLVM_TYPE, Text
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import ScalarType
@@ -14,6 +14,10 @@ from quantdsl.ir.ops import ScalarType
 RARE = "!1000000"
 """Metadata on a branch whose first way is hardly ever gone; its number is beyond all others."""
 METADATA = f'{RARE} = !{{!"branch_weights", i32 1, i32 4000}}'
+
+
+LINE_WORDS = 8
+"""Words of a cache line."""
 
 
 class Value(NamedTuple):
@@ -92,6 +96,11 @@ class VectorText(Text):
         masked = f"{self.masks} {whole(mask)}"
         self.do(f"call void @{name}({self.words} {words}, {where}, {masked}){tag}")
 
+    def prefetch(self, address: str) -> None:
+        """Have a cache line near by the time it is read; no address is wrong."""
+        self.allow(PREFETCH)
+        self.do(f"call void @{PREFETCH}(ptr {address}, i32 0, i32 3, i32 1)")
+
     def rarely(self, condition: str, then: str, otherwise: str) -> None:
         """End the block with a choice that hardly ever falls on `then`: LLVM keeps registers for
         the other way."""
@@ -138,6 +147,8 @@ def declaration(intrinsic: str) -> str:
     name, _, last = intrinsic.rpartition(".")
     if intrinsic == TRAILING_ZEROS:
         return f"declare i64 @{intrinsic}(i64, i1)"
+    if intrinsic == PREFETCH:
+        return f"declare void @{intrinsic}(ptr, i32, i32, i32)"
     if "masked" in intrinsic:
         lanes = last.removeprefix("v").removesuffix("p0")
         words, where, mask = (f"<{lanes} x {kind}>" for kind in ("i64", "ptr", "i1"))

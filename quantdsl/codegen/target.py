@@ -34,7 +34,7 @@ X86_64_V4 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 def lane_intrinsics(lanes: int) -> frozenset[str]:
     """What code for so many lanes may use besides: each is inline code on every target below."""
     vectors = (f"{name.removesuffix('.f64')}.v{lanes}f64" for name in FLOAT_INTRINSICS)
-    return frozenset({*vectors, gather(lanes), scatter(lanes), TRAILING_ZEROS})
+    return frozenset({*vectors, gather(lanes), scatter(lanes), TRAILING_ZEROS, PREFETCH})
 
 
 def gather(lanes: int) -> str:
@@ -48,6 +48,7 @@ def scatter(lanes: int) -> str:
 
 
 TRAILING_ZEROS = "llvm.cttz.i64"
+PREFETCH = "llvm.prefetch.p0"
 
 
 class Target(msgspec.Struct, frozen=True):
