@@ -46,7 +46,7 @@ STAGE_WRITERS = {
     "matching.consider",
     "matching.wake",
 }
-TABLE_WRITERS = {"orders.send", "orders.send_exit", "orders.split"}
+TABLE_WRITERS = {"orders.send", "orders.send_exit", "orders.split", "orders.catch_up"}
 FORCED = 0  # source line of a close that no handler asked for
 CHANGED = 1  # flag of the record of an order that was replaced
 INTENTS = int(os.environ.get("QUANTDSL_TEST_INTENTS", "5000"))
