@@ -32,8 +32,8 @@ from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE
 from quantdsl.passes.rows import ROW_WORDS
-from quantdsl.passes.turns import usual_turn
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
+from quantdsl.passes.vector_turn import vector_turn
 
 LEVEL = 2
 """LLVM's O2: half as long again as O1, 50 ms, and lanes run a twentieth faster."""
@@ -153,7 +153,7 @@ def _vectors(
     found = wanted.shared.signatures
     text = VectorText(target)
     rows = dict(module.sizes).get(ROW_WORDS)
-    turn = None if rows is None else usual_turn(found[LANE].decl, rows)
+    turn = None if rows is None else vector_turn(found[LANE].decl, rows)
     emitter = VectorEmitter(wanted, found[LANE].decl, text, same, None)
     yield from emitter.lane_function("lanes", stride, turn)
     called |= text.called

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from quantdsl.codegen.function import ZEROS
 from quantdsl.codegen.simd_memory import Spot
 from quantdsl.codegen.simd_ops import instructions
-from quantdsl.codegen.simd_runs import RunEmitter, root_of
+from quantdsl.codegen.simd_runs import RunEmitter
 from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
 from quantdsl.codegen.simd_values import Local, Wanted
 from quantdsl.codegen.simd_vary import Loop, parts
@@ -39,8 +39,8 @@ from quantdsl.ir.ops import (
     While,
 )
 from quantdsl.ir.walk import operands, roots, statements
-from quantdsl.passes.turns import Row, Turn
 from quantdsl.passes.uniform import Uniform
+from quantdsl.passes.vector_turn import Row, Turn, row_word
 
 FLAT_COST = 6
 """An if on so few instructions on locals costs less to blend than to jump over."""
@@ -327,7 +327,7 @@ class VectorEmitter(RunEmitter):
 
     def instructions(self, expr: Expr) -> float:
         """About how many instructions an expression takes; inf where some lane must be active."""
-        if isinstance(expr, Elem) and root_of(expr) in self.given_buffers and self.same.expr(expr):
+        if isinstance(expr, Elem) and row_word(expr):
             return 1
         return instructions(self.text, expr) + sum(map(self.instructions, operands(expr)))
 

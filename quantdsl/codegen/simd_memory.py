@@ -34,6 +34,13 @@ class Spot(NamedTuple):
         return self.lane_step == 0 and not self.at
 
 
+FROM_WORDS = {
+    BOOL_T: "icmp ne {words} {x}, zeroinitializer",
+    F64_T: "bitcast {words} {x} to {doubles}",
+}
+TO_WORDS = {BOOL_T: "zext {masks} {x} to {words}", F64_T: "bitcast {doubles} {x} to {words}"}
+
+
 class Memory:
     """Emits loads and stores of one word a lane."""
 
@@ -104,21 +111,19 @@ class Memory:
 
     def from_words(self, words: str, type_: ScalarType) -> str:
         """Words of memory as a vector of scalars."""
-        text = self.text
-        if type_ == BOOL_T:
-            return text.pure(f"icmp ne {text.words} {words}, zeroinitializer")
-        if type_ == F64_T:
-            return text.pure(f"bitcast {text.words} {words} to {text.vector('double')}")
-        return words
+        return self.cast(FROM_WORDS.get(type_), words)
 
     def to_words(self, value: str, type_: ScalarType) -> str:
         """A vector of scalars as words of memory."""
+        return self.cast(TO_WORDS.get(type_), value)
+
+    def cast(self, template: str | None, x: str) -> str:
+        """What an instruction makes of a vector; itself without one."""
+        if template is None:
+            return x
         text = self.text
-        if type_ == BOOL_T:
-            return text.pure(f"zext {text.masks} {value} to {text.words}")
-        if type_ == F64_T:
-            return text.pure(f"bitcast {text.vector('double')} {value} to {text.words}")
-        return value
+        types = {"masks": text.masks, "words": text.words, "doubles": text.vector("double")}
+        return text.pure(template.format(x=x, **types))
 
     # ---- addresses ----------------------------------------------------------------------
 

@@ -242,11 +242,9 @@ UNARY: dict[str, Callable[[VectorText, str], str]] = {
 }
 
 SPELLED: dict[str, Callable[[VectorText, str, str], str]] = {
+    **{shift: _shift(shift) for shift in ("shl", "lshr", "ashr")},
     "idiv": _idiv,
     "imod": _imod,
-    "shl": _shift("shl"),
-    "lshr": _shift("lshr"),
-    "ashr": _shift("ashr"),
     "umulh": _umulh,
 }
 

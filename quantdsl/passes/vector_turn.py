@@ -5,21 +5,15 @@ those of a bar in the middle of a day, and all averages have warmed up. A turn f
 holds in every lane needs none of these tests, nor what follows from them.
 """
 
-import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from quantdsl.ir.ops import (
-    Assign,
     Binary,
     Break,
     Call,
     Const,
     Continue,
-    Do,
     Elem,
     Expr,
     For,
@@ -29,19 +23,23 @@ from quantdsl.ir.ops import (
     Module,
     Return,
     Stmt,
-    Unary,
     Var,
-    While,
     boolean,
-    i64,
 )
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.flags import (
+    FLAG_WORD,
+    conjuncts,
+    flags_hold,
+    usual_flags,
+    weight,
+    with_flags,
+)
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.places import nodes
-from quantdsl.passes.rows import ROWS
+from quantdsl.passes.rows import BASE, ROWS
 from quantdsl.passes.scopes import assigned_names
 
-FLAG_WORD = re.compile(r"flags\.(\d+)@")
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 MIRRORED = {"ilt": "igt", "ile": "ige", "igt": "ilt", "ige": "ile", "ieq": "ieq", "ine": "ine"}
 NEGATED = {"ilt": "ige", "ile": "igt", "igt": "ile", "ige": "ilt", "ieq": "ine", "ine": "ieq"}
@@ -56,8 +54,6 @@ FOLLOWS = {
 """Where the first comparison of two numbers holds, what another one of the same two gives."""
 
 Block = tuple[Stmt, ...]
-Flag = tuple[int, int]
-"""(number of the word of flags in a row, bit)."""
 
 
 class Row(NamedTuple):
@@ -73,7 +69,6 @@ class Turn(NamedTuple):
     """A turn in two forms that mean the same where `usual` holds and `apart` does in no lane."""
 
     row: Row
-
     head: Block
     """What comes first in any case: the flags of the row."""
     usual: Expr
@@ -86,7 +81,7 @@ class Turn(NamedTuple):
     """The rest of any turn."""
 
 
-def usual_turn(entry: Func, width: int) -> Turn | None:
+def vector_turn(entry: Func, width: int) -> Turn | None:
     """The turn of an entry that loops over rows of `width` words; None where there are no flags."""
     loop = next((stmt for stmt in entry.body if isinstance(stmt, For)), None)
     if loop is None or not isinstance(loop.body[0], Let) or _leaves(loop.body):
@@ -99,7 +94,7 @@ def usual_turn(entry: Func, width: int) -> Turn | None:
     words = {
         let.name: let.value
         for let in rest
-        if isinstance(let, Let) and let.value is not None and _row_word(let.value)
+        if isinstance(let, Let) and let.value is not None and row_word(let.value)
     }
     facts = _Facts(entry, loop, words)
     reading = _Reading(words)
@@ -111,85 +106,7 @@ def usual_turn(entry: Func, width: int) -> Turn | None:
         some = other if some is None else Binary("or", some, other)
     read = 1 + max((_offset(value) for value in words.values()), default=0)
     row = Row(Var(ROWS), Var(loop.name), width, read)
-    return Turn(row, head, _holds(flags), some, known, rest)
-
-
-# ---- flags ------------------------------------------------------------------------------------
-
-
-def usual_flags(body: Block) -> Iterator[tuple[Flag, bool]]:
-    """What each flag of a row is as a rule: it leads to the larger branch that makes no call."""
-    on: Counter[Flag] = Counter()
-    for stmt in statements(body):
-        if isinstance(stmt, If):
-            gain = _weight(stmt.then) - _weight(stmt.otherwise)
-            for part, holds in _conjuncts(stmt.cond):
-                if (flag := flag_of(part)) is not None:
-                    on[flag] += gain if holds else -gain
-    for flag, gain in on.items():
-        yield flag, gain > 0
-
-
-def flag_of(expr: Expr) -> Flag | None:
-    """The flag that an expression tests: ine(iand(flags.<word>@, bit), 0)."""
-    match expr:
-        case Binary("ine", Binary("iand", Var(name), Const(_, bit)), Const(_, 0)):
-            word = FLAG_WORD.fullmatch(name)
-            return None if word is None else (int(word[1]), bit)
-    return None
-
-
-def with_flags(body: Block, flags: dict[Flag, bool]) -> Block:
-    """A block with the values of flags put in; a branch they decide gives its own statements."""
-
-    def expr(node: Expr) -> Expr:
-        flag = flag_of(node)
-        if flag is not None and flag in flags:
-            return boolean(flags[flag])
-        return rebuild_expr(node, expr)
-
-    made: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, If):
-            cond = expr(stmt.cond)
-            if isinstance(cond, Const):
-                made += with_flags(stmt.then if cond.bits else stmt.otherwise, flags)
-                continue
-            then, otherwise = with_flags(stmt.then, flags), with_flags(stmt.otherwise, flags)
-            stmt = If(cond, then, otherwise, stmt.line)
-        elif isinstance(stmt, For | While):
-            stmt = msgspec.structs.replace(stmt, body=with_flags(stmt.body, flags))
-        made.append(rebuild_stmt(stmt, expr, lambda inner: inner))
-    return tuple(made)
-
-
-def _holds(flags: dict[Flag, bool]) -> Expr:
-    """Whether the flags of a row have these values."""
-    holds: Expr = boolean(True)
-    for word in sorted({word for word, _ in flags}):
-        bits = {bit: on for (at, bit), on in flags.items() if at == word}
-        wanted = sum(bit for bit, on in bits.items() if on)
-        masked = Binary("iand", Var(f"flags.{word}@"), i64(sum(bits)))
-        same = Binary("ieq", masked, i64(wanted))
-        holds = same if isinstance(holds, Const) else Binary("and", holds, same)
-    return holds
-
-
-def _weight(body: Block) -> int:
-    if any(map(_calls, body)):
-        return 0
-    return sum(1 for _ in expressions(body))
-
-
-def _conjuncts(cond: Expr) -> Iterator[tuple[Expr, bool]]:
-    """(condition, what it is) for each condition that must be so for `cond` to hold."""
-    if isinstance(cond, Binary) and cond.op == "and":
-        yield from _conjuncts(cond.x)
-        yield from _conjuncts(cond.y)
-    elif isinstance(cond, Unary) and cond.op == "not":
-        yield cond.x, False
-    else:
-        yield cond, True
+    return Turn(row, head, flags_hold(flags), some, known, rest)
 
 
 # ---- comparisons of a row's count with a lane's own ---------------------------------------------
@@ -223,12 +140,12 @@ class _Facts:
         return rebuild_body(body, self.stmt) if self.taken else body
 
     def look(self, stmt: If) -> None:
-        for part, holds in _conjuncts(stmt.cond):
+        for part, holds in conjuncts(stmt.cond):
             found = self.comparison(part)
             if found is None or self.answer(found) is not None:
                 continue
             then, otherwise = map(self.divides, (stmt.then, stmt.otherwise))
-            usual = _weight(stmt.then) >= _weight(stmt.otherwise)
+            usual = weight(stmt.then) >= weight(stmt.otherwise)
             if then != otherwise:
                 usual = otherwise
             op, x, y = found
@@ -289,14 +206,18 @@ def _head(body: Block) -> Iterator[Stmt]:
     """Where the row begins, and its flags."""
     for stmt in body:
         if not isinstance(stmt, Let) or (
-            _row_word(stmt.value) and not FLAG_WORD.fullmatch(stmt.name)
+            row_word(stmt.value) and not FLAG_WORD.fullmatch(stmt.name)
         ):
             return
         yield stmt
 
 
-def _row_word(value: Expr | None) -> bool:
-    return isinstance(value, Elem) and value.base == Var(ROWS)
+def row_word(value: Expr | None) -> bool:
+    """Whether an expression is a word of the row at hand."""
+    match value:
+        case Elem(Var(name), Binary("iadd", Var(base), Const())):
+            return name == ROWS and base == BASE
+    return False
 
 
 def _offset(value: Expr) -> int:
@@ -330,11 +251,6 @@ def _folded(body: Block) -> Block:
     """A block with what is known now computed."""
     func = Func("turn", (), None, body)
     return fold_constants(Module((), (), (func,), ())).funcs[0].body
-
-
-def _calls(stmt: Stmt) -> bool:
-    """Whether a statement is a call; those inside its blocks do not count."""
-    return isinstance(stmt, Do) or (isinstance(stmt, Let | Assign) and isinstance(stmt.value, Call))
 
 
 def _leaves(body: Block) -> bool:
