@@ -13,13 +13,16 @@ import msgspec
 from quantdsl.ir.ops import (
     Assign,
     Binary,
+    Break,
     Call,
     Const,
+    Continue,
     Do,
     Expr,
     For,
     If,
     Let,
+    Return,
     Stmt,
     Unary,
     Var,
@@ -96,7 +99,7 @@ def flags_hold(flags: dict[Flag, bool]) -> Expr:
 
 def weight(body: Block) -> int:
     """How much a block does in a usual turn: nothing if it calls."""
-    if any(map(_calls, body)):
+    if any(map(calls, body)):
         return 0
     return sum(1 for _ in expressions(body))
 
@@ -112,6 +115,16 @@ def conjuncts(cond: Expr) -> Iterator[tuple[Expr, bool]]:
         yield cond, True
 
 
-def _calls(stmt: Stmt) -> bool:
+def calls(stmt: Stmt) -> bool:
     """Whether a statement is a call; those inside its blocks do not count."""
     return isinstance(stmt, Do) or (isinstance(stmt, Let | Assign) and isinstance(stmt.value, Call))
+
+
+def ends_early(body: Block) -> bool:
+    """Whether a turn may end before its end."""
+    for stmt in body:
+        if isinstance(stmt, Break | Continue | Return):
+            return True
+        if isinstance(stmt, If) and (ends_early(stmt.then) or ends_early(stmt.otherwise)):
+            return True
+    return False

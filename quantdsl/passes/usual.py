@@ -8,9 +8,7 @@ side. So the lanes of a warp go each at their own pace through a tile, and wait 
 where one needs `slow`.
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 
 import msgspec
 
@@ -21,10 +19,6 @@ from quantdsl.ir.ops import (
     Binary,
     Break,
     BufferType,
-    Call,
-    Const,
-    Continue,
-    Do,
     Elem,
     Expr,
     For,
@@ -38,10 +32,10 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     While,
-    boolean,
     i64,
 )
 from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.lasting import lasts_to_next
 from quantdsl.passes.places import PathSet, nodes, spelled_path
@@ -55,13 +49,10 @@ SLOW, USUAL, LAST = "slow", "usual", "last"
 TILE_WORDS = "TILE_WORDS"
 """The module's size that says how many words of a tile a row has."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
-FLAG_WORD = re.compile(r"flags\.(\d+)@")
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
 Block = tuple[Stmt, ...]
-Flag = tuple[int, int]
-"""(number of the word of flags in a row, bit)."""
 
 
 def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
@@ -90,7 +81,7 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     at = loops[0]
     loop, head, tail = func.body[at], func.body[:at], func.body[at + 1 :]
     assert isinstance(loop, For)
-    if _leaves(loop.body) or not any(map(_calls, statements(loop.body))):
+    if ends_early(loop.body) or not any(map(calls, statements(loop.body))):
         return module
     layout, state = Layout(module.structs), func.params[0]
     wanted = PathSet((state.name, *spelled_path(layout, state.type, path)) for path in results)
@@ -122,8 +113,8 @@ class _Maker:
         self.func, self.loop, self.tail, self.width = func, loop, tail, width
         self.words = [let for let in head if isinstance(let, Let)]
         self.head = head
-        flags = dict(_usual(loop.body))
-        self.known = _known(loop.body, flags)
+        flags = dict(usual_flags(loop.body))
+        self.known = with_flags(loop.body, flags)
         """A turn with the usual flags."""
         changing = assigned_names((loop,))
         given_up = _given_up(self.known, changing)
@@ -256,42 +247,7 @@ def _tested(body: Block, usual: dict[Flag, bool]) -> Block:
     body = tuple(stmt for stmt in body if not (isinstance(stmt, Let) and stmt.name == BASE))
     rest = (k for k, stmt in enumerate(body) if not isinstance(stmt, Let))
     at = next(rest, len(body))
-    return (*body[:at], If(Unary("not", _is_usual(usual)), (Break(),)), *body[at:])
-
-
-def _is_usual(usual: dict[Flag, bool]) -> Expr:
-    """Whether the flags of a row are the usual ones."""
-    holds: Expr = boolean(True)
-    for word in sorted({word for word, _ in usual}):
-        bits = {bit: on for (at, bit), on in usual.items() if at == word}
-        wanted = sum(bit for bit, on in bits.items() if on)
-        flags = Binary("iand", Var(f"flags.{word}@"), i64(sum(bits)))
-        test = Binary("ieq", flags, i64(wanted))
-        holds = test if isinstance(holds, Const) else Binary("and", holds, test)
-    return holds
-
-
-def _known(body: Block, usual: dict[Flag, bool]) -> Block:
-    """A block with what is usual put in; a branch that it decides gives its own statements."""
-
-    def expr(node: Expr) -> Expr:
-        flag = _flag(node)
-        if flag is not None and flag in usual:
-            return boolean(usual[flag])
-        return rebuild_expr(node, expr)
-
-    made: list[Stmt] = []
-    for stmt in body:
-        if isinstance(stmt, If):
-            cond = expr(stmt.cond)
-            if isinstance(cond, Const):
-                made += _known(stmt.then if cond.bits else stmt.otherwise, usual)
-                continue
-            stmt = If(cond, _known(stmt.then, usual), _known(stmt.otherwise, usual), stmt.line)
-        elif isinstance(stmt, For | While):
-            stmt = msgspec.structs.replace(stmt, body=_known(stmt.body, usual))
-        made.append(rebuild_stmt(stmt, expr, lambda inner: inner))
-    return tuple(made)
+    return (*body[:at], If(Unary("not", flags_hold(usual)), (Break(),)), *body[at:])
 
 
 def _given_up(body: Block, changing: frozenset[str]) -> Block:
@@ -315,55 +271,11 @@ def _given_up(body: Block, changing: frozenset[str]) -> Block:
     )
 
 
-def _usual(body: Block) -> Iterator[tuple[Flag, bool]]:
-    """What each flag of a row is as a rule: it leads to the larger branch that makes no call."""
-    on: Counter[Flag] = Counter()
-    for stmt in statements(body):
-        if isinstance(stmt, If):
-            gain = _weight(stmt.then) - _weight(stmt.otherwise)
-            for part, holds in _conjuncts(stmt.cond):
-                if (flag := _flag(part)) is not None:
-                    on[flag] += gain if holds else -gain
-    for flag, gain in on.items():
-        yield flag, gain > 0
-
-
-def _weight(body: Block) -> int:
-    if any(map(_calls, body)):
-        return 0
-    return sum(1 for _ in expressions(body))
-
-
-def _conjuncts(cond: Expr) -> Iterator[tuple[Expr, bool]]:
-    """(condition, what it is) for each condition that must be so for `cond` to hold."""
-    if isinstance(cond, Binary) and cond.op == "and":
-        yield from _conjuncts(cond.x)
-        yield from _conjuncts(cond.y)
-    elif isinstance(cond, Unary) and cond.op == "not":
-        yield cond.x, False
-    else:
-        yield cond, True
-
-
-def _flag(expr: Expr) -> Flag | None:
-    """The flag that an expression tests: ine(iand(flags.<word>@, bit), 0)."""
-    match expr:
-        case Binary("ine", Binary("iand", Var(name), Const(_, bit)), Const(_, 0)):
-            word = FLAG_WORD.fullmatch(name)
-            return None if word is None else (int(word[1]), bit)
-    return None
-
-
-def _calls(stmt: Stmt) -> bool:
-    """Whether a statement is a call; those inside its blocks do not count."""
-    return isinstance(stmt, Do) or (isinstance(stmt, Let | Assign) and isinstance(stmt.value, Call))
-
-
 def _rare(stmt: Stmt) -> bool:
     """Whether a statement, not counting its blocks, is a call or writes memory."""
     if isinstance(stmt, For | While):
         return any(map(_rare, statements(stmt.body)))
-    return _calls(stmt) or (isinstance(stmt, Assign) and not isinstance(stmt.place, Var))
+    return calls(stmt) or (isinstance(stmt, Assign) and not isinstance(stmt.place, Var))
 
 
 def _divides(body: Block, changing: frozenset[str]) -> bool:
@@ -377,13 +289,3 @@ def _divides(body: Block, changing: frozenset[str]) -> bool:
         )
         for node in expressions(body)
     )
-
-
-def _leaves(body: Block) -> bool:
-    """Whether a turn may end before its end."""
-    for stmt in body:
-        if isinstance(stmt, Break | Continue | Return):
-            return True
-        if isinstance(stmt, If) and (_leaves(stmt.then) or _leaves(stmt.otherwise)):
-            return True
-    return False

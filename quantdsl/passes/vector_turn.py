@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 from quantdsl.ir.ops import (
     Binary,
-    Break,
     Call,
     Const,
-    Continue,
     Elem,
     Expr,
     For,
@@ -21,7 +19,6 @@ from quantdsl.ir.ops import (
     If,
     Let,
     Module,
-    Return,
     Stmt,
     Var,
     boolean,
@@ -30,6 +27,7 @@ from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_st
 from quantdsl.passes.flags import (
     FLAG_WORD,
     conjuncts,
+    ends_early,
     flags_hold,
     usual_flags,
     weight,
@@ -84,7 +82,7 @@ class Turn(NamedTuple):
 def vector_turn(entry: Func, width: int) -> Turn | None:
     """The turn of an entry that loops over rows of `width` words; None where there are no flags."""
     loop = next((stmt for stmt in entry.body if isinstance(stmt, For)), None)
-    if loop is None or not isinstance(loop.body[0], Let) or _leaves(loop.body):
+    if loop is None or not isinstance(loop.body[0], Let) or ends_early(loop.body):
         return None
     head = tuple(_head(loop.body))
     rest = loop.body[len(head) :]
@@ -251,13 +249,3 @@ def _folded(body: Block) -> Block:
     """A block with what is known now computed."""
     func = Func("turn", (), None, body)
     return fold_constants(Module((), (), (func,), ())).funcs[0].body
-
-
-def _leaves(body: Block) -> bool:
-    """Whether a turn may end before its end."""
-    for stmt in body:
-        if isinstance(stmt, Break | Continue | Return):
-            return True
-        if isinstance(stmt, If) and (_leaves(stmt.then) or _leaves(stmt.otherwise)):
-            return True
-    return False
