@@ -32,6 +32,8 @@ from quantdsl.lang.source import Source
 
 ORDERS_MAX = 32
 RECORDS_MAX = 4096
+BOOK_ORDERS_MAX = 65_536
+"""Slots for single orders (L3) of a book; with more than three quarters taken it is not valid."""
 
 
 @dataclass(eq=False)
@@ -66,6 +68,8 @@ class Checked:
         key = (uses, entries)
         if key not in self.modules:
             own = {"N_RECORDS": RECORDS_MAX}
+            if "USES_BOOK" in self.strategy.uses:
+                own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
             self.modules[key] = self._linked(["admits", "init", "run", *entries], uses, own)
         return self.modules[key]
 
