@@ -27,12 +27,13 @@ def check(path: Path, data: str | None = None) -> list[str]:
     whole.run.feed(events)
     names = ("time", "equity", *(plot.name for plot in checked.strategy.plots))
     differences: list[str] = []
+    known_at = "ts_recv" if checked.strategy.ticks else "ts_event"
     for number in range(1, CUTS + 1):
-        cut = events["ts_event"][len(events) * number // (CUTS + 1)]
+        cut = events[known_at][len(events) * number // (CUTS + 1)]
         # The file itself ends here, so that reading and aggregating it are on trial too.
         part = prepare(checked, data=data, end=f"{np.datetime64(int(cut), 'ns')}Z")
         known = np.concatenate(list(part.data.chunks()))
-        part.run.feed(known[known["ts_event"] <= cut])
+        part.run.feed(known[known[known_at] <= cut])
         differences += _compare(whole.run, part.run, names, cut)
     return differences
 

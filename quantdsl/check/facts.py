@@ -32,7 +32,7 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
         lines.append(
             (
                 label,
-                f"runs from bar {_int(warm)} on, {operations[handler.func]:,} "
+                f"runs from {_step(checked)} {_int(warm)} on, {operations[handler.func]:,} "
                 "operations at most straight through",
             )
         )
@@ -48,7 +48,12 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
 def _series(checked: "Checked", name: str) -> str:
     value = checked.strategy.scope.names[name].get()
     warm = max((_int(w.most) for _, w in value.series.warm), default=1) if value.series else 1
-    return f"{value.type}, defined from bar {warm} on"
+    return f"{value.type}, defined from {_step(checked)} {warm} on"
+
+
+def _step(checked: "Checked") -> str:
+    """What the clocks of a strategy count."""
+    return "tick" if checked.strategy.ticks else "bar"
 
 
 def _params(checked: "Checked") -> str:

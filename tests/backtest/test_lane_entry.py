@@ -21,9 +21,10 @@ from quantdsl.ir.ops import StructType
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
 from tests.backtest.programs import strategy
+from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parent.parent.parent
-FILES = sorted([*(ROOT / "strategies").glob("*.qdsl"), *(ROOT / "bench/strategies").glob("*.qdsl")])
+FILES = sorted([*ON_BARS, *(ROOT / "bench/strategies").glob("*.qdsl")])
 STATE = StructType("State")
 EVENTS = 1200
 NO_COLUMNS = np.zeros(1, np.int64)

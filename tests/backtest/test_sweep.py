@@ -17,6 +17,7 @@ from quantdsl.errors import DataError, UnavailableError
 from quantdsl.lang.source import Source
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.sweep_result import SweepResult
+from tests.strategies.headers import ON_BARS
 from tests.truth.test_oracle import SWEEP, market
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +60,7 @@ def test_a_row_is_the_single_backtest_to_the_bit(name: str, bars: pa.Table) -> N
                 assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
 
 
-SHIPPED = [path for path in sorted(ROOT.glob("strategies/*.qdsl")) if path.stem != "buy_and_hold"]
+SHIPPED = [path for path in ON_BARS if path.stem != "buy_and_hold"]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

@@ -30,12 +30,13 @@ from quantdsl.ir.ops import BINARY, UNARY
 from quantdsl.lang.source import Source
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.test_scalar import OPERATIONS
+from tests.strategies.headers import ON_BARS
 
 if sys.platform != "linux":
     pytest.skip("NVIDIA has wheels of its linker for Linux only", allow_module_level=True)
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = sorted([*ROOT.glob("strategies/*.qdsl"), *ROOT.glob("bench/strategies/*.qdsl")])
+SHIPPED = sorted([*ON_BARS, *ROOT.glob("bench/strategies/*.qdsl")])
 SM_90 = target_of("sm_90")
 NONE: frozenset[str] = frozenset()
 

@@ -20,9 +20,10 @@ from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.programs import S, random_float_bits, random_int, random_words
+from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted([*ROOT.glob("strategies/*.qdsl"), *ROOT.glob("bench/strategies/*.qdsl")])
+FILES = sorted([*ON_BARS, *ROOT.glob("bench/strategies/*.qdsl")])
 STATE = StructType("State")
 EVENTS, LANES = 1500, 96
 GENERATED, PROGRAMS = 12, 24

@@ -33,9 +33,10 @@ from tests.passes.lanes import (
     stages,
     words_of,
 )
+from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parent.parent.parent
-FILES = sorted([*(ROOT / "strategies").glob("*.qdsl"), *(ROOT / "bench/strategies").glob("*.qdsl")])
+FILES = sorted([*ON_BARS, *(ROOT / "bench/strategies").glob("*.qdsl")])
 GENERATED = 6
 BARS = 200
 

@@ -15,6 +15,9 @@ from quantdsl import cli
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 FILES = tuple(sorted((ROOT / "strategies").glob("*.qdsl")))
+ON_BARS = tuple(p for p in FILES if re.search(r"^    bars ", p.read_text("utf-8"), re.MULTILINE))
+"""Those that sweeps and lanes can run."""
+
 LABELS = ("Idea", "Source", "Data", "Command", "Expected")
 BEGIN, END = "<!-- strategies: generated -->", "<!-- end of strategies -->"
 

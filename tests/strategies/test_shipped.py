@@ -11,7 +11,7 @@ from tests.strategies import headers
 
 LIBRARIES = sorted((headers.ROOT / "strategies" / "lib").glob("*.qdsl"))
 REJECTED_MAX = 0.01
-TRADES_MIN = {"sma_cross": 100, "buy_and_hold": 1}
+TRADES_MIN = {"sma_cross": 100, "buy_and_hold": 1, "twap_execution": 1}
 """Filled round trips on the built-in market; 50 where none is named."""
 
 
