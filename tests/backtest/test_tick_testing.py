@@ -113,3 +113,30 @@ def test_a_feed_that_cannot_be(tmp_path: Path, steps: str, said: str) -> None:
     (one,) = outcomes(tmp_path, steps, sources="quotes trades")
     assert not one.passed
     assert said in one.message
+
+
+def test_a_passive_price_may_lie_beyond_the_price_band(tmp_path: Path) -> None:
+    text = """strategy S:
+    quotes
+    on quote:
+        if order_count == 0:
+            buy(10 shares, limit = bid - 100 ticks)
+        elif order_count == 1:
+            buy(10 shares, limit = ask + 100 ticks)
+    risk:
+        price_band = 50bps
+    test "one":
+        feed mid = [100.00, 100.00, 100.00]
+        expect working.bid == 98.99 and flat
+"""
+    path = tmp_path / "s.qdsl"
+    path.write_text(text)
+    assert [one.message for one in run_tests(path)] == [""]
+
+
+SAMPLE = Path(__file__).parents[2].parent / "shared" / "design" / "samples" / "skewed_maker.qdsl"
+
+
+@pytest.mark.skipif(not SAMPLE.exists(), reason="the samples of the design are not here")
+def test_the_maker_of_the_design_passes_its_own_test() -> None:
+    assert [one.passed for one in run_tests(SAMPLE)] == [True]
