@@ -193,8 +193,11 @@ def _calls(
                 direct = one.operands.startswith("0x") and not relocated
                 target = int(one.operands, 0) if direct else held.get(one.operands, -1)
                 found[one.address] = target
+            copied = held.get(one.operands.partition(", ")[2]) if one.mnemonic == "mov" else None
             for register in CLOBBERED if one.mnemonic == "call" else _written(one):
                 held.pop(register, None)
+            if copied is not None and one.operands.partition(", ")[0] in WHOLE:
+                held[one.operands.partition(", ")[0]] = copied
             if one.mnemonic == "movabs":
                 place = places.get(one.address + one.size - WORD_BYTES)
                 if place is not None and place.target[0] == section:
@@ -219,7 +222,7 @@ def _written(one: Instruction) -> set[str]:
     if one.mnemonic in ("xchg", "xadd", "mulx"):
         written.add(rest.partition(", ")[0])
     if one.mnemonic.split()[-1].startswith(IMPLICIT):
-        written |= set(CLOBBERED)
+        written |= IMPLIED
     if one.mnemonic in ("push", "cmp", "test"):
         return set()
     return {full for name in written if (full := _FULL.get(name))}
@@ -239,7 +242,9 @@ _FULL = dict(_families())
 CLOBBERED = ("rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11")
 """Registers that a call need not keep."""
 IMPLICIT = ("mul", "imul", "div", "idiv", "cq", "cd", "cw", "movs", "stos", "lods", "rdtsc", "xlat")
-"""They write registers that they do not name."""
+IMPLIED = {"rax", "rcx", "rdx", "rsi", "rdi"}
+"""Instructions that begin so write some of these without naming them."""
+WHOLE = set(_FULL.values())
 
 
 def _reached(units: Mapping[int, Unit], start: int) -> list[int]:

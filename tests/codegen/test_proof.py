@@ -186,3 +186,19 @@ def test_other_machines_are_not_proven():
     code = assemble(f"{HEAD}  ret i64 %x\n}}\n{TAIL}", AARCH64)
     with pytest.raises(UnavailableError, match="x86-64 only"):
         prove(code, "f")
+
+
+def test_a_target_is_followed_from_register_to_register_and_no_further():
+    """A copy, a loop and a multiplication keep it; memory and what may write it do not."""
+    loop = (
+        "  br label %head\nhead:\n  %i = phi i64 [ 0, %0 ], [ %n, %head ]\n"
+        "  %s = phi i64 [ 0, %0 ], [ %t, %head ]\n  %y = call i64 @g(i64 %i)\n"
+        "  %m = mul i64 %y, %x\n  %t = add i64 %s, %m\n  %n = add i64 %i, 1\n"
+        "  %more = icmp slt i64 %n, %x\n  br i1 %more, label %head, label %out\n"
+        "out:\n  ret i64 %t\n"
+    )
+    inside = "define internal i64 @g(i64 %x) noinline {{\n  %p = inttoptr i64 %x to ptr\n  {}\n}}\n"
+    own = "%y = load volatile i64, ptr %p\n  ret i64 %y"
+    assert proven(loop, inside.format(own)).holds
+    through = "%f = load volatile ptr, ptr %p\n  %y = call i64 %f(i64 1)\n  ret i64 %y"
+    assert any("a call" in fault for fault in proven(loop, inside.format(through)).faults)
