@@ -130,6 +130,16 @@ def _play_orders() -> ops.Func:
     return ops.Func("play_orders", params, None, (ops.For("i", ops.i64(0), N, (body,)),))
 
 
+def _left_ahead() -> ops.Func:
+    """book.left_ahead of the last message."""
+    names = ("side", "ticks", "turn")
+    params = (ops.ParamDecl("o", ops.StructType("book.BookOrders"), inout=True),
+              *(ops.ParamDecl(name, ops.I64_T) for name in names))
+    value = call("left_ahead", ops.Var("o"), *map(ops.Var, names))
+    body = (ops.Let("r", ops.I64_T, value), ops.Return(ops.Var("r")))
+    return ops.Func("left_ahead", params, ops.I64_T, body)
+
+
 def _init() -> ops.Func:
     return ops.Func("init", _params("")[:1], None, (ops.Do(call("init", B)),))
 
@@ -137,7 +147,7 @@ def _init() -> ops.Func:
 @cache
 def module(ladder: int, far: int, orders: int = 1) -> ops.Module:
     """The book linked behind entry functions."""
-    own = {f.name: f for f in (_init(), _play(), _play_orders(), *map(_read, READS))}
+    own = {f.name: f for f in (_init(), _play(), _play_orders(), _left_ahead(), *map(_read, READS))}
 
     def lookup(name: str) -> Any:
         return own.get(name) or library().lookup(name)
@@ -190,6 +200,10 @@ class Book:
             "play_orders", self.words, self.orders, len(given), given.reshape(-1), out.reshape(-1)
         )
         return out
+
+    def left_ahead(self, side: int, ticks: int, turn: int) -> int:
+        """Lots that the last message took from before one who joined at that turn."""
+        return int(self.runner.call("left_ahead", self.orders, side, ticks, turn))
 
     def read(self, name: str, side: int = 0, ticks: int = 0, lots: int = 0, n: int = 0) -> Any:
         """One reader; floats as Python floats."""

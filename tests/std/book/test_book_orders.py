@@ -77,6 +77,33 @@ def test_orders_and_their_places_are_those_of_queues(seed):
         assert book.read("lots_at", side, ticks) == sum(lots for _, lots in queue)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_the_queue_before_an_order_of_ours_falls_by_what_leaves_it(seed):
+    """Ours is not in the venue's stream: the lots of those who were there before it are counted."""
+    rows = orders(seed, 600)
+    book, queues = Book(256, 64, 128), Queues()
+    side, ticks, first = seed % 2, 1_003 if seed % 2 else 997, 300
+    ahead, joined, before = 0, 0, []
+    for at, row in enumerate(rows):
+        book.play_orders([row])
+        if row[0] > 0:
+            old = {id_: lots for id_, lots in queues.levels.get((side, ticks), []) if id_ in before}
+            queues.set(*row)
+            if at > first:
+                ahead -= book.left_ahead(side, ticks, joined)
+            kept = dict(queues.levels.get((side, ticks), []))
+            # Whoever came back or grew has lost the place before ours.
+            before = [id_ for id_ in before if kept.get(id_, 0) and kept[id_] <= old[id_]
+                      and not (row[0] == id_ and row[3] > old[id_])]
+        if at == first:
+            joined = book.orders_word("turns") + 1
+            ahead = book.read("lots_at", side, ticks)
+            before = [id_ for id_, _ in queues.levels.get((side, ticks), [])]
+        assert ahead == sum(lots for id_, lots in queues.levels.get((side, ticks), [])
+                            if id_ in before)
+    assert at > first
+
+
 def test_interpreter_and_machine_code_leave_the_same_words():
     rows = orders(3, 150)
     compiled, interpreted = Book(256, 64, 128), Book(256, 64, 128, interpreted=True)
