@@ -133,7 +133,7 @@ class Checked:
         fields = {struct.name: [f.name for f in struct.fields] for struct in module.structs}
         own = {*HOST_FIELDS, STEP, *(param.field for param in self.strategy.params)}
         named = [n for n in fields["State"] if n in own or n.startswith(column(""))]
-        parts = [n for n in fields.get("engine.Engine", ()) if n in HOST_ENGINE]
+        parts = [n for n in HOST_ENGINE if n.split(".")[0] in fields.get("engine.Engine", ())]
         paths = (f"{ENGINE.name}.{n}" for n in parts if ENGINE.name in fields["State"])
         return ops.Given((*named, *paths), module.entries)
 

@@ -57,7 +57,8 @@ BASE_FIELDS = (
 )
 
 HOST_FIELDS = ("money_scale", "trade_from", "curve_on")
-HOST_ENGINE = ("config", "instruments", "venues", "outbox_count")
+HOST_LATCHES = ("watch.killed", "watch.executions")
+HOST_ENGINE = ("config", "instruments", "venues", "outbox_count", *HOST_LATCHES)
 """What of the state and of its engine the host writes besides params; all else begins as zeros."""
 
 
