@@ -24,13 +24,11 @@ from quantdsl.backtest.verify import (
 from quantdsl.check import Checked, columns
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text
+from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted(
-    path
-    for folder in ("strategies", "bench/strategies", "tests/truth")
-    for path in (ROOT / folder).glob("*.qdsl")
-)
+OTHERS = (path for folder in ("bench", "tests/truth") for path in (ROOT / folder).rglob("*.qdsl"))
+FILES = sorted([*ON_BARS, *OTHERS])
 GATED = """language 1
 
 fn calm(price: float, size: float, position: float, equity: float) -> bool:
