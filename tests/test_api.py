@@ -106,8 +106,8 @@ def test_the_package_is_the_function_whatever_is_imported_first(first):
 def test_what_the_package_names_is_there():
     for name in quantdsl.__all__:
         assert getattr(quantdsl, name) is not None
-    with pytest.raises(AttributeError, match="live"):
-        _ = quantdsl.live
+    with pytest.raises(AttributeError, match="paper"):
+        _ = quantdsl.paper
 
 
 def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):

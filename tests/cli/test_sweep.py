@@ -237,7 +237,7 @@ class Slow(CpuRunner):
     def run(self, work, lo, hi, finished):
         def slowly(*block):
             finished(*block)
-            time.sleep(0.2)
+            time.sleep(1.0)
         super().run(work, lo, hi, slowly)
 import quantdsl.backtest.conduct as conduct
 conduct.runner = lambda *_: Slow(threads=1)

@@ -17,12 +17,17 @@ SNAPSHOT, SEALED = (-1, 0, 0, 0), (0, 0, 0, 0)
 """Of single orders; as books._play_orders reads them."""
 
 
+def path(name: str) -> Path:
+    """A recording, or the test is skipped."""
+    if not (DATA / name).exists():
+        pytest.skip(f"the recording {name} is not here")
+    return DATA / name
+
+
 @cache
 def events(name: str) -> Any:
     """All events of a recording, prices and sizes as the decoder has them."""
-    if not (DATA / name).exists():
-        pytest.skip(f"the recording {name} is not here")
-    return np.concatenate(list(open_ticks(Opening(DATA / name)).chunks()))
+    return np.concatenate(list(open_ticks(Opening(path(name))).chunks()))
 
 
 def of_book(found: Any) -> Any:

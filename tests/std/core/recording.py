@@ -9,16 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.events.layout import EVENT, MORE, Aggressor, Kind
-from tests.std.book.recordings import BINANCE, count, path
+from tests.std.book.recordings import path
+
+TICK_PLACES, LOT_PLACES = 1, 3
 
 CLOCK_NS = 1_272_156_851
 """By so much the recorder's clock was behind the venue's."""
 
 
+def count(text: str, places: int) -> int:
+    """A decimal as a count of units of so many places; more places are an error of the test."""
+    whole, _, part = text.partition(".")
+    assert not part[places:].strip("0"), text
+    return int(whole + part[:places].ljust(places, "0"))
+
+
 @cache
-def messages(name: str = "usdm_btcusdt") -> npt.NDArray[np.void]:
+def messages() -> npt.NDArray[np.void]:
     """Every depth message and trade from the snapshot on; prices in 0.1, sizes in 0.001."""
-    scale = BINANCE[name]
     rows: list[tuple[Any, ...]] = []
     snapshot, waiting = 0, []
 
@@ -31,7 +39,7 @@ def messages(name: str = "usdm_btcusdt") -> npt.NDArray[np.void]:
 
     def levels(data: dict[str, Any], bids: str, asks: str) -> list[tuple[int, tuple[int, ...]]]:
         return [
-            (side, (count(price, scale.tick), count(size, scale.lot)))
+            (side, (count(price, TICK_PLACES), count(size, LOT_PLACES)))
             for side, of in ((0, bids), (1, asks))
             for price, size in data[of]
         ]
@@ -40,7 +48,7 @@ def messages(name: str = "usdm_btcusdt") -> npt.NDArray[np.void]:
         if data["u"] >= snapshot and (parts := levels(data, "b", "a")):
             add(recv, data["T"] * 10**6, Kind.BOOK_DELTA, parts)
 
-    with gzip.open(path(f"ws/binance_hftbacktest/{name}_20240808.gz"), "rt") as lines:
+    with gzip.open(path("ws/binance_hftbacktest/usdm_btcusdt_20240808.gz"), "rt") as lines:
         for line in lines:
             local, _, text = line.strip().partition(" ")
             message = json.loads(text) if text else {}
@@ -58,6 +66,6 @@ def messages(name: str = "usdm_btcusdt") -> npt.NDArray[np.void]:
                     waiting.append(data)
             elif data.get("e") == "trade" and data.get("X") == "MARKET":
                 side = Aggressor.SELLS if data["m"] else Aggressor.BUYS
-                payload = (count(data["p"], scale.tick), count(data["q"], scale.lot), data["t"])
+                payload = (count(data["p"], TICK_PLACES), count(data["q"], LOT_PLACES), data["t"])
                 add(recv, data["T"] * 10**6, Kind.TRADE, [(int(side), payload)])
     return np.array(rows, EVENT)
