@@ -8,6 +8,7 @@
       UnavailableError         the thing asked for is not there (device, optional package)
       DeviceError              a device is there and failed; names call, kernel, sizes, way out
       RingError                a ring of events is used wrongly, or a file is none
+      FeedError                a live feed cannot be used; names feed, address, answer
     InternalError              our own fault (QD9xxx); exit code 70
 
 Anything else that escapes is a bug: the command line turns it into an InternalError report.
@@ -47,6 +48,10 @@ class DeviceError(QuantDSLError):
 
 class RingError(QuantDSLError):
     """A ring is used against its rules (a second producer, more published than claimed)."""
+
+
+class FeedError(QuantDSLError):
+    """A live feed is not known, cannot be reached, or gives no answer that can be used."""
 
 
 class InternalError(Exception):
