@@ -8,6 +8,7 @@ configs say, its object is called with a FeedSpec and returns a LiveFeed.
 """
 
 import difflib
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -36,6 +37,18 @@ SHIPPED: Mapping[str, str] = {
     "synthetic": "quantdsl.feeds.synthetic_live:feed",
     "itch": "quantdsl.feeds.itch_live:feed",
 }
+
+
+_EPOCH_NS = time.time_ns() - time.monotonic_ns()
+
+
+def now_ns() -> int:
+    """The time of receipt: ns since 1970 that never go back.
+
+    The system's clock is read once a process; from there on it is a steady clock, so that a step
+    of the system's (an operator, a leap second) moves no event.
+    """
+    return _EPOCH_NS + time.monotonic_ns()
 
 
 class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
