@@ -411,6 +411,8 @@ USES = (
     "USES_QUOTES",
     "USES_TRADES",
     "USES_BOOK",
+    "USES_COMMAND",
+    "USES_HOUSE",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 
@@ -449,13 +451,14 @@ def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
         "N_RESTING": ticks * sizes["N_ORDERS"],
         "N_BOOKS": book * sizes["N_INSTRUMENTS"],
         "N_THROTTLE": 256 * sizes["USES_THROTTLE"],
+        "N_HOUSE": sizes["USES_HOUSE"],
     }
 
 
 MODULE_SIZES = frozenset(
     {
         *("N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", "N_THROTTLE"),
-        *("N_VENUES", "N_RESTING", "N_BOOKS"),
+        *("N_VENUES", "N_RESTING", "N_BOOKS", "N_HOUSE"),
         *NO_BOOK,
         *SINGLE_RUN,
         *USES,

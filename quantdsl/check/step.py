@@ -58,7 +58,7 @@ BASE_FIELDS = (
 
 HOST_FIELDS = ("money_scale", "trade_from", "curve_on")
 HOST_LATCHES = ("watch.killed", "watch.executions")
-HOST_ENGINE = ("config", "instruments", "venues", "outbox_count", *HOST_LATCHES)
+HOST_ENGINE = ("config", "instruments", "venues", "house", "outbox_count", *HOST_LATCHES)
 """What of the state and of its engine the host writes besides params; all else begins as zeros."""
 
 

@@ -11,7 +11,7 @@ is when we had it. One message of a venue (a depth diff, a trade, a quote) is on
 events but the last carry MORE. Two messages never share an instant, whatever their times.
 """
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 import numpy as np
 
@@ -92,6 +92,24 @@ class Feed(IntEnum):
     RESET = 3
 
 
+class Command(IntEnum):
+    """Side of a COMMAND."""
+
+    KILL = 1
+    REDUCE = 2
+    CANCEL = 3
+    FLATTEN = 4
+    ARM = 5
+
+
+class KilledBy(IntFlag):
+    """Bits of the kill switch: who asked for it."""
+
+    PERSON = 1
+    SESSION = 2
+    LIMIT = 4
+
+
 class Kind(IntEnum):
     """What an event or a record is. Codes are never reused."""
 
@@ -117,6 +135,8 @@ class Kind(IntEnum):
     RISK = 19  # record: limit code, value, limit, actions taken, 0
     LOG = 20  # record: message id, up to four values
     BRANCH = 21  # record of a trace: source line, 1 where the condition held
+    COMMAND = 22  # event: what a person or the session wants (side), bits of the kill switch
+    # record: the same as carried out: bits, the switch by now, 1 if only reducing orders pass
 
 
 for dtype in (EVENT, BAR, QUOTE, TRADE, DELTA, RECORD):
