@@ -195,7 +195,8 @@ class LiveConfig(_Section, frozen=True):
         int, Meta(ge=-1, le=4095, description="Core of the engine; -1: the strategy's, or any")
     ] = -1
     wait: Annotated[
-        Literal["spin", "yield"], Meta(description="Keep the core while there is no event, or not")
+        Literal["spin", "yield", "sleep"],
+        Meta(description="While there is no event: keep the core, offer it, or leave it"),
     ] = "yield"
     polls: Annotated[
         int, Meta(ge=1, le=1_000_000_000, description="Empty looks at the ring before it yields")
@@ -204,6 +205,113 @@ class LiveConfig(_Section, frozen=True):
         int, Meta(ge=0, le=99, description="SCHED_FIFO priority of the engine; 0: none")
     ] = 0
     lock_memory: Annotated[bool, Meta(description="Keep the process's memory from paging")] = False
+
+
+Limit = Annotated[float, Meta(gt=0, le=1e12)] | None
+
+
+class LimitsConfig(_Section, frozen=True):
+    """What a live session may never do, whatever its strategies say. None of them has a default."""
+
+    order_value: Annotated[Limit, Meta(description="Money: value of one order at most")] = None
+    position_value: Annotated[
+        Limit, Meta(description="Money: one instrument's position, working orders counted")
+    ] = None
+    gross_value: Annotated[Limit, Meta(description="Money: all positions of a strategy")] = None
+    daily_loss: Annotated[Limit, Meta(description="Money: a larger loss of a day halts")] = None
+    drawdown: Annotated[Limit, Meta(description="Money below the peak: more halts")] = None
+    price_collar: Annotated[
+        Annotated[float, Meta(gt=0, lt=1)] | None,
+        Meta(description="Share of the price by which an order may be worse than the market"),
+    ] = None
+    orders_per_second: Annotated[
+        Annotated[int, Meta(ge=1, le=256)] | None, Meta(description="Orders in any second")
+    ] = None
+
+
+class PaperConfig(_Section, frozen=True):
+    """How a live session goes on; its orders never leave this machine."""
+
+    speed: Annotated[
+        float, Meta(ge=0, le=1e6, description="Times real time where a feed can; 0: it chooses")
+    ] = 0.0
+    bar_wait_s: Annotated[
+        float, Meta(gt=0, le=600, description="Seconds an instant waits for bars that are late")
+    ] = 2.0
+    flatten_at_stop: Annotated[
+        bool, Meta(description="Close positions before the session ends")
+    ] = False
+    stop_s: Annotated[
+        float, Meta(gt=0, le=600, description="Seconds a graceful end may take, real time")
+    ] = 5.0
+    checkpoint_s: Annotated[
+        float, Meta(gt=0, le=86_400, description="Seconds between checkpoints of the state")
+    ] = 60.0
+
+
+class FeedConfig(_Section, frozen=True):
+    """One live feed: a table [[feed]] for each."""
+
+    feed: Annotated[str, Meta(min_length=1, description="Its name, as binance or synthetic")]
+    symbols: Annotated[
+        tuple[str, ...], Meta(description="As the venue writes them; none: the strategies'")
+    ] = ()
+    stream_url: Annotated[str, Meta(description="Address of messages; empty: the venue's")] = ""
+    rest_url: Annotated[str, Meta(description="Address of questions; empty: the venue's")] = ""
+    ca_file: Annotated[str, Meta(description="Certificates to trust; empty: the system's")] = ""
+    stale_s: Annotated[
+        float, Meta(gt=0, le=3600, description="Silence after which an instrument is off, seconds")
+    ] = 5.0
+    options: Annotated[
+        dict[str, str | int | float | bool], Meta(description="The feed's own, as path or seed")
+    ] = {}
+
+
+class JournalConfig(_Section, frozen=True):
+    """The files that a session survives a kill by."""
+
+    folder: Annotated[str, Meta(description="Where sessions lie; empty: out/sessions")] = ""
+    fsync: Annotated[
+        Literal["always", "interval", "never"],
+        Meta(description="Each group of frames is forced to disk, or every so often, or never"),
+    ] = "interval"
+    interval_ms: Annotated[
+        float, Meta(gt=0, le=10_000, description="Between two fsyncs, where that is the policy")
+    ] = 20.0
+    segment_mb: Annotated[
+        int, Meta(ge=1, le=4_096, description="Size at which a new file is begun")
+    ] = 64
+
+
+class CockpitConfig(_Section, frozen=True):
+    """The page in the browser; this machine alone reaches it unless `exposed` says otherwise."""
+
+    enabled: Annotated[bool, Meta(description="Whether there is a page")] = True
+    host: Annotated[
+        str, Meta(description="Address; one beyond this machine needs exposed, certificate and key")
+    ] = "127.0.0.1"
+    port: Annotated[
+        int, Meta(ge=0, le=65_535, description="0: any; one that is taken: the next free one")
+    ] = 8787
+    exposed: Annotated[bool, Meta(description="Let other machines in, by TLS only")] = False
+    certificate: Annotated[str, Meta(description="File of the TLS certificate")] = ""
+    key: Annotated[str, Meta(description="File of its key")] = ""
+
+
+class AlertsConfig(_Section, frozen=True):
+    """Who is told when something is wrong."""
+
+    command: Annotated[
+        tuple[str, ...],
+        Meta(description="Program and arguments, no shell; the alert is JSON on its input"),
+    ] = ()
+    webhook: Annotated[str, Meta(description="https address that an alert is POSTed to")] = ""
+    repeat_s: Annotated[
+        float, Meta(gt=0, le=86_400, description="Least seconds between two alerts of one cause")
+    ] = 60.0
+    minute_max: Annotated[
+        int, Meta(ge=1, le=1_000, description="Alerts in any minute, the rest are counted")
+    ] = 20
 
 
 class LatencyConfig(_Section, frozen=True):
@@ -233,6 +341,12 @@ class Config(_Section, frozen=True):
     sweep: SweepConfig = SweepConfig()
     live: LiveConfig = LiveConfig()
     latency: LatencyConfig = LatencyConfig()
+    paper: PaperConfig = PaperConfig()
+    limits: LimitsConfig = LimitsConfig()
+    journal: JournalConfig = JournalConfig()
+    cockpit: CockpitConfig = CockpitConfig()
+    alerts: AlertsConfig = AlertsConfig()
+    feed: Annotated[tuple[FeedConfig, ...], Meta(description="Sources of a live session")] = ()
     params: Annotated[
         dict[str, bool | int | float | str], Meta(description="Values of the strategy's params")
     ] = {}

@@ -1,6 +1,6 @@
 """Before the first event: settings merged, data opened, code loaded, state filled."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -35,6 +35,7 @@ class Arranged:
     data: RunData
     given: Mapping[str, object]  # values of params, from the config and the caller
     notes: tuple[str, ...]  # what of the strategy does not apply here
+    live: frozenset[str] = frozenset()  # parts of the core that only a live run needs
 
     def fill(self, memory: Memory) -> None:
         """Write the engine's config and instruments into a state."""
@@ -42,8 +43,8 @@ class Arranged:
 
     @property
     def uses(self) -> frozenset[str]:
-        """Parts of the core that the settings need."""
-        return settings.needs(self.resolved.config)
+        """Parts of the core that the run needs."""
+        return settings.needs(self.resolved.config) | self.live
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Prepared:
     run: Run
     chosen: Mapping[str, Fraction]
     notes: tuple[str, ...] = ()
+    uses: frozenset[str] = frozenset()  # parts of the core beyond those of the strategy
 
 
 def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Prepared:
@@ -63,16 +65,23 @@ def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Pr
 
     Trading starts at `start`; `options` are those of `arrange`.
     """
-    arranged = arrange(checked, **options)
+    trade_from = parse_instant(start) if start else np.iinfo(np.int64).min
+    return make_ready(checked, arrange(checked, **options), trade_from)
+
+
+def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepared:
+    """Load the code, fill the state; trading starts at `trade_from`, ns since 1970."""
     chosen = values.chosen(checked.strategy.params, arranged.given)
     run = native_run(checked, arranged.uses, Cache())
     arranged.fill(run.memory)
     values.write(run.memory, checked.strategy.params, chosen)
     _admit(checked, run, chosen)
-    run.memory.set("trade_from", parse_instant(start) if start else np.iinfo(np.int64).min)
+    run.memory.set("trade_from", trade_from)
     run.memory.set("curve_on", True)
     run.start()
-    return Prepared(checked, arranged.resolved, arranged.data, run, chosen, arranged.notes)
+    return Prepared(
+        checked, arranged.resolved, arranged.data, run, chosen, arranged.notes, arranged.uses
+    )
 
 
 def arrange(
@@ -88,8 +97,15 @@ def arrange(
     tz: str | None = None,
     bad_rows: str | None = None,
     more: Mapping[str, object] | None = None,
+    listed: Mapping[str, Instrument] | None = None,
+    opened: Callable[[DataSpec], RunData] = open_run_data,
+    live: frozenset[str] = frozenset(),
 ) -> Arranged:
-    """Merge the settings and open the data; `more` are settings by key, as said by the caller."""
+    """Merge the settings and open the data; `more` are settings by key, as said by the caller.
+
+    `listed` are instruments as a venue has them, by the strategy's names; a file of the user's
+    comes first. `live` are parts of the core that only a live run needs.
+    """
     line = {
         "data.path": data if isinstance(data, str | Path) else None,
         "data.to": end,
@@ -105,7 +121,7 @@ def arrange(
     of_file = {"account.currency": stated} if stated else {}
     layers = (said, config, {**of_file, **settings.of_strategy(checked.strategy.chosen)})
     resolved = configuration.resolve(*layers)
-    known = _instruments(checked, resolved)
+    known = _instruments(checked, resolved, listed or {})
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)
     if stated not in ("", resolved.config.account.currency):
@@ -116,8 +132,8 @@ def arrange(
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
     table = data if data is not None and not isinstance(data, str | Path) else None
-    opened = open_run_data(data_spec(checked, resolved, known, table))
-    return Arranged(resolved, opened, given, (*converted, *_notes(checked, opened)))
+    found = opened(data_spec(checked, resolved, known, table))
+    return Arranged(resolved, found, given, (*converted, *_notes(checked, found)), live)
 
 
 def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
@@ -133,13 +149,15 @@ def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
     raise ConfigError(f"the strategy requires {text}{why}; these params break it: {shown}")
 
 
-def _instruments(checked: Checked, resolved: Resolved) -> list[Instrument | None]:
-    """The user's own definition of each instrument of the strategy, None where there is none."""
+def _instruments(
+    checked: Checked, resolved: Resolved, listed: Mapping[str, Instrument]
+) -> list[Instrument | None]:
+    """The user's own definition of each instrument of the strategy, else the venue's, else None."""
     path = resolved.config.data.instruments
     known = load_instruments(Path(path)) if path else {}
     alone = next(iter(known.values())) if len(known) == 1 else None
     return [
-        known.get(traded.symbol.rpartition(":")[2], alone)
+        known.get(traded.symbol.rpartition(":")[2], alone) or listed.get(traded.symbol)
         for traded in checked.strategy.instruments
     ]
 

@@ -28,6 +28,8 @@ from quantdsl.report.execution import Execution, execution_of
 from quantdsl.report.result import Plot, RunResult, Setting
 
 RUN_END = 2
+_LIVE = tuple("live. latency. paper. journal. cockpit. alerts. feed limits.".split())
+"""Settings that only a live session has."""
 TRADING_DAYS, CALENDAR_DAYS = 252.0, 365.0
 Progress = Callable[[int, int], None]
 """(time done, time in all), in ns of the data."""
@@ -144,7 +146,7 @@ def settings_of(resolved: Resolved, *, sweep: bool = False) -> tuple[Setting, ..
 
     Those of the live engine and of its measurement change nothing here.
     """
-    others = ("live.", "latency.") if sweep else ("live.", "latency.", "sweep.")
+    others = _LIVE if sweep else (*_LIVE, "sweep.")
     return tuple(
         Setting(name=e.key, value=str(e.value), source=e.source)
         for e in resolved.entries

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
+import msgspec
+
 from quantdsl.backtest.program import Memory
 from quantdsl.check.settings import Chosen
-from quantdsl.config import Config, VenueConfig
+from quantdsl.config import Config, LimitsConfig, VenueConfig
+from quantdsl.data.instrument import EXACT_MAX
 from quantdsl.data.tick_data import RunData
 from quantdsl.errors import ConfigError
 
@@ -106,6 +109,8 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
     for name, number in numbers.items():
         memory.set(f"e.config.{name}", number)
     memory.set("money_scale", float(scale))
+    if memory.has("house"):
+        _house(memory, config.limits, scale)
     for index, one in enumerate(data.instruments):
         if memory.has("venues"):
             _venue(memory, f"e.venues[{index}]", config.venue)
@@ -115,6 +120,24 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
         memory.set(f"e.instruments[{index}].price_min", limits.price_ticks_min)
         memory.set(f"e.instruments[{index}].price_max", limits.price_ticks_max)
         memory.set(f"e.instruments[{index}].lots_max", limits.position_lots_max)
+
+
+def _house(memory: Memory, limits: LimitsConfig, scale: int) -> None:
+    """The limits of the house in money units; ConfigError names one that is not set."""
+    for name, value in msgspec.structs.asdict(limits).items():
+        if value is None:
+            raise ConfigError(
+                f"limits.{name} is not set: a live session starts with every limit stated\n"
+                f"help: write {name} = ... under [limits] of the config; configs/limits.toml "
+                "shows all of them"
+            )
+    for name in ("order_value", "position_value", "gross_value", "daily_loss", "drawdown"):
+        units = round(Fraction(str(getattr(limits, name))) * scale)
+        memory.set(f"e.house[0].{name}", min(units, EXACT_MAX))
+    assert limits.price_collar is not None
+    assert limits.orders_per_second is not None
+    memory.set("e.house[0].collar", limits.price_collar)
+    memory.set("e.house[0].orders_per_second", limits.orders_per_second)
 
 
 def _venue(memory: Memory, at: str, config: VenueConfig) -> None:

@@ -9,7 +9,7 @@ opens after it.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -151,26 +151,89 @@ class Data:
         return clocks
 
 
+class BarStream:
+    """Puts whole bars of the finest data, sessions and timers in order, and builds every clock.
+
+    `finer` is the length of each instrument's own bars. What `until` has given never comes again.
+    """
+
+    def __init__(
+        self,
+        clockwork: Clockwork,
+        clocks: Sequence[Interval],
+        finer: Sequence[Interval],
+        *,
+        sync_all: bool = False,
+    ) -> None:
+        self.clockwork, self.clocks, self.finer = clockwork, clocks, finer
+        self.builders = [
+            [BarBuilder(clock, own, clockwork.schedule) for clock in clocks] for own in finer
+        ]
+        # Lanes in the order of one instant.
+        bars = len(clocks) * len(finer)
+        self._timer_lane, self._close_lane, self._late_open_lane = bars + 1, bars + 2, bars + 3
+        self._merge = Merge(bars + 4)
+        self._sessions: set[int] = set()
+        self._last_session = -1  # whose opens, timers and close are in the stream already
+        self._sync_all = sync_all and len(finer) > 1
+        self.incomplete = 0
+        """Instants left out because not every instrument had a bar."""
+
+    def add(self, index: int, bars: Bars) -> None:
+        """Bars of one instrument, later than all before."""
+        self.enter(bars.session)
+        n = len(self.finer)
+        for clock, builder in enumerate(self.builders[index]):
+            lane = 1 + (len(self.clocks) - 1 - clock) * n + index
+            self._merge.push(lane, to_events(builder.add(bars), index, clock))
+
+    def enter(self, sessions: npt.NDArray[np.int64]) -> None:
+        """These sessions have come: their borders and timers belong to the stream."""
+        found = np.unique(sessions)
+        self._sessions.update(found[found > self._last_session].tolist())
+
+    def until(self, before_ns: int | None) -> Events:
+        """Everything earlier than `before_ns`, instants marked."""
+        opens = self.clockwork.schedule.open_ns
+        ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
+        self._sessions.difference_update(ready)
+        self._last_session = max([self._last_session, *ready])
+        sessions = np.array(ready, np.int64)
+        clockwork, merge = self.clockwork, self._merge
+        merge.push(0, clockwork.opens(sessions, joined=False))
+        merge.push(self._timer_lane, clockwork.timers(sessions))
+        merge.push(self._close_lane, clockwork.closes(sessions))
+        merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
+        events = merge.take(before_ns)
+        return mark(self._synchronous(events) if self._sync_all else events)
+
+    def _synchronous(self, events: Events) -> Events:
+        """Without the finest bars of those instants in which an instrument has none."""
+        finest = (events["kind"] == Kind.BAR) & (events["side"] == 0)
+        _, where, counts = np.unique(
+            events["ts_event"][finest], return_inverse=True, return_counts=True
+        )
+        alone = np.zeros(len(events), bool)
+        alone[finest] = counts[where] < len(self.finer)
+        self.incomplete += int(np.count_nonzero(counts < len(self.finer)))
+        return events[~alone]
+
+
 class _Stream:
     """One pass over the data: reads each feed a chunk at a time and merges what is certain."""
 
     def __init__(self, data: Data) -> None:
         self._data = data
         self._feeds = data.feeds
-        self._builders = [
-            [BarBuilder(clock, feed.scan.interval, data.schedule) for clock in data.clocks]
-            for feed in self._feeds
-        ]
-        # Lanes in the order of one instant.
-        bars = len(data.clocks) * len(self._feeds)
-        self._timer_lane, self._close_lane, self._late_open_lane = bars + 1, bars + 2, bars + 3
-        self._merge = Merge(bars + 4)
-        self._sessions: set[int] = set()
-        self._last_session = -1  # whose opens, timers and close are in the stream already
+        finer = [feed.scan.interval for feed in data.feeds]
+        self._bars_in_order = BarStream(
+            data.clockwork, data.clocks, finer, sync_all=data.spec.sync_all
+        )
 
     def chunks(self) -> Iterator[Events]:
         sources = [iter(feed.rows()) for feed in self._feeds]
         reached: list[int | None] = [_INT64.min] * len(sources)
+        stream = self._bars_in_order
         while any(mark is not None for mark in reached):
             index = min(
                 (i for i, mark in enumerate(reached) if mark is not None),
@@ -181,62 +244,33 @@ class _Stream:
                 reached[index] = None
             else:
                 bars = self._bars(index, rows)
+                stream.add(index, bars)
                 if bars.size:
                     reached[index] = int(bars.end[-1])
             open_marks = [mark for mark in reached if mark is not None]
-            yield from self._given(min(open_marks) if open_marks else None)
-        counts = self._data.counts
+            yield from cut(stream.until(min(open_marks) if open_marks else None))
+        self._count()
+
+    def _count(self) -> None:
+        """What was left out, once all is read."""
+        counts, builders = self._data.counts, self._bars_in_order.builders
+        counts["instants in which not every instrument has a bar, left out (sync = all)"] = (
+            self._bars_in_order.incomplete
+        )
         for clock, length in enumerate(self._data.clocks):
-            missing = sum(builders[clock].missing for builders in self._builders)
-            crossing = sum(builders[clock].crossing for builders in self._builders)
+            missing = sum(own[clock].missing for own in builders)
+            crossing = sum(own[clock].crossing for own in builders)
             counts[f"bars of the data missing inside bars of {length}"] = missing
             counts[f"bars of the data that cross into a bar of {length} and count to it"] = crossing
         counts["incomplete bars at the end of the data, left out"] = sum(
-            builders[0].unfinished for builders in self._builders
+            own[0].unfinished for own in builders
         )
 
     def _bars(self, index: int, rows: Rows) -> Bars:
-        """Pushes the bars that these rows complete; gives the rows as whole numbers."""
+        """These rows as whole numbers, without those outside the sessions or the span."""
         feed, data = self._feeds[index], self._data
         start, end, session, inside = place(rows.ts, data.placing[index])
         inside &= (start >= data.first_ns) & (end <= data.last_ns)
         outside = int(rows.size - np.count_nonzero(inside))
         data.counts[OUTSIDE] += outside
-        bars = Bars(start, end, session, *feed.whole_numbers(rows)).where(inside)
-        found = np.unique(bars.session)
-        self._sessions.update(found[found > self._last_session].tolist())
-        n = len(self._feeds)
-        for clock, builder in enumerate(self._builders[index]):
-            lane = 1 + (len(data.clocks) - 1 - clock) * n + index
-            self._merge.push(lane, to_events(builder.add(bars), index, clock))
-        return bars
-
-    def _given(self, before_ns: int | None) -> list[Events]:
-        """Everything earlier than `before_ns`, in finished pieces."""
-        opens = self._data.schedule.open_ns
-        ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
-        self._sessions.difference_update(ready)
-        self._last_session = max([self._last_session, *ready])
-        sessions = np.array(ready, np.int64)
-        clockwork, merge = self._data.clockwork, self._merge
-        merge.push(0, clockwork.opens(sessions, joined=False))
-        merge.push(self._timer_lane, clockwork.timers(sessions))
-        merge.push(self._close_lane, clockwork.closes(sessions))
-        merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
-        events = merge.take(before_ns)
-        if self._data.spec.sync_all and len(self._feeds) > 1:
-            events = self._synchronous(events)
-        return cut(mark(events))
-
-    def _synchronous(self, events: Events) -> Events:
-        """Without the finest bars of those instants in which an instrument has none."""
-        finest = (events["kind"] == Kind.BAR) & (events["side"] == 0)
-        _, where, counts = np.unique(
-            events["ts_event"][finest], return_inverse=True, return_counts=True
-        )
-        alone = np.zeros(len(events), bool)
-        alone[finest] = counts[where] < len(self._feeds)
-        self._data.counts[
-            "instants in which not every instrument has a bar, left out (sync = all)"
-        ] += int(np.count_nonzero(counts < len(self._feeds)))
-        return events[~alone]
+        return Bars(start, end, session, *feed.whole_numbers(rows)).where(inside)

@@ -46,7 +46,7 @@ class Clockwork:
     """
 
     def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
-        self._schedule, self._timers, self._named = schedule, timers, schedule.named
+        self.schedule, self._timers, self._named = schedule, timers, schedule.named
         self._moments = [(timer.id, self._of(timer)) for timer in timers if timer.every_ns is None]
         # Where a session opens in the instant in which the last one closed, the close comes first.
         self._joined = np.zeros(len(schedule), bool)
@@ -58,7 +58,7 @@ class Clockwork:
         Their payload is what times of day refer to: the session's midnight, open and close.
         """
         chosen = sessions[self._joined[sessions] == joined] if self._named else sessions[:0]
-        schedule = self._schedule
+        schedule = self.schedule
         events = _events(schedule.open_ns[chosen], Kind.SESSION, side=OPEN)
         midnight = times.utc_of_local(schedule.day[chosen] * times.DAY_NS, schedule.tz)
         moments = midnight, schedule.open_ns[chosen], schedule.close_ns[chosen]
@@ -68,7 +68,7 @@ class Clockwork:
 
     def closes(self, sessions: Int64s) -> Events:
         chosen = sessions if self._named else sessions[:0]
-        return _events(self._schedule.close_ns[chosen], Kind.SESSION, side=CLOSE)
+        return _events(self.schedule.close_ns[chosen], Kind.SESSION, side=CLOSE)
 
     def timers(self, sessions: Int64s) -> Events:
         """Timer events in order of time, then of id; `payload[0]` is the id."""
@@ -88,7 +88,7 @@ class Clockwork:
 
     def _of(self, timer: Timer) -> Int64s:
         """The moment of a timer in each session, -1 where it does not fire."""
-        schedule = self._schedule
+        schedule = self.schedule
         if timer.after_open_ns is not None:
             ts = schedule.open_ns + timer.after_open_ns
         elif timer.before_close_ns is not None:
@@ -105,7 +105,7 @@ class Clockwork:
         return np.where(inside & self._chosen(timer.on), ts, -1)
 
     def _at(self, at_s: int, tz: str) -> Int64s:
-        schedule = self._schedule
+        schedule = self.schedule
         clock = schedule.day * times.DAY_NS + at_s * times.SECOND_NS
         ts = times.utc_of_local(clock, tz)
         if not schedule.named:
@@ -120,15 +120,15 @@ class Clockwork:
         return np.where(late, moved, ts)
 
     def _inside(self, ts: Int64s) -> npt.NDArray[np.bool_]:
-        return (self._schedule.open_ns <= ts) & (ts <= self._schedule.close_ns)
+        return (self.schedule.open_ns <= ts) & (ts <= self.schedule.close_ns)
 
     def _chosen(self, on: Days) -> npt.NDArray[np.bool_]:
         """The first or last session of each week, month or year."""
-        chosen = np.ones(len(self._schedule), bool)
+        chosen = np.ones(len(self.schedule), bool)
         if on == "day":
             return chosen
         unit, _, side = on.partition("_")
-        period = self._schedule.periods({"week": "w", "month": "mo", "year": "y"}[unit])
+        period = self.schedule.periods({"week": "w", "month": "mo", "year": "y"}[unit])
         changes = period[1:] != period[:-1]
         if side == "start":
             chosen[1:], chosen[0] = changes, False
@@ -137,7 +137,7 @@ class Clockwork:
         return chosen
 
     def _every(self, every_ns: int, sessions: Int64s) -> Int64s:
-        opens, closes = self._schedule.open_ns[sessions], self._schedule.close_ns[sessions]
+        opens, closes = self.schedule.open_ns[sessions], self.schedule.close_ns[sessions]
         counts = (closes - opens) // every_ns
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         moments: Int64s = np.repeat(opens, counts) + (within + 1) * every_ns

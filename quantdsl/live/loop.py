@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.backtest import settings
 from quantdsl.backtest.prepare import Prepared
 from quantdsl.backtest.program import Run
 from quantdsl.check.step import CURVE_WORDS
@@ -39,11 +38,15 @@ FULL_WAIT_S = 0.000_1
 """How long the engine leaves a slow reader of its orders before it looks again."""
 
 
+EMPTY_WAIT_S = 0.000_5
+"""How long an engine that leaves its core is away."""
+
+
 class Pace(NamedTuple):
     """How the engine waits for events."""
 
-    wait: Literal["spin", "yield"] = "yield"
-    """Keep the core for itself, or offer it to others after `polls` empty looks."""
+    wait: Literal["spin", "yield", "sleep"] = "yield"
+    """After `polls` empty looks: keep the core, offer it to others, or leave it for a while."""
     polls: int = 1000
 
 
@@ -112,7 +115,7 @@ class EventLoop:
 
     def drive(self, pace: Pace = YIELDS) -> None:
         """Run on the calling thread until `stop` is called on another."""
-        polls = pace.polls if pace.wait == "yield" else SPIN_POLLS
+        polls = SPIN_POLLS if pace.wait == "spin" else pace.polls
         consumer, producer = self.inbound.consumer(), self.outbound.producer()
         try:
             while (status := self.turns(polls)) != STOPPED:
@@ -144,6 +147,8 @@ class EventLoop:
         elif pace.wait == "yield":
             self.yields += 1
             os.sched_yield()
+        elif pace.wait == "sleep":
+            time.sleep(EMPTY_WAIT_S)
 
     def stop(self, drain: Callable[[], object] = lambda: None) -> None:
         """Let the event at hand end, then the thread; raises what went wrong on it.
@@ -166,8 +171,8 @@ def open_loop(prepared: Prepared, *, inbound: Ring, outbound: Ring) -> EventLoop
 
 
 def module_of(prepared: Prepared) -> Module:
-    """The strategy with those parts of the core that its settings need."""
-    return prepared.checked.module(settings.needs(prepared.resolved.config))
+    """The strategy with those parts of the core that its run needs."""
+    return prepared.checked.module(prepared.uses)
 
 
 def _records_of_an_instant(run: Run) -> int:

@@ -63,7 +63,7 @@ MISTAKES = [
         r":3: unknown key 'fees.taker_bsp'; did you mean 'fees.taker_bps'",
     ),
     ("cash = 3\n", r":1: unknown key 'cash'; did you mean 'account.cash'"),
-    ("[feess]\nx = 1\n", r":2: unknown key 'feess.x'. Known: account, data, fees"),
+    ("[feess]\nx = 1\n", r":2: unknown key 'feess.x'. Known: account, alerts, cockpit"),
     ('[fees]\ntaker_bps = "x"\n', r":2: fees.taker_bps: expected `float`, got `str`"),
     ("[account]\ncash = -1\n", r":2: account.cash: expected `float` > 0"),
     ("[account]\ncash = nan\n", r":2: account.cash"),
