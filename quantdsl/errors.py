@@ -9,6 +9,7 @@
       DeviceError              a device is there and failed; names call, kernel, sizes, way out
       RingError                a ring of events is used wrongly, or a file is none
       FeedError                a live feed cannot be used; names feed, address, answer
+      JournalError             a journal is damaged, foreign, in use, or not what a replay gives
     InternalError              our own fault (QD9xxx); exit code 70
 
 Anything else that escapes is a bug: the command line turns it into an InternalError report.
@@ -52,6 +53,10 @@ class RingError(QuantDSLError):
 
 class FeedError(QuantDSLError):
     """A live feed is not known, cannot be reached, or gives no answer that can be used."""
+
+
+class JournalError(QuantDSLError):
+    """A journal cannot be trusted or written; nothing was changed in it."""
 
 
 class InternalError(Exception):

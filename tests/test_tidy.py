@@ -37,8 +37,9 @@ FLOW = {
     "report": "errors limits events data",
     "backtest": "errors limits events lang ir passes codegen devices check config data report "
     "shipped",
+    "journal": "errors limits events backtest",
     "live": "errors limits events lang ir passes codegen devices check config data report shipped "
-    "backtest",
+    "backtest journal",
 }
 """Folder -> what it may import, a whole folder or one module of it.
 
