@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import head, inner, kernel
+from quantdsl.feeds.kernels import head, inner, kernel, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.data.table import file_sha256
@@ -30,18 +30,6 @@ _EVENTS_A_RECORD = 2
 # DBN's own letters: add, cancel, modify, trade, clear; bid, ask.
 _ADD, _CANCEL, _MODIFY, _TRADE, _CLEAR = (ord(letter) for letter in "ACMTR")
 _BID, _ASK = ord("B"), ord("A")
-
-
-@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def _put(out, at, ts_event, ts_recv, word, a, b, c, d, e):
-    out[at, 0] = ts_event
-    out[at, 1] = ts_recv
-    out[at, 2] = word
-    out[at, 3] = a
-    out[at, 4] = b
-    out[at, 5] = c
-    out[at, 6] = d
-    out[at, 7] = e
 
 
 @inner("int64(int64, int64, int64, int64, int64, int64[:,::1], int64[::1], int64[::1])")
@@ -80,14 +68,14 @@ def _orders(action, sides, flags, event, recv, order, price, size, sequence,
             out[at - 1, 2] &= ~(np.int64(MORE) << 48)
             first = at
         if flags[one] & _MAYBE_BAD:
-            _put(out, at, ts, recv[one], head(0, 12, 2, MORE), 0, 0, number, 0, 0)
+            put(out, at, ts, recv[one], head(0, 12, 2, MORE), 0, 0, number, 0, 0)
             faults[Fault.GAP.value] += 1
             at += 1
         elif kind == _CLEAR or (snapshot and state[_IN_SNAPSHOT] == 0):
             for row in range(len(table)):
                 table[row, 0] = 0
             state[_HELD] = 0
-            _put(out, at, recv[one], recv[one], head(0, 5, 0, MORE), number, 0, 0, 0, 0)
+            put(out, at, recv[one], recv[one], head(0, 5, 0, MORE), number, 0, 0, 0, 0)
             at += 1
         state[_IN_SNAPSHOT] = np.int64(snapshot)
         if snapshot:
@@ -95,13 +83,13 @@ def _orders(action, sides, flags, event, recv, order, price, size, sequence,
         if kind == _TRADE:
             taker = 1 if sides[one] == _BID else 2 if sides[one] == _ASK else 0
             word = head(0, 3, taker, MORE)
-            _put(out, at, ts, recv[one], word, price[one], size[one], number, number, 0)
+            put(out, at, ts, recv[one], word, price[one], size[one], number, number, 0)
             at += 1
         elif kind in (_ADD, _CANCEL, _MODIFY):
             left = _after(kind, order[one], price[one], size[one], side, table, state, faults)
             if left >= 0:
                 word = head(0, 4, side, MORE)
-                _put(out, at, ts, recv[one], word, price[one], 0, number, order[one], left)
+                put(out, at, ts, recv[one], word, price[one], 0, number, order[one], left)
                 at += 1
         if flags[one] & _LAST and at > first:
             # A message is had when its last record is.

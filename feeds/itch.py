@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import big_endian, head, inner, kernel
+from quantdsl.feeds.kernels import big_endian, head, inner, kernel, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.data import times
@@ -47,18 +47,6 @@ _ADD, _ADD_MPID, _EXECUTED, _AT_PRICE = ord("A"), ord("F"), ord("E"), ord("C")
 _REDUCED, _DELETED, _REPLACED, _HIDDEN, _CROSS = (ord(letter) for letter in "XDUPQ")
 _HALT = ord("H")
 _NO_PRINT = ord("N")
-
-
-@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64)")
-def _put(out, at, ts, word, a, b, c, d, e):
-    out[at, 0] = ts
-    out[at, 1] = ts
-    out[at, 2] = word
-    out[at, 3] = a
-    out[at, 4] = b
-    out[at, 5] = c
-    out[at, 6] = d
-    out[at, 7] = e
 
 
 @inner("int64(int64[:,::1], int64[::1], int64, int64, int64, int64)")
@@ -100,23 +88,23 @@ def _change(data, at, kind, ts, out, row, table, state, faults):
         left = _reduce(table, state, place, size)
         if kind == _EXECUTED or data[at + 31] != _NO_PRINT:
             word = head(0, 3, 1 + np.int64(side == 0), MORE)
-            _put(out, row, ts, word, paid, size, big_endian(data, at + 23, 8), number, order)
+            put(out, row, ts, ts, word, paid, size, big_endian(data, at + 23, 8), number, order)
             row += 1
-        _put(out, row, ts, head(0, 4, side, 0), price, 0, number, order, left)
+        put(out, row, ts, ts, head(0, 4, side, 0), price, 0, number, order, left)
         return row + 1
     if kind == _REDUCED:
         left = _reduce(table, state, place, big_endian(data, at + 19, 4))
-        _put(out, row, ts, head(0, 4, side, 0), price, 0, number, order, left)
+        put(out, row, ts, ts, head(0, 4, side, 0), price, 0, number, order, left)
         return row + 1
     _reduce(table, state, place, table[place, 2])
-    _put(out, row, ts, head(0, 4, side, 0), price, 0, number, order, 0)
+    put(out, row, ts, ts, head(0, 4, side, 0), price, 0, number, order, 0)
     row += 1
     if kind == _REPLACED:
         renewed, size = big_endian(data, at + 19, 8), big_endian(data, at + 27, 4)
         price = big_endian(data, at + 31, 4)
         out[row - 1, 2] |= np.int64(MORE) << 48
         _hold(table, state, renewed, price, size, side)
-        _put(out, row, ts, head(0, 4, side, 0), price, 0, number, renewed, size)
+        put(out, row, ts, ts, head(0, 4, side, 0), price, 0, number, renewed, size)
         row += 1
     return row
 
@@ -137,25 +125,27 @@ def _message(data, at, locate, midnight, out, row, table, state, faults):
             big_endian(data, at + 32, 4),
         )
         _hold(table, state, order, price, size, side)
-        _put(out, row, ts, head(0, 4, side, 0), price, 0, number, order, size)
+        put(out, row, ts, ts, head(0, 4, side, 0), price, 0, number, order, size)
         return row + 1
     if kind in (_EXECUTED, _AT_PRICE, _REDUCED, _DELETED, _REPLACED):
         return _change(data, at, kind, ts, out, row, table, state, faults)
     if kind == _HIDDEN:
         # Since 2014 the side of a hidden order is always told as B: who took is not known.
         size, price = big_endian(data, at + 20, 4), big_endian(data, at + 32, 4)
-        _put(out, row, ts, head(0, 3, 0, 0), price, size, big_endian(data, at + 36, 8), number, 0)
+        put(
+            out, row, ts, ts, head(0, 3, 0, 0), price, size, big_endian(data, at + 36, 8), number, 0
+        )
         return row + 1
     if kind == _CROSS:
         size, price = big_endian(data, at + 11, 8), big_endian(data, at + 27, 4)
         if size > 0:
             match = big_endian(data, at + 31, 8)
-            _put(out, row, ts, head(0, 3, 0, 0), price, size, match, number, 0)
+            put(out, row, ts, ts, head(0, 3, 0, 0), price, size, match, number, 0)
             row += 1
         return row
     if kind == _HALT:
         trading = np.int64(data[at + 19] == 84)
-        _put(out, row, ts, head(0, 12, 1 - trading, 0), np.int64(data[at + 19]), 0, number, 0, 0)
+        put(out, row, ts, ts, head(0, 12, 1 - trading, 0), np.int64(data[at + 19]), 0, number, 0, 0)
         row += 1
     return row
 

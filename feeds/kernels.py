@@ -36,6 +36,19 @@ def head(instrument: int, kind: int, side: int, flags: int) -> int:
     return instrument | kind << 32 | side << 40 | flags << 48
 
 
+@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def put(out, at, ts_event, ts_recv, word, a, b, c, d, e):
+    """Writes one event as row `at`; `word` is its head."""
+    out[at, 0] = ts_event
+    out[at, 1] = ts_recv
+    out[at, 2] = word
+    out[at, 3] = a
+    out[at, 4] = b
+    out[at, 5] = c
+    out[at, 6] = d
+    out[at, 7] = e
+
+
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64)")
 def whole_number(text, at: int, end: int):
     """(value, position behind it) of a whole number that may have a sign, else UNREADABLE."""

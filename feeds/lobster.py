@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import fixed_point, head, inner, kernel
+from quantdsl.feeds.kernels import fixed_point, head, inner, kernel, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.data import times
@@ -47,18 +47,6 @@ def _numbers(text, at, end, row):
     return True
 
 
-@inner("void(int64[:,::1], int64, int64, int64, int64, int64, int64, int64, int64)")
-def _put(out, at, ts, word, a, b, c, d, e):
-    out[at, 0] = ts
-    out[at, 1] = ts
-    out[at, 2] = word
-    out[at, 3] = a
-    out[at, 4] = b
-    out[at, 5] = c
-    out[at, 6] = d
-    out[at, 7] = e
-
-
 @inner("Tuple((int64, boolean))(int64[::1], int64[:,::1], int64[::1], int64[::1])")
 def _change(row, table, state, faults):
     """(lots of the order after the message, whether the book knows it); keeps the table."""
@@ -86,7 +74,7 @@ def _events(row, midnight, out, at, table, state, faults):
     side = np.int64(row[5] < 0)
     number = state[_LINES]
     if kind == 7:
-        _put(out, at, ts, head(0, 12, np.int64(row[4] == -1), 0), row[4], 0, number, 0, 0)
+        put(out, at, ts, ts, head(0, 12, np.int64(row[4] == -1), 0), row[4], 0, number, 0, 0)
         return at + 1
     if kind < 1 or kind > 6 or (row[5] != 1 and row[5] != -1) or order < 0:
         return -1
@@ -94,7 +82,7 @@ def _events(row, midnight, out, at, table, state, faults):
         # Who takes stands on the other side of the resting order; of an auction nobody knows.
         taker = 0 if kind == 6 else 1 + np.int64(row[5] > 0)
         resting = order if kind == 4 else 0
-        _put(out, at, ts, head(0, 3, taker, 0), row[4], row[3], number, number, resting)
+        put(out, at, ts, ts, head(0, 3, taker, 0), row[4], row[3], number, number, resting)
         at += 1
         if kind > 4:
             return at
@@ -102,7 +90,7 @@ def _events(row, midnight, out, at, table, state, faults):
     if known:
         if kind == 4:
             out[at - 1, 2] |= np.int64(MORE) << 48
-        _put(out, at, ts, head(0, 4, side, 0), row[4], 0, number, order, left)
+        put(out, at, ts, ts, head(0, 4, side, 0), row[4], 0, number, order, left)
         at += 1
     return at
 
@@ -132,7 +120,18 @@ def _decode(text, final, midnight, out, table, state, faults):
                 if state[_BAD_LINE] == 0:
                     state[_BAD_LINE] = state[_LINES]
                 if state[_LAST]:
-                    _put(out, state[_OUT], state[_LAST], head(0, 12, 2, 0), 0, 0, 0, 0, 0)
+                    put(
+                        out,
+                        state[_OUT],
+                        state[_LAST],
+                        state[_LAST],
+                        head(0, 12, 2, 0),
+                        0,
+                        0,
+                        0,
+                        0,
+                        0,
+                    )
                     state[_OUT] += 1
             state[_LAST] = midnight + row[0] if out_at >= 0 else state[_LAST]
         at = stop + 1
@@ -181,7 +180,7 @@ def _differences(before, after, side, ts, number, out, at):
         for other in range(levels):
             stays = stays or after[4 * other + offset] == price
         if not stays:
-            _put(out, at, ts, head(0, 4, side, MORE), price, 0, number, 0, 0)
+            put(out, at, ts, ts, head(0, 4, side, MORE), price, 0, number, 0, 0)
             at += 1
     for level in range(levels):
         price, size = after[4 * level + offset], after[4 * level + offset + 1]
@@ -192,7 +191,7 @@ def _differences(before, after, side, ts, number, out, at):
             known = before[4 * other + offset] == price
             same = same or (known and before[4 * other + offset + 1] == size)
         if not same:
-            _put(out, at, ts, head(0, 4, side, MORE), price, size, number, 0, 0)
+            put(out, at, ts, ts, head(0, 4, side, MORE), price, size, number, 0, 0)
             at += 1
     return at
 
@@ -240,7 +239,7 @@ def _levels(trades, books, before, number, out):
             out[at, 2] |= np.int64(MORE) << 48
             at += 1
         if before[0] == 0:
-            _put(out, at, ts, head(0, 5, 0, MORE), number, 0, 0, 0, 0)
+            put(out, at, ts, ts, head(0, 5, 0, MORE), number, 0, 0, 0, 0)
             at += 1
             for column in range(len(before)):
                 before[column] = _EMPTY

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterator
 
 import numpy as np
-from quantdsl.feeds.kernels import head, inner, kernel
+from quantdsl.feeds.kernels import head, inner, kernel, put
 
 from quantdsl.data.calendar import SessionSpec, schedule_of
 from quantdsl.data.ticks import Events, Tally
@@ -52,14 +52,7 @@ def _draw(state, below: int) -> int:
 
 @inner("int64(int64[:,::1], int64, int64[::1], int64, int64, int64, int64, int64, int64)")
 def _put(out, at, state, word, a, b, c, d, e) -> int:
-    out[at, 0] = state[_NOW]
-    out[at, 1] = state[_RECEIVED]
-    out[at, 2] = word
-    out[at, 3] = a
-    out[at, 4] = b
-    out[at, 5] = c
-    out[at, 6] = d
-    out[at, 7] = e
+    put(out, at, state[_NOW], state[_RECEIVED], word, a, b, c, d, e)
     return at + 1
 
 
