@@ -8,7 +8,7 @@ import pytest
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.codegen.jit import Program
-from quantdsl.codegen.lanes import FINISH, START, load_lanes
+from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, load_lanes
 from quantdsl.codegen.rows import load_rows
 from quantdsl.codegen.target import Target, native
 from quantdsl.devices.work import LaneWork
@@ -45,7 +45,11 @@ def by_rows(
 
 
 def by_events(work: LaneWork) -> np.ndarray:
-    kernel = load_lanes(work.module, work.kept, native(), None)
+    return at_once(load_lanes(work.module, work.kept, native(), None), work)
+
+
+def at_once(kernel: Program | InterpretedLanes, work: LaneWork) -> np.ndarray:
+    """The result words of all lanes, each fed all events in one call."""
     results = np.full((len(work.results), work.n_lanes), -1, np.int64)
     kernel.call(
         "lanes", work.template, work.points.reshape(-1), work.params, len(work.params),

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
+from quantdsl.codegen.lanes import InterpretedLanes
 from quantdsl.codegen.rows import kernel_part, split_lanes
 from quantdsl.codegen.simd import emit_lanes, simd_program
 from quantdsl.codegen.target import avx2, avx512, neon
@@ -14,7 +14,7 @@ from quantdsl.passes.uniform import uniform
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.simd_programs import TARGETS
-from tests.codegen.test_rows import by_events, by_rows
+from tests.codegen.test_rows import at_once, by_events, by_rows
 from tests.codegen.test_simd import REGISTERS, assembly
 from tests.gpu.works import FILES, checked_of, strategy_work
 
@@ -25,17 +25,6 @@ def swept_work(checked, events: int) -> LaneWork:
     """Some points of a strategy: full groups of every width, and a short one."""
     work = strategy_work(checked, events)
     return work._replace(points=np.ascontiguousarray(work.points[:, :POINTS]))
-
-
-def interpreted(work: LaneWork) -> np.ndarray:
-    results = np.full((len(work.results), work.n_lanes), -1, np.int64)
-    InterpretedLanes(work.module).call(
-        "lanes", work.template, work.points.reshape(-1), work.params, len(work.params),
-        results.reshape(-1), work.results, len(work.results), work.events.reshape(-1),
-        len(work.events), work.columns.reshape(-1), work.template, work.n_lanes, 0, work.n_lanes,
-        START | FINISH,
-    )  # fmt: skip
-    return results
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -50,7 +39,7 @@ def test_shipped_strategies(path):
 def test_shipped_strategies_as_interpreted(path):
     work = swept_work(checked_of(path), 120)
     found = by_rows(work, None, 1, simd_program, TARGETS[0])
-    assert np.array_equal(found, interpreted(work))
+    assert np.array_equal(found, at_once(InterpretedLanes(work.module), work))
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,5 +1,8 @@
-"""A page opened in a real browser, where this machine has one."""
+"""A page of ours: what it may load, and how a real browser draws it, where there is one."""
 
+import base64
+import hashlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -34,3 +37,19 @@ def drawn(page: str, folder: Path) -> str:
     )
     assert "CONSOLE" not in done.stderr
     return done.stdout
+
+
+def assert_closed(page: str) -> None:
+    """A page loads nothing, and its policy lets in exactly its own scripts and style."""
+    assert not re.search(r"<(link|img|iframe|object|embed)\b", page)
+    assert not re.search(r"<script[^>]*\bsrc\b", page)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    blocks = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    blocks += re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        digest = base64.b64encode(hashlib.sha256(block.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in policy
+    assert not re.search(r'\sstyle="|\son\w+="', page.split("<script")[0])
