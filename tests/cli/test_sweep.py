@@ -233,14 +233,17 @@ from quantdsl.devices.cpu import CpuRunner
 from quantdsl.errors import DeviceError
 from quantdsl import cli
 sweep_parts.FLUSH_S = 0.0
-class Slow(CpuRunner):
+class Halting(CpuRunner):
     def run(self, work, lo, hi, finished):
-        def slowly(*block):
+        blocks = []
+        def halting(*block):
             finished(*block)
-            time.sleep(1.0)
-        super().run(work, lo, hi, slowly)
+            blocks.append(block)
+            if len(blocks) == 2:
+                time.sleep(60)  # the signal comes here
+        super().run(work, lo, hi, halting)
 import quantdsl.backtest.conduct as conduct
-conduct.runner = lambda *_: Slow(threads=1)
+conduct.runner = lambda *_: Halting(threads=1)
 sys.exit(cli.run(sys.argv[1:]))
 """
 

@@ -50,8 +50,8 @@ def test_what_is_named_is_computed_once(outcomes, name):
 def test_the_largest_legal_file_compiles_in_time():
     count = limits.SERIES
     text = HEAD + "".join(f"    let x{n} = ta.sma(close, {n + 1})\n" for n in range(count)) + ORDER
-    start = time.perf_counter()
+    start = time.process_time()
     checked, found = check_source(Source(text))
     assert checked is not None, found[:1]
     assert object_code(checked.module(), native())
-    assert time.perf_counter() - start <= LEGAL_SECONDS_MAX
+    assert time.process_time() - start <= LEGAL_SECONDS_MAX
