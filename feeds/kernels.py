@@ -68,13 +68,14 @@ def whole_number(text, at: int, end: int):
     return (-value if negative else value), at
 
 
-@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
-def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
-    """(value in units of 10**-digits, position behind it) of a plain decimal, else UNREADABLE.
+_POWERS = np.array([10**n for n in range(19)], np.int64)
+_SAFE_DIGITS = 18
+"""So many digits stand for less than 2**63."""
 
-    Digits beyond `digits` must be zeros, so that nothing is lost unseen; `rounded` rounds them, as
-    for a time that went through a float on its way into the file.
-    """
+
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
+def _long_fixed_point(text, at: int, end: int, digits: int, rounded: bool):
+    """As `fixed_point`, for any number of digits."""
     negative = at < end and text[at] == 45
     at += negative
     first, value, seen, point, up = at, 0, 0, False, 0
@@ -104,6 +105,48 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
         value *= 10
         seen += 1
     value += up
+    return (-value if negative else value), at
+
+
+@inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
+def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
+    """(value in units of 10**-digits, position behind it) of a plain decimal, else UNREADABLE.
+
+    Digits beyond `digits` must be zeros, so that nothing is lost unseen; `rounded` rounds them, as
+    for a time that went through a float on its way into the file.
+    """
+    begin = at
+    negative = at < end and text[at] == 45
+    at += negative
+    first, value = at, 0
+    while at < end:
+        digit = np.int64(text[at]) - 48
+        if digit < 0 or digit > 9:
+            break
+        value = value * 10 + digit
+        at += 1
+    whole = at - first
+    if whole + digits > _SAFE_DIGITS:
+        return _long_fixed_point(text, begin, end, digits, rounded)
+    seen = 0
+    if at < end and text[at] == 46:
+        at += 1
+        stop = min(end, at + digits)
+        point = at
+        while at < stop:
+            digit = np.int64(text[at]) - 48
+            if digit < 0 or digit > 9:
+                break
+            value = value * 10 + digit
+            at += 1
+        seen = at - point
+        if at == stop and at < end and 48 <= text[at] <= 57:
+            return _long_fixed_point(text, begin, end, digits, rounded)
+        if at < end and text[at] == 46:
+            return _long_fixed_point(text, begin, end, digits, rounded)
+    if whole + seen == 0:
+        return 0, UNREADABLE
+    value *= _POWERS[digits - seen]
     return (-value if negative else value), at
 
 

@@ -45,6 +45,7 @@ class Fault(IntEnum):
     NO_SNAPSHOT = 13
     MIDPOINT = 14
     SUSPICIOUS = 15
+    DUPLICATE = 16
 
 
 WORDS = {
@@ -64,6 +65,7 @@ WORDS = {
     Fault.NO_SNAPSHOT: "change of a book before its snapshot",
     Fault.MIDPOINT: "trade between two ticks, rounded down",
     Fault.SUSPICIOUS: "marked as suspicious by the source",
+    Fault.DUPLICATE: "message received twice, or after a later one",
 }
 
 FAULTS = len(Fault)
@@ -78,6 +80,7 @@ MARKET = frozenset(
         Fault.NO_SNAPSHOT,
         Fault.MIDPOINT,
         Fault.SUSPICIOUS,
+        Fault.DUPLICATE,
     }
 )
 """What a sound recording of a real market may hold: counted and printed, but never a stop."""
