@@ -13,7 +13,15 @@ sequence that began anew by the venue's time: a repetition is no younger than wh
 """
 
 import numpy as np
-from quantdsl.feeds.kernels import UNREADABLE, fixed_point, head, inner, whole_number
+from quantdsl.feeds.kernels import (
+    UNREADABLE,
+    byte_at,
+    fixed_point,
+    head,
+    inlined,
+    inner,
+    whole_number,
+)
 
 from quantdsl.data.ticks import Events, Fault, Int64s
 from quantdsl.events.layout import EVENT, MORE, Feed, Kind
@@ -45,16 +53,18 @@ def _levels(text, at, end, out, row, side):
     A level that is not two decimals is no level, and then the whole message is worth nothing.
     """
     at += 1
-    while at < end and text[at] != 93:
-        if text[at] == 44:
+    while at < end and byte_at(text, at) != 93:
+        if byte_at(text, at) == 44:
             at += 1
-        if at + 2 >= end or text[at] != 91 or text[at + 1] != 34:
+        if at + 2 >= end or byte_at(text, at) != 91 or byte_at(text, at + 1) != 34:
             return row, UNREADABLE
         price, at = fixed_point(text, at + 2, end, DIGITS, False)
-        if at < 0 or at + 3 >= end or text[at] != 34 or text[at + 1] != 44 or text[at + 2] != 34:
+        if at < 0 or at + 3 >= end or byte_at(text, at) != 34 or byte_at(text, at + 1) != 44:
+            return row, UNREADABLE
+        if byte_at(text, at + 2) != 34:
             return row, UNREADABLE
         size, at = fixed_point(text, at + 3, end, DIGITS, False)
-        if at < 0 or at + 1 >= end or text[at] != 34 or text[at + 1] != 93:
+        if at < 0 or at + 1 >= end or byte_at(text, at) != 34 or byte_at(text, at + 1) != 93:
             return row, UNREADABLE
         at += 2
         out[row, 2] = head(0, 4, side, MORE)
@@ -68,26 +78,30 @@ def _levels(text, at, end, out, row, side):
     return row, at + 1
 
 
-@inner("int64(uint8[::1], int64, int64)")
+_LETTERS = np.full(128, -1, np.int64)
+"""The field that a key of one letter names. `b` and `a` are told by value."""
+for _letter, _field in zip(
+    "ETUutmpqbaBAs",
+    (_E, _T, _U1, _U2, _TRADE_ID, _MAKER, _PRICE, _SIZE, _BID, _ASK, _BID_SIZE, _ASK_SIZE, SYMBOL),
+    strict=True,
+):
+    _LETTERS[ord(_letter)] = _field
+
+
+@inlined("int64(uint8[::1], int64, int64)")
 def _field_of(text, at, end):
-    """The field that the key text[at:end] names, -1 for others. `b` and `a` are told by value."""
+    """The field that the key text[at:end] names, -1 for others."""
     size = end - at
-    first = text[at]
+    first = byte_at(text, at)
     if size == 1:
-        for key, field in (
-            (69, _E), (84, _T), (85, _U1), (117, _U2), (116, _TRADE_ID), (109, _MAKER),
-            (112, _PRICE), (113, _SIZE), (98, _BID), (97, _ASK), (66, _BID_SIZE), (65, _ASK_SIZE),
-            (115, SYMBOL),
-        ):  # fmt: skip
-            if first == key:
-                return field
-    elif size == 2 and first == 112 and text[at + 1] == 117:
+        return _LETTERS[first & 127]
+    if size == 2 and first == 112 and byte_at(text, at + 1) == 117:
         return _PU
-    elif size == 12 and first == 108 and text[at + 11] == 100:
+    if size == 12 and first == 108 and byte_at(text, at + 11) == 100:
         return _ID
-    elif size == 4 and first == 98 and text[at + 1] == 105:
+    if size == 4 and first == 98 and byte_at(text, at + 1) == 105:
         return _BID
-    elif size == 4 and first == 97 and text[at + 1] == 115:
+    if size == 4 and first == 97 and byte_at(text, at + 1) == 115:
         return _ASK
     return -1
 
@@ -106,25 +120,25 @@ def _kind_of(fields, has_levels, has_stream):
     return OTHER if has_stream or fields[_E] == ABSENT else -1
 
 
-@inner("int64(uint8[::1], int64, int64, int64, int64[::1])")
+@inlined("int64(uint8[::1], int64, int64, int64, int64[::1])")
 def _text_value(text, at, end, field, fields):
     """Reads the string behind the quote at `at` as the field asks: position of its last quote."""
     if _PRICE <= field < SYMBOL:
         fields[field], at = fixed_point(text, at + 1, end, DIGITS, False)
-        return at if at >= 0 and at < end and text[at] == 34 else UNREADABLE
+        return at if at >= 0 and at < end and byte_at(text, at) == 34 else UNREADABLE
     at += 1
     start = at
-    while at < end and text[at] != 34:
+    while at < end and byte_at(text, at) != 34:
         at += 1
     if field == SYMBOL:
         fields[SYMBOL], fields[SYMBOL_END] = start, at
     return at
 
 
-@inner("int64(uint8[::1], int64, int64, int64, int64[::1])")
+@inlined("int64(uint8[::1], int64, int64, int64, int64[::1])")
 def _plain_value(text, at, end, field, fields):
     """Reads a number, true, false or null as the field asks: the position behind it."""
-    byte = text[at]
+    byte = byte_at(text, at)
     if byte == 116 or byte == 102:
         if field == _MAKER:
             fields[_MAKER] = np.int64(byte == 116)
@@ -134,7 +148,7 @@ def _plain_value(text, at, end, field, fields):
     elif 0 <= field < _PRICE:
         fields[field], at = whole_number(text, at, end)
         return at
-    while at < end and text[at] != 44 and text[at] != 125:
+    while at < end and byte_at(text, at) != 44 and byte_at(text, at) != 125:
         at += 1
     return at
 
@@ -147,7 +161,7 @@ def message(text, at, end, out, row, fields):
     first, depth = row, 0
     has_levels, has_stream = False, False
     while at < end:
-        byte = text[at]
+        byte = byte_at(text, at)
         if byte == 123:
             depth += 1
         elif byte == 125:
@@ -155,15 +169,15 @@ def message(text, at, end, out, row, fields):
         elif byte == 34:
             start = at + 1
             at = start
-            while at < end and text[at] != 34:
+            while at < end and byte_at(text, at) != 34:
                 at += 1
             stop = at
             at += 1
-            if at + 1 >= end or text[at] != 58:
+            if at + 1 >= end or byte_at(text, at) != 58:
                 return -1, first
             at += 1
             field = _field_of(text, start, stop)
-            byte = text[at]
+            byte = byte_at(text, at)
             if byte == 91:
                 if field != _BID and field != _ASK:
                     return OTHER, first
@@ -252,9 +266,7 @@ def time_of(fields, received):
     return fields[_E] * 1_000_000 if fields[_E] != ABSENT else received
 
 
-@inner(
-    "int64(int64, int64, int64, int64, int64[:,::1], int64, int64[::1], int64[::1], int64[::1])"
-)
+@inner("int64(int64, int64, int64, int64, int64[:,::1], int64, int64[::1], int64[::1], int64[::1])")
 def settle(kind, last, event, received, out, row, fields, book, faults):
     """What `message` left in rows `row` to `last` becomes events of its instrument: the next row.
 

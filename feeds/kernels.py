@@ -7,7 +7,9 @@ a file is theirs. Prices and sizes stay whole numbers from the first digit.
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 
 def kernel(signature: str) -> Any:
@@ -22,6 +24,28 @@ def kernel(signature: str) -> Any:
 def inner(signature: str) -> Any:
     """As `kernel`, for a function that only compiled code calls; called from Python it crashes."""
     return njit(signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
+def inlined(signature: str) -> Any:
+    """As `inner`, made part of each function that calls it."""
+    return njit(
+        signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, forceinline=True
+    )
+
+
+@intrinsic
+def byte_at(_: Any, text: Any, at: Any) -> Any:
+    """text[at] as an int64, for a position known to lie inside.
+
+    A subscript would look for a negative index first, at every byte of a message.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte = builder.load(cgutils.gep_inbounds(builder, array.data, arguments[1]))
+        return builder.zext(byte, context.get_value_type(types.int64))
+
+    return types.int64(text, at), emit
 
 
 UNREADABLE = -1
@@ -52,11 +76,11 @@ def put(out, at, ts_event, ts_recv, word, a, b, c, d, e):
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64)")
 def whole_number(text, at: int, end: int):
     """(value, position behind it) of a whole number that may have a sign, else UNREADABLE."""
-    negative = at < end and text[at] == 45
+    negative = at < end and byte_at(text, at) == 45
     at += negative
     first, value = at, 0
     while at < end:
-        digit = np.int64(text[at]) - 48
+        digit = byte_at(text, at) - 48
         if digit < 0 or digit > 9:
             break
         if value > _WHOLE_MAX:
@@ -76,7 +100,7 @@ _SAFE_DIGITS = 18
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
 def _long_fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     """As `fixed_point`, for any number of digits."""
-    negative = at < end and text[at] == 45
+    negative = at < end and byte_at(text, at) == 45
     at += negative
     first, value, seen, point, up = at, 0, 0, False, 0
     while at < end:
@@ -116,11 +140,11 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     for a time that went through a float on its way into the file.
     """
     begin = at
-    negative = at < end and text[at] == 45
+    negative = at < end and byte_at(text, at) == 45
     at += negative
     first, value = at, 0
     while at < end:
-        digit = np.int64(text[at]) - 48
+        digit = byte_at(text, at) - 48
         if digit < 0 or digit > 9:
             break
         value = value * 10 + digit
@@ -129,20 +153,20 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     if whole + digits > _SAFE_DIGITS:
         return _long_fixed_point(text, begin, end, digits, rounded)
     seen = 0
-    if at < end and text[at] == 46:
+    if at < end and byte_at(text, at) == 46:
         at += 1
         stop = min(end, at + digits)
         point = at
         while at < stop:
-            digit = np.int64(text[at]) - 48
+            digit = byte_at(text, at) - 48
             if digit < 0 or digit > 9:
                 break
             value = value * 10 + digit
             at += 1
         seen = at - point
-        if at == stop and at < end and 48 <= text[at] <= 57:
+        if at == stop and at < end and 48 <= byte_at(text, at) <= 57:
             return _long_fixed_point(text, begin, end, digits, rounded)
-        if at < end and text[at] == 46:
+        if at < end and byte_at(text, at) == 46:
             return _long_fixed_point(text, begin, end, digits, rounded)
     if whole + seen == 0:
         return 0, UNREADABLE

@@ -46,6 +46,7 @@ class Fault(IntEnum):
     MIDPOINT = 14
     SUSPICIOUS = 15
     DUPLICATE = 16
+    JUMP = 17
 
 
 WORDS = {
@@ -66,6 +67,7 @@ WORDS = {
     Fault.MIDPOINT: "trade between two ticks, rounded down",
     Fault.SUSPICIOUS: "marked as suspicious by the source",
     Fault.DUPLICATE: "message received twice, or after a later one",
+    Fault.JUMP: "price a thousand times away from the last",
 }
 
 FAULTS = len(Fault)
