@@ -397,6 +397,7 @@ USES = (
     "USES_LATE",
     "USES_LINK",
     "USES_TAG",
+    "USES_PENDING",
     "USES_SHORT",
     "USES_CORPORATE",
     "USES_CLOCKS",

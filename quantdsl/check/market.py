@@ -253,8 +253,8 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         return lambda _: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
 
     def pending(cx: Context) -> Value:
-        ir = ops.Call(strategy.core("engine.pending"), (ENGINE, ops.i64(0)))
-        return Value(BOOL, ops.Binary("ine", ir, ops.i64(0)))
+        strategy.uses.add("USES_PENDING")
+        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, ops.i64(0))))
 
     def entry_price(cx: Context) -> Value:
         ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, ops.i64(0)))

@@ -236,7 +236,9 @@ TICKS |= {
 POSITION: dict[str, Word] = {
     "flat": Word("flat -> bool", "Nothing is held; working orders do not count.", "flat"),
     "long": Word("long -> bool", "The position is above zero.", "long"),
-    "pending": Word("pending -> bool", "An order that would change the position works.", "pending"),
+    "pending": Word(
+        "pending -> bool", "An order works; the exits of brackets do not count.", "pending"
+    ),
     "entry_price": Word(
         "entry_price -> float?",
         "Average price of the position; na when flat.",

@@ -66,6 +66,13 @@ def test_orders_with_a_time_in_force(tif: str) -> None:
     assert Kind.FILL in run.all_records()["kind"]
 
 
+def test_an_exit_of_ones_own_that_rests_is_pending() -> None:
+    text = f"{HEAD}    on quote:\n        if flat and not pending:\n"
+    text += "            buy(100 shares)\n        elif long and not pending:\n"
+    text += "            sell(100 shares, limit = ask)\n        sent = order_count\n"
+    assert held(text, [quote(n, 9_999, 10_001) for n in range(40)], "sent") == [2]
+
+
 def test_an_order_until_a_time_is_gone_then() -> None:
     text = f"{HEAD}    on quote when sent == 0:\n        sent += 1\n"
     text += "        buy(100 shares, limit = bid, tif = gtd(now + 250ms))\n"

@@ -119,3 +119,45 @@ def test_a_multiplier_multiplies_profit(tmp_path: Path) -> None:
     result = run(tmp_path, case, 'symbol = "ES"\ntick = "0.25"\nmultiplier = "50"')
     assert fills(result) == [(2, 2, 100), (2, -2, 101)]
     assert tables.trades(result)["profit"].to_pylist() == [100.0]
+
+
+PENDING = """language 1
+
+strategy Waits:
+    "Trades whenever no order of its own works."
+
+    bars 1h
+
+    on bar:
+        if flat and not pending:
+            buy({entry})
+        elif long and not pending:
+            {exits}
+
+    backtest:
+        cash = 100_000
+        close_at_end = false
+"""
+
+
+@pytest.mark.parametrize(
+    ("entry", "exits", "orders"),
+    [
+        # An exit of one's own works until it fills: it is sent once.
+        ("100 shares", "sell(100 shares, limit = 150)", 2),
+        ("100 shares", "sell(100 shares, stop = 50)", 2),
+        # Lots of both signs do not make up for each other.
+        ("9 shares", "buy(9 shares, limit = 50); sell(9 shares, limit = 150)", 3),
+        # The exits of a bracket do not count: a new order on each of ten bars.
+        ("100 shares, take_profit = 150, stop_loss = 50", "sell(100 shares)", 10),
+    ],
+)
+def test_pending_tells_of_orders_of_ones_own(
+    tmp_path: Path, entry: str, exits: str, orders: int
+) -> None:
+    path = tmp_path / "waits.qdsl"
+    lines = "\n            ".join(exits.split("; "))
+    path.write_text(PENDING.format(entry=entry, exits=lines), encoding="utf-8")
+    result = backtest(path, data=table((FLAT,) * 10))
+    assert result.accumulators["orders"] == orders
+    assert result.accumulators["orders_rejected"] == 0

@@ -169,5 +169,7 @@ def compare(core: Core, model: Model, records: list[tuple[Any, ...]], where: str
     assert core.get("equity") == model.equity(), where
     for i, book in enumerate(model.books):
         assert core.get(f"positions[{i}].lots") == book.lots, where
+        ours = [o for o in model.live() if o.inst == i and not o.bracket]
+        assert core.get(f"positions[{i}].orders_working") == len(ours), where
     assert core.get("working") == len(model.live()), where
     assert core.get("outbox_lost") == 0, where

@@ -116,7 +116,7 @@ def test_interpreter_equals_model(name: str) -> None:
 @pytest.mark.parametrize("config", [{}, COSTS])
 def test_leaving_out_what_is_not_used_changes_nothing(config: dict[str, Any]) -> None:
     for seed in range(12):
-        play(seed, 120, uses=0, allowed="", config=config)
+        play(seed, 120, uses=0, allowed="", config=config, sizes=frozenset({("USES_PENDING", 1)}))
 
 
 SPARED = {
