@@ -1,5 +1,6 @@
 """What a name can stand for."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -45,12 +46,12 @@ class Binding:
         return found.read(cx, node)
 
 
-class Indexed(Binding):
+class Indexed(Binding, ABC):
     """What has no value by itself, but one for each number in square brackets."""
 
+    @abstractmethod
     def at(self, cx: "Context", node: ast.Index) -> Value:
         """The value of `binding[i]`."""
-        raise NotImplementedError
 
 
 @dataclass(slots=True)

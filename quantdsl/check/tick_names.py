@@ -1,5 +1,6 @@
 """The names of a strategy on ticks: what it reads of quotes and trades, and of its own orders."""
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from quantdsl.check.arith import NAN
@@ -37,7 +38,7 @@ def names_of(ticks: Ticks, traded: Traded) -> "dict[str, Binding | Local]":
     return found
 
 
-class Read(Binding):
+class Read(Binding, ABC):
     """A figure of the last tick: a series."""
 
     what = "a figure of the market"
@@ -48,9 +49,9 @@ class Read(Binding):
         self.traded = traded
         self.name = name
 
+    @abstractmethod
     def value(self) -> Value:
         """What the name stands for."""
-        raise NotImplementedError
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """The figure."""
