@@ -177,7 +177,10 @@ class Journal:
 
     def abandon(self) -> None:
         """Let go of the files as they are, for the next opening."""
-        self._segment.close()
+        try:
+            self._segment.close()
+        except OSError as failure:
+            self._fail(failure)
         os.close(self._lock)
 
     def _add(self, kind: BlockKind, tag: int, data: bytes) -> None:
