@@ -31,9 +31,13 @@ house_drawdown house_collar house_rate
 """Kinds and reasons, whose codes journals hold: new ones come at the end, none is reused."""
 
 
+def golden(name: str) -> bytes:
+    return bytes.fromhex((GOLDEN / f"{name}.hex").read_text(encoding="ascii"))
+
+
 @pytest.mark.parametrize("name", [f"format1{OPEN}", f"format1{CLOSED}"])
 def test_format_1_is_read(tmp_path, name):
-    (tmp_path / name.replace("format1", "00000001")).write_bytes((GOLDEN / name).read_bytes())
+    (tmp_path / name.replace("format1", "00000001")).write_bytes(golden(name))
     inputs, outputs, notes = contents(tmp_path)
     assert inputs["ts_event"].tolist() == list(range(8))
     assert outputs["ts_event"].tolist() == list(range(1000, 1004))
@@ -45,14 +49,14 @@ def test_format_1_is_read(tmp_path, name):
 
 def test_the_same_bytes_are_written(tmp_path):
     written(tmp_path, 4, end=True)
-    assert (tmp_path / NAME).read_bytes() == (GOLDEN / f"format1{OPEN}").read_bytes()
+    assert (tmp_path / NAME).read_bytes() == golden(f"format1{OPEN}")
 
 
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 1 << 31])
 @pytest.mark.parametrize("longer", [0, 40])
 def test_another_format_is_refused_by_its_number(tmp_path, version, longer):
     """Whatever its header holds behind the preamble, and however long it is."""
-    data = (GOLDEN / f"format1{OPEN}").read_bytes()
+    data = golden(f"format1{OPEN}")
     size = HEADER.size + longer
     head = data[:8] + version.to_bytes(4, "little") + size.to_bytes(4, "little")
     body = head + data[16 : HEADER.size - 4] + bytes(longer)
