@@ -55,8 +55,9 @@ def asset(name: str) -> str:
 
 def page(result: Reported, part: Part, **content: str) -> str:
     """A whole page as text: `content` fills the part's own asset, HTML already."""
-    style = "".join(map(asset, ("page.css", *part.sheets)))
-    library, script = asset("lightweight-charts.js"), asset("page.js") + asset(f"{part.name}.js")
+    style = "".join(map(asset, ("theme.css", "page.css", *part.sheets)))
+    library = asset("lightweight-charts.js")
+    script = "".join(map(asset, ("theme.js", "page.js", f"{part.name}.js")))
     return Template(asset("page.html")).substitute(
         policy=policy(style, (library, script)),
         title=escape(f"{result.strategy}: {part.kind} report"),

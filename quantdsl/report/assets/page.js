@@ -1,8 +1,6 @@
-"use strict";
-// What all pages share: data, formats, theme, the equity chart. Needs LightweightCharts, no network.
+// What all reports share: data, formats, the equity chart.
 
 const run = JSON.parse(document.getElementById("run").textContent);
-const L = LightweightCharts;
 
 function floats(packed, Type) {
   const bytes = Uint8Array.from(atob(packed), (character) => character.charCodeAt(0));
@@ -10,51 +8,12 @@ function floats(packed, Type) {
 }
 const f32 = (packed) => floats(packed, Float32Array);
 const f64 = (packed) => floats(packed, Float64Array);
-const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const money = (value) =>
   value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const when = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ");
 
 function points(time, values) {
   return Array.from(time, (t, i) => (Number.isFinite(values[i]) ? { time: t, value: values[i] } : { time: t }));
-}
-
-// ---- theme -------------------------------------------------------------------------------------
-
-const repaints = [];
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  for (const repaint of repaints) repaint();
-}
-const darkWanted = matchMedia("(prefers-color-scheme: dark)");
-document.getElementById("theme").addEventListener("click", () =>
-  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
-darkWanted.addEventListener("change", () => setTheme(darkWanted.matches ? "dark" : "light"));
-let themeBeforePrint = "light";
-addEventListener("beforeprint", () => {
-  themeBeforePrint = document.documentElement.dataset.theme;
-  setTheme("light");
-});
-addEventListener("afterprint", () => setTheme(themeBeforePrint));
-
-function newChart(id) {
-  const element = document.getElementById(id);
-  const chart = L.createChart(element, {
-    autoSize: true,
-    layout: { attributionLogo: false, fontSize: 11 },
-    rightPriceScale: { borderVisible: false },
-    timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, minBarSpacing: 0.001 },
-    crosshair: { mode: L.CrosshairMode.Normal },
-    localization: { locale: "en-US" },
-  });
-  repaints.push(() => chart.applyOptions({
-    layout: {
-      background: { color: css("--panel") }, textColor: css("--dim"),
-      panes: { separatorColor: css("--line") },
-    },
-    grid: { vertLines: { color: css("--plot-grid") }, horzLines: { color: css("--plot-grid") } },
-  }));
-  return chart;
 }
 
 // ---- equity and drawdown -----------------------------------------------------------------------
