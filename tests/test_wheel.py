@@ -58,7 +58,8 @@ def test_one_import_name_with_everything_in_it(wheel):
         "quantdsl",
         "quantdsl_engine",
     }
-    for part in ("std/engine.qdsl", "feeds/synthetic.py", "report/assets/tearsheet.js", "py.typed"):
+    parts = "std/engine.qdsl feeds/synthetic.py report/assets/tearsheet.js py.typed"
+    for part in [*parts.split(), "cockpit/assets/cockpit.html"]:
         assert f"quantdsl/{part}" in names
     folders = {name.split("/")[1] for name in names if name.startswith("quantdsl/")}
     assert {"strategies", "configs"} <= folders

@@ -1,0 +1,217 @@
+"""Alerts: what a person must hear of at once, to a command or a webhook, never in anyone's way.
+
+A thread looks at the history every tenth of a second and hands causes to a thread of each channel.
+A channel that fails or hangs costs a line in the log; a cause is told once in `repeat_s`, and all
+together at most `minute_max` times a minute, so that a flapping feed wakes a person once.
+"""
+
+import queue
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from quantdsl.cockpit.history import SILENT_S, Cursor, History
+from quantdsl.config import AlertsConfig
+from quantdsl.live.view import Level, Snapshot
+
+LOOK_S = 0.1
+WAITING_MAX = 100
+"""Alerts that a slow channel is behind; what comes then is dropped and counted."""
+CHANNEL_S_MAX = 10.0
+NEAR_LIMIT = 0.9
+
+
+class Alert(Struct, frozen=True):
+    """What is sent, as JSON."""
+
+    session: str
+    level: Level
+    cause: str
+    """Stays the same while the same thing is wrong: session.halted, feed.binance.down, ..."""
+    text: str
+    ts: int
+    """ns since 1970 UTC, of the snapshot that showed it."""
+
+
+class Limiter:
+    """Says whether an alert may go; times are monotonic seconds."""
+
+    def __init__(self, repeat_s: float, minute_max: int) -> None:
+        self.repeat_s, self.minute_max = repeat_s, minute_max
+        self.told_s: dict[str, float] = {}
+        self.sent_s: deque[float] = deque()
+        self.held_back = 0
+
+    def lets(self, cause: str, now_s: float) -> bool:
+        """Whether `cause` may be told now; if so it counts as told."""
+        while self.sent_s and self.sent_s[0] <= now_s - 60:
+            self.sent_s.popleft()
+        told_s = self.told_s.get(cause)
+        recent = told_s is not None and now_s - told_s < self.repeat_s
+        if recent or len(self.sent_s) >= self.minute_max:
+            self.held_back += 1
+            return False
+        self.told_s = {key: at for key, at in self.told_s.items() if now_s - at < self.repeat_s}
+        self.told_s[cause] = now_s
+        self.sent_s.append(now_s)
+        return True
+
+
+class Alerts:
+    """The alerts of one session, from `start` to `close`; with no channel set it does nothing."""
+
+    def __init__(self, history: History, settings: AlertsConfig) -> None:
+        self.history = history
+        self.limiter = Limiter(settings.repeat_s, settings.minute_max)
+        self.channels: list[Channel] = []
+        if settings.command:
+            self.channels.append(Channel("command", command_sender(settings.command), history))
+        if settings.webhook:
+            self.channels.append(Channel("webhook", webhook_sender(settings.webhook), history))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="alerts", daemon=True)
+
+    def start(self) -> None:
+        """Watches from now on, on a thread of its own."""
+        if self.channels:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Gives what is wrong now a last chance to be told, for at most a second."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(1.0)
+        for channel in self.channels:
+            channel.close(1.0)
+
+    def _watch(self) -> None:
+        wrong: set[str] = set()
+        cursor = Cursor()
+        while True:
+            ending = self._stop.wait(LOOK_S)
+            news = self.history.news(cursor)
+            cursor = news.cursor
+            found = {alert.cause: alert for alert in causes(news.snapshot, news.age_s)}
+            lines = [line for line in news.log if line.level == "error" and line.source != "alerts"]
+            session = news.snapshot.session if news.snapshot else ""
+            told = [alert for cause, alert in found.items() if cause not in wrong]
+            told += [
+                Alert(session, line.level, f"log.{line.source}", line.text, line.ts)
+                for line in lines
+            ]
+            wrong = set(found)
+            for alert in told:
+                if self.limiter.lets(alert.cause, time.monotonic()):
+                    for channel in self.channels:
+                        channel.put(alert)
+            if ending:
+                return
+
+
+def causes(snapshot: Snapshot | None, age_s: float) -> Iterator[Alert]:
+    """What is wrong in a snapshot of that age."""
+    if snapshot is None:
+        return
+    name, ts = snapshot.session, snapshot.ts
+
+    def alert(level: Level, cause: str, text: str) -> Alert:
+        return Alert(name, level, cause, text, ts)
+
+    if age_s > SILENT_S and snapshot.state not in ("stopped", "lost"):
+        yield alert("error", "session.silent", "the session is not heard")
+    if snapshot.state in ("halted", "lost"):
+        why = f": {snapshot.reason}" if snapshot.reason else ""
+        yield alert("error", f"session.{snapshot.state}", f"the session is {snapshot.state}{why}")
+    for strategy in snapshot.strategies:
+        if strategy.state in ("halted", "reducing", "lost"):
+            text = f"{strategy.name} is {strategy.state}: {strategy.reason}"
+            yield alert("error", f"strategy.{strategy.name}.{strategy.state}", text)
+    for feed in snapshot.feeds:
+        if feed.state in ("stale", "down"):
+            text = f"feed {feed.name} is {feed.state}: {feed.why}"
+            yield alert("warning", f"feed.{feed.name}.{feed.state}", text)
+    for gauge in snapshot.gauges:
+        of = f" of {gauge.strategy}" if gauge.strategy else ""
+        used = f"{gauge.name}{of} is at {gauge.value:g} of {gauge.limit:g} {gauge.unit}".rstrip()
+        if gauge.tripped:
+            yield alert("error", f"limit.{gauge.strategy}.{gauge.name}.tripped", used)
+        elif gauge.limit > 0 and gauge.value >= NEAR_LIMIT * gauge.limit:
+            yield alert("warning", f"limit.{gauge.strategy}.{gauge.name}.near", used)
+
+
+class Channel:
+    """One way out, with a thread and a short queue of its own."""
+
+    def __init__(self, name: str, send: Callable[[Alert], None], history: History) -> None:
+        self.name, self.send, self.history = name, send, history
+        self.waiting: queue.Queue[Alert | None] = queue.Queue(WAITING_MAX)
+        self.failed = self.dropped = 0
+        self.thread = threading.Thread(target=self._run, name=f"alert {name}", daemon=True)
+        self.thread.start()
+
+    def put(self, alert: Alert) -> None:
+        """Hands over without waiting."""
+        try:
+            self.waiting.put_nowait(alert)
+        except queue.Full:
+            self.dropped += 1
+
+    def close(self, wait_s: float) -> None:
+        """Sends what waits, for at most so long."""
+        try:
+            self.waiting.put_nowait(None)
+        except queue.Full:
+            return
+        self.thread.join(wait_s)
+
+    def _run(self) -> None:
+        while (alert := self.waiting.get()) is not None:
+            try:
+                self.send(alert)
+            except Exception as reason:  # a channel may break in any way, and only it
+                self.failed += 1
+                why = f"{type(reason).__name__}: {reason}"
+                self.history.say("warning", "alerts", f"the {self.name} failed: {why}")
+
+
+def command_sender(command: tuple[str, ...]) -> Callable[[Alert], None]:
+    """Starts the program with its arguments, no shell; the alert is its standard input."""
+
+    def send(alert: Alert) -> None:
+        subprocess.run(  # noqa: S603  the user's own command, as a list
+            list(command),
+            input=msgspec.json.encode(alert),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=CHANNEL_S_MAX,
+            check=True,
+        )
+
+    return send
+
+
+def webhook_sender(url: str) -> Callable[[Alert], None]:
+    """POSTs the alert; `text` is where chat services look. The address may hold a secret: it is
+    not repeated in errors."""
+    import httpx
+
+    client = httpx.Client(timeout=CHANNEL_S_MAX, follow_redirects=False)
+
+    def send(alert: Alert) -> None:
+        try:
+            answer = client.post(
+                url,
+                content=msgspec.json.encode(alert),
+                headers={"content-type": "application/json"},
+            )
+        except (httpx.HTTPError, httpx.InvalidURL) as reason:
+            raise OSError(type(reason).__name__) from None
+        if not answer.is_success:
+            raise OSError(f"status {answer.status_code}")
+
+    return send

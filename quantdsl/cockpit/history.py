@@ -1,0 +1,174 @@
+"""What a session has shown so far, bounded: the one memory of page, terminal, metrics and alerts.
+
+The supervisor gives it every snapshot; anybody reads it, from any thread. Rows get numbers of its
+own that only grow, so that a reader asks for what came after the last that it has, even across a
+restart of the session.
+"""
+
+import threading
+import time
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from quantdsl.live.view import BarRow, BookView, FillRow, Level, LogLine, Snapshot
+
+FILLS_MAX, LOG_MAX, BARS_MAX, POINTS_MAX = 2_000, 1_000, 2_000, 4_000
+SILENT_S = 1.0
+"""Ten snapshots a second are due; after this long without one the figures are old."""
+
+
+Row = TypeVar("Row", FillRow, LogLine)
+
+
+class Rows(Generic[Row]):
+    """The last rows of a kind, each once: a session that began anew may tell of some again."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.rows: dict[tuple[int, int], Row] = {}
+
+    def add(self, row: Row, number: int) -> None:
+        """Keeps the row under a number of ours, unless it is here."""
+        if (row.seq, row.ts) not in self.rows:
+            self.rows[row.seq, row.ts] = replace(row, seq=number)
+            if len(self.rows) > self.most:
+                del self.rows[next(iter(self.rows))]
+
+    def after(self, number: int) -> list[Row]:
+        """Those with a greater number, oldest first."""
+        found: list[Row] = []
+        for row in reversed(self.rows.values()):
+            if row.seq <= number:
+                break
+            found.append(row)
+        return found[::-1]
+
+
+class Point(Struct, frozen=True, array_like=True):
+    """Equity at a time: ns, money, share lost since the highest."""
+
+    ts: int
+    equity: float
+    drawdown: float
+
+
+class Curve:
+    """Points of equity over the whole session: when there are too many, every other one goes."""
+
+    def __init__(self) -> None:
+        self.points: list[Point] = []
+        self.every_ns = 1_000_000_000
+        self.thinned = 0
+        """How often; who follows the curve starts over when it grows."""
+
+    def add(self, point: Point) -> None:
+        """Keeps the point if it is due."""
+        if self.points and point.ts - self.points[-1].ts < self.every_ns:
+            return
+        self.points.append(point)
+        if len(self.points) > POINTS_MAX:
+            self.points = self.points[::2]
+            self.every_ns *= 2
+            self.thinned += 1
+
+
+class Cursor(Struct, frozen=True):
+    """How far a reader is."""
+
+    symbol: str = ""
+    """Whose bars and book it follows; empty: those of the first instrument."""
+    bars: int = 0
+    """Number of the last bar that it has."""
+    number: int = 0
+    """Number of the last row of another kind."""
+    points: int = 0
+    thinned: int = 0
+
+
+class News(Struct, frozen=True):
+    """What came after a cursor, and the cursor for the next time."""
+
+    snapshot: Snapshot | None
+    age_s: float
+    """Since the last snapshot came."""
+    book: BookView | None
+    bars: list[BarRow]
+    fills: list[FillRow]
+    log: list[LogLine]
+    points: list[Point]
+    bars_whole: bool
+    """The bars are all there are of the symbol; so are the points of the session."""
+    points_whole: bool
+    cursor: Cursor
+
+
+class History:
+    """See above; every method may be called by any thread and holds the lock for microseconds."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._snapshot: Snapshot | None = None
+        self._came_s = time.monotonic()
+        self._number = self._own = 0
+        self._fills = Rows[FillRow](FILLS_MAX)
+        self._log = Rows[LogLine](LOG_MAX)
+        self._bars: dict[str, dict[int, BarRow]] = {}
+        self._books: dict[str, BookView] = {}
+        self._curve = Curve()
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Adds one snapshot."""
+        with self._lock:
+            for fill in snapshot.fills:
+                self._fills.add(fill, self._next())
+            for line in snapshot.log:
+                self._log.add(line, self._next())
+            for bar in snapshot.bars:
+                bars = self._bars.setdefault(bar.symbol, {})
+                bars[bar.ts] = replace(bar, seq=self._next())
+                if len(bars) > BARS_MAX:
+                    del bars[next(iter(bars))]
+            for book in snapshot.books:
+                self._books[book.symbol] = book
+            if snapshot.state != "starting":  # until then there is no money to speak of
+                self._curve.add(Point(snapshot.ts, snapshot.equity, snapshot.drawdown))
+            self._snapshot = replace(snapshot, fills=(), bars=(), log=(), books=())
+            self._came_s = time.monotonic()
+
+    def say(self, level: Level, source: str, text: str) -> None:
+        """Adds a line of the host's own, stamped by the wall clock."""
+        with self._lock:
+            self._own -= 1  # the session's own numbers are positive
+            line = LogLine(self._own, time.time_ns(), level, source, text)
+            self._log.add(line, self._next())
+
+    def snapshot(self) -> tuple[Snapshot | None, float]:
+        """The last one without its rows, and its age in seconds."""
+        with self._lock:
+            return self._snapshot, time.monotonic() - self._came_s
+
+    def news(self, cursor: Cursor) -> News:
+        """All that came after the cursor."""
+        with self._lock:
+            symbol = cursor.symbol or next(iter(self._bars), next(iter(self._books), ""))
+            bars = self._bars.get(symbol, {}).values()
+            start = cursor.points if cursor.thinned == self._curve.thinned else 0
+            points = self._curve.points
+            return News(
+                self._snapshot,
+                time.monotonic() - self._came_s,
+                self._books.get(symbol),
+                [bar for bar in bars if bar.seq > cursor.bars],
+                self._fills.after(cursor.number),
+                self._log.after(cursor.number),
+                points[start:],
+                not cursor.bars,
+                not start,
+                Cursor(symbol, self._number, self._number, len(points), self._curve.thinned),
+            )
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
