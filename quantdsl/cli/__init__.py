@@ -27,6 +27,7 @@ COMMANDS = {
     "sweep": ("sweep", "Run a strategy at many points of its params and compare them."),
     "verify": ("verify", "Compare what every target of this machine does with a strategy."),
     "compare": ("compare", "Show what differs between two finished runs."),
+    "journal": ("journal", "Look into the journal of a session, copy it out, or verify it."),
     "devices": ("devices", "List the GPUs and the CPU that a sweep can use."),
     "bench": ("bench", "Measure a device, or a strategy from an event to its order."),
     "doctor": ("doctor", "List what this machine lacks, with the command that mends each."),

@@ -169,17 +169,20 @@ def _segment(path: Path, *, last: bool) -> Segment | None:
     """One segment; None for a last one that was killed before its header was whole."""
     data = path.read_bytes()
     if path.name.endswith(CLOSED):
-        return _parsed(path, unpack(data, str(path)), last=False)
+        return segment_in(path, unpack(data, str(path)), last=False)
     if last and len(data) <= HEADER.size:
         try:
             read_header(data, str(path))
         except JournalError:
             return None
-    return _parsed(path, data, last=last)
+    return segment_in(path, data, last=last)
 
 
-def _parsed(path: Path, data: bytes, *, last: bool) -> Segment:
-    """The segment in `data`; only the last may end in a frame that is not whole."""
+def segment_in(path: Path, data: bytes, *, last: bool) -> Segment:
+    """The segment in `data`; only the last may end in a frame that is not whole.
+
+    JournalError names `path` and the byte where it is damaged.
+    """
     header = read_header(data, str(path))
     salt, seq, at = header.salt, header.seq, HEADER.size
     view = memoryview(data)
@@ -188,7 +191,7 @@ def _parsed(path: Path, data: bytes, *, last: bool) -> Segment:
         blocks += blocks_of(view, at, at + size)
         seq, at = seq + 1, at + size
     torn = len(data) - at
-    if torn and (not last or _synced_later(data, at, salt, seq) > seq):
+    if torn and (not last or _shows_damage(data, at, salt, seq)):
         raise JournalError(
             f"{path}: damaged at byte {at:,}: frame {seq:,} was on disk and is not whole\n"
             "help: nothing was changed; restore the file, or begin a new session: "
@@ -197,17 +200,23 @@ def _parsed(path: Path, data: bytes, *, last: bool) -> Segment:
     return Segment(path, header, blocks, seq - header.seq, at, torn)
 
 
-def _synced_later(data: bytes, at: int, salt: int, seq: int) -> int:
-    """How many frames were on disk when the last whole frame after byte `at` was written."""
-    view, synced = memoryview(data), 0
+def _shows_damage(data: bytes, at: int, salt: int, seq: int) -> bool:
+    """Whether a whole frame behind byte `at` proves that the frame `seq` stood there whole.
+
+    It was written when that frame was on disk; or it is that frame, in another place.
+    """
+    view = memoryview(data)
     frames_max = (len(data) - at) // FRAME.size + 1
     for shift in range(8):  # damage may have moved what follows it
         start = at + shift
         count = (len(data) - start) // 8
-        seqs = np.frombuffer(data, "<u8", max(count, 0), start)
+        if count < 1:
+            break
+        seqs = np.frombuffer(data, "<u8", count, start)
         likely = np.flatnonzero((seqs >= seq) & (seqs - np.uint64(seq) <= frames_max))
         for word in likely.tolist():
-            place = start + 8 * word - 8
-            if place >= at and frame_at(view, place, salt, int(seqs[word])):
-                synced = max(synced, FRAME.unpack_from(view, place)[3])
-    return synced
+            place, found = start + 8 * word - 8, int(seqs[word])
+            whole = place >= at and frame_at(view, place, salt, found)
+            if whole and (found == seq or FRAME.unpack_from(view, place)[3] > seq):
+                return True
+    return False

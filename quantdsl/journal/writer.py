@@ -63,8 +63,9 @@ class Journal:
     """The journal of one run; from its opening on this process alone writes it.
 
     `inputs`, `outputs` and `note` may be called by any thread, take about a microsecond and never
-    fail: after a failure they do nothing. Their calls are written in their order, so events are to
-    be handed over before the engine can see them, and no record stands before what caused it.
+    fail: after a failure they do nothing. So may `sync`, which waits for the disk. Their calls are
+    written in their order, so events are to be handed over before the engine can see them, and no
+    record stands before what caused it.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Journal:
         self._pending_bytes = 0
         self._taken = Committed(begin.inputs, begin.outputs)
         self._hand = threading.Lock()
+        self._write = threading.Lock()
+        """Groups are written in the order in which they are taken, by whichever thread."""
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._segment = _OpenSegment(folder, digest, begin, files)
@@ -138,6 +141,38 @@ class Journal:
 
     def commit(self) -> None:
         """Write what waits; on disk at once, in time or whenever, as the policy says."""
+        with self._write:
+            self._commit()
+
+    def sync(self) -> None:
+        """At the return what was handed over is on disk and committed, or `failed` is set."""
+        with self._write:
+            self._commit()
+            if self.failed is None:
+                try:
+                    self._segment.sync()
+                    self.committed = self._segment.written
+                except OSError as failure:
+                    self._fail(failure)
+
+    def close(self) -> None:
+        """End in order: what was handed over is on disk, and that nothing follows is told."""
+        self._stop()
+        if self.failed is None:
+            self._add(BlockKind.END, 0, b"")
+            self.sync()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, for the next opening."""
+        self._stop()
+        try:
+            self._segment.close()
+        except OSError as failure:
+            self._fail(failure)
+        os.close(self._lock)
+
+    def _commit(self) -> None:
         with self._hand:
             pending, self._pending = self._pending, []
             self._pending_bytes, taken = 0, self._taken
@@ -153,32 +188,6 @@ class Journal:
                 self._rotate()
         except OSError as failure:
             self._fail(failure)
-
-    def sync(self) -> None:
-        """At the return what was handed over is on disk and committed, or `failed` is set."""
-        self.commit()
-        if self.failed is None:
-            try:
-                self._segment.sync()
-                self.committed = self._segment.written
-            except OSError as failure:
-                self._fail(failure)
-
-    def close(self) -> None:
-        """End in order: what was handed over is on disk, and that nothing follows is told."""
-        self._closing.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self.failed is None:
-            self._add(BlockKind.END, 0, b"")
-            self.sync()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Let go of the files as they are, for the next opening."""
-        self._segment.close()
-        os.close(self._lock)
 
     def _add(self, kind: BlockKind, tag: int, data: bytes) -> None:
         if self.failed is not None:
@@ -217,6 +226,13 @@ class Journal:
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._work, name="quantdsl-journal", daemon=True)
         self._thread.start()
+
+    def _stop(self) -> None:
+        """Let the group at hand end, then the thread."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
 
     def _work(self) -> None:
         """The journal's thread: a group after the other until the end or a failure."""

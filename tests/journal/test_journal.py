@@ -86,6 +86,9 @@ def test_a_thread_commits_what_others_hand_over(tmp_path, fsync):
     def hand_over(first: int) -> None:
         for k in range(first, first + 1000):
             journal.inputs(events(k, 1))
+            if k % 100 == 0:
+                journal.sync()
+                assert journal.committed.inputs > k - first
 
     threads = [threading.Thread(target=hand_over, args=(start,)) for start in (0, 1000, 2000)]
     for thread in threads:

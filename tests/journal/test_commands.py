@@ -1,0 +1,78 @@
+"""`quantdsl journal`: what it shows, exports, verifies, and refuses."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from quantdsl.cli import run
+from quantdsl.events.arrow import rows_of
+from quantdsl.events.layout import EVENT
+from quantdsl.journal.reader import OPEN
+from quantdsl.journal.writer import Policy
+from tests.journal.helpers import contents, opened, written
+from tests.journal.test_recovery import begun, chunks, drive
+
+
+def test_shows_what_a_journal_holds(tmp_path, capsys):
+    prepared = begun("sma_cross")
+    journal = opened(tmp_path)
+    drive(prepared, journal, chunks(prepared)[:20])
+    journal.close()
+    inputs, outputs, _ = contents(tmp_path)
+    assert run(["journal", "show", str(tmp_path), "--last", "3"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{tmp_path}: ended in order\n")
+    assert f"{len(inputs):,} events: " in said
+    assert f"{len(outputs):,} records: " in said
+    assert f"{(outputs['kind'] == 8).sum():,} fill" in said
+    assert said.count("instrument 0") == 3
+
+
+def test_exports_every_word(tmp_path, capsys):
+    session, out = tmp_path / "session", tmp_path / "out"
+    for name in ("one", "two"):
+        written(session / name, 30, policy=Policy(segment_bytes=1000))
+    assert run(["journal", "export", str(session), "--out", str(out)]) == 0
+    assert "60 events, 30 records" in capsys.readouterr().out
+    for name in ("one", "two"):
+        inputs, outputs, _ = contents(session / name)
+        events = rows_of(pq.read_table(out / name / "events.parquet"))
+        assert events.view(EVENT).tobytes() == inputs.tobytes()
+        records = rows_of(pq.read_table(out / name / "records.parquet"))
+        assert records.tobytes() == outputs.tobytes()
+
+
+def test_exports_what_lies_before_the_damage(tmp_path, capsys):
+    journal = tmp_path / "journal"
+    written(journal, 3)
+    written(journal, 5)
+    path = journal / f"00000002{OPEN}"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    assert run(["journal", "export", str(journal), "--out", str(tmp_path / "out")]) == 2
+    assert "damaged at byte 88" in capsys.readouterr().err
+    table = pq.read_table(tmp_path / "out" / "journal" / "events.parquet")
+    assert rows_of(table)["ts_event"].tolist() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("cut", "says"),
+    [(0, "ended in order"), (10, "killed in the middle of a write: 30 bytes of it are left out")],
+)
+def test_verifies(tmp_path, capsys, cut, says):
+    written(tmp_path, 3, end=True)
+    path = tmp_path / f"00000001{OPEN}"
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) - cut])
+    assert run(["journal", "verify", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}: 1 segment whole, {says}\n"
+    path.write_bytes(np.frombuffer(data, np.uint8).copy()[::-1].tobytes())
+    assert run(["journal", "verify", str(tmp_path)]) == 2
+    assert "no segment of a journal, or its start is damaged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["show"], ["verify"], ["export", "--out", "out"]])
+def test_a_folder_without_a_journal_is_told(tmp_path, capsys, words):
+    assert run(["journal", words[0], str(tmp_path), *words[1:]]) == 2
+    assert "there is no journal\nhelp: name the folder of a session" in capsys.readouterr().err
