@@ -141,11 +141,11 @@ class Actions:
         if not found.valid.all():
             raise DataError(f"{where}: row {int(np.argmin(found.valid)) + 1} has no time")
         if found.zoned or np.any(found.ns % times.DAY_NS):
-            return found.ns.tolist()
+            return list(map(int, found.ns))
         day = np.searchsorted(self._schedule.day, found.ns // times.DAY_NS, "left")
         # After the last session there is no instant of the run left.
         opens = np.append(self._schedule.open_ns, np.iinfo(np.int64).max)
-        return opens[day].tolist()
+        return list(map(int, opens[day]))
 
     def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
         if word not in NAMES:

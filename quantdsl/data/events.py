@@ -3,9 +3,9 @@
     source -> rows (checked) -> scan -> ticks and lots -> sessions -> bars of each clock -> merge
 
 Memory is bounded: whatever the size of the data, a few blocks of rows are held at a time.
-At one instant the order is: splits, dividends and funding, session open, coarse bars before fine ones and instruments in
-declared order, timers, session close; a session that opens in the instant of the last close
-opens after it.
+At one instant the order is: splits, dividends and funding, session open, coarse bars before fine
+ones and instruments in declared order, timers, session close; a session that opens in the instant
+of the last close opens after it.
 """
 
 from collections import Counter
