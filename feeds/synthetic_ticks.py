@@ -223,6 +223,11 @@ class SyntheticTicks:
             schedule.close_ns[first : first + SESSIONS], self._opens + 23_400 * SECOND_NS
         )
 
+    @property
+    def start_ns(self) -> int:
+        """When the first session opens."""
+        return int(self._opens[0])
+
     def sha256(self) -> str:
         """Hash of what the messages follow from; they themselves are the same everywhere."""
         label = f"synthetic ticks seed {self._seed} instrument {self._index} "

@@ -57,9 +57,6 @@ class DataConfig(_Section, frozen=True):
     )
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of the built-in market")] = 1
     format: Annotated[str, Meta(description="Format of a file of ticks; empty: found out")] = ""
-    actions: Annotated[
-        str, Meta(description="File of splits, dividends and funding rates; empty: none")
-    ] = ""
     feed_latency_us: Annotated[
         float, Meta(ge=0, le=1e9, description="What a tick takes to arrive where data do not say")
     ] = 0.0
@@ -275,15 +272,18 @@ class JournalConfig(_Section, frozen=True):
 
     folder: Annotated[str, Meta(description="Where sessions lie; empty: out/sessions")] = ""
     fsync: Annotated[
-        Literal["always", "interval", "never"],
-        Meta(description="Each group of frames is forced to disk, or every so often, or never"),
-    ] = "interval"
+        Literal["group", "interval", "never"],
+        Meta(description="Each group is forced to disk, or all every so often, or never"),
+    ] = "group"
+    group_ms: Annotated[
+        float, Meta(gt=0, le=1_000, description="What comes in this time is one group")
+    ] = 5.0
     interval_ms: Annotated[
-        float, Meta(gt=0, le=10_000, description="Between two fsyncs, where that is the policy")
-    ] = 20.0
+        float, Meta(gt=0, le=60_000, description="Between two fsyncs, where that is the policy")
+    ] = 1_000.0
     segment_mb: Annotated[
         int, Meta(ge=1, le=4_096, description="Size at which a new file is begun")
-    ] = 64
+    ] = 16
 
 
 class CockpitConfig(_Section, frozen=True):
@@ -494,6 +494,13 @@ def _check_key(key: str, source: str, text: str | None) -> None:
     elsewhere = [one for one in known if one.endswith(f".{name}")]
     mean = f"; did you mean {elsewhere[0]!r}?" if elsewhere else _mean(key, known)
     raise ConfigError(f"{where}: unknown key {key!r}{mean} Known: {_list(inside)}")
+
+
+def place(path: Path, key: str) -> str:
+    """`path:line` of a key, of its section where the key is not there, or the path alone."""
+    text = path.read_text(encoding="utf-8")
+    found = _place(str(path), text, key)
+    return found if found != str(path) else _place(str(path), text, key.rpartition(".")[0])
 
 
 def _place(path: str, text: str, key: str) -> str:

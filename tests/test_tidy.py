@@ -70,6 +70,7 @@ BANNED_MODULES = {
     "requests": "the core opens no socket",
 }
 PROCESS_STARTERS = {
+    "quantdsl/live/supervisor.py": "a session is a process of its own, and this very program",
     "quantdsl/codegen/sass.py": "NVIDIA's disassembler is a program only",
     "quantdsl/cockpit/alerts.py": "an alert may start the program that the config names",
 }

@@ -20,6 +20,7 @@ from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.config import DEFAULT, Resolved
+from quantdsl.data.events import Data
 from quantdsl.data.tick_data import RunData, TickData
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
@@ -121,7 +122,7 @@ def result(prepared: Prepared, path: Path) -> RunResult:
 def _execution(prepared: Prepared) -> Execution | None:
     """What became of the orders, where the run is on ticks."""
     data, venue = prepared.data, prepared.resolved.config.venue
-    if not isinstance(data, TickData):
+    if not data.spec.ticks or isinstance(data, Data):
         return None
     ahead = f"with a power of {venue.queue_power:g}" if venue.queue == "proportional" else ""
     assumptions = (
@@ -130,7 +131,7 @@ def _execution(prepared: Prepared) -> Execution | None:
         f"{venue.latency_feed:g} times the feed's own latency is added to both",
         f"queues: {venue.queue} {ahead}".strip(),
         "the data are a recording: orders of the run change nothing in it",
-        *(line for feed in data.feeds for line in feed.said_of_time()),
+        *(data.said_of_time() if isinstance(data, TickData) else ()),
     )
     return execution_of(prepared.run.all_records(), data.middles, data.span[1], assumptions)
 

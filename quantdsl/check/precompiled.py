@@ -76,7 +76,7 @@ class Package(msgspec.Struct, frozen=True):
     tables: dict[str, bytes]
 
 
-def _source_digest() -> str:
+def source_digest() -> str:
     """A digest of std and of everything that turns it into IR."""
     digest = hashlib.sha256()
     folders = [
@@ -92,7 +92,7 @@ def _source_digest() -> str:
 @cache
 def package(build: Callable[[], "Library"]) -> Package:
     """The precompiled library: from the cache, or made by `build` and stored there."""
-    store, key = Cache(), _source_digest()
+    store, key = Cache(), source_digest()
     encoded = store.get(key)
     if encoded is None:
         encoded = msgspec.msgpack.encode(_pack(build()))

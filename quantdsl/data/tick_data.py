@@ -2,8 +2,7 @@
 
     reader -> scan -> judge, ticks and lots -> merge with sessions and timers
 
-The order is that of ts_recv and stable: at one instant splits, dividends and
-funding come first, a session's open, then the
+The order is that of ts_recv and stable: at one instant a session's open comes first, then the
 instruments as declared, each message whole, then timers, then the session's close. Memory is
 bounded: a few blocks of each source are held at a time.
 """
@@ -15,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
-from quantdsl.data.actions import Actions
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.session_data import SessionData
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.tick_bars import TickBars
@@ -38,7 +37,7 @@ Float64s = npt.NDArray[np.float64]
 _INT64 = np.iinfo(np.int64)
 
 
-def open_run_data(spec: DataSpec) -> "RunData":
+def open_run_data(spec: DataSpec) -> "Data | TickData":
     """The data of a run on bars or, where the strategy listens to ticks, of one on ticks."""
     return open_tick_data(spec) if spec.ticks else open_data(spec)
 
@@ -103,9 +102,6 @@ class TickData:
         self.rows = sum(feed.scan.count for feed in feeds)
         self.schedule: Schedule = schedule_of(spec.session, *self.span)
         self.clockwork = Clockwork(self.schedule, spec.timers)
-        self.actions = Actions(
-            spec.actions, self.instruments, self.money_digits, self.schedule, self.span
-        )
         self.counts: Counter[str] = Counter()
 
     def _check_kinds(self) -> None:
@@ -123,8 +119,7 @@ class TickData:
     @property
     def sha256(self) -> str:
         """One hash of all data: of the file itself where there is one only."""
-        hashes = [feed.reader.sha256() for feed in self.feeds]
-        return joined_sha256([*hashes, *self.actions.hashes()])
+        return joined_sha256([feed.reader.sha256() for feed in self.feeds])
 
     @property
     def name(self) -> str:
@@ -139,11 +134,14 @@ class TickData:
         lines = []
         for feed in self.feeds:
             lines += [*feed.facts(), feed.instrument.statement(), *feed.counted()]
-        lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
         lines += [f"{what}: {count:,}" for what, count in self.counts.items() if count]
         return list(dict.fromkeys(lines))
+
+    def said_of_time(self) -> list[str]:
+        """What was assumed of the times."""
+        return [line for feed in self.feeds for line in feed.said_of_time()]
 
     def limits(self, instrument: int) -> Limits:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""
@@ -201,7 +199,7 @@ def _fill_in(found: Float64s, moments: Int64s, ts: Int64s, middle: Float64s) -> 
         found[late] = middle[np.searchsorted(ts, moments[late], "right") - 1]
 
 
-RunData = Data | TickData
+RunData = Data | TickData | SessionData
 
 
 class _Stream:
@@ -211,9 +209,8 @@ class _Stream:
         self._data = data
         n = len(data.feeds)
         # Lanes in the order of one instant.
-        self._timer_lane, self._close_lane, self._late_open_lane = n + 2, n + 3, n + 4
-        self._merge = Merge(n + 5, "ts_recv")
-        self._merge.push(0, data.actions.events)
+        self._timer_lane, self._close_lane, self._late_open_lane = n + 1, n + 2, n + 3
+        self._merge = Merge(n + 4, "ts_recv")
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
@@ -232,7 +229,7 @@ class _Stream:
                 reached[index] = None
             else:
                 reached[index] = int(events["ts_recv"][-1])
-                self._merge.push(index + 2, self._inside(events))
+                self._merge.push(index + 1, self._inside(events))
             marks = [mark for mark in reached if mark is not None]
             yield from self._given(min(marks) if marks else None)
 
@@ -263,7 +260,7 @@ class _Stream:
         self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork = data.clockwork
-        merge.push(1, clockwork.opens(sessions, joined=False))
+        merge.push(0, clockwork.opens(sessions, joined=False))
         timers = clockwork.timers(sessions)
         first, last = data.span
         merge.push(

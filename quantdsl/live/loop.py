@@ -141,6 +141,11 @@ class EventLoop:
             )
         )
 
+    @property
+    def failure(self) -> str:
+        """What went wrong on the thread; empty: nothing."""
+        return "" if self._failure is None else f"{type(self._failure).__name__}: {self._failure}"
+
     def _rest(self, status: int, pace: Pace) -> None:
         if status == FULL:
             time.sleep(FULL_WAIT_S)

@@ -1,0 +1,141 @@
+"""A recording, or any file that a backtest reads, as a live feed: at its own pace, N times as fast,
+or as fast as it goes."""
+
+from collections.abc import Iterator
+from threading import Event
+
+import numpy as np
+from quantdsl.feeds.simulated_time import SimulatedTime
+
+from quantdsl.data.aggregate import place
+from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.events import Data
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.tick_data import TickData, open_run_data
+from quantdsl.data.ticks import Events
+from quantdsl.data.times import Interval
+from quantdsl.errors import FeedError
+from quantdsl.events.layout import BAR, EVENT, Kind
+from quantdsl.events.merge import Merge
+from quantdsl.live.feed import FeedSpec, Health, Sink
+
+
+def feed(spec: FeedSpec) -> "Replay":
+    """The replay of what a session asks for; FeedError where no file is named."""
+    path = str(spec.options.get("path", ""))
+    if not path:
+        raise FeedError(
+            f"{spec.feed}: nothing to replay\nhelp: name the file or folder: "
+            'options = { path = "recording/" } of the [[feed]], or --data PATH'
+        )
+    return Replay(spec, path)
+
+
+class Replay:
+    """Messages or bars of a file in its own time. `speed` is 1 if none is asked for."""
+
+    def __init__(self, spec: FeedSpec, path: str) -> None:
+        self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
+        self.health = Health(name=spec.feed)
+        calendar = str(spec.options.get("calendar", ""))
+        paths = path.split(",")
+        sources = paths if len(paths) == len(spec.symbols) else [paths[0]] * len(spec.symbols)
+        alone = len(spec.symbols) == 1
+        self.data = open_run_data(
+            DataSpec(
+                instruments=tuple(
+                    SourceSpec(symbol="" if alone else symbol, source=source)
+                    for symbol, source in zip(spec.symbols, sources, strict=True)
+                ),
+                clocks=spec.bars or None,
+                session=SessionSpec(calendar=calendar) if calendar else None,
+                ticks=spec.ticks - {"funding"},
+                format=str(spec.options.get("format", "")),
+                tz=str(spec.options.get("tz", "")),
+                bad_rows="drop",
+            )
+        )
+        speed = float(spec.options.get("speed", 0)) or 1.0
+        self.time = SimulatedTime(self.data.span[0] - 1, speed)
+
+    def instruments(self) -> list[Instrument]:
+        """As the data imply them."""
+        return self.data.instruments
+
+    def bar_interval(self, symbol: str) -> Interval:
+        """The length of the bars of the file."""
+        assert isinstance(self.data, Data)
+        return self.data.feeds[self.symbols.index(symbol)].scan.interval
+
+    def price_max(self, symbol: str) -> float:
+        """The highest price there is."""
+        return float(self.data.feeds[self.symbols.index(symbol)].scan.price_max)
+
+    def now_ns(self) -> int:
+        """The time in the recording."""
+        return self.time.now_ns()
+
+    def seek(self, after_ns: int) -> None:
+        """Go on behind a moment."""
+        self.time = SimulatedTime(after_ns, self.time.speed)
+
+    def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:  # noqa: ARG002
+        """None: a replay begins where its file does."""
+        return np.empty(0, EVENT)
+
+    def run(self, sink: Sink, stop: Event) -> None:
+        """Give what was recorded when it was received, until `stop`."""
+        key = "ts_recv" if isinstance(self.data, TickData) else "ts_event"
+        begin = self.time.now_ns()
+        self.health.state = "live"
+        self.time.begin()
+        for chunk in self._merged(key):
+            events = chunk[chunk[key] > begin]
+            while len(events) and self.time.reach(int(events[key][0]), stop):
+                now = int(events[key][-1]) if self.time.full else self.time.now_ns()
+                end = int(np.searchsorted(events[key], now, "right"))
+                sink.push(events[:end])
+                self.time.given_ns = int(events[key][end - 1])
+                self.health.received += end
+                self.health.processed += end
+                self.health.last_recv_ns = self.health.last_event_ns = self.time.given_ns
+                events = events[end:]
+            if stop.is_set():
+                break
+        self.health.state = "stopped"
+        self.health.reason = "" if stop.is_set() else "the recording has ended"
+
+    def _merged(self, key: str) -> Iterator[Events]:
+        """What all instruments have, in order."""
+        data, first = self.data, self._spec.first
+        count = len(data.feeds)
+        merge = Merge(count, key)
+        if isinstance(data, TickData):
+            chunks = [own.chunks(first + k) for k, own in enumerate(data.feeds)]
+        else:
+            chunks = [self._bars(data, k) for k in range(count)]
+        reached: dict[int, int] = dict.fromkeys(range(count), np.iinfo(np.int64).min)
+        while reached:
+            index = min(reached, key=reached.__getitem__)
+            events = next(chunks[index], None)
+            if events is None:
+                del reached[index]
+            elif len(events):
+                reached[index] = int(events[key][-1])
+                merge.push(index, events)
+            yield merge.take(min(reached.values()) if reached else None)
+
+    def _bars(self, data: Data, index: int) -> Iterator[Events]:
+        own = data.feeds[index]
+        for rows in own.rows():
+            start, end, _, inside = place(rows.ts, data.placing[index])
+            bars = np.zeros(rows.size, BAR)
+            bars["ts_recv"], bars["ts_event"] = start, end
+            bars["instrument"], bars["kind"] = self._spec.first + index, Kind.BAR
+            numbers = own.whole_numbers(rows)
+            for name, column in zip(
+                ("open", "high", "low", "close", "volume"), numbers, strict=True
+            ):
+                bars[name] = column
+            yield bars[inside].view(EVENT)

@@ -1,0 +1,212 @@
+"""`quantdsl paper`: strategies on live data against a simulated venue, until it is stopped."""
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quantdsl.cli.options import FILE, assignments
+from quantdsl.config import find
+from quantdsl.errors import ConfigError, QuantDSLError
+
+if TYPE_CHECKING:
+    from quantdsl.live.manifest import Manifest
+    from quantdsl.live.view import Snapshot
+
+DEFAULT_CONFIG = "paper_synthetic"
+FULL_SPEED = 1e6
+SESSIONS = Path("out/sessions")
+
+
+@click.command("paper")
+@click.argument("files", type=FILE, nargs=-1)
+@click.option("--config", metavar="FILE|NAME", help="Feeds, limits, costs (paper_synthetic).")
+@click.option("--data", metavar="PATH", help="What the feed 'replay' replays.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
+@click.option("--bars", metavar="5m", help="Override the clock of the strategies' bars.")
+@click.option(
+    "--speed", metavar="N|full", help="Times real time, where the feed's time is its own."
+)
+@click.option(
+    "--session",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the session (default out/sessions/NAME); one that is there goes on.",
+)
+@click.option("--new", is_flag=True, help="Begin anew; a session that is there is put aside.")
+@click.option("--flatten", is_flag=True, help="Close positions before the session ends.")
+@click.option("--for", "seconds", type=float, default=float("inf"), help="End after so many s.")
+@click.option("--no-cockpit", is_flag=True, help="No page in the browser.")
+def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None:
+    """Run the strategies FILES live against a simulated venue; no order ever leaves.
+
+    Without a config it runs on an invented market whose clock starts inside a session. Everything
+    is recorded: the same command after a kill goes on where the session was. Ctrl-C ends it.
+    """
+    from quantdsl.live.manifest import read
+
+    folder = _folder(files, options["folder"])
+    manifest = _manifest(folder, files, config, options)
+    _run(folder, manifest, options)
+    if read(folder).strategies:
+        _report(folder, manifest)
+
+
+def _folder(files: tuple[Path, ...], named: Path | None) -> Path:
+    if named is not None:
+        return named
+    if not files:
+        raise ConfigError("nothing to run\nhelp: name a strategy file, or a session with --session")
+    return SESSIONS / "-".join(file.stem for file in files)
+
+
+def _manifest(
+    folder: Path, files: tuple[Path, ...], config: str | None, options: dict[str, Any]
+) -> "Manifest":
+    """That of the session that is there, or of a new one."""
+    from quantdsl.live import manifest as manifests
+    from quantdsl.live.creation import Wish, create, make_folder
+
+    there = (folder / manifests.FILE).exists()
+    if there and options["new"]:
+        aside = _unused(folder)
+        folder.rename(aside)
+        click.echo(f"the session that was in {folder} is now in {aside}")
+        there = False
+    if there:
+        return _going_on(folder, files)
+    if not files:
+        raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
+    speed = options["speed"]
+    said = {
+        "data.path": options["data"],
+        "data.bars": options["bars"],
+        "paper.speed": FULL_SPEED if speed == "full" else speed,
+        "paper.flatten_at_stop": True if options["flatten"] else None,
+    }
+    make_folder(folder)
+    wishes = [Wish(file, assignments(options["sets"])) for file in files]
+    path = find(config or DEFAULT_CONFIG)
+    given = {key: value for key, value in said.items() if value is not None}
+    return create(folder, wishes, config=path, said=given)
+
+
+def _unused(folder: Path) -> Path:
+    """The name of a folder beside this one that is not there yet."""
+    number = 1
+    while (found := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    return found
+
+
+def _going_on(folder: Path, files: tuple[Path, ...]) -> "Manifest":
+    """The manifest of a session that is there; ConfigError where the strategies are others now."""
+    import hashlib
+
+    from quantdsl.live.manifest import read
+
+    manifest = read(folder)
+    parts = {part.file: part for part in manifest.strategies}
+    for file in files:
+        part = parts.get(file.name)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if part is None or part.sources[part.file] != digest:
+            raise ConfigError(
+                f"{folder}: was begun with another text of {file.name}\n"
+                "help: --new begins anew and puts the old session aside, --session DIR names "
+                "another folder"
+            )
+    return manifest
+
+
+def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
+    """Supervise the session until it ends; what happens is printed."""
+    from quantdsl.live.supervisor import LOG, Supervisor
+
+    printer = Printer(manifest)
+    supervisor = Supervisor(folder, printer.take, printer.say)
+    asked = threading.Event()
+
+    def ask(*_: object) -> None:
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    click.echo("compiling, and waiting for the feeds ...")
+    since: float | None = None
+    try:
+        while not supervisor.wait(0.1):
+            latest = supervisor.latest
+            if since is None and latest is not None and latest.state != "starting":
+                since = time.monotonic()
+            over = since is not None and time.monotonic() - since > options["seconds"]
+            if asked.is_set() or over:
+                break
+    finally:
+        code = supervisor.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if code:
+        text = (folder / LOG).read_text(encoding="utf-8", errors="replace").strip()
+        last = text.rpartition("error: ")[2] if "error: " in text else text[-2000:]
+        raise QuantDSLError(
+            f"the session ended with exit code {code}: {last}\n"
+            "help: the same command goes on with what was committed"
+        )
+
+
+class Printer:
+    """What happens, in lines, where no terminal shows it."""
+
+    def __init__(self, manifest: "Manifest") -> None:
+        self.manifest, self._said = manifest, False
+
+    def take(self, snapshot: "Snapshot") -> None:
+        """Print what is new in a snapshot."""
+        if not self._said:
+            self._said = True
+            click.echo(self.headline())
+        for line in snapshot.log:
+            self.say(line.level, line.source, line.text)
+        for fill in snapshot.fills:
+            click.echo(
+                f"{_moment(fill.ts)}  {fill.strategy}: {fill.side} {fill.quantity:g} {fill.symbol} "
+                f"at {fill.price:g}"
+            )
+
+    def headline(self) -> str:
+        """What runs, on which feeds, in which time."""
+        names = ", ".join(part.name for part in self.manifest.strategies)
+        feeds = ", ".join(
+            f"{feed.feed} ({', '.join(feed.symbols)})" for feed in self.manifest.feeds
+        )
+        own = "; its time is the market's own" if self.manifest.simulated else ""
+        return f"{names} on {feeds}{own}. Paper only: no order leaves this machine."
+
+    def say(self, level: str, source: str, text: str) -> None:
+        """One line."""
+        click.echo(f"{level:<8}{source}: {text}", err=level == "error")
+        sys.stdout.flush()
+
+
+def _moment(ts: int) -> str:
+    from quantdsl.data.times import show_instant
+
+    return show_instant(ts)
+
+
+def _report(folder: Path, manifest: "Manifest") -> None:
+    """The tearsheet of each strategy."""
+    from quantdsl.cli.output import finish
+    from quantdsl.live.tearsheet import session_result
+
+    for part in manifest.strategies:
+        try:
+            found = session_result(folder, part.name)
+        except ConfigError as nothing:
+            click.echo(str(nothing))
+            continue
+        finish(found, folder / part.name / "report")

@@ -1,0 +1,68 @@
+"""The two pipes between a session and its supervisor: frames of a length and a message.
+
+Down go commands and the supervisor's heartbeat, up go snapshots, each of which is a heartbeat.
+"""
+
+import os
+import select
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from quantdsl.errors import JournalError
+from quantdsl.live.view import Command, Snapshot
+
+LENGTH_BYTES = 4
+FRAME_BYTES_MAX = 16 << 20
+READ_BYTES = 1 << 16
+BEAT = b"\0"
+"""A frame that says nothing but that its sender lives."""
+
+
+class Sender:
+    """Writes frames to a pipe; any thread may."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._lock = descriptor, threading.Lock()
+
+    def send(self, message: Command | Snapshot | None) -> bool:
+        """One message, None for a heartbeat; False where nobody reads any more."""
+        body = BEAT if message is None else msgspec.msgpack.encode(message)
+        data = memoryview(len(body).to_bytes(LENGTH_BYTES, "little") + body)
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError:
+                return False
+        return True
+
+
+class Receiver:
+    """Reads frames from a pipe; one thread does."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._held = descriptor, bytearray()
+        self.ended = False
+        """The other side has closed the pipe, or is gone."""
+
+    def receive(self, wait_s: float) -> Iterator[bytes]:
+        """The frames that have come, after waiting so long for the first; `ended` says it is over.
+
+        JournalError where what comes is no frame.
+        """
+        ready, _, _ = select.select([self._descriptor], [], [], wait_s)
+        if ready:
+            data = os.read(self._descriptor, READ_BYTES)
+            self.ended = not data
+            self._held += data
+        while len(self._held) >= LENGTH_BYTES:
+            size = int.from_bytes(self._held[:LENGTH_BYTES], "little")
+            if size > FRAME_BYTES_MAX:
+                raise JournalError(f"a pipe to or from a session announces {size:,} bytes")
+            if len(self._held) < LENGTH_BYTES + size:
+                return
+            frame = bytes(self._held[LENGTH_BYTES : LENGTH_BYTES + size])
+            del self._held[: LENGTH_BYTES + size]
+            yield frame

@@ -1,0 +1,309 @@
+"""A new session: settings merged, feeds asked for their instruments, the manifest written."""
+
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+import quantdsl
+from quantdsl import config as configuration
+from quantdsl.backtest import values
+from quantdsl.backtest.prepare import Arranged, arrange
+from quantdsl.backtest.program import Run
+from quantdsl.backtest.warm import clock_count
+from quantdsl.check import Checked, compile_file
+from quantdsl.check.ticks import SOURCES
+from quantdsl.config import Config, FeedConfig
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.session_data import SessionData
+from quantdsl.data.times import Interval
+from quantdsl.errors import ConfigError
+from quantdsl.ir.interp import Interpreter
+from quantdsl.live import manifest as manifests
+from quantdsl.live.feed import FeedSpec, LiveFeed, now_ns, open_feed
+from quantdsl.live.manifest import Manifest, StrategyPart, Traded
+
+PRICE_UNKNOWN = 1e5
+"""Taken for the highest price so far where no history tells one."""
+HEADROOM = 4.0
+NIGHTS = 6
+"""Times as long as the bars of an exchange's sessions are these with nights and weekends."""
+SIMULATED = ("synthetic", "replay")
+"""Feeds that are told of the strategies' calendar, and whose time is their own."""
+
+
+class Wish(NamedTuple):
+    """One strategy of a session, as asked for."""
+
+    path: Path
+    params: Mapping[str, object]
+
+
+def is_simulated(feed: LiveFeed) -> bool:
+    """Whether a feed has a time of its own."""
+    return hasattr(feed, "seek")
+
+
+def create(
+    folder: Path, wishes: Sequence[Wish], *, config: Path, said: Mapping[str, object]
+) -> Manifest:
+    """Make the folder of a new session and write its manifest.
+
+    `said` are settings of the command line by key. Raises ConfigError, SourceError or FeedError,
+    each with one message that says how to mend it.
+    """
+    resolved = configuration.resolve({k: str(v) for k, v in said.items()}, config).config
+    check_limits(resolved, config)
+    if not resolved.feed:
+        raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
+    checked = [compile_file(wish.path) for wish in wishes]
+    specs, feeds = _feeds(resolved, checked)
+    simulated = {is_simulated(feed) for feed in feeds}
+    if len(simulated) > 1:
+        raise ConfigError(
+            f"{config}: a feed of recorded or invented data has a time of its own and cannot stand "
+            "beside a live one\nhelp: use two sessions"
+        )
+    listed = _Listed(specs, feeds)
+    begin = feeds[0].now_ns() if simulated == {True} else now_ns()  # type: ignore[attr-defined]
+    uses = manifests.LIVE_USES | ({manifests.FUNDED} if _funded(resolved) else set())
+    parts, names = [], set[str]()
+    for wish, one in zip(wishes, checked, strict=True):
+        name = _distinct(manifests.folder_name(one.strategy.name), names)
+        parts.append(_part(_Making(folder, name, begin, config, uses, listed), wish, one, said))
+    made = Manifest(
+        format=manifests.FORMAT,
+        version=quantdsl.__version__,
+        build=manifests.build_digest(),
+        created=now_ns(),
+        name=folder.name,
+        config=str(config),
+        strategies=tuple(parts),
+        instruments=tuple(Traded(symbol, feed) for symbol, feed in listed.places),
+        feeds=tuple(specs),
+        simulated=simulated == {True},
+        uses=tuple(sorted(uses)),
+    )
+    manifests.write(folder, made)
+    return made
+
+
+def check_limits(config: Config, path: Path) -> None:
+    """ConfigError where a limit of the house is not set: none of them has a default."""
+    for name, value in msgspec.structs.asdict(config.limits).items():
+        if value is None:
+            raise ConfigError(
+                f"{configuration.place(path, f'limits.{name}')}: limits.{name} is missing: a live "
+                "session starts with every limit stated, and none has a default\n"
+                f"help: write {name} = ... under [limits]; configs/limits.toml shows all of them"
+            )
+
+
+def _funded(config: Config) -> bool:
+    return any(bool(feed.options.get("funding")) for feed in config.feed)
+
+
+class _Listed:
+    """The instruments of a session, by feed and symbol."""
+
+    def __init__(self, specs: Sequence[FeedSpec], feeds: Sequence[LiveFeed]) -> None:
+        self.specs, self.feeds = specs, feeds
+        self.places = [(symbol, k) for k, spec in enumerate(specs) for symbol in spec.symbols]
+        self.instruments = [one for feed in feeds for one in feed.instruments()]
+
+    def place(self, asked: str) -> int:
+        """Which instrument of the session a strategy's name means; its only one has none."""
+        venue, _, symbol = asked.rpartition(":")
+        found = [
+            k
+            for k, (own, feed) in enumerate(self.places)
+            if not asked
+            or (own == symbol and (not venue or self.specs[feed].feed.startswith(venue.lower())))
+        ]
+        if not found:
+            known = ", ".join(symbol for symbol, _ in self.places)
+            raise ConfigError(f"no feed of the session has {asked}; they have {known}")
+        return found[0]
+
+
+def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], list[LiveFeed]]:
+    """What each feed is asked for, and the feeds, opened."""
+    ticks = {
+        name for one in checked for name, event in SOURCES.items()
+        if event in one.strategy.ticks.sources
+    }  # fmt: skip
+    bars = sorted(
+        {_finest(config, one) for one in checked if not one.strategy.ticks},
+        key=lambda text: Interval.parse(text).nominal_ns,
+    )
+    wanted = [traded.symbol for one in checked for traded in one.strategy.instruments]
+    specs, first = [], 0
+    for feed in config.feed:
+        symbols = feed.symbols or _symbols(feed, config, wanted)
+        own = frozenset(ticks | ({"funding"} if feed.options.get("funding") else set()))
+        specs.append(
+            FeedSpec(
+                feed=feed.feed,
+                symbols=symbols,
+                first=first,
+                ticks=own,  # type: ignore[arg-type]
+                bars=tuple(bars),
+                stream_url=feed.stream_url,
+                rest_url=feed.rest_url,
+                ca_file=feed.ca_file,
+                stale_ns_max=round(feed.stale_s * 1e9),
+                options=_options(feed, config, checked),
+            )
+        )
+        first += len(symbols)
+    return specs, [open_feed(spec) for spec in specs]
+
+
+def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> dict[str, Any]:
+    options = {key: value for key, value in feed.options.items() if key != "funding"}
+    if feed.feed in SIMULATED:
+        calendars = {one.strategy.session.get("calendar", "") for one in checked}
+        own = config.data.session or next(iter(sorted(calendars)))
+        options.setdefault("calendar", "" if own == "none" else own)
+        if config.paper.speed:
+            options["speed"] = config.paper.speed
+    if feed.feed == "replay" and config.data.path:
+        options.setdefault("path", config.data.path)
+    return options
+
+
+def _finest(config: Config, checked: Checked) -> str:
+    clocks = [clock.text for clock in checked.strategy.clocks if clock.text]
+    if config.data.bars or clocks:
+        return config.data.bars or clocks[0]
+    raise ConfigError(
+        f"{checked.strategy.name} takes whatever bars the data have, and a live feed has none by "
+        "itself\nhelp: say the bars in the strategy, as in 'bars 1m', or with --bars 1m"
+    )
+
+
+def _symbols(feed: FeedConfig, config: Config, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The symbols of the strategies, for a feed that names none; invented where they have none."""
+    named = [symbol.rpartition(":")[2] for symbol in wanted if symbol]
+    if not named and feed.feed in SIMULATED:
+        return ("SYN1",)
+    if not named or len(config.feed) > 1:
+        raise ConfigError(
+            f"the feed {feed.feed} has no symbols\nhelp: write symbols = [...] in its [[feed]]"
+        )
+    return tuple(dict.fromkeys(named))
+
+
+class _Making(NamedTuple):
+    """What all strategies of a new session share."""
+
+    folder: Path
+    name: str
+    begin: int
+    config: Path
+    uses: frozenset[str]
+    listed: _Listed
+
+
+def _part(
+    making: _Making, wish: Wish, checked: Checked, said: Mapping[str, object]
+) -> StrategyPart:
+    listed = making.listed
+    places = [listed.place(traded.symbol) for traded in checked.strategy.instruments]
+    symbols = {
+        traded.symbol: listed.instruments[at]
+        for traded, at in zip(checked.strategy.instruments, places, strict=True)
+    }
+    finer, since = [], making.begin
+    if not checked.strategy.ticks:
+        finer = [_interval(listed, at, checked, making.config, said) for at in places]
+    prices = [_price(listed, at) for at in places]
+    opened = lambda spec: SessionData(spec, prices, since, making.folder.name)  # noqa: E731
+    found: Arranged = arrange(
+        checked,
+        params=wish.params,
+        config=making.config,
+        more=said,
+        listed=symbols,
+        opened=opened,
+        live=making.uses,
+    )
+    replayed = all(listed.specs[listed.places[at][1]].feed == "replay" for at in places)
+    if not checked.strategy.ticks and not replayed:
+        since = _warm_since(checked, found, making.begin)
+    sources = manifests.keep_sources(checked, making.folder / making.name / manifests.SOURCE)
+    return StrategyPart(
+        name=making.name,
+        file=Path(checked.source.path).name,
+        path=str(wish.path),
+        sources=sources,
+        params={name: str(value) for name, value in found.given.items()},
+        places=tuple(places),
+        terms=tuple(manifests.terms_of(one) for one in found.data.instruments),
+        prices=tuple(prices),
+        settings=found.resolved,
+        # A replay trades from its first event on, as a backtest of the same file does.
+        trade_from=int(np.iinfo(np.int64).min) if replayed else making.begin,
+        begin=since,
+        finer=tuple(str(one) for one in finer),
+    )
+
+
+def _warm_since(checked: Checked, found: Arranged, begin: int) -> int:
+    """From where on history warms all handlers up: the bars that they need, nights included."""
+    module = checked.module(found.uses, entries=("warm",))
+    run = Run(checked, module, Interpreter(module))
+    found.fill(run.memory)
+    chosen = values.chosen(checked.strategy.params, found.given)
+    values.write(run.memory, checked.strategy.params, chosen)
+    needs = np.zeros(clock_count(checked), np.int64)
+    run.executor.call("admits", run.memory.words)
+    run.executor.call("warm", run.memory.words, needs)
+    width = checked.strategy.width
+    spans = [
+        (int(needs[k]) + 2) * found.data.clocks[k % width].nominal_ns for k in range(len(needs))
+    ]
+    nights = NIGHTS if found.data.schedule.named else 1
+    return begin - max(spans, default=0) * nights
+
+
+def _interval(
+    listed: _Listed, place: int, checked: Checked, config: Path, said: Mapping[str, object]
+) -> Interval:
+    """The length of the bars that a feed gives of an instrument."""
+    symbol, feed = listed.places[place]
+    own = getattr(listed.feeds[feed], "bar_interval", None)
+    if own is not None:
+        found: Interval = own(symbol)
+        return found
+    settings = configuration.resolve({k: str(v) for k, v in said.items()}, config).config
+    return Interval.parse(_finest(settings, checked))
+
+
+def _price(listed: _Listed, place: int) -> float:
+    """How high an instrument has been, with room; a guess where its feed does not tell."""
+    symbol, feed = listed.places[place]
+    one: Instrument = listed.instruments[place]
+    if one.price_max is not None:
+        return float(one.price_max / Fraction(4))
+    own = getattr(listed.feeds[feed], "price_max", None)
+    return float(own(symbol)) if own is not None else PRICE_UNKNOWN * HEADROOM
+
+
+def _distinct(name: str, names: set[str]) -> str:
+    """The name, with a number where another strategy of the session has it."""
+    found, number = name, 2
+    while found in names:
+        found, number = f"{name}-{number}", number + 1
+    names.add(found)
+    return found
+
+
+def make_folder(folder: Path) -> None:
+    """The folder of a session, its owner's alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.chmod(folder, 0o700)

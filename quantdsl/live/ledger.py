@@ -1,0 +1,132 @@
+"""What the committed records of one strategy say, in units for people: orders, fills, positions."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.instrument import Instrument
+from quantdsl.events.layout import Command, Kind
+from quantdsl.live.view import FillRow, Level, WorkingOrder
+
+NONE = 1 << 53
+"""A price that is none, as the core has it."""
+CHANGED = 1
+
+Records = npt.NDArray[np.void]
+
+
+@dataclass
+class Holding:
+    """A position at its average price."""
+
+    lots: int = 0
+    ticks: float = 0.0
+    """Average of entry."""
+    realised: float = 0.0
+
+
+@dataclass
+class Ledger:
+    """Reads records in their order; `fills` and `said` are what has come since they were taken."""
+
+    strategy: str
+    instruments: tuple[Instrument, ...]
+    money_digits: int
+    reasons: Mapping[int, str]
+    holdings: list[Holding] = field(default_factory=list)
+    working: dict[int, WorkingOrder] = field(default_factory=dict)
+    fills: list[FillRow] = field(default_factory=list)
+    said: list[tuple[int, Level, str]] = field(default_factory=list)
+    orders: int = 0
+    rejected: int = 0
+    filled: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.holdings = [Holding() for _ in self.instruments]
+
+    def read(self, records: Records) -> None:
+        """The next records."""
+        for one in records.tolist():
+            ts, _, index, kind, side, flags, a, b, c, d = one[:10]
+            if kind == Kind.ORDER:
+                self._ordered(ts, index, flags, a, b, c, d)
+            elif kind == Kind.FILL:
+                self._filled(ts, index, flags, a, b, c, d)
+            elif kind == Kind.CANCEL:
+                self.working.pop(a, None)
+            elif kind == Kind.REJECT:
+                self.orders += 1
+                self.rejected += 1
+                why = self.reasons.get(flags, f"reason {flags}")
+                self.refused[why] = self.refused.get(why, 0) + 1
+                if self.refused[why] == 1:
+                    self.said.append((ts, "warning", f"an order was refused: {why}"))
+            elif kind == Kind.RISK:
+                why = self.reasons.get(a, f"reason {a}")
+                self.said.append((ts, "error", f"a limit was broken: {why} ({b:,} of {c:,})"))
+            elif kind == Kind.COMMAND:
+                self.said.append((ts, "warning", f"{Command(side).name.lower()} carried out"))
+
+    def _ordered(self, ts: int, index: int, flags: int, a: int, b: int, c: int, d: int) -> None:
+        one = self.instruments[index]
+        price = c if c < NONE else (d if abs(d) < NONE else None)
+        kind = "market" if price is None else ("limit" if c < NONE else "stop")
+        before = self.working.get(a)
+        self.orders += flags != CHANGED
+        self.working[a] = WorkingOrder(
+            id=a,
+            strategy=self.strategy,
+            symbol=one.symbol,
+            side="buy" if b > 0 else "sell",
+            type=kind,
+            quantity=abs(b) * float(one.lot),
+            filled=before.filled if before else 0.0,
+            price=None if price is None else price * float(one.tick),
+            ts=ts,
+        )
+
+    def _filled(self, ts: int, index: int, flags: int, a: int, b: int, c: int, d: int) -> None:
+        one, held = self.instruments[index], self.holdings[index]
+        value = float(one.tick_value)
+        fee = d / 10.0**self.money_digits
+        closing = min(abs(b), abs(held.lots)) if b * held.lots < 0 else 0
+        profit = math.copysign(closing, held.lots) * (c - held.ticks) * value
+        after = held.lots + b
+        if closing < abs(b):  # it opens or adds
+            kept = held.lots if b * held.lots > 0 else 0
+            held.ticks = (kept * held.ticks + (after - kept) * c) / after
+        held.lots, held.realised = after, held.realised + profit - fee
+        self.filled += 1
+        self.fills.append(
+            FillRow(
+                seq=self.filled,
+                ts=ts,
+                strategy=self.strategy,
+                symbol=one.symbol,
+                side="buy" if b > 0 else "sell",
+                quantity=abs(b) * float(one.lot),
+                price=c * float(one.tick),
+                fee=fee,
+                profit=profit - fee if closing else 0.0,
+                order=a,
+                maker=flags != 0,
+            )
+        )
+        self._reduce(a, abs(b) * float(one.lot), float(one.lot))
+
+    def _reduce(self, number: int, quantity: float, lot: float) -> None:
+        order = self.working.get(number)
+        if order is None:
+            return
+        filled = order.filled + quantity
+        if filled >= order.quantity - lot / 2:
+            del self.working[number]
+            return
+        self.working[number] = WorkingOrder(
+            id=order.id, strategy=order.strategy, symbol=order.symbol, side=order.side,
+            type=order.type, quantity=order.quantity, filled=filled, price=order.price, ts=order.ts,
+        )  # fmt: skip

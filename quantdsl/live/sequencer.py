@@ -1,0 +1,212 @@
+"""One order for all that reaches the engines: feeds, sessions and timers, commands.
+
+    feed threads -- push --.
+    timer -- advance ------+-- lock --> per strategy: its instants --> journal, then its ring
+    commands -- command ---'
+
+What stands in a strategy's journal is what its engine consumes, in that order; it is handed to the
+journal before the engine can see it. Times in a stream never go back: a tick that is older than
+what was given is given the newest time.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.tick_feed import keep
+from quantdsl.errors import RingError
+from quantdsl.events.layout import EVENT, Kind
+from quantdsl.events.ring import Ring
+from quantdsl.live.clockwork import BarClock, TickClock
+
+Events = npt.NDArray[np.void]
+FULL_S_MAX = 1.0
+"""An engine that takes nothing from its full ring for so long hangs."""
+FULL_WAIT_S = 0.000_05
+MARKET = (Kind.QUOTE, Kind.TRADE)
+
+
+def _unseen(_: Events) -> None:
+    pass
+
+
+class Inputs(Protocol):
+    """The part of a journal that a sequencer writes."""
+
+    def inputs(self, events: Events) -> None: ...
+
+
+class Lane:
+    """The way of events to one strategy.
+
+    `places` says for each instrument of the session which of the strategy's it is, -1 for none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: BarClock | TickClock,
+        places: Sequence[int],
+        kinds: frozenset[Kind],
+        journal: Inputs,
+        inbound: Ring,
+    ) -> None:
+        self.name, self.clock, self.journal = name, clock, journal
+        self.places = np.array(places, np.int64)
+        self.straight = list(places) == list(range(len(places)))
+        self.wanted = np.zeros(256, bool)
+        self.wanted[[*kinds]] = True
+        self.inbound, self._ring = inbound, inbound.producer()
+        self.last_ts = np.iinfo(np.int64).min
+        """Of the newest event."""
+        self.count = 0
+        self.dropped = 0
+        """Events for an engine that had failed."""
+        self.failed = ""
+        """Why nothing is sent any more."""
+        self.seen: Callable[[Events], None] = _unseen
+        """Is shown what the engine gets, for people's eyes; must be quick and keep no view."""
+
+    def feed(self, events: Events) -> None:
+        """Whole messages of the session, of any instruments."""
+        kinds = events["kind"]
+        if not self.straight:
+            own = self.places[events["instrument"]]
+            events = events[own >= 0].copy()
+            events["instrument"] = own[own >= 0]
+            kinds = events["kind"]
+        if not self.wanted[kinds].all():
+            events = keep(events, self.wanted[kinds])
+        if len(events):
+            self._bars(events) if isinstance(self.clock, BarClock) else self._ticks(events)
+
+    def _bars(self, events: Events) -> None:
+        assert isinstance(self.clock, BarClock)
+        bars = events["kind"] == Kind.BAR
+        for index in np.unique(events["instrument"][bars]).tolist():
+            self.clock.add(index, events[bars & (events["instrument"] == index)])
+        if not bars.all():
+            others = events[~bars]
+            others["ts_event"] = others["ts_recv"] = max(self.clock.floor, self.last_ts)
+            self.send(others)
+
+    def _ticks(self, events: Events) -> None:
+        clock = self.clock
+        assert isinstance(clock, TickClock)
+        if int(events["ts_recv"][0]) < self.last_ts:
+            events = events.copy()
+            events["ts_recv"] = np.maximum(events["ts_recv"], self.last_ts)
+        while int(events["ts_recv"][-1]) >= clock.next_ns:
+            first = int(events["ts_recv"][0])
+            self.send(clock.due(first))
+            cut = int(np.searchsorted(events["ts_recv"], clock.next_ns, "left"))
+            if not cut:  # what is due at this very moment follows the ticks
+                cut = int(np.searchsorted(events["ts_recv"], first, "right"))
+            self._market(events[:cut])
+            events = events[cut:]
+            if not len(events):
+                return
+        self._market(events)
+
+    def _market(self, events: Events) -> None:
+        """Ticks of one session; of those outside only the book goes on."""
+        assert isinstance(self.clock, TickClock)
+        ts = events["ts_recv"]
+        if int(ts[0]) < self.clock.open_ns or int(ts[-1]) >= self.clock.close_ns:
+            outside = ~self.clock.inside(ts) & np.isin(events["kind"], MARKET)
+            events = keep(events, ~outside)
+        self.send(events)
+
+    def advance(self, now_ns: int) -> None:
+        """Time has passed."""
+        if isinstance(self.clock, BarClock):
+            self.send(self.clock.until(now_ns))
+        elif self.clock.next_ns < now_ns:
+            self.send(self.clock.due(now_ns))
+
+    def command(self, side: int, bits: int, now_ns: int) -> None:
+        """A command, in an instant of its own behind all that was sent."""
+        self.advance(now_ns)
+        bars = isinstance(self.clock, BarClock)
+        moment = max(self.last_ts, self.clock.floor if bars else now_ns)
+        event = np.zeros(1, EVENT)
+        event["ts_event"], event["ts_recv"] = moment, now_ns if bars else moment
+        event["kind"], event["side"], event["payload"][0, 0] = Kind.COMMAND, side, bits
+        self.send(event)
+
+    def send(self, events: Events) -> None:
+        """To the journal, then into the ring; waits for an engine that is behind."""
+        if not len(events):
+            return
+        if self.failed:
+            self.dropped += len(events)
+            return
+        last = events[-1]
+        bars = isinstance(self.clock, BarClock)
+        self.last_ts = max(self.last_ts, int(last["ts_event"] if bars else last["ts_recv"]))
+        self.journal.inputs(events)
+        self.seen(events)
+        self.count += len(events)
+        sent, since = 0, 0.0
+        while True:
+            try:
+                done = self._ring.push(events[sent:])
+            except RingError as misused:
+                self.failed = str(misused)
+                return
+            sent += done
+            if sent == len(events):
+                return
+            since = 0.0 if done else since + FULL_WAIT_S
+            if since > FULL_S_MAX:
+                self.failed = f"the engine has taken no event for {FULL_S_MAX:g} s"
+                return
+            time.sleep(FULL_WAIT_S)
+
+
+class Sequencer:
+    """Gives each strategy its events in one order; may be called by any thread."""
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self.lanes, self.lock = lanes, threading.Lock()
+        self.held: list[Events] | None = None
+        """While strategies are warmed up: what feeds have pushed meanwhile."""
+
+    def push(self, events: Events) -> None:
+        """Whole messages of a feed; copied before this returns."""
+        with self.lock:
+            if self.held is not None:
+                self.held.append(events.copy())
+                return
+            for lane in self.lanes:
+                lane.feed(events)
+
+    def hold(self) -> None:
+        """Keep what feeds push from now on until `release`."""
+        with self.lock:
+            self.held = []
+
+    def release(self) -> None:
+        """Give what was held, and from now on all as it comes."""
+        with self.lock:
+            held, self.held = self.held or [], None
+            for events in held:
+                for lane in self.lanes:
+                    lane.feed(events)
+
+    def advance(self, now_ns: int) -> None:
+        """Time has passed: sessions and timers, and bars that were waited for."""
+        with self.lock:
+            if self.held is None:
+                for lane in self.lanes:
+                    lane.advance(now_ns)
+
+    def command(self, lanes: Sequence[Lane], side: int, bits: int, now_ns: int) -> None:
+        """A command to some of the strategies."""
+        with self.lock:
+            for lane in lanes:
+                lane.command(side, bits, now_ns)

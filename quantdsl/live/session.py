@@ -1,0 +1,348 @@
+"""The process of a session: feeds in, engines and journals at work, snapshots out.
+
+    python -m quantdsl.live.session FOLDER      standard input: commands, standard output: snapshots
+
+Starting and recovering are one path: the manifest says what runs, the journal how far it came. A
+process that is killed leaves nothing to tidy up; the next one goes on where the journal ends.
+"""
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.errors import EXIT_USER_ERROR, ConfigError, FeedError, JournalError, QuantDSLError
+from quantdsl.events.layout import EVENT, Command, Feed, KilledBy, Kind
+from quantdsl.live import view
+from quantdsl.live.channel import BEAT, Receiver, Sender
+from quantdsl.live.clockwork import BarClock
+from quantdsl.live.feed import LiveFeed, now_ns, open_feed
+from quantdsl.live.machine import read_machine, usable
+from quantdsl.live.manifest import read, same_build
+from quantdsl.live.placement import Wish, plan
+from quantdsl.live.sequencer import Sequencer
+from quantdsl.live.showing import Showing
+from quantdsl.live.strategy import LiveStrategy
+
+Events = npt.NDArray[np.void]
+LOCK = "session.lock"
+TICK_S = 0.005
+"""Between two looks at the clock: what a timer may be late."""
+DRAIN_S = 0.000_5
+SNAPSHOT_S = 0.1
+ORPHAN_S = 2.0
+"""Without word from its supervisor for so long a session halts, and ends."""
+CANCELS_S = 1.0
+GAP_S = 1.0
+"""Bars that are missing in a stream are asked for, no more often than this."""
+
+
+class Session:
+    """All of it. `run` returns when a command, a signal or the loss of the supervisor ends it."""
+
+    def __init__(self, folder: Path, commands: int, snapshots: int) -> None:
+        self.folder = folder
+        self.manifest = read(folder)
+        same_build(self.manifest)
+        self._lock = _locked(folder)
+        self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
+        for feed in self.feeds:
+            feed.instruments()
+        self.strategies = [
+            LiveStrategy(folder, self.manifest, part) for part in self.manifest.strategies
+        ]
+        self.config = self.strategies[0].config
+        self.sequencer = Sequencer([one.lane for one in self.strategies])
+        self.receiver, self.sender = Receiver(commands), Sender(snapshots)
+        self.showing = Showing(self)
+        self.stopping = threading.Event()
+        self.ended = threading.Event()
+        self.why = ""
+        """Why it ends."""
+        self._heard = time.monotonic()
+        self._asked: dict[tuple[str, int], float] = {}
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on where an earlier process ended."""
+        return any(one.resumed for one in self.strategies)
+
+    def now_ns(self) -> int:
+        """The session's time: the machine's, or that of its recorded or invented market."""
+        return self.feeds[0].now_ns() if self.manifest.simulated else now_ns()  # type: ignore[attr-defined]
+
+    # ---- the life of a session ----
+
+    def run(self) -> None:
+        """Start, warm up, go on until the end."""
+        self._listen_to_signals()
+        self.showing.log("info", "session", self._greeting())
+        threads = [self._thread(self._drain, "drain"), self._thread(self._receive, "commands")]
+        self._seek()
+        self.sequencer.hold()
+        for one, core in zip(self.strategies, self._cores(), strict=True):
+            one.start(core)
+        if self.resumed:
+            self._resume()
+        threads += [self._thread(self._feed, feed.name, feed) for feed in self.feeds]
+        try:
+            self._warm_up()
+            self.showing.started = True
+            threads.append(self._thread(self._advance, "timer"))
+            self._show()
+        finally:
+            self._end(threads)
+
+    def _greeting(self) -> str:
+        names = ", ".join(one.name for one in self.strategies)
+        if not self.resumed:
+            return f"a new session of {names}"
+        events = sum(one.recovered.inputs for one in self.strategies)
+        return f"{names} goes on after {events:,} events; what was committed is all there"
+
+    def _cores(self) -> list[int]:
+        """A core for each engine; where there are too few they share."""
+        machine, live = read_machine(), self.config.live
+        said = [one.prepared.checked.strategy.cpu for one in self.strategies]
+        wished = [live.cpu if live.cpu >= 0 else core for core in said]
+        if len(wished) > len(machine.cores):
+            known = sorted(usable())
+            self.showing.log("warning", "session", "engines share cores: there are too few")
+            return [known[k % len(known)] for k in range(len(wished))]
+        wishes = [Wish(one.name, core) for one, core in zip(self.strategies, wished, strict=True)]
+        found = plan(machine, wishes)
+        return [found.core(one.name) for one in self.strategies]
+
+    def _seek(self) -> None:
+        """A market of its own time goes on where the journal ends."""
+        if self.manifest.simulated and self.resumed:
+            last = max(one.lane.last_ts for one in self.strategies)
+            for feed in self.feeds:
+                feed.seek(last)  # type: ignore[attr-defined]
+
+    def _resume(self) -> None:
+        """What worked when the engine was lost is cancelled, and until all is caught up nothing
+        goes out; the books of a live feed are no longer what they were."""
+        lanes = [one.lane for one in self.strategies if one.resumed]
+        now = self.now_ns()
+        self.sequencer.command(lanes, Command.KILL, KilledBy.SESSION, now)
+        if self.manifest.simulated:
+            return
+        for one in self.strategies:
+            if one.resumed and one.on_ticks:
+                reset = np.zeros(len(one.part.places), EVENT)
+                reset["ts_event"] = reset["ts_recv"] = one.lane.last_ts
+                reset["instrument"] = np.arange(len(reset))
+                reset["kind"], reset["side"] = Kind.FEED, Feed.RESET
+                one.lane.send(reset)
+
+    def _warm_up(self) -> None:
+        """Bars from before the first live one, then what feeds have sent meanwhile."""
+        now = self.now_ns()
+        for one in self.strategies:
+            if isinstance(one.lane.clock, BarClock):
+                for own in range(len(one.part.places)):
+                    events = self._history(one, own, one.since)
+                    one.lane.clock.add(own, events)
+            one.lane.advance(now)
+        self.sequencer.release()
+        for one in self.strategies:
+            if KilledBy(one.word("e.watch.killed")) & KilledBy.SESSION or one.resumed:
+                self.sequencer.command([one.lane], Command.ARM, KilledBy.SESSION, self.now_ns())
+
+    def _history(self, one: LiveStrategy, own: int, since_ns: int) -> Events:
+        """Bars of a strategy's instrument, as the feed has them."""
+        clock = one.lane.clock
+        assert isinstance(clock, BarClock)
+        traded = self.manifest.instruments[one.part.places[own]]
+        try:
+            found = self.feeds[traded.feed].history(traded.symbol, clock.finer[own], since_ns)
+        except FeedError as refused:
+            self.showing.log("error", traded.symbol, f"no history: {refused}")
+            return np.empty(0, EVENT)
+        found = found.copy()
+        found["instrument"] = own
+        return found
+
+    def _end(self, threads: Sequence[threading.Thread]) -> None:
+        """Cancel, flatten if so configured, let everything end in order."""
+        if self.showing.started:
+            self._wind_down()
+        self.stopping.set()
+        for thread in threads:
+            if thread.name.startswith("feed "):
+                thread.join(2.0)
+        self.ended.set()
+        for thread in threads:
+            if thread is not threading.current_thread() and thread.name != "commands":
+                thread.join(2.0)
+        for one in self.strategies:
+            one.stop()
+        self.showing.state = "stopped"
+        self.showing.reason = self.why
+        self.showing.log("info", "session", f"ended: {self.why}" if self.why else "ended")
+        self.sender.send(self.showing.snapshot())
+
+    def _wind_down(self) -> None:
+        lanes, paper = [one.lane for one in self.strategies if not one.look()], self.config.paper
+        if paper.flatten_at_stop:
+            self.sequencer.command(lanes, Command.FLATTEN, 0, self.now_ns())
+            self._wait(
+                lambda one: all(held.lots == 0 for held in one.ledger.holdings), paper.stop_s
+            )
+        self.sequencer.command(lanes, Command.KILL, KilledBy.SESSION, self.now_ns())
+        self._wait(lambda one: one.word("e.working") == 0, min(paper.stop_s, CANCELS_S))
+
+    def _wait(self, done: Callable[[LiveStrategy], bool], seconds: float) -> None:
+        """Until it is so of every strategy, or time is over."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if all(one.fault or done(one) for one in self.strategies):
+                return
+            self.sender.send(self.showing.snapshot())
+            time.sleep(SNAPSHOT_S / 2)
+
+    # ---- threads ----
+
+    def _thread(self, body: Callable[..., None], name: str, *args: object) -> threading.Thread:
+        """A thread whose failure ends the session, with the reason."""
+
+        def guarded() -> None:
+            try:
+                body(*args)
+            except Exception as failure:
+                self.showing.log("error", name, f"{type(failure).__name__}: {failure}")
+                self._stop(f"{name}: {type(failure).__name__}: {failure}")
+
+        said = f"feed {name}" if args else name
+        thread = threading.Thread(target=guarded, name=said, daemon=True)
+        thread.start()
+        return thread
+
+    def _feed(self, feed: LiveFeed) -> None:
+        feed.run(self.sequencer, self.stopping)
+        if not self.stopping.is_set() and self.manifest.simulated:
+            self._stop(feed.health.reason or "the data have ended")
+
+    def _advance(self) -> None:
+        """Sessions, timers, bars that were waited for."""
+        while not self.ended.wait(TICK_S):
+            self.sequencer.advance(self.now_ns())
+
+    def _drain(self) -> None:
+        """Records from the engines to the journals."""
+        while not self.ended.is_set():
+            found = [one.drain() for one in self.strategies]
+            if not any(found):
+                time.sleep(DRAIN_S)
+
+    def _receive(self) -> None:
+        """Commands of the supervisor; its silence halts the session."""
+        while not self.ended.is_set():
+            for frame in self.receiver.receive(SNAPSHOT_S):
+                self._heard = time.monotonic()
+                if frame != BEAT:
+                    self._obey(msgspec.msgpack.decode(frame, type=view.Command))
+            silent = time.monotonic() - self._heard
+            if self.receiver.ended or silent > ORPHAN_S:
+                self._stop("its supervisor is gone")
+                return
+
+    def _obey(self, command: view.Command) -> None:
+        chosen = [one for one in self.strategies if command.strategy in ("", one.name)]
+        by = command.by or "somebody"
+        text = f"{command.kind} asked for by {by}"
+        self.showing.log("warning", command.strategy or "session", text, command.id)
+        if command.kind == "stop":
+            self._stop(f"stopped by {by}")
+            return
+        side, bits = _COMMANDS[command.kind]
+        self.sequencer.command([one.lane for one in chosen], side, bits, self.now_ns())
+
+    def _stop(self, why: str) -> None:
+        self.why = self.why or why
+        self.stopping.set()
+
+    def _listen_to_signals(self) -> None:
+        def ask(number: int, _: object) -> None:
+            self._stop(f"signal {signal.Signals(number).name}")
+
+        signal.signal(signal.SIGTERM, ask)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears it and says so
+
+    def _show(self) -> None:
+        """Snapshots, ten a second, and what else is due now and then."""
+        kept = time.monotonic()
+        while not self.stopping.wait(SNAPSHOT_S):
+            self.sender.send(self.showing.snapshot())
+            if time.monotonic() - kept > self.config.paper.checkpoint_s:
+                kept = time.monotonic()
+                with self.sequencer.lock:
+                    for one in self.strategies:
+                        one.note_checkpoint()
+            for one in self.strategies:
+                one.keep_checkpoint()
+            self._fill_gaps()
+            if all(one.look() for one in self.strategies):
+                self._stop("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))
+
+    def _fill_gaps(self) -> None:
+        """Bars that a feed missed are asked for again."""
+        for one in self.strategies:
+            clock = one.lane.clock
+            if self.manifest.simulated or not isinstance(clock, BarClock):
+                continue
+            for own, asked in enumerate(clock.missing(self.now_ns())):
+                key = (one.name, own)
+                if asked and time.monotonic() - self._asked.get(key, 0.0) > GAP_S:
+                    self._asked[key] = time.monotonic()
+                    events = self._history(one, own, clock.reached[own])
+                    with self.sequencer.lock:
+                        clock.add(own, events)
+
+
+_COMMANDS = {
+    "halt": (Command.KILL, KilledBy.PERSON),
+    "reduce": (Command.REDUCE, 0),
+    "cancel_all": (Command.CANCEL, 0),
+    "flatten": (Command.FLATTEN, 0),
+    "rearm": (Command.ARM, KilledBy.PERSON | KilledBy.LIMIT),
+}
+
+
+def _locked(folder: Path) -> int:
+    """Keeps a second process from running the session; let go of at the end of this one."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise ConfigError(
+            f"{folder}: this session is running already\nhelp: stop it first, or name another "
+            "folder with --session"
+        ) from None
+    return lock
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the session in a folder; what is wrong is said on standard error."""
+    snapshots = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but frames goes up the pipe
+    try:
+        Session(Path(argv[0]), sys.stdin.fileno(), snapshots).run()
+    except (QuantDSLError, JournalError) as wrong:
+        sys.stderr.write(f"error: {wrong}\n")
+        return EXIT_USER_ERROR
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,326 @@
+"""A session as its supervisor and people see it: snapshots of what is on disk."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data.instrument import Instrument, decimals
+from quantdsl.events.layout import BAR, Kind
+from quantdsl.live.feed import LiveFeed
+from quantdsl.live.ledger import NONE
+from quantdsl.live.view import (
+    BarRow,
+    BookView,
+    FeedHealth,
+    FillRow,
+    Gauge,
+    InstrumentView,
+    Level,
+    LogLine,
+    Position,
+    Snapshot,
+    State,
+    StrategyView,
+    WorkingOrder,
+)
+
+if TYPE_CHECKING:
+    from quantdsl.live.session import Session
+    from quantdsl.live.strategy import LiveStrategy
+
+Events = npt.NDArray[np.void]
+SECOND_NS = 1_000_000_000
+_FEED_STATES = {
+    "starting": "connecting",
+    "connecting": "connecting",
+    "syncing": "connecting",
+    "waiting": "down",
+    "stopped": "ended",
+}
+
+
+class Showing:
+    """Makes snapshots; `log` may be called by any thread, `snapshot` by one."""
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.started = False
+        self.state: State = "starting"
+        self.reason = ""
+        self.begun = session.now_ns()
+        self._seq = itertools.count(1)
+        self._fills = itertools.count(1)
+        self._lines = itertools.count(1)
+        self._bars = itertools.count(1)
+        self._log: list[LogLine] = []
+        self._lock = threading.Lock()
+        self._charts = [Chart(one) for one in session.strategies]
+
+    def log(self, level: Level, source: str, text: str, number: str = "") -> None:
+        """One line of what happened; the number is a command's."""
+        said = f"{text} (command {number})" if number else text
+        ts = self.session.now_ns()
+        with self._lock:
+            self._log.append(LogLine(next(self._lines), ts, level, source, said))
+
+    def snapshot(self) -> Snapshot:
+        """The session as it is on disk by now; increments since the last one."""
+        session = self.session
+        strategies = session.strategies
+        for one in strategies:
+            one.acknowledge()
+            for _, level, text in one.ledger.said:
+                self.log(level, one.name, text)
+            one.ledger.said.clear()
+        now = session.now_ns()
+        views = [_strategy(one) for one in strategies]
+        state, reason = self._state(views)
+        positions = [row for one in strategies for row in _positions(one)]
+        working = [order for one in strategies for order in list(one.ledger.working.values())]
+        fills = [self._fill(fill) for one in strategies for fill in _taken(one.ledger.fills)]
+        with self._lock:
+            log, self._log = tuple(self._log), []
+        return Snapshot(
+            seq=next(self._seq),
+            ts=now,
+            session=session.manifest.name,
+            state=state,
+            started=self.begun,
+            reason=reason,
+            folder=str(session.folder),
+            build=session.manifest.build[:12],
+            resumed=session.resumed,
+            events=sum(one.journal.taken.inputs for one in strategies),
+            committed=sum(one.journal.committed.inputs for one in strategies),
+            currency=session.config.account.currency,
+            equity=sum(view.equity for view in views),
+            profit=sum(view.profit for view in views),
+            profit_today=sum(view.profit_today for view in views),
+            drawdown=max(view.drawdown for view in views),
+            drawdown_max=max(view.drawdown_max for view in views),
+            instruments=tuple(self._instruments()),
+            strategies=tuple(views),
+            positions=tuple(positions),
+            working=tuple(_working(working)),
+            gauges=tuple(gauge for one in strategies for gauge in _gauges(one)),
+            feeds=tuple(health_of(feed) for feed in session.feeds),
+            books=tuple(book for one in strategies for book in _books(one, now)),
+            fills=tuple(fills),
+            bars=tuple(row for chart in self._charts for row in chart.rows(now, self._bars)),
+            log=log,
+        )
+
+    def _state(self, views: list[StrategyView]) -> tuple[State, str]:
+        if self.state == "stopped":
+            return "stopped", self.reason
+        if not self.started:
+            return "starting", "warming up"
+        for state in ("active", "reducing"):
+            if any(view.state == state for view in views):
+                return state, "" if state == "active" else views[0].reason
+        return "halted", views[0].reason
+
+    def _fill(self, fill: FillRow) -> FillRow:
+        return FillRow(
+            seq=next(self._fills), ts=fill.ts, strategy=fill.strategy, symbol=fill.symbol,
+            side=fill.side, quantity=fill.quantity, price=fill.price, fee=fill.fee,
+            profit=fill.profit, order=fill.order, maker=fill.maker,
+        )  # fmt: skip
+
+    def _instruments(self) -> Iterator[InstrumentView]:
+        session = self.session
+        seen = set()
+        for one in session.strategies:
+            for place, terms in zip(one.part.places, one.prepared.data.instruments, strict=True):
+                if terms.symbol not in seen:
+                    seen.add(terms.symbol)
+                    feed = session.feeds[session.manifest.instruments[place].feed].name
+                    yield InstrumentView(
+                        terms.symbol, decimals(terms.tick) or 0, decimals(terms.lot) or 0,
+                        feed, terms.currency,
+                    )  # fmt: skip
+
+
+def _taken(fills: list[FillRow]) -> list[FillRow]:
+    taken = fills.copy()
+    fills.clear()
+    return taken
+
+
+def _working(orders: list[WorkingOrder]) -> list[WorkingOrder]:
+    return sorted(orders, key=lambda order: (order.strategy, order.id))
+
+
+def _money(one: "LiveStrategy", path: str) -> float:
+    return one.word(path) / 10.0**one.prepared.data.money_digits
+
+
+def _strategy(one: "LiveStrategy") -> StrategyView:
+    state, why = one.state
+    equity, peak = _money(one, "e.equity"), max(_money(one, "e.metrics.peak"), 1e-9)
+    exposure = sum(abs(row.value) for row in _positions(one))
+    return StrategyView(
+        name=one.name,
+        state=state,  # type: ignore[arg-type]
+        reason=why,
+        symbols=tuple(instrument.symbol for instrument in one.prepared.data.instruments),
+        equity=equity,
+        cash=_money(one, "e.cash"),
+        profit=equity - _money(one, "e.metrics.equity_first"),
+        profit_today=equity - _money(one, "e.metrics.equity_day"),
+        drawdown=max(0.0, 1 - equity / peak),
+        drawdown_max=max(0.0, 1 - equity / peak),
+        exposure=exposure,
+        orders=one.ledger.orders,
+        rejected=one.ledger.rejected,
+        fills=one.ledger.filled,
+    )
+
+
+def _positions(one: "LiveStrategy") -> Iterator[Position]:
+    for index, terms in enumerate(one.prepared.data.instruments):
+        held = one.ledger.holdings[index]
+        if not held.lots and not held.realised:
+            continue
+        mark = one.word(f"e.market[{index}].mark") * float(terms.tick)
+        quantity, price = held.lots * float(terms.lot), held.ticks * float(terms.tick)
+        per_point = float(terms.multiplier)
+        yield Position(
+            strategy=one.name, symbol=terms.symbol, quantity=quantity,
+            price=price if held.lots else 0.0, mark=mark, value=quantity * mark * per_point,
+            unrealised=quantity * (mark - price) * per_point if held.lots else 0.0,
+            realised=held.realised,
+        )  # fmt: skip
+
+
+def _gauges(one: "LiveStrategy") -> Iterator[Gauge]:
+    limits, currency = one.config.limits, one.config.account.currency
+    values = [abs(row.value) for row in _positions(one)]
+    equity = _money(one, "e.equity")
+    killed = bool(one.word("e.watch.killed") & 4)
+    rows = (
+        ("daily_loss", _money(one, "e.metrics.equity_day") - equity, limits.daily_loss),
+        ("drawdown", _money(one, "e.metrics.peak") - equity, limits.drawdown),
+        ("position_value", max(values, default=0.0), limits.position_value),
+        ("gross_value", sum(values), limits.gross_value),
+    )
+    for name, value, limit in rows:
+        tripped = killed and name in ("daily_loss", "drawdown")
+        yield Gauge(name, max(0.0, value), float(limit or 0.0), currency, one.name, tripped)
+
+
+def _books(one: "LiveStrategy", now: int) -> Iterator[BookView]:
+    """The best of both sides, where a strategy listens to ticks."""
+    if not one.on_ticks:
+        return
+    for index, terms in enumerate(one.prepared.data.instruments):
+        at, tick, lot = f"e.venues[{index}]", float(terms.tick), float(terms.lot)
+        words = {name: one.word(f"{at}.{name}") for name in _TOUCH}
+        last = words["last_price"]
+        yield BookView(
+            symbol=terms.symbol,
+            bids=((words["bid"] * tick, words["bid_lots"] * lot),) if words["bid"] > -NONE else (),
+            asks=((words["ask"] * tick, words["ask_lots"] * lot),) if words["ask"] < NONE else (),
+            ts=now,
+            valid=bool(words["valid"]),
+            last=last * tick if last < NONE else None,
+            last_side="buy" if words["last_lots"] > 0 else "sell",
+        )
+
+
+_TOUCH = "bid bid_lots ask ask_lots valid last_price last_lots".split()
+
+
+def health_of(feed: LiveFeed) -> FeedHealth:
+    """The counters of a feed as the session shows them."""
+    own = feed.health
+    return FeedHealth(
+        name=feed.name,
+        symbols=feed.symbols,
+        state=_FEED_STATES.get(own.state, own.state),  # type: ignore[arg-type]
+        why=own.reason,
+        messages=own.received,
+        events=own.processed,
+        bytes=own.bytes_received,
+        gaps=own.gaps,
+        resyncs=own.resyncs,
+        reconnects=max(0, own.connects - 1),
+        bad=own.dropped,
+        rejected=sum(own.faults.values()),
+        last_recv=own.last_recv_ns,
+        delay_ns=own.latency_ns,
+        clock_offset_ns=own.clock_offset_ns,
+    )
+
+
+class Chart:
+    """Bars of one strategy's instruments: those it gets, or on ticks one a second of its middle."""
+
+    def __init__(self, one: "LiveStrategy") -> None:
+        self.one = one
+        self._lock = threading.Lock()
+        self._new: list[BarRow] = []
+        self._forming: dict[int, list[float]] = {}
+        self._second = 0
+        if not one.on_ticks:
+            one.lane.seen = self._see
+
+    def _see(self, events: Events) -> None:
+        bars = events[(events["kind"] == Kind.BAR) & (events["side"] == 0)].view(BAR)
+        if not len(bars):
+            return
+        known = self.one.prepared.data.instruments
+        with self._lock:
+            for bar in bars[-2_000:]:
+                self._new.append(_row(known[bar["instrument"]], bar))
+
+    def rows(self, now: int, numbers: "itertools.count[int]") -> list[BarRow]:
+        """What has come since the last call."""
+        if self.one.on_ticks:
+            self._sample(now)
+        with self._lock:
+            new, self._new = self._new, []
+        return [
+            BarRow(
+                next(numbers), r.ts, r.symbol, r.open, r.high, r.low, r.close, r.volume, r.closed
+            )
+            for r in new
+        ]
+
+    def _sample(self, now: int) -> None:
+        second = now // SECOND_NS
+        for index, terms in enumerate(self.one.prepared.data.instruments):
+            at = f"e.venues[{index}]"
+            if not self.one.word(f"{at}.valid"):
+                continue
+            ticks = (self.one.word(f"{at}.bid") + self.one.word(f"{at}.ask")) / 2
+            price = ticks * float(terms.tick)
+            bar = self._forming.get(index)
+            if bar is not None and second != self._second:
+                self._add(terms, self._second, bar, closed=True)
+                bar = None
+            bar = [price, price, price, price] if bar is None else bar
+            bar[1], bar[2], bar[3] = max(bar[1], price), min(bar[2], price), price
+            self._forming[index] = bar
+            self._add(terms, second, bar, closed=False)
+        self._second = second
+
+    def _add(self, terms: Instrument, second: int, bar: list[float], *, closed: bool) -> None:
+        with self._lock:
+            self._new.append(
+                BarRow(
+                    0, second * SECOND_NS, terms.symbol, bar[0], bar[1], bar[2], bar[3], 0.0, closed
+                )
+            )
+
+
+def _row(one: Instrument, bar: "np.void") -> BarRow:
+    tick = float(one.tick)
+    return BarRow(
+        0, int(bar["ts_recv"]), one.symbol, float(bar["open"] * tick), float(bar["high"] * tick),
+        float(bar["low"] * tick), float(bar["close"] * tick), float(bar["volume"] * one.lot),
+    )  # fmt: skip

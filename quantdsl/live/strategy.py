@@ -1,0 +1,247 @@
+"""One strategy of a running session: its engine between two rings, its journal, what it shows."""
+
+import time
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest.prepare import Prepared
+from quantdsl.backtest.run import reasons
+from quantdsl.check.ticks import SOURCES
+from quantdsl.config import Config
+from quantdsl.data.tick_feed import KINDS
+from quantdsl.data.times import DAY_NS, Interval
+from quantdsl.errors import QuantDSLError
+from quantdsl.events.layout import RECORD, KilledBy, Kind
+from quantdsl.events.ring import Ring
+from quantdsl.journal.reader import segments
+from quantdsl.journal.recovery import Recovered, checkpoint, recover
+from quantdsl.journal.writer import Journal, Policy
+from quantdsl.live.clockwork import BEFORE_ALL, BarClock, TickClock
+from quantdsl.live.ledger import Ledger
+from quantdsl.live.loop import EventLoop, Pace, open_loop
+from quantdsl.live.manifest import Manifest, StrategyPart, prepared
+from quantdsl.live.sequencer import Lane
+
+INBOUND, OUTBOUND = 1 << 12, 1 << 14
+"""Records of the rings: an event that has to wait for a whole ring waits milliseconds."""
+QUIET_S = 0.5
+"""A checkpoint that finds no quiet moment in so long is left to the next time."""
+
+Records = npt.NDArray[np.void]
+
+
+class Pending(NamedTuple):
+    """Records that were written and are not yet on disk."""
+
+    upto: int
+    """How many records the journal holds with them."""
+    records: Records
+
+
+class LiveStrategy:
+    """Prepares, recovers, runs and shows one strategy.
+
+    Other threads than its engine's read its state a word at a time, for people's eyes alone.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, part: StrategyPart) -> None:
+        self.folder, self.digest, self.part = folder / part.name, manifest.digest, part
+        self.prepared: Prepared = prepared(folder, part.name)
+        self.config: Config = part.settings.config
+        self.memory = self.prepared.run.memory
+        self.memory.set("curve_on", False)
+        journal = self.config.journal
+        self.recovered: Recovered = recover(
+            self.prepared.run, self.folder, manifest_digest=self.digest
+        ) if self.folder.joinpath("lock").exists() else Recovered(
+            0, 0, 0, 0, False, False, np.empty(0, RECORD)
+        )  # fmt: skip
+        self.journal = Journal.open(
+            self.folder,
+            manifest_digest=self.digest,
+            policy=Policy(
+                journal.fsync, journal.group_ms, journal.interval_ms, journal.segment_mb << 20
+            ),
+        )
+        self.ledger = self._ledger()
+        self.pending: deque[Pending] = deque()
+        self.fault = ""
+        """Why it is halted for good."""
+        if len(self.recovered.fresh):
+            self.journal.outputs(self.recovered.fresh)
+            self._wait_for(self.recovered.fresh)
+        self.outbound = Ring.create(None, OUTBOUND)
+        self.inbound = Ring.create(None, INBOUND)
+        self.lane = self._lane(manifest)
+        self.loop: EventLoop = open_loop(
+            self.prepared, inbound=self.inbound, outbound=self.outbound
+        )
+        self.drained = self.outbound.consumer()
+        self._checkpoint: tuple[npt.NDArray[np.int64], int, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the session."""
+        return self.part.name
+
+    @property
+    def resumed(self) -> bool:
+        """Whether it goes on where an earlier process ended."""
+        return self.recovered.inputs > 0
+
+    @property
+    def on_ticks(self) -> bool:
+        """Whether it listens to ticks; else to bars."""
+        return bool(self.prepared.checked.strategy.ticks)
+
+    @property
+    def since(self) -> int:
+        """From where on bars are needed: to warm up, or to complete those that were being built."""
+        if not self.resumed:
+            return self.part.begin
+        now, data = self.word("e.now"), self.prepared.data
+        if self.on_ticks:
+            return now
+        longest = max((clock.nominal_ns for clock in data.clocks), default=0)
+        session = max(int(np.searchsorted(data.schedule.open_ns, now, "right")) - 1, 0)
+        opened = int(data.schedule.open_ns[session])
+        return min(opened, now) - (2 * longest if longest > DAY_NS else 0) - 1
+
+    def word(self, path: str) -> int:
+        """One whole number of its state."""
+        return int(self.memory.words[self.memory.slot(path).offset_words])
+
+    def start(self, core: int) -> None:
+        """Let its engine run."""
+        live = self.config.live
+        self.loop.start(
+            core, Pace(live.wait, live.polls), priority=live.priority, lock_memory=live.lock_memory
+        )
+
+    def drain(self) -> int:
+        """Hand what the engine wrote to the journal; how many records it was."""
+        records = self.drained.pop(OUTBOUND)
+        if len(records):
+            found = records.view(RECORD)
+            self.journal.outputs(found)
+            self._wait_for(found)
+        return len(records)
+
+    def _wait_for(self, records: Records) -> None:
+        self.pending.append(Pending(self.journal.taken.outputs, records))
+
+    def acknowledge(self) -> bool:
+        """Show what is on disk by now; whether there was anything."""
+        done, some = self.journal.committed.outputs, False
+        while self.pending and self.pending[0].upto <= done:
+            self.ledger.read(self.pending.popleft().records)
+            some = True
+        return some
+
+    def look(self) -> str:
+        """Why it cannot go on, empty if it can."""
+        if not self.fault:
+            self.fault = self.lane.failed or self.journal.failed or self.loop.failure
+        return self.fault
+
+    def stop(self) -> None:
+        """End its engine; what it wrote is on disk at the return."""
+        try:
+            self.loop.stop(self.drain)
+        except (QuantDSLError, OSError) as failure:
+            self.fault = self.fault or str(failure)
+        while self.drain():
+            pass
+        self.journal.close()
+        self.acknowledge()
+
+    def note_checkpoint(self) -> None:
+        """Copy the state at a quiet moment: the sequencer's lock is held, so nothing comes."""
+        if self._checkpoint is not None or self.fault:
+            return
+        until = time.monotonic() + QUIET_S
+        while self.inbound.waiting and time.monotonic() < until:
+            time.sleep(0.000_2)
+        if self.inbound.waiting:
+            return
+        self.drain()
+        taken = self.journal.taken
+        if taken.inputs == self.recovered.inputs + self.lane.count:
+            self._checkpoint = (self.memory.words.copy(), *taken)
+
+    def keep_checkpoint(self) -> None:
+        """Write the copy once all that it counts is on disk."""
+        if self._checkpoint is None:
+            return
+        words, inputs, outputs = self._checkpoint
+        committed = self.journal.committed
+        if committed.inputs >= inputs and committed.outputs >= outputs:
+            self._checkpoint = None
+            checkpoint(self.folder, words, inputs, outputs, manifest_digest=self.digest)
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """(active, reducing or halted, why)."""
+        killed = KilledBy(self.word("e.watch.killed"))
+        if self.fault:
+            return "halted", self.fault
+        if killed:
+            return "halted", "; ".join(_WHY[bit] for bit in _WHY if bit in killed)
+        if self.word("e.halted"):
+            return "reducing", "only orders that reduce a position pass"
+        return "active", ""
+
+    def _ledger(self) -> Ledger:
+        data = self.prepared.data
+        ledger = Ledger(
+            self.part.name, tuple(data.instruments), data.money_digits,
+            reasons(self.prepared.checked),
+        )  # fmt: skip
+        if self.resumed:
+            for segment in segments(self.folder, digest=self.digest):
+                ledger.read(segment.outputs())
+            ledger.said.clear()
+        return ledger
+
+    def _lane(self, manifest: Manifest) -> Lane:
+        strategy = self.prepared.checked.strategy
+        places = [-1] * len(manifest.instruments)
+        for own, place in enumerate(self.part.places):
+            places[place] = own
+        clock, kinds = self._clock(), {Kind.BAR}
+        if strategy.ticks:
+            asked = [name for name, event in SOURCES.items() if event in strategy.ticks.sources]
+            kinds = {Kind.FEED, *(kind for name in asked for kind in KINDS[name])}
+        if "USES_CORPORATE" in self.prepared.uses:
+            kinds.add(Kind.CORPORATE)
+        lane = Lane(self.part.name, clock, places, frozenset(kinds), self.journal, self.inbound)
+        lane.last_ts = self.word("e.now") if self.resumed else BEFORE_ALL
+        return lane
+
+    def _clock(self) -> BarClock | TickClock:
+        data = self.prepared.data
+        floor = self.word("e.now") if self.resumed else BEFORE_ALL
+        begin = self.since
+        if self.on_ticks:
+            return TickClock(data.schedule, data.spec.timers, begin_ns=begin, floor=floor)
+        return BarClock(
+            data.schedule,
+            data.spec.timers,
+            data.clocks,
+            [Interval.parse(text) for text in self.part.finer],
+            wait_ns=round(self.config.paper.bar_wait_s * 1e9),
+            begin_ns=begin,
+            floor=floor,
+            sync_all=data.spec.sync_all,
+        )
+
+
+_WHY = {
+    KilledBy.PERSON: "halted by a person",
+    KilledBy.LIMIT: "a limit of the house was broken",
+    KilledBy.SESSION: "the session holds it",
+}

@@ -1,0 +1,159 @@
+"""The parent of a session: starts it, hears its heart, carries commands, says when it is lost.
+
+The session is a process of its own, so that what goes wrong in it leaves somebody to say so, and
+that a page in the browser cannot slow an engine down.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from quantdsl.errors import JournalError
+from quantdsl.live.channel import Receiver, Sender
+from quantdsl.live.view import Command, Level, Snapshot, WorkingOrder
+
+BEAT_S = 0.25
+SILENT_S = 0.5
+"""Without a snapshot for so long an engine is lost or hangs."""
+STARTING_S = 120.0
+"""Until its first snapshot a session compiles and recovers."""
+END_S = 3.0
+LOG = "session.log"
+
+
+class Supervisor:
+    """Runs one session in a child process.
+
+    `take` is given every snapshot, the last one it makes up itself when the engine is lost: state
+    lost, nothing working, for what worked is cancelled when the session goes on. `say` is told what
+    happens in words. Both are called by the supervisor's thread.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        take: Callable[[Snapshot], None],
+        say: Callable[[Level, str, str], None],
+    ) -> None:
+        self.folder, self.take, self.say = folder, take, say
+        self.latest: Snapshot | None = None
+        self.lost = ""
+        """Why the engine is lost; empty while it is not."""
+        self.stopping = False
+        down, commands = os.pipe()
+        snapshots, up = os.pipe()
+        with (folder / LOG).open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: S603 (our own program, no shell)
+                [sys.executable, "-m", "quantdsl.live.session", str(folder)],
+                stdin=down,
+                stdout=up,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us: we end it in order
+            )
+        os.close(down)
+        os.close(up)
+        self._commands, self._snapshots = commands, snapshots
+        self.sender, self.receiver = Sender(commands), Receiver(snapshots)
+        self._begun = self._heard = time.monotonic()
+        self._threads = [
+            threading.Thread(target=body, name=f"supervisor {name}", daemon=True)
+            for name, body in (("beat", self._beat), ("listen", self._listen))
+        ]
+        self.ended = threading.Event()
+        for thread in self._threads:
+            thread.start()
+
+    def send(self, command: Command) -> None:
+        """Pass a command on to the session."""
+        if command.kind == "stop":
+            self.stopping = True
+        if not self.sender.send(command):
+            self.say("error", "supervisor", f"{command.kind}: the session is not there")
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Until the session has ended; False where it has not in this time."""
+        return self.ended.wait(seconds)
+
+    def close(self) -> int:
+        """End the session in order, at the latest by force; its exit code."""
+        if self.process.poll() is None:
+            self.send(Command("stop", by="supervisor"))
+            try:
+                self.process.wait(self._patience())
+            except subprocess.TimeoutExpired:
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    self.process.wait(END_S)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+        code = self.process.wait()
+        self.ended.wait(END_S)
+        for descriptor in (self._commands, self._snapshots):
+            os.close(descriptor)
+        return code
+
+    def _patience(self) -> float:
+        """A session that has not begun may be compiling."""
+        return STARTING_S if self.latest is None else 4 * END_S
+
+    def _beat(self) -> None:
+        while not self.ended.wait(BEAT_S):
+            self.sender.send(None)
+
+    def _listen(self) -> None:
+        try:
+            while not self.receiver.ended:
+                for frame in self.receiver.receive(SILENT_S / 5):
+                    self._heard = time.monotonic()
+                    if self.lost and self.process.poll() is None:
+                        self.say("warning", "supervisor", "the session is heard again")
+                        self.lost = ""
+                    self.latest = msgspec.msgpack.decode(frame, type=Snapshot)
+                    self.take(self.latest)
+                self._watch()
+        except (msgspec.MsgspecError, JournalError) as garbled:
+            self._lose(f"what it says is garbled: {garbled}")
+        code = self.process.wait()
+        clean = self.latest is not None and self.latest.state == "stopped"
+        if not clean:
+            how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            self._lose(f"its process has ended: {how}")
+        self.ended.set()
+
+    def _watch(self) -> None:
+        silent = time.monotonic() - self._heard
+        patience = STARTING_S if self.latest is None else SILENT_S
+        if silent > patience and not self.lost and not self.receiver.ended and not self.stopping:
+            self._lose(f"it has been silent for {silent:.1f} s")
+
+    def _lose(self, why: str) -> None:
+        if self.lost:
+            return
+        self.lost = why
+        self.say("error", "supervisor", f"the engine is lost: {why}")
+        if self.latest is not None:
+            count = len(self.latest.working)
+            if count:
+                self.say(
+                    "warning", "supervisor",
+                    f"{count} working order{'s' if count > 1 else ''} cancelled: "
+                    f"{_shown(self.latest.working)}",
+                )  # fmt: skip
+            lost = msgspec.structs.replace(
+                self.latest, seq=self.latest.seq + 1, state="lost", reason=why, working=(),
+                fills=(), bars=(), log=(),
+            )  # fmt: skip
+            self.latest = lost
+            self.take(lost)
+
+
+def _shown(orders: tuple[WorkingOrder, ...]) -> str:
+    first = ", ".join(f"{one.side} {one.quantity:g} {one.symbol}" for one in orders[:3])
+    return first + (", ..." if len(orders) > 3 else "")
