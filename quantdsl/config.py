@@ -57,6 +57,9 @@ class DataConfig(_Section, frozen=True):
     )
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of the built-in market")] = 1
     format: Annotated[str, Meta(description="Format of a file of ticks; empty: found out")] = ""
+    actions: Annotated[
+        str, Meta(description="File of splits, dividends and funding rates; empty: none")
+    ] = ""
     feed_latency_us: Annotated[
         float, Meta(ge=0, le=1e9, description="What a tick takes to arrive where data do not say")
     ] = 0.0

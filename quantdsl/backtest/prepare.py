@@ -220,6 +220,7 @@ def data_spec(
         seed=one.seed,
         ticks=frozenset(item for item, event in SOURCES.items() if event in strategy.ticks.sources),
         format=one.format,
+        actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
     )
 

@@ -161,4 +161,6 @@ def needs(config: Config) -> frozenset[str]:
     account = config.account
     if account.borrow_bps or account.margin_initial < 1 or account.margin_maintenance:
         uses.add("USES_SHORT")
+    if config.data.actions:
+        uses.add("USES_CORPORATE")
     return frozenset(uses)

@@ -3,9 +3,9 @@
     source -> rows (checked) -> scan -> ticks and lots -> sessions -> bars of each clock -> merge
 
 Memory is bounded: whatever the size of the data, a few blocks of rows are held at a time.
-At one instant the order is: session open, coarse bars before fine ones and instruments in
-declared order, timers, session close; a session that opens in the instant of the last close
-opens after it.
+At one instant the order is: splits, dividends and funding, session open, coarse bars before fine
+ones and instruments in declared order, timers, session close; a session that opens in the instant
+of the last close opens after it.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
@@ -59,6 +60,9 @@ class Data:
         self.clocks = self._clocks()
         self.schedule: Schedule = schedule_of(spec.session, first, last)
         self.clockwork = Clockwork(self.schedule, spec.timers)
+        self.actions = Actions(
+            spec.actions, self.instruments, self.money_digits, self.schedule, self.span
+        )
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
         self.counts: Counter[str] = Counter()
@@ -75,7 +79,8 @@ class Data:
     @property
     def sha256(self) -> str:
         """One hash of all data: of the file itself where there is one only."""
-        return joined_sha256([feed.reader.sha256() for feed in self.feeds])
+        hashes = [feed.reader.sha256() for feed in self.feeds]
+        return joined_sha256([*hashes, *self.actions.hashes()])
 
     @property
     def name(self) -> str:
@@ -90,6 +95,7 @@ class Data:
     def notes(self) -> list[str]:
         """What was inferred, assumed and left out, one line each, without repeats."""
         lines = [line for feed in self.feeds for line in feed.notes]
+        lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
         for what, count in self.counts.items():
@@ -171,20 +177,24 @@ class BarStream:
         ]
         # Lanes in the order of one instant.
         bars = len(clocks) * len(finer)
-        self._timer_lane, self._close_lane, self._late_open_lane = bars + 1, bars + 2, bars + 3
-        self._merge = Merge(bars + 4)
+        self._timer_lane, self._close_lane, self._late_open_lane = bars + 2, bars + 3, bars + 4
+        self._merge = Merge(bars + 5)
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._sync_all = sync_all and len(finer) > 1
         self.incomplete = 0
         """Instants left out because not every instrument had a bar."""
 
+    def act(self, actions: Events) -> None:
+        """Splits, dividends and funding to come, in order of time."""
+        self._merge.push(0, actions)
+
     def add(self, index: int, bars: Bars) -> None:
         """Bars of one instrument, later than all before."""
         self.enter(bars.session)
         n = len(self.finer)
         for clock, builder in enumerate(self.builders[index]):
-            lane = 1 + (len(self.clocks) - 1 - clock) * n + index
+            lane = 2 + (len(self.clocks) - 1 - clock) * n + index
             self._merge.push(lane, to_events(builder.add(bars), index, clock))
 
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
@@ -200,7 +210,7 @@ class BarStream:
         self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork, merge = self.clockwork, self._merge
-        merge.push(0, clockwork.opens(sessions, joined=False))
+        merge.push(1, clockwork.opens(sessions, joined=False))
         merge.push(self._timer_lane, clockwork.timers(sessions))
         merge.push(self._close_lane, clockwork.closes(sessions))
         merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
@@ -229,6 +239,7 @@ class _Stream:
         self._bars_in_order = BarStream(
             data.clockwork, data.clocks, finer, sync_all=data.spec.sync_all
         )
+        self._bars_in_order.act(data.actions.events)
 
     def chunks(self) -> Iterator[Events]:
         sources = [iter(feed.rows()) for feed in self._feeds]

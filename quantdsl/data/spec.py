@@ -27,6 +27,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The data of one run. `clocks` are bar lengths, the finest first; None takes the file's own.
 
     `ticks` are what a strategy on ticks listens to (quotes, trades, book), empty for one on bars;
+    `actions` is a file of splits, dividends and funding, empty for none;
     `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
     arrive where the data do not tell.
 
@@ -47,5 +48,6 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     columns: Mapping[str, str] = {}
     seed: int = 1
     ticks: frozenset[str] = frozenset()
+    actions: str = ""
     format: str = ""
     feed_latency_ns: int = 0

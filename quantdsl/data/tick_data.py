@@ -2,7 +2,8 @@
 
     reader -> scan -> judge, ticks and lots -> merge with sessions and timers
 
-The order is that of ts_recv and stable: at one instant a session's open comes first, then the
+The order is that of ts_recv and stable: at one instant splits, dividends and
+funding come first, a session's open, then the
 instruments as declared, each message whole, then timers, then the session's close. Memory is
 bounded: a few blocks of each source are held at a time.
 """
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from quantdsl.data.actions import Actions
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
@@ -102,6 +104,9 @@ class TickData:
         self.rows = sum(feed.scan.count for feed in feeds)
         self.schedule: Schedule = schedule_of(spec.session, *self.span)
         self.clockwork = Clockwork(self.schedule, spec.timers)
+        self.actions = Actions(
+            spec.actions, self.instruments, self.money_digits, self.schedule, self.span
+        )
         self.counts: Counter[str] = Counter()
 
     def _check_kinds(self) -> None:
@@ -119,7 +124,8 @@ class TickData:
     @property
     def sha256(self) -> str:
         """One hash of all data: of the file itself where there is one only."""
-        return joined_sha256([feed.reader.sha256() for feed in self.feeds])
+        hashes = [feed.reader.sha256() for feed in self.feeds]
+        return joined_sha256([*hashes, *self.actions.hashes()])
 
     @property
     def name(self) -> str:
@@ -134,6 +140,7 @@ class TickData:
         lines = []
         for feed in self.feeds:
             lines += [*feed.facts(), feed.instrument.statement(), *feed.counted()]
+        lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
         lines += [f"{what}: {count:,}" for what, count in self.counts.items() if count]
@@ -209,8 +216,9 @@ class _Stream:
         self._data = data
         n = len(data.feeds)
         # Lanes in the order of one instant.
-        self._timer_lane, self._close_lane, self._late_open_lane = n + 1, n + 2, n + 3
-        self._merge = Merge(n + 4, "ts_recv")
+        self._timer_lane, self._close_lane, self._late_open_lane = n + 2, n + 3, n + 4
+        self._merge = Merge(n + 5, "ts_recv")
+        self._merge.push(0, data.actions.events)
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
@@ -229,7 +237,7 @@ class _Stream:
                 reached[index] = None
             else:
                 reached[index] = int(events["ts_recv"][-1])
-                self._merge.push(index + 1, self._inside(events))
+                self._merge.push(index + 2, self._inside(events))
             marks = [mark for mark in reached if mark is not None]
             yield from self._given(min(marks) if marks else None)
 
@@ -260,7 +268,7 @@ class _Stream:
         self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork = data.clockwork
-        merge.push(0, clockwork.opens(sessions, joined=False))
+        merge.push(1, clockwork.opens(sessions, joined=False))
         timers = clockwork.timers(sessions)
         first, last = data.span
         merge.push(

@@ -83,6 +83,14 @@ class BookSide(IntEnum):
     ASK = 1
 
 
+class Action(IntEnum):
+    """Side of a CORPORATE event; its payload is a fraction a / b."""
+
+    SPLIT = 0  # new lots for one old
+    DIVIDEND = 1  # money units a lot held
+    FUNDING = 2  # of the value held, paid by longs to shorts
+
+
 class Feed(IntEnum):
     """Side of a FEED event; after a gap or a reset the book is invalid until a snapshot."""
 
@@ -127,7 +135,7 @@ class Kind(IntEnum):
     SESSION = 11  # event: side 0 open (midnight, open and close of the session), 1 close
     FEED = 12  # event: state of the feed (side), detail, 0, sequence
     SIGNAL = 13
-    CORPORATE = 14  # event: side 0 split, 1 dividend, 2 funding; numerator, denominator / amount
+    CORPORATE = 14  # event: an action (side); numerator, denominator
     CANCEL = 15  # record: order id, remaining signed lots, 0, 0, 0; flags = reason
     ROUND_TRIP = 16  # record: entry ts, entry ticks, exit ticks, signed lots, net profit
     ROUND_TRIP_MORE = 17  # record: entry bar, exit bar, fees, worst and best open profit

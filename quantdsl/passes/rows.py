@@ -374,6 +374,8 @@ class _Splitter:
         cond = self.own(stmt.cond)
         made, lane = self.shared_block(stmt.then)
         made_else, lane_else = self.shared_block(stmt.otherwise)
+        for name in self.changed(stmt.then):
+            self.forget(name)  # the other side, which came later, may have read what was before
         if not lane and not lane_else:  # then nobody asks for the condition
             self.flags, self.hot, self.cold = start
             self.values = {e: read for e, read in self.values.items() if e in before}
@@ -556,6 +558,16 @@ class _Splitter:
         self.set_at[name] = self.depth
         self.values = {e: read for e, read in self.values.items() if name not in self.names(e)}
         self.meaning = {n: e for n, e in self.meaning.items() if name not in self.names(e)}
+
+    def changed(self, body: Block) -> set[str]:
+        """The locals and parameters that a block gives another value, as a whole or in part."""
+        names = set()
+        for stmt in statements(body):
+            if isinstance(stmt, Assign):
+                names.add(str((path_of(stmt.place) or ())[0]))
+            if isinstance(stmt, Do) or isinstance(getattr(stmt, "value", None), Call):
+                names.add(self.state)
+        return names
 
     def names(self, expr: Expr) -> frozenset[str]:
         """The locals and parameters that an expression reads."""

@@ -1,0 +1,189 @@
+"""Splits, dividends and funding: what changes a position or its cash without a trade, from a file.
+
+    time,       symbol, action,   value
+    2020-08-31, AAPL,   split,    4       new shares for one old
+    2020-11-06, AAPL,   dividend, 0.205   money for one share, in the instrument's currency
+    2024-06-14T08:00Z, BTC, funding, 0.0001   of the position's value, from longs to shorts
+
+In place of action and value a table may have columns named split, dividend or funding (the
+venues' `fundingTime`, `fundingRate` are known); cells that are empty or zero are no action. A date
+alone means the start of that date's session, or of the next one. An action is applied to what is
+held at its time, before anything trades in that instant; the prices of the data stay as traded.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data import times
+from quantdsl.data.calendar import Schedule
+from quantdsl.data.columns import plain
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.table import Table, open_table
+from quantdsl.errors import DataError
+from quantdsl.events.layout import EVENT, Action, Kind
+
+Events = npt.NDArray[np.void]
+
+NAMES = {action.name.lower(): action for action in Action}
+RATIO_MAX = 10_000
+"""Largest denominator of a split: 1 for 7 is written 0.142857."""
+RATE_MAX = 10**15
+"""Largest denominator of a rate or an amount; both words of an event stay below 2^53."""
+
+_ALIASES = {
+    "time": ("time", "date", "timestamp", "datetime", "fundingtime", "calctime", "exdate"),
+    "symbol": ("symbol", "ticker", "instrument"),
+    "action": ("action", "type", "kind"),
+    "value": ("value", "amount", "ratio", "rate"),
+    "split": ("split", "splits", "stocksplits", "splitratio"),
+    "dividend": ("dividend", "dividends", "cashamount"),
+    "funding": ("funding", "fundingrate", "lastfundingrate"),
+}
+
+
+class Actions:
+    """The actions of a run's instruments within a span, as events in order of time.
+
+    Raises DataError where the file is no table of actions, names an action that there is none of,
+    or splits an instrument whose prices are adjusted already.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        instruments: Sequence[Instrument],
+        money_digits: int,
+        schedule: Schedule,
+        span: tuple[int, int],
+    ) -> None:
+        self.path = path
+        self._instruments, self._scale, self._schedule = instruments, 10**money_digits, schedule
+        self.counts: Counter[str] = Counter()
+        tables = open_table(Path(path)) if path else []
+        self._tables = tables
+        found = [events for table in tables for events in self._of(table)]
+        events = np.concatenate([np.empty(0, EVENT), *found])
+        inside = (events["ts_event"] >= span[0]) & (events["ts_event"] <= span[1])
+        kept = events[inside]
+        self.events: Events = kept[np.argsort(kept["ts_event"], kind="stable")]
+        if tables and not len(kept):
+            raise DataError(
+                f"{path}: holds no action of {', '.join(one.name for one in instruments)} from "
+                f"{times.show_instant(span[0])} to {times.show_instant(span[1])}"
+            )
+        for action in kept["side"].tolist():
+            self.counts[Action(action).name.lower()] += 1
+
+    def hashes(self) -> list[str]:
+        """Of each file that was read."""
+        return [table.sha256() for table in self._tables]
+
+    def statement(self) -> list[str]:
+        """One line that says what is applied, none where no file was named."""
+        counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
+        return [f"{self.path}: {counted}"] if self.path else []
+
+    def _of(self, table: Table) -> list[Events]:
+        columns = _columns(table)
+        wide = [name for name in NAMES if name in columns]
+        text = [columns[field] for field in ("time", "symbol", "action") if field in columns]
+        numbers = [columns[name] for name in wide or ["value"]]
+        return [
+            events
+            for batch in table.batches(list(dict.fromkeys(text)), numbers)
+            for events in self._rows(batch, columns, wide, table.name)
+        ]
+
+    def _rows(
+        self, batch: Any, columns: dict[str, str], wide: list[str], where: str
+    ) -> list[Events]:
+        moments = self._moments(batch.column(columns["time"]), where)
+        symbols = batch.column(columns["symbol"]).to_pylist() if "symbol" in columns else None
+        instruments = [self._index(one) for one in symbols] if symbols else [0] * len(moments)
+        if not wide:
+            words = batch.column(columns["action"]).to_pylist()
+            values = batch.column(columns["value"]).to_pylist()
+            rows = list(zip(moments, instruments, words, values, strict=True))
+        else:
+            rows = [
+                (moment, instrument, name, value)
+                for name in wide
+                for moment, instrument, value in zip(
+                    moments, instruments, batch.column(columns[name]).to_pylist(), strict=True
+                )
+                if value
+            ]
+        return [
+            self._event(moment, at, str(word).strip().lower(), value, where)
+            for moment, at, word, value in rows
+            if at is not None
+        ]
+
+    def _index(self, symbol: object) -> int | None:
+        """Which instrument of the run a symbol is; a file may hold those of many others."""
+        name = str(symbol).strip()
+        for index, one in enumerate(self._instruments):
+            if name in (one.symbol, one.name):
+                return index
+        return None
+
+    def _moments(self, column: Any, where: str) -> list[int]:
+        try:
+            found = times.parse_times(column, None)
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+        if not found.valid.all():
+            raise DataError(f"{where}: row {int(np.argmin(found.valid)) + 1} has no time")
+        if found.zoned or np.any(found.ns % times.DAY_NS):
+            return list(map(int, found.ns))
+        day = np.searchsorted(self._schedule.day, found.ns // times.DAY_NS, "left")
+        # After the last session there is no instant of the run left.
+        opens = np.append(self._schedule.open_ns, np.iinfo(np.int64).max)
+        return list(map(int, opens[day]))
+
+    def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
+        if word not in NAMES:
+            raise DataError(
+                f"{where}: {word!r} is no action\nhelp: {', '.join(NAMES)}; see `quantdsl help`"
+            )
+        action, one = NAMES[word], self._instruments[at]
+        when = f"{where}: {word} of {one.name} at {times.show_instant(moment)}"
+        if value is None or not np.isfinite(value) or (action == Action.SPLIT and value <= 0):
+            raise DataError(f"{when}: {value} is no {'ratio' if action == 0 else 'amount'}")
+        if action != Action.FUNDING and one.prices == "adjusted":
+            raise DataError(
+                f"{when}: the prices of {one.name} are adjusted, so they hold it already\n"
+                'help: take it out, or write prices = "traded" in the instrument file'
+            )
+        amount = Fraction(repr(float(value)))
+        if action == Action.DIVIDEND:
+            amount *= one.lot * one.multiplier * self._scale
+        exact = amount.limit_denominator(RATIO_MAX if action == Action.SPLIT else RATE_MAX)
+        event = np.zeros(1, EVENT)
+        event["ts_event"] = event["ts_recv"] = moment
+        event["instrument"], event["kind"], event["side"] = at, Kind.CORPORATE, action
+        event["payload"][0, :2] = exact.numerator, exact.denominator
+        return event
+
+
+def _columns(table: Table) -> dict[str, str]:
+    """The columns by field; DataError where there is no time, or nothing that acts."""
+    names = table.columns()
+    found = {}
+    for field, aliases in _ALIASES.items():
+        match = next((name for alias in aliases for name in names if plain(name) == alias), None)
+        if match is not None:
+            found[field] = match
+    acts = any(name in found for name in NAMES) or {"action", "value"} <= set(found)
+    if "time" not in found or not acts:
+        raise DataError(
+            f"{table.name}: is no table of actions; it has {', '.join(names)}\n"
+            "help: time, symbol, action (split, dividend, funding) and value"
+        )
+    return found

@@ -1,0 +1,118 @@
+"""Splits, dividends and funding of a file reach what is held, at their time, on every target."""
+
+import datetime as dt
+
+import pytest
+
+import quantdsl
+from quantdsl.backtest.verify import verify
+from quantdsl.errors import DataError
+from tests.backtest.test_lane_entry import checked_text
+
+HOLD = """language 1
+
+strategy Hold:
+    bars 1d
+
+    param lots = 10 in 5..10 step 5
+
+    on bar:
+        if flat:
+            buy(floor_qty(lots))
+
+    backtest:
+        cash = 100_000 USD
+
+    risk:
+        max_notional = 100% of equity
+"""
+DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=n) for n in range(40)]
+SPLIT, DIVIDEND, FUNDING = DAYS[20], DAYS[30], DAYS[35]
+LONG = f"""time,symbol,action,value
+{SPLIT},KO,split,4
+{DIVIDEND},KO,dividend,0.205
+{FUNDING},KO,funding,0.0001
+{FUNDING},PEP,dividend,9
+2031-01-01,KO,dividend,7
+"""
+WIDE = f"""Ex-Date,Dividends,Stock Splits,fundingRate
+{SPLIT},0,4.0,
+{DIVIDEND},0.205,,
+{FUNDING},,0,0.0001
+"""
+
+
+@pytest.fixture
+def bars(tmp_path):
+    """100 to the day of the split, a quarter of it from there on."""
+    path = tmp_path / "KO.csv"
+    rows = [f"{day},{p},{p},{p},{p},1000" for day in DAYS for p in [100 if day < SPLIT else 25]]
+    path.write_text("\n".join(["date,open,high,low,close,volume", *rows]))
+    return path
+
+
+def result(tmp_path, bars, table: str, **options):
+    (tmp_path / "hold.qdsl").write_text(HOLD)
+    (tmp_path / "actions.csv").write_text(table)
+    named = "".join(f'{key} = "{value}"\n' for key, value in options.items())
+    (tmp_path / "config.toml").write_text(
+        f'[data]\nactions = "{tmp_path / "actions.csv"}"\n{named}'
+    )
+    config = tmp_path / "config.toml"
+    return quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+
+
+def equity(run) -> float:
+    """At the end."""
+    return run.equity["equity"][-1].as_py()
+
+
+@pytest.mark.parametrize("table", [LONG, WIDE], ids=["long", "wide"])
+def test_what_is_held_gains_and_pays(tmp_path, bars, table):
+    run = result(tmp_path, bars, table)
+    paid = 40 * 0.205 - 40 * 25 * 0.0001  # of forty new shares
+    assert equity(run) == pytest.approx(100_000 + paid, abs=1e-9)
+    assert any("dividend 1, funding 1, split 1" in note for note in run.result.notes)
+    without = quantdsl.backtest(tmp_path / "hold.qdsl", bars)
+    assert run.result.data_sha256 != without.result.data_sha256
+
+
+def test_without_the_file_a_split_is_a_loss(tmp_path, bars):
+    run = result(tmp_path, bars, LONG)
+    (tmp_path / "config.toml").write_text("")
+    lost = quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=tmp_path / "config.toml")
+    assert equity(lost) == pytest.approx(100_000 - 10 * 75, abs=1e-9) != equity(run)
+
+
+def test_every_target_applies_them_alike(tmp_path, bars):
+    result(tmp_path, bars, LONG)
+    report = verify(
+        checked_text(HOLD), lambda _: None, points=2, seed=1,
+        data=str(bars), config=tmp_path / "config.toml",
+    )  # fmt: skip
+    for _, outcomes in report:
+        assert len({outcome.hash for outcome in outcomes}) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("time,symbol,action,value\n2024-01-09,KO,spilt,4\n", "'spilt' is no action"),
+        ("time,symbol,action,value\n2024-01-09,KO,split,0\n", "0.0 is no ratio"),
+        ("time,symbol,action,value\n2024-01-09,KO,dividend,\n", "None is no amount"),
+        ("time,symbol,action,value\n,KO,split,2\n2024-01-09,KO,split,2\n", "row 1 has no time"),
+        ("time,symbol,action,value\n2024-01-09,PEP,split,2\n", "holds no action of KO"),
+        ("time,close\n2024-01-09,4\n", "is no table of actions"),
+    ],
+)
+def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):
+    with pytest.raises(DataError, match=said) as raised:
+        result(tmp_path, bars, table)
+    assert "actions.csv" in str(raised.value)
+
+
+def test_adjusted_prices_are_not_split_again(tmp_path, bars):
+    own = tmp_path / "own.toml"
+    own.write_text('symbol = "KO"\nprices = "adjusted"\n')
+    with pytest.raises(DataError, match="are adjusted, so they hold it already"):
+        result(tmp_path, bars, LONG, instruments=own)
