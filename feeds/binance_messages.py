@@ -7,7 +7,8 @@ messages. Prices and sizes are whole numbers of 10**-DIGITS.
 
 The book begins by the venue's rule: a change whose last id `u` lies before the snapshot is
 dropped, the first one kept must reach over it (spot `U <= id + 1 <= u`, futures `U <= id <= u`),
-and each one after that must follow the last (spot `U == u + 1`, futures `pu == u`). Where one is
+and each one after that must follow the last (spot `U == u + 1`, futures `pu == u`); one of futures
+that follows the snapshot itself (`pu == id`) is as good, for ids leap. Where one is
 missing the book is invalid until the next snapshot. What was received before is told from a
 sequence that began anew by the venue's time: a repetition is no younger than what it repeats.
 """
@@ -222,7 +223,7 @@ def _follows(book, fields, event, faults):
         if last < snapshot + np.int64(not futures):
             faults[Fault.NO_SNAPSHOT.value] += 1
             return 0
-        good = first <= snapshot + np.int64(not futures)
+        good = first <= snapshot + np.int64(not futures) or before == snapshot
     else:
         good = before == book[LAST] if futures else first == book[LAST] + 1
         if not good and last <= book[LAST] and event <= book[LAST_TIME]:
@@ -338,7 +339,8 @@ def splice(pending: list[Events], book: Int64s, received: int) -> tuple[Events, 
         return events, older
     last, first, before = last[kept][ends], first[kept][ends], before[kept][ends]
     follows = first[1:] == last[:-1] + 1 if spot else before[1:] == last[:-1]
-    if first[0] > book[SNAPSHOT] + int(spot) or not follows.all():
+    reaches = first[0] <= book[SNAPSHOT] + int(spot) or before[0] == book[SNAPSHOT]
+    if not reaches or not follows.all():
         book[SYNC] = WAITING
         return gap(received, int(last[-1])), older
     events["payload"][:, 3:] = 0

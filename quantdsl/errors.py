@@ -52,7 +52,14 @@ class RingError(QuantDSLError):
 
 
 class FeedError(QuantDSLError):
-    """A live feed is not known, cannot be reached, or gives no answer that can be used."""
+    """A live feed is not known, cannot be reached, or gives no answer that can be used.
+
+    `retry_s` is how long the venue asks to be left alone.
+    """
+
+    def __init__(self, message: str, retry_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class JournalError(QuantDSLError):

@@ -141,8 +141,19 @@ class Connection:
         except BaseException:
             self._socket.close()
             raise
+        self._set_waits()
+
+    def _set_waits(self) -> None:
+        """Bounds each read and write from here on.
+
+        The kernel's own bound on a blocking socket spares plain TCP a poll before each read; TLS
+        would try again for ever.
+        """
+        if isinstance(self._socket, ssl.SSLSocket):
+            self._socket.settimeout(WAIT_S)
+            return
+        self._socket.settimeout(None)
         wait = struct.pack("ll", 0, int(WAIT_S * 1e6))
-        self._socket.settimeout(None)  # blocking, or each read would poll first
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
         send = struct.pack("ll", int(SEND_S_MAX), 0)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, send)
@@ -213,7 +224,7 @@ class Connection:
                 self._end += size
                 self.bytes_received += size
                 size = self._socket.recv_into(self._view[self._end :])
-        except (BlockingIOError, ssl.SSLWantReadError):
+        except (BlockingIOError, TimeoutError):
             return False
         except OSError as error:
             raise FeedError(f"{self.url}: connection lost: {_reason(error)}") from None
@@ -284,10 +295,15 @@ class Connection:
         return f"{int(said.code)} {said.reason}".strip() if said else "no reason given"
 
     def _flush(self) -> None:
+        waiting = [data for data in self._library.data_to_send() if data]
+        if not waiting:
+            return
+        wait_s = self._socket.gettimeout()
         try:
-            for data in self._library.data_to_send():
-                if data:
-                    self._socket.sendall(data)
+            if wait_s == WAIT_S:
+                self._socket.settimeout(SEND_S_MAX)
+            self._socket.sendall(b"".join(waiting))
+            self._socket.settimeout(wait_s)
         except OSError as error:
             raise FeedError(f"{self.url}: cannot send: {_reason(error)}") from None
 

@@ -1,0 +1,283 @@
+"""Binance's feed against a venue that speaks its protocol: books, splices, faults, bars, ends."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quantdsl.data.ticks import WORDS, Fault
+from quantdsl.data.times import Interval
+from quantdsl.errors import FeedError
+from quantdsl.events.layout import BAR, EVENT, MORE, Feed, Kind
+from quantdsl.live.feed import FeedSpec, LiveFeed, open_feed
+from tests.venues import binance
+from tests.venues.faults import Close, Dial, Duplicate, Insert, Lose, Reorder, Reset, Stall
+from tests.venues.server import Venue
+
+pytestmark = pytest.mark.timeout(180)  # the first test waits for the decoders to be compiled
+
+ALL = frozenset({"book", "quotes", "trades"})
+
+
+class Kept:
+    """A sink that keeps copies, and looks that each push is as the protocol says."""
+
+    def __init__(self) -> None:
+        self.pushed: list[Any] = []
+        self._latest = 0
+
+    def push(self, events: Any) -> None:
+        assert len(events)
+        assert not events["flags"][-1] & MORE
+        ticks = events[events["kind"] != Kind.BAR]
+        assert np.all(np.diff(ticks["ts_recv"]) >= 0)
+        if len(ticks):
+            assert ticks["ts_recv"][0] >= self._latest
+            self._latest = int(ticks["ts_recv"][-1])
+        self.pushed.append(events.copy())
+
+    @property
+    def events(self) -> Any:
+        """All that was pushed until now."""
+        return np.concatenate(list(self.pushed)) if self.pushed else np.empty(0, EVENT)
+
+    def of(self, kind: Kind) -> Any:
+        events = self.events
+        return events[events["kind"] == kind]
+
+    def states(self) -> list[Feed]:
+        return [Feed(side) for side in self.of(Kind.FEED)["side"].tolist()]
+
+
+def spec_of(venue: Venue, *symbols: str, futures: bool = False, **more: Any) -> FeedSpec:
+    given = {"ticks": ALL, **more}
+    return FeedSpec(
+        feed="binance_futures" if futures else "binance",
+        symbols=symbols or ("BTCUSDT",),
+        stream_url=venue.stream_url,
+        rest_url=venue.rest_url,
+        ca_file=venue.ca_file,
+        **given,
+    )
+
+
+@contextmanager
+def running(spec: FeedSpec) -> Iterator[tuple[LiveFeed, Kept]]:
+    feed, sink, stop = open_feed(spec), Kept(), threading.Event()
+    feed.instruments()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            feed.run(sink, stop)
+        except BaseException as error:  # a feed never raises, and a test must see it
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield feed, sink
+    finally:
+        stop.set()
+        began = time.monotonic()
+        thread.join(20)
+        assert not thread.is_alive()
+        assert time.monotonic() - began < 5
+        if failed:
+            raise failed[0]
+    assert feed.health.state == "stopped"
+
+
+def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
+
+
+def book_of(events: Any, instrument: int = 0) -> tuple[dict[int, int], dict[int, int]]:
+    """The book that the events leave, in ticks and lots, built the plainest way."""
+    book: tuple[dict[int, int], dict[int, int]] = ({}, {})
+    own = events[events["instrument"] == instrument]
+    for kind, side, payload in zip(
+        own["kind"].tolist(), own["side"].tolist(), own["payload"].tolist(), strict=True
+    ):
+        if kind == Kind.BOOK_SNAPSHOT:
+            book[0].clear()
+            book[1].clear()
+        elif kind == Kind.BOOK_DELTA and payload[1]:
+            book[side][payload[0]] = payload[1]
+        elif kind == Kind.BOOK_DELTA:
+            book[side].pop(payload[0], None)
+    return book
+
+
+def known(dialect: binance.Binance, symbol: str = "BTCUSDT") -> Any:
+    """The oracle's book at the end of the tape."""
+    return dialect.depth[symbol].book(len(dialect.tape)).in_units(*dialect.units[symbol])
+
+
+@pytest.mark.parametrize("futures", [False, True])
+@pytest.mark.parametrize("tls", [False, True])
+def test_the_book_is_that_of_the_venue(futures, tls):
+    dialect = binance.made_up(steps=1_500, futures=futures)
+    with (
+        Venue(dialect, tls=tls, speed=20.0) as venue,
+        running(spec_of(venue, futures=futures)) as (feed, sink),
+    ):
+        until(lambda: venue.log.sent >= len(dialect.tape) // 2)
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        assert feed.health.state in ("live", "stale")
+    assert sink.states()[0] == Feed.RESET
+    assert Feed.GOOD in sink.states()
+    assert feed.health.received == (
+        feed.health.processed + feed.health.ignored + feed.health.dropped
+    )
+    assert feed.health.dropped == 0
+    asked = sum(one.channel.endswith("@bookTicker") for one in dialect.tape)
+    assert len(sink.of(Kind.QUOTE)) == asked
+    assert not np.any(sink.of(Kind.BOOK_DELTA)["payload"][:, 3:])
+
+
+@pytest.mark.parametrize("name", ["usdm_btcusdt", "spot_btcusdt"])
+def test_recorded_streams_leave_the_recorded_book(name, shared_data):
+    dialect = binance.hftbacktest(name, 3_000)
+    with (
+        Venue(dialect, speed=40.0) as venue,
+        running(spec_of(venue, futures=name.startswith("usdm"))) as (feed, sink),
+    ):
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        assert feed.health.dropped == 0
+        assert abs(feed.health.clock_offset_ns) > 0
+
+
+def test_a_lost_message_is_noticed_with_the_next_and_mended():
+    dialect = binance.made_up(steps=3_000)
+    with Venue(dialect, speed=20.0) as venue, running(spec_of(venue)) as (feed, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        venue.faults.now(Lose(2), lambda one: one.book)
+        until(lambda: feed.health.gaps == 1)
+        until(lambda: sink.states()[-2:] == [Feed.GAP, Feed.GOOD])
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+    assert feed.health.connects == 1
+    events = sink.events
+    gap = int(np.flatnonzero((events["kind"] == Kind.FEED) & (events["side"] == Feed.GAP))[0])
+    fresh = int(np.flatnonzero(events["kind"] == Kind.BOOK_SNAPSHOT)[-1])
+    assert not np.any(events["kind"][gap:fresh] == Kind.BOOK_DELTA)
+
+
+@pytest.mark.parametrize("fault", [Duplicate(), Reorder(4), Insert("{"), Insert('{"e":"depth')])
+def test_what_a_network_may_do_leaves_the_book_right(fault):
+    dialect = binance.made_up(steps=2_000)
+    with Venue(dialect, speed=20.0) as venue, running(spec_of(venue)) as (feed, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        venue.faults.now(fault, lambda one: one.book)
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        faults = feed.health.faults
+        if isinstance(fault, Duplicate):
+            assert (feed.health.gaps, faults[WORDS[Fault.DUPLICATE]]) == (0, 1)
+        elif isinstance(fault, Insert):
+            assert (feed.health.dropped, feed.health.gaps) == (1, 0)
+        else:
+            assert feed.health.gaps == 1
+
+
+@pytest.mark.parametrize("fault", [Reset(), Close(1001)])
+def test_it_comes_back_after_a_lost_connection(fault):
+    dialect = binance.made_up(steps=4_000)
+    with Venue(dialect, speed=20.0) as venue, running(spec_of(venue)) as (feed, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        venue.faults.now(fault)
+        until(lambda: feed.health.connects == 2)
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        assert venue.log.live_max == 1
+        assert feed.health.reason
+    assert sink.states().count(Feed.RESET) == 2
+    assert sink.states()[-1] in (Feed.GOOD, Feed.STALE)
+
+
+def test_silence_makes_an_instrument_stale_until_enough_good_messages_came():
+    dialect = binance.made_up(steps=1_500)
+    spec_more = {"stale_ns_max": 300_000_000, "good_messages_min": 5}
+    with Venue(dialect, speed=10.0) as venue, running(spec_of(venue, **spec_more)) as (feed, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        venue.faults.now(Stall(1.0))
+        until(lambda: feed.health.stales == 1)
+        until(lambda: sink.states()[-1] == Feed.GOOD)
+    at = [n for n, e in enumerate(sink.events) if (e["kind"], e["side"]) == (Kind.FEED, Feed.STALE)]
+    after = sink.events[at[0] :]
+    good = int(np.flatnonzero(after["kind"] == Kind.FEED)[1])
+    assert len(np.unique(after["ts_event"][1 : good + 1])) >= 5
+
+
+def test_whole_bars_come_as_history_and_nothing_is_asked_twice():
+    dialect = binance.made_up(steps=200)
+    with Venue(dialect) as venue:
+        feed = open_feed(spec_of(venue))
+        one = feed.instruments()[0]
+        minute = Interval.parse("1m")
+        now = dialect.now_ms(0) // 60_000 * minute.nominal_ns
+        bars = feed.history("BTCUSDT", minute, now - 2_500 * minute.nominal_ns).view(BAR)
+        asked = sum("/klines" in request for request in venue.log.requests)
+    assert one.tick == dialect.units["BTCUSDT"][0]
+    assert len(bars) == 2_500
+    assert asked == 3
+    assert set(np.diff(bars["ts_recv"])) == {minute.nominal_ns}
+    assert np.all(bars["ts_event"] - bars["ts_recv"] == minute.nominal_ns)
+    assert bars["ts_event"][-1] <= now
+    assert np.all((bars["low"] <= bars["open"]) & (bars["high"] >= bars["close"]))
+    assert np.all(bars["low"] > 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"symbols": ("NOSUCH",)}, "Invalid symbol"),
+        ({"ticks": frozenset({"funding"})}, "spot pays no funding"),
+        ({"symbols": ("B/T",)}, "is no symbol such as BTCUSDT"),
+        ({"options": {"speed": 2}}, "options may hold"),
+        ({"ticks": frozenset()}, "0 streams are asked for"),
+        ({"rest_url": "https://127.0.0.1:1"}, "cannot be asked"),
+        ({"ca_file": "/nowhere"}, "no certificate to trust"),
+    ],
+)
+def test_what_cannot_be_is_told_before_it_begins(change, said):
+    import msgspec
+
+    with Venue(binance.made_up(steps=10)) as venue, pytest.raises(FeedError, match=said):
+        open_feed(msgspec.structs.replace(spec_of(venue), **change)).instruments()
+
+
+def test_hostile_words_are_dropped_and_counted():
+    hostile = [
+        "[" * 100_000, '{"e":"trade"' * 50, '{"stream":"x","data":{"e":"kline","k":{}}}',
+        '{"data":{"e":"trade","E":1,"s":"ETHUSDT","t":1,"p":"1.0","q":"1.0","T":1,"m":true}}',
+        '{"data":{"e":"trade","E":1,"s":"BTCUSDT","t":9999999,"p":"-1.0","q":"1","T":9999999999999,"m":true}}',
+        '{"data":{"e":"depthUpdate","E":1,"s":"BTCUSDT","U":1,"u":2,"b":[["1e3","1"]],"a":[]}}',
+    ]  # fmt: skip
+    dialect = binance.made_up(steps=2_000)
+    with Venue(dialect, speed=20.0) as venue, running(spec_of(venue)) as (feed, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        for text in hostile:
+            venue.faults.now(Insert(text))
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        until(lambda: feed.health.dropped >= len(hostile) - 1)
+    assert feed.health.connects == 1
+    assert feed.health.received == (
+        feed.health.processed + feed.health.ignored + feed.health.dropped
+    )
+
+
+def test_dials_that_fail_are_tried_again():
+    dialect = binance.made_up(steps=4_000)
+    with Venue(dialect, speed=20.0) as venue, running(spec_of(venue)) as (_, sink):
+        until(lambda: Feed.GOOD in sink.states())
+        venue.faults.dial(Dial.REFUSED, Dial.CLOSED)
+        venue.drop_all()
+        until(lambda: sink.states().count(Feed.RESET) == 3, 30)
+        until(lambda: book_of(sink.events) == known(dialect), 60)
+        assert venue.log.live_max == 1
