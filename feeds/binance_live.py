@@ -126,7 +126,8 @@ def _instrument(kind, last, row, out, book, edge, words):
         if event != received or words[_KEEPS_BOOK] == 0:
             # A quote of spot has no time of the venue: where there is a book, that tells it.
             end = heard(out, end, edge, event, received, whole)
-    words[_EVENT] = max(words[_EVENT], event)
+    if event != received:
+        words[_EVENT] = event
     return end
 
 

@@ -121,6 +121,11 @@ def known(dialect: binance.Binance, symbol: str = "BTCUSDT") -> Any:
     return dialect.depth[symbol].book(len(dialect.tape)).in_units(*dialect.units[symbol])
 
 
+def near(book: tuple[dict[int, int], dict[int, int]]) -> Any:
+    """Its best levels: a snapshot holds a thousand a side, and a recorded book has more."""
+    return sorted(book[0].items())[-700:], sorted(book[1].items())[:700]
+
+
 @pytest.mark.parametrize("futures", [False, True])
 @pytest.mark.parametrize("tls", [False, True])
 def test_the_book_is_that_of_the_venue(futures, tls):
@@ -150,7 +155,7 @@ def test_recorded_streams_leave_the_recorded_book(name, shared_data):
         Venue(dialect, speed=40.0) as venue,
         running(spec_of(venue, futures=name.startswith("usdm"))) as (feed, sink),
     ):
-        until(lambda: book_of(sink.events) == known(dialect), 60)
+        until(lambda: near(book_of(sink.events)) == near(known(dialect)), 60)
         assert feed.health.dropped == 0
         assert abs(feed.health.clock_offset_ns) > 0
 
