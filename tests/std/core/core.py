@@ -37,6 +37,7 @@ ENTRIES = {
 PLAY, MAKE = "play", "make"
 ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
 ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
+LIVE = ("USES_COMMAND", "USES_HOUSE")
 """Parts of the core that only a run on ticks has."""
 N_ORDERS, N_RECORDS = 32, 1024
 SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **NO_BOOK, **SINGLE_RUN}
@@ -124,7 +125,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS, 0)}
+    used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS + LIVE, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
     names = [*entries, *((PLAY, MAKE) if ticks else ())]
     linked = link(lookup, names, all_sizes | venue_sizes(all_sizes))
