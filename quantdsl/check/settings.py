@@ -30,7 +30,7 @@ RISK: dict[str, tuple[str, str]] = {
     "max_net": ("money", "largest sum of the values of all positions, signed"),
     "max_entries": ("count", "orders that open or add to one position"),
     "max_order_rate": ("rate", "orders in a sliding window, such as 200 / 1s"),
-    "price_band": ("share", "largest distance of a price from the last close; on ticks if worse"),
+    "price_band": ("share", "how much worse than the last price an order's may be"),
     "max_data_age": ("duration", "oldest bar an order may be based on"),
     "cooldown": ("duration", "pause after a closed round trip"),
     "max_daily_loss": ("money", "loss of equity since the day began"),

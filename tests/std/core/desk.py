@@ -115,7 +115,8 @@ class Model(Market):
             return "out_of_range"
         if lots == 0:
             return "no_position" if a["verb"] in ("sell", "cover") else "zero_size"
-        if given and abs(price - book.mark) > limit.get("price_band", math.inf) * book.mark:
+        worse = price - book.mark if lots > 0 else book.mark - price
+        if given and worse > limit.get("price_band", math.inf) * book.mark:
             return "price_band"
         if self.now - book.ts > limit.get("max_data_age", NEVER):
             return "max_data_age"

@@ -34,6 +34,7 @@ def measures(state: dict[str, int], order: dict[str, Any]) -> dict[str, Any]:
     after = (max(held, 0) + up if buys else min(held, 0) - down)
     against = abs(held) if held * size < 0 else 0
     opens = max(abs(size) - against, 0)
+    worse = (price - state["close"]) * (1 if buys else -1)
     after += opens if buys else -opens
     value = after * price * MONEY
     return {
@@ -41,10 +42,10 @@ def measures(state: dict[str, int], order: dict[str, Any]) -> dict[str, Any]:
         "max_weight": abs(value) / state["equity"],
         "max_gross": abs(value), "max_net": abs(value),
         "max_entries": state["entered"] + state["entries"] + 1,
-        "price_band": abs(price - state["close"]) / state["close"],
+        "price_band": worse / state["close"],
         "max_data_age": state["age"], "cooldown": state["rest"], "opens": opens,
         "of": {"max_weight": (abs(value), state["equity"]),
-               "price_band": (abs(price - state["close"]), state["close"])},
+               "price_band": (worse, state["close"])},
     }
 
 

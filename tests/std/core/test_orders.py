@@ -48,7 +48,7 @@ def test_replace_beyond_the_price_band_leaves_the_order_as_it_was() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
     set_limits(desk.core, {"price_band": 0.02})
-    assert desk.bar(FLAT, order("replace", NONE, limit=900, tag=7)) == [("price_band", 10)]
+    assert desk.bar(FLAT, order("replace", NONE, limit=1100, tag=7)) == [("price_band", 10)]
     assert desk.bar((1000, 1000, 985, 1000, 9)) == [("990", 10)]
 
 

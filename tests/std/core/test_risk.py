@@ -130,8 +130,29 @@ def test_reducing_orders_pass_what_opening_orders_do_not() -> None:
     core.set("halted", 1)
     assert outcome(core, [buy(1), {"verb": "sell", "lots": 30, "line": 1}], 3) == ["halted", "sent"]
     set_limits(core, {"price_band": 0.01})
-    far = {"verb": "sell", "lots": 5, "limit": 1100, "line": 1}
+    far = {"verb": "sell", "lots": 5, "limit": 900, "line": 1}
     assert outcome(core, [far], 4) == ["price_band"]
+
+
+@pytest.mark.parametrize(
+    ("intent", "said"),
+    [
+        (buy(1, limit=1020), "price_band"),
+        (buy(1, limit=980), "sent"),
+        (buy(1, stop=1020), "price_band"),
+        (buy(1, touch=980), "sent"),
+        ({"verb": "short", "lots": 1, "limit": 980, "line": 1}, "price_band"),
+        ({"verb": "short", "lots": 1, "limit": 1020, "line": 1}, "sent"),
+        # What counts is the worst price that an order names for its fill.
+        (buy(1, stop=1005, limit=1020), "price_band"),
+        (buy(1, stop=1020, limit=1005), "sent"),
+    ],
+)
+def test_a_price_band_bars_the_worse_side_alone(intent: dict[str, Any], said: str) -> None:
+    core = Core({})
+    outcome(core, [])
+    set_limits(core, {"price_band": 0.01})
+    assert outcome(core, [intent], 2) == [said]
 
 
 def test_halt_and_flatten_close_the_position_and_stay() -> None:
@@ -204,6 +225,14 @@ def test_reasons_are_append_only() -> None:
         "killed",
         "self_trade",
         "no_book",
+        "commanded",
+        "house_order",
+        "house_position",
+        "house_gross",
+        "house_loss",
+        "house_drawdown",
+        "house_collar",
+        "house_rate",
     )
 
 
