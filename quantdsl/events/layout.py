@@ -127,7 +127,8 @@ class Kind(IntEnum):
     BOOK_DELTA = 4  # event, L2: price, lots now there, sequence, 0, 0
     # of L3: price, 0, sequence, order id, the order's lots now (0: it is gone)
     BOOK_SNAPSHOT = 5  # event: sequence. The book is empty from here; deltas that follow fill it
-    ORDER = 6  # record: order id, signed lots, limit ticks, stop ticks, meta (see orders.qdsl)
+    ORDER = 6  # record: order id, signed lots, limit ticks, stop ticks, line and tag;
+    # flags = what is new and what meets its trigger (std/orders_table.qdsl)
     ACK = 7
     FILL = 8  # record: order id, signed lots, price ticks, fee, position after (lots)
     REJECT = 9  # record: order id, signed lots, price ticks, source line, 0; flags = reason

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quantdsl.events.layout import Kind
-from quantdsl.report.columns import choices, numbers, texts, times
+from quantdsl.report.columns import Flags, choices, numbers, texts, times
 from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
 from quantdsl.report.messages import messages
 from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
@@ -22,8 +22,14 @@ from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
 NONE = 2**53
 """Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
 
-CHANGED, SIZED_AT_FILL = 1, 2
-"""Flags of an ORDER record: new prices of an order; its size is an estimate (std/orders_table)."""
+CHANGED, SIZED_AT_FILL, TOUCHES, TRAILS = 1, 2, 4, 8
+"""Flags of an ORDER record: new terms, a size that is an estimate, what meets its trigger."""
+
+TYPES = (
+    *("market", "limit", "stop", "stop_limit"),
+    *("market_if_touched", "limit_if_touched", "trailing_stop", "trailing_stop_limit"),
+)
+"""New names are appended: a type keeps its code."""
 
 LINE_BITS = 32
 """An ORDER record's last word: the source line, and above these bits the tag."""
@@ -52,7 +58,7 @@ def orders(result: RunResult) -> pa.Table:
     done = _filled_lots(result, rows["a"])
     # An exit is as large as the position is when it fills, an order sized at its fill as large as
     # what its money buys there; what they were sent with is nothing, or an estimate.
-    sized_late = sent & (rows["flags"] == SIZED_AT_FILL) & (done != 0)
+    sized_late = sent & (rows["flags"] & SIZED_AT_FILL != 0) & (done != 0)
     never_sized = rows["b"] == 0
     ended = np.where(done != 0, done, _cancelled_lots(result, rows["a"]))
     asked = np.where(never_sized, ended, np.where(sized_late, done, rows["b"]))
@@ -63,7 +69,7 @@ def orders(result: RunResult) -> pa.Table:
             "order": numbers(rows["a"]),
             "instrument": _symbols(result, rows),
             "side": _sides(np.where(sent & (asked == 0), -_entry_lots(rows), asked)),
-            "type": _types(rows["c"] != NONE, trigger != NONE),
+            "type": _types(rows["c"] != NONE, trigger != NONE, rows["flags"] * sent),
             "quantity": numbers(quantities(result, rows, np.abs(asked)), asked == 0),
             "limit": _optional_prices(result, rows, rows["c"]),
             "trigger": _optional_prices(result, rows, trigger),
@@ -77,7 +83,7 @@ def orders(result: RunResult) -> pa.Table:
 
 def _last_prices(rows: Structs) -> Structs:
     """One row an order: the one that sent it, with the prices and the size it was last given."""
-    changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] == CHANGED)
+    changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] & CHANGED != 0)
     kept: Structs = rows[~changes].copy()
     place = {number: at for at, number in enumerate(kept["a"].tolist())}
     for change in rows[changes]:
@@ -87,10 +93,11 @@ def _last_prices(rows: Structs) -> Structs:
     return kept
 
 
-def _types(limited: npt.NDArray[np.bool_], triggered: npt.NDArray[np.bool_]) -> pa.Array:
-    """The name of each order's type; a trigger is a stop's or a touch's price."""
-    which = limited.astype(np.int64) + 2 * triggered.astype(np.int64)
-    return choices(which, ("market", "limit", "stop", "stop_limit"))
+def _types(limited: Flags, triggered: Flags, flags: npt.NDArray[Any]) -> pa.Array:
+    """The name of each order's type: by what meets its trigger, and whether it has a limit."""
+    trails, touches = flags & TRAILS != 0, flags & TOUCHES != 0
+    trigger = np.select([trails, touches, triggered], [3, 2, 1], 0)  # halves of the codes
+    return choices(2 * trigger + limited, TYPES)
 
 
 def _filled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:

@@ -161,3 +161,23 @@ def test_pending_tells_of_orders_of_ones_own(
     result = backtest(path, data=table((FLAT,) * 10))
     assert result.accumulators["orders"] == orders
     assert result.accumulators["orders_rejected"] == 0
+
+
+def test_each_order_is_shown_by_its_own_type(tmp_path: Path) -> None:
+    orders = (
+        "buy(9 shares)",
+        "buy(9 shares, limit = 90)",
+        "short(9 shares, stop = 90)",
+        "buy(9 shares, stop = 110, limit = 111)",
+        "buy(9 shares, touch = 90)",
+        "short(9 shares, touch = 110, limit = 109)",
+        "buy(9 shares, limit = 89, take_profit = 120, stop_loss = 80)",
+        "buy(9 shares, limit = 88, trail = 3)",
+    )
+    case = Case({1: "; ".join(orders), 2: "sell(9 shares, trail = 5%)"}, (FLAT,) * 3, settings="")
+    types = tables.orders(run(tmp_path, case))["type"].to_pylist()
+    assert types == [
+        *("market", "limit", "stop", "stop_limit", "market_if_touched", "limit_if_touched"),
+        *("limit", "limit", "stop", "limit", "trailing_stop"),
+        "trailing_stop",
+    ]
