@@ -31,7 +31,7 @@ from quantdsl.feeds.binance_messages import (
     time_of,
     waits,
 )
-from quantdsl.feeds.binance_rest import FUTURES, SPOT, Bars, Clock, Market, Rest, units
+from quantdsl.feeds.binance_rest import FUTURES, SPOT, Clock, Market, Rest, units
 from quantdsl.feeds.edge import (
     EDGE_WORDS,
     LOT,
@@ -54,6 +54,7 @@ from quantdsl.errors import FeedError
 from quantdsl.events.layout import BAR, EVENT, WORDS, Feed, Kind
 from quantdsl.live.connection import MESSAGE_BYTES_MAX, Backoff, Batch, Connection, stay_connected
 from quantdsl.live.feed import FeedSpec, Health, LiveFeed, Sink, now_ns
+from quantdsl.live.fetch import Bars
 from quantdsl.live.rest import Answer
 
 PENDING_MAX = 65_536

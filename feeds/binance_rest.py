@@ -10,9 +10,9 @@ import numpy as np
 from quantdsl.feeds.binance_messages import DIGITS
 
 from quantdsl.data.instrument import Instrument
-from quantdsl.data.ticks import Int64s
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
+from quantdsl.live.fetch import Bars
 from quantdsl.live.rest import Answer, get
 
 INTERVALS = "1s 1m 3m 5m 15m 30m 1h 2h 4h 6h 8h 12h 1d 3d 1w".split()
@@ -79,19 +79,10 @@ class Clock(NamedTuple):
     error_ns: int
 
 
-class Bars(NamedTuple):
-    """Bars in order: times of their opening, ns; the rest int64[n] in units of 10**-DIGITS."""
-
-    open_ns: Int64s
-    open: Int64s
-    high: Int64s
-    low: Int64s
-    close: Int64s
-    volume: Int64s
-
-
 class Rest:
     """The venue's answers, checked; FeedError says what was asked and what came."""
+
+    digits = DIGITS
 
     def __init__(self, market: Market, rest_url: str = "", ca_file: str = "") -> None:
         self.market = market
@@ -199,3 +190,13 @@ def units(text: str) -> int:
     if not scaled.is_finite() or scaled != scaled.to_integral_value():
         raise ValueError(f"{text!r} is no decimal of {DIGITS} digits")
     return int(scaled)
+
+
+def spot(rest_url: str, ca_file: str) -> Rest:
+    """Binance spot."""
+    return Rest(SPOT, rest_url, ca_file)
+
+
+def futures(rest_url: str, ca_file: str) -> Rest:
+    """Binance USD-M futures."""
+    return Rest(FUTURES, rest_url, ca_file)

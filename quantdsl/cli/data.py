@@ -10,7 +10,7 @@ from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_feed
 from quantdsl.data.tick_feed import TickFeed
 from quantdsl.data.tick_formats import recognised
-from quantdsl.data.times import Interval, show_instant
+from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.errors import ConfigError
 
 EXIT_BAD_ROWS = 1
@@ -54,6 +54,48 @@ def check(
         click.echo(f"{'written':<12}{target}")
     if bad:
         ctx.exit(EXIT_BAD_ROWS)
+
+
+@command.command()
+@click.argument("venue")
+@click.argument("symbol")
+@click.argument("interval")
+@click.option("--from", "start", required=True, metavar="DATE", help="Open of the first bar, UTC.")
+@click.option("--to", "end", metavar="DATE", help="No bar closes after this (default: now).")
+@click.option("--out", metavar="PATH", help="File (default VENUE-SYMBOL-INTERVAL.parquet).")
+@click.option("--rest-url", default="", metavar="URL", help="Ask here in place of the venue.")
+@click.option("--ca-file", default="", metavar="PEM", help="Trust these authorities alone.")
+def fetch(
+    venue: str,
+    symbol: str,
+    interval: str,
+    start: str,
+    end: str | None,
+    out: str | None,
+    rest_url: str,
+    ca_file: str,
+) -> None:
+    """Fetch bars of SYMBOL from VENUE into a Parquet file, for example
+    `data fetch binance BTCUSDT 1m --from 2024-01-01`. Run again, it goes on behind the last bar."""
+    from quantdsl.cli.output import progress_bar
+    from quantdsl.live.feed import now_ns
+    from quantdsl.live.fetch import Wanted, fetch, source_of
+
+    now = now_ns()
+    end_ns = min(parse_instant(end), now) if end else now
+    wanted = Wanted(venue, symbol, Interval.parse(interval), parse_instant(start), end_ns)
+    if wanted.first_ns >= end_ns:
+        raise ConfigError(f"--from {start} lies behind --to {end or 'now'}: there is nothing there")
+    path = Path(out or f"{venue}-{symbol}-{interval}.parquet")
+    source = source_of(venue, rest_url, ca_file)
+    with progress_bar(f"{symbol} {interval}") as progress:
+
+        def told(reached_ns: int) -> None:
+            if progress is not None:
+                progress(reached_ns - wanted.first_ns, end_ns - wanted.first_ns)
+
+        new = fetch(source, wanted, path, told=told)
+    click.echo(f"{new:,} new bars in {path}")
 
 
 def _holds_ticks(path: str) -> bool:
