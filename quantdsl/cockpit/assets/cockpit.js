@@ -11,7 +11,7 @@ const token = () => sessionStorage.getItem("token") ?? "";
 const asked = (path, options = {}) =>
   fetch(path, { ...options, headers: { ...options.headers, authorization: `Bearer ${token()}` }, credentials: "omit" });
 
-let session = null;
+
 let socket = null;
 let symbol = "";
 let chosen = "";
@@ -100,7 +100,7 @@ function head(book) {
   const pill = at("state");
   put(pill, state);
   pill.dataset.state = cut || silent ? "lost" : state;
-  const since = session ? ` The figures are those of ${dayTime(session.ts)}.` : "";
+  const since = session ? ` The figures are those of ${moment(session.ts)}.` : "";
   const why = cut ? `The session's page server does not answer; trying again.${since}`
     : silent ? `The session has not been heard for ${fixed(age, 0)} s.${since}`
     : session?.reason ?? "";
@@ -120,7 +120,7 @@ function head(book) {
     `${live} of ${session.feeds.length} feeds live`, `${count(session.events)} events`,
     `${count(session.committed)} on disk`, session.resumed ? "resumed" : "", `since ${dated(session.started)}`, session.currency,
   ].filter(Boolean).join(" · "));
-  put(at("clock"), `${dayTime(session.ts)} UTC`);
+  put(at("clock"), `${dated(session.ts)} UTC`);
   const last = book?.last ?? (book?.asks.length && book.bids.length ? (book.asks[0][0] + book.bids[0][0]) / 2 : bars.rows.get(bars.times.at(-1))?.close);
   if (known(last) && last !== lastPrice) {
     put(at("last"), price(symbol, last), `last ${tone(last - lastPrice)}`);

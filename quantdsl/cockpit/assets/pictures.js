@@ -63,10 +63,9 @@ function drawLines(working, positions, symbol) {
   const wanted = new Map();
   for (const order of working) {
     if (order.symbol !== symbol || !known(order.price)) continue;
-    const left = units(symbol, order.quantity - order.filled);
     wanted.set(`o${order.strategy} ${order.id}`, {
       price: order.price, color: css(order.side === "buy" ? "--accent" : "--warn"), lineStyle: 2, lineWidth: 1,
-      title: `${order.side} ${left}`, axisLabelVisible: true,
+      title: `${order.side} ${left(order)}`, axisLabelVisible: true,
     });
   }
   for (const held of positions) {
@@ -159,6 +158,7 @@ function layLadder() {
 }
 new ResizeObserver(layLadder).observe(ladder);
 function drawBook(book, working, symbol) {
+  at("top").classList.toggle("bookless", !book);
   layLadder();
   ladder.classList.toggle("invalid", Boolean(book) && !book.valid);
   const asks = (book?.asks ?? []).slice(0, depth);
@@ -190,7 +190,7 @@ function drawBook(book, working, symbol) {
   const middle = both ? (asks[0][0] + bids[0][0]) / 2 : NaN;
   put(ladder.children[depth].children[0], both ? `mid ${price(symbol, middle)}` : "");
   put(ladder.children[depth].children[1], both ? `spread ${price(symbol, wide)} · ${fixed((wide / middle) * 1e4, 2)} bp` : "");
-  put(at("book-note"), !book ? "no book from this feed" : book.valid ? "price · size · sum" : "invalid: waits for a snapshot");
+  put(at("book-note"), book?.valid ?? true ? "price · size · sum" : "invalid: waits for a snapshot");
   ladder.setAttribute("aria-label", both ? `Order book: bid ${price(symbol, bids[0][0])}, ask ${price(symbol, asks[0][0])}` : "Order book: empty");
 }
 

@@ -20,13 +20,13 @@ const WORKING = [
   ["Symbol", (o) => o.symbol, "text"],
   ["Side", (o) => o.side, (o) => `text ${o.side === "buy" ? "gain" : "loss"}`],
   ["Type", (o) => o.type, "text wide"],
-  ["Left", (o) => units(o.symbol, o.quantity - o.filled)],
+  ["Left", left],
   ["Price", (o) => price(o.symbol, o.price)],
   ["Ahead", (o) => (known(o.ahead) ? units(o.symbol, o.ahead) : "")],
-  ["Since", (o) => dayTime(o.ts), "wide"],
+  ["Since", (o) => moment(o.ts), "wide"],
 ];
 const FILLS = [
-  ["Time", (f) => dayTime(f.ts), "text"],
+  ["Time", (f) => moment(f.ts), "text"],
   ["Symbol", (f) => f.symbol, "text"],
   ["Side", (f) => f.side, (f) => `text ${f.side === "buy" ? "gain" : "loss"}`],
   ["Quantity", (f) => units(f.symbol, f.quantity)],
@@ -35,7 +35,7 @@ const FILLS = [
   ["Profit", (f) => (f.profit ? signed(f.profit) : ""), (f) => tone(f.profit)],
 ];
 const LOG = [
-  ["Time", (l) => dayTime(l.ts), "text"],
+  ["Time", (l) => moment(l.ts), "text"],
   ["From", (l) => l.source, "text"],
   ["What", (l) => l.text, (l) => `text words ${{ error: "loss", warning: "warn" }[l.level] ?? ""}`],
 ];
@@ -117,9 +117,8 @@ function listStrategies(session) {
     put(name, s.name);
     put(state, s.state, s.state === "active" ? "dim" : DOTS[s.state] === "bad" ? "loss" : "warn");
     put(profit, signed(s.profit), tone(s.profit));
-    const text = s.reason || `${count(s.orders)} orders · ${count(s.fills)} fills · ${count(s.rejected)} refused · drawdown ${share(s.drawdown)}`;
-    put(more, text);
-    item.title = text;
+    put(more, s.reason || `${count(s.orders)} orders · ${count(s.fills)} fills · ${count(s.rejected)} refused`);
+    item.title = `${more.textContent}\nequity ${money(s.equity)}, drawdown ${share(s.drawdown)}, at most ${share(s.drawdown_max)}\n${s.symbols.join(", ")}`;
   });
 }
 function listGauges(session) {
@@ -152,11 +151,13 @@ function listGauges(session) {
   });
 }
 const rates = new Map();
-function rate(feed, ts) {
+// Messages a second of the clock on the wall, for a session's own time may run faster.
+function rate(feed) {
+  const now = performance.now();
   const before = rates.get(feed.name);
-  if (!before || ts - before.ts > 1e9 || ts < before.ts) {
-    const since = before && ts > before.ts ? ((feed.messages - before.messages) * 1e9) / (ts - before.ts) : NaN;
-    rates.set(feed.name, { ts, messages: feed.messages, rate: since });
+  if (!before || now - before.now > 1000 || feed.messages < before.messages) {
+    const since = before && feed.messages >= before.messages ? ((feed.messages - before.messages) * 1e3) / (now - before.now) : NaN;
+    rates.set(feed.name, { now, messages: feed.messages, rate: since });
   }
   return rates.get(feed.name).rate;
 }
@@ -169,9 +170,9 @@ function listFeeds(session) {
     const [mark, name, speed, more] = item.children;
     put(mark, "", dot(f.state));
     put(name, f.name);
-    const each = rate(f, session.ts);
+    const each = rate(f);
     put(speed, f.state === "live" ? `${known(each) ? `${count(Math.max(0, each))} msg/s` : "live"}${f.delay_ns ? ` · ${span(f.delay_ns)}` : ""}` : f.state);
-    const faults = ["gaps", "resyncs", "reconnects", "bad", "rejected", "dropped"].filter((key) => f[key]).map((key) => `${count(f[key])} ${key}`);
+    const faults = ["gaps", "resyncs", "reconnects", "bad", "rejected", "dropped"].filter((key) => f[key]).map((key) => `${key} ${count(f[key])}`);
     put(more, f.state !== "live" && f.why ? f.why : `${count(f.messages)} messages${faults.length ? ` · ${faults.join(" · ")}` : " · no faults"}`);
     item.title = `${f.symbols.join(", ")}${f.why ? `\n${f.why}` : ""}`;
   });

@@ -15,9 +15,12 @@ const signed = (value) => (known(value) ? (value > 0 ? "+" : "") + money(value) 
 const share = (value) => (known(value) ? `${fixed(value * 100, 2)} %` : "–");
 const count = (value) => fixed(value, 0);
 const tone = (value) => (value > 0 ? "gain" : value < 0 ? "loss" : "");
+const left = (order) => (order.quantity ? units(order.symbol, order.quantity - order.filled) : "all");
 const price = (symbol, value) => (known(value) ? fixed(value, instrument(symbol).price_digits) : "–");
 const units = (symbol, value) => (known(value) ? fixed(value, instrument(symbol).quantity_digits) : "–");
 const dayTime = (ns) => new Date(ns / 1e6).toISOString().slice(11, 19);
+// A time of the session's day as a time, of another day with its date.
+const moment = (ns) => (dated(ns).slice(0, 10) === dated(session?.ts ?? ns).slice(0, 10) ? dayTime(ns) : dated(ns).slice(5, 16));
 const dated = (ns) => new Date(ns / 1e6).toISOString().slice(0, 19).replace("T", " ");
 function span(ns) {
   if (!known(ns)) return "–";
@@ -27,6 +30,7 @@ function span(ns) {
 }
 const spoken = (name) => name.replaceAll("_", " ");
 
+let session = null;
 let instruments = new Map();
 const PLAIN = { price_digits: 2, quantity_digits: 2 };
 const instrument = (symbol) => instruments.get(symbol) ?? PLAIN;
