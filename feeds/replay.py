@@ -81,8 +81,12 @@ class Replay:
         self.time = SimulatedTime(after_ns, self.time.speed)
 
     def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:  # noqa: ARG002
-        """None: a replay begins where its file does."""
-        return np.empty(0, EVENT)
+        """Bars that were given before; at the start none, since a replay begins with its file."""
+        if not isinstance(self.data, Data):
+            return np.empty(0, EVENT)
+        now, bars = self.now_ns(), [*self._bars(self.data, self.symbols.index(symbol))]
+        every: Events = np.concatenate([np.empty(0, EVENT), *bars])
+        return every[(every["ts_recv"] >= since_ns) & (every["ts_event"] <= now)]
 
     def run(self, sink: Sink, stop: Event) -> None:
         """Give what was recorded when it was received, until `stop`."""
@@ -93,13 +97,13 @@ class Replay:
         for chunk in self._merged(key):
             events = chunk[chunk[key] > begin]
             while len(events) and self.time.reach(int(events[key][0]), stop):
-                now = int(events[key][-1]) if self.time.full else self.time.now_ns()
+                now = int(events[key][-1]) if self.time.full else self.time.clock_ns()
                 end = int(np.searchsorted(events[key], now, "right"))
                 sink.push(events[:end])
-                self.time.given_ns = int(events[key][end - 1])
+                self.time.given(reached := int(events[key][end - 1]))
                 self.health.received += end
                 self.health.processed += end
-                self.health.last_recv_ns = self.health.last_event_ns = self.time.given_ns
+                self.health.last_recv_ns = self.health.last_event_ns = reached
                 events = events[end:]
             if stop.is_set():
                 break

@@ -9,12 +9,16 @@ STEP_S = 0.002
 
 
 class SimulatedTime:
-    """Time that begins at `start_ns` with `begin` and stands still before."""
+    """Time that begins at `start_ns` with `begin` and stands still before.
+
+    It never passes a moment of which not all has been given: who asks for the time may count on
+    having everything up to it.
+    """
 
     def __init__(self, start_ns: int, speed: float) -> None:
-        self.speed, self.given_ns = speed, start_ns
+        self.speed, self._start_ns = speed, start_ns
+        self._given_ns = self._next_ns = start_ns
         self._since: int | None = None
-        self._start_ns = start_ns
 
     @property
     def full(self) -> bool:
@@ -27,16 +31,26 @@ class SimulatedTime:
 
     def now_ns(self) -> int:
         """The time, ns since 1970."""
-        if self.full or self._since is None:
-            return self.given_ns
+        if self.full:
+            return self._given_ns
+        return min(self.clock_ns(), max(self._given_ns, self._next_ns - 1))
+
+    def clock_ns(self) -> int:
+        """The time that it would be if all had been given."""
+        if self._since is None:
+            return self._start_ns
         return self._start_ns + round((time.monotonic_ns() - self._since) * self.speed)
 
     def reach(self, moment_ns: int, stop: Event) -> bool:
-        """Wait for a moment; False where `stop` was set before."""
+        """Wait for the moment of what is given next; False where `stop` was set before."""
+        self._next_ns = moment_ns
         while not stop.is_set():
-            left_s = 0.0 if self.full else (moment_ns - self.now_ns()) / self.speed / 1e9
+            left_s = 0.0 if self.full else (moment_ns - self.clock_ns()) / self.speed / 1e9
             if left_s <= 0:
-                self.given_ns = max(self.given_ns, moment_ns)
                 return True
             stop.wait(min(max(left_s, STEP_S), 0.2))
         return False
+
+    def given(self, moment_ns: int) -> None:
+        """Everything up to a moment has been given."""
+        self._given_ns = moment_ns

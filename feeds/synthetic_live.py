@@ -105,6 +105,7 @@ class SyntheticBars:
             if not self.time.reach(moment, stop):
                 break
             sink.push(everything[begin:end])
+            self.time.given(moment)
             self.health.received += end - begin
             self.health.processed += end - begin
             self.health.last_recv_ns = self.health.last_event_ns = moment
@@ -185,13 +186,13 @@ class SyntheticBook:
             while len(events):
                 if not self.time.reach(int(events["ts_recv"][0]), stop):
                     break
-                now = self.time.now_ns() if not self.time.full else int(events["ts_recv"][-1])
+                now = int(events["ts_recv"][-1]) if self.time.full else self.time.clock_ns()
                 end = int(np.searchsorted(events["ts_recv"], now, "right"))
                 sink.push(events[:end])
-                self.time.given_ns = int(events["ts_recv"][end - 1])
+                self.time.given(reached := int(events["ts_recv"][end - 1]))
                 self.health.received += end
                 self.health.processed += end
-                self.health.last_recv_ns = self.health.last_event_ns = self.time.given_ns
+                self.health.last_recv_ns = self.health.last_event_ns = reached
                 events = events[end:]
             if stop.is_set():
                 break

@@ -1,7 +1,6 @@
 """`quantdsl paper`: strategies on live data against a simulated venue, until it is stopped."""
 
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,8 +13,11 @@ from quantdsl.config import find
 from quantdsl.errors import ConfigError, QuantDSLError
 
 if TYPE_CHECKING:
+    from quantdsl.cockpit.history import History
+    from quantdsl.cockpit.server import Cockpit
+    from quantdsl.config import Config
     from quantdsl.live.manifest import Manifest
-    from quantdsl.live.view import Snapshot
+    from quantdsl.live.supervisor import Supervisor
 
 DEFAULT_CONFIG = "paper_synthetic"
 FULL_SPEED = 1e6
@@ -124,29 +126,38 @@ def _going_on(folder: Path, files: tuple[Path, ...]) -> "Manifest":
 
 
 def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
-    """Supervise the session until it ends; what happens is printed."""
+    """Supervise the session until it ends, with its page, alerts and what the terminal shows."""
+    from rich.console import Console
+
+    from quantdsl.cockpit import terminal
+    from quantdsl.cockpit.alerts import Alerts
+    from quantdsl.cockpit.history import History
     from quantdsl.live.supervisor import LOG, Supervisor
 
-    printer = Printer(manifest)
-    supervisor = Supervisor(folder, printer.take, printer.say)
-    asked = threading.Event()
-
-    def ask(*_: object) -> None:
-        asked.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    click.echo("compiling, and waiting for the feeds ...")
-    since: float | None = None
+    click.echo(f"{_headline(manifest)}\nsession  {folder}")
+    history, stop, asked = History(), threading.Event(), threading.Event()
+    config = manifest.strategies[0].settings.config
+    before = {
+        number: signal.signal(number, lambda *_: asked.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    supervisor = Supervisor(folder, history.take, history.say, simulated=manifest.simulated)
+    alerts, cockpit = Alerts(history, config.alerts), None
+    alerts.start()
+    if config.cockpit.enabled and not options["no_cockpit"]:
+        cockpit = _cockpit(history, supervisor, folder, config)
+    console = Console(highlight=False)
+    shown = threading.Thread(target=terminal.show, args=(history, stop, console), daemon=True)
+    shown.start()
     try:
-        while not supervisor.wait(0.1):
-            latest = supervisor.latest
-            if since is None and latest is not None and latest.state != "starting":
-                since = time.monotonic()
-            over = since is not None and time.monotonic() - since > options["seconds"]
-            if asked.is_set() or over:
-                break
+        _until_the_end(supervisor, asked, options["seconds"])
     finally:
         code = supervisor.close()
+        stop.set()
+        shown.join()
+        if cockpit is not None:
+            cockpit.close()
+        alerts.close()
         for number, handler in before.items():
             signal.signal(number, handler)
     if code:
@@ -158,44 +169,36 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
         )
 
 
-class Printer:
-    """What happens, in lines, where no terminal shows it."""
+def _cockpit(
+    history: "History", supervisor: "Supervisor", folder: Path, config: "Config"
+) -> "Cockpit":
+    """The page, started; its link, with the token, goes to this terminal alone."""
+    from quantdsl.cockpit.server import Cockpit
 
-    def __init__(self, manifest: "Manifest") -> None:
-        self.manifest, self._said = manifest, False
-
-    def take(self, snapshot: "Snapshot") -> None:
-        """Print what is new in a snapshot."""
-        if not self._said:
-            self._said = True
-            click.echo(self.headline())
-        for line in snapshot.log:
-            self.say(line.level, line.source, line.text)
-        for fill in snapshot.fills:
-            click.echo(
-                f"{_moment(fill.ts)}  {fill.strategy}: {fill.side} {fill.quantity:g} {fill.symbol} "
-                f"at {fill.price:g}"
-            )
-
-    def headline(self) -> str:
-        """What runs, on which feeds, in which time."""
-        names = ", ".join(part.name for part in self.manifest.strategies)
-        feeds = ", ".join(
-            f"{feed.feed} ({', '.join(feed.symbols)})" for feed in self.manifest.feeds
-        )
-        own = "; its time is the market's own" if self.manifest.simulated else ""
-        return f"{names} on {feeds}{own}. Paper only: no order leaves this machine."
-
-    def say(self, level: str, source: str, text: str) -> None:
-        """One line."""
-        click.echo(f"{level:<8}{source}: {text}", err=level == "error")
-        sys.stdout.flush()
+    cockpit = Cockpit(history, supervisor.send, folder, config.cockpit)
+    cockpit.start()
+    click.echo(f"cockpit  {cockpit.link}")
+    return cockpit
 
 
-def _moment(ts: int) -> str:
-    from quantdsl.data.times import show_instant
+def _until_the_end(supervisor: "Supervisor", asked: threading.Event, seconds: float) -> None:
+    """Return when the session has ended, is asked to, or has run so long."""
+    since: float | None = None
+    while not supervisor.wait(0.1):
+        latest = supervisor.latest
+        if since is None and latest is not None and latest.state != "starting":
+            since = time.monotonic()
+        over = since is not None and time.monotonic() - since > seconds
+        if asked.is_set() or over:
+            return
 
-    return show_instant(ts)
+
+def _headline(manifest: "Manifest") -> str:
+    """What runs, on which feeds, in which time."""
+    names = ", ".join(part.name for part in manifest.strategies)
+    feeds = ", ".join(f"{feed.feed} ({', '.join(feed.symbols)})" for feed in manifest.feeds)
+    own = "; its time is the market's own" if manifest.simulated else ""
+    return f"{names} on {feeds}{own}. Paper only: no order leaves this machine."
 
 
 def _report(folder: Path, manifest: "Manifest") -> None:

@@ -208,12 +208,13 @@ class BarStream:
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
         self._sessions.difference_update(ready)
         self._last_session = max([self._last_session, *ready])
-        sessions = np.array(ready, np.int64)
         clockwork, merge = self.clockwork, self._merge
-        merge.push(1, clockwork.opens(sessions, joined=False))
-        merge.push(self._timer_lane, clockwork.timers(sessions))
-        merge.push(self._close_lane, clockwork.closes(sessions))
-        merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
+        if ready:
+            sessions = np.array(ready, np.int64)
+            merge.push(1, clockwork.opens(sessions, joined=False))
+            merge.push(self._timer_lane, clockwork.timers(sessions))
+            merge.push(self._close_lane, clockwork.closes(sessions))
+            merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
         events = merge.take(before_ns)
         return mark(self._synchronous(events) if self._sync_all else events)
 

@@ -116,6 +116,14 @@ class Ledger:
                 maker=flags != 0,
             )
         )
+        side = "bought" if b > 0 else "sold"
+        self.said.append(
+            (
+                ts,
+                "info",
+                f"{side} {abs(b) * float(one.lot):g} {one.symbol} at {c * float(one.tick):g}",
+            )
+        )
         self._reduce(a, abs(b) * float(one.lot), float(one.lot))
 
     def _reduce(self, number: int, quantity: float, lot: float) -> None:

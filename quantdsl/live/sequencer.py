@@ -63,6 +63,9 @@ class Lane:
         self.inbound, self._ring = inbound, inbound.producer()
         self.last_ts = np.iinfo(np.int64).min
         """Of the newest event."""
+        self.had_upto: int | None = None
+        """Ticks up to here are in the journal already: a market of its own time tells them again.
+        """
         self.count = 0
         self.dropped = 0
         """Events for an engine that had failed."""
@@ -97,6 +100,11 @@ class Lane:
     def _ticks(self, events: Events) -> None:
         clock = self.clock
         assert isinstance(clock, TickClock)
+        if self.had_upto is not None:
+            events = keep(events, events["ts_recv"] > self.had_upto)
+            if not len(events):
+                return
+            self.had_upto = None
         if int(events["ts_recv"][0]) < self.last_ts:
             events = events.copy()
             events["ts_recv"] = np.maximum(events["ts_recv"], self.last_ts)

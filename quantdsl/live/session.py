@@ -77,7 +77,9 @@ class Session:
 
     def now_ns(self) -> int:
         """The session's time: the machine's, or that of its recorded or invented market."""
-        return self.feeds[0].now_ns() if self.manifest.simulated else now_ns()  # type: ignore[attr-defined]
+        if self.manifest.simulated:
+            return min(int(feed.now_ns()) for feed in self.feeds)  # type: ignore[attr-defined]
+        return now_ns()
 
     # ---- the life of a session ----
 
@@ -124,18 +126,17 @@ class Session:
     def _seek(self) -> None:
         """A market of its own time goes on where the journal ends."""
         if self.manifest.simulated and self.resumed:
-            last = max(one.lane.last_ts for one in self.strategies)
+            last = min(one.lane.last_ts for one in self.strategies)
             for feed in self.feeds:
                 feed.seek(last)  # type: ignore[attr-defined]
 
     def _resume(self) -> None:
         """What worked when the engine was lost is cancelled, and until all is caught up nothing
         goes out; the books of a live feed are no longer what they were."""
-        lanes = [one.lane for one in self.strategies if one.resumed]
-        now = self.now_ns()
-        self.sequencer.command(lanes, Command.KILL, KilledBy.SESSION, now)
         if self.manifest.simulated:
-            return
+            return  # its market has stood still meanwhile
+        lanes = [one.lane for one in self.strategies if one.resumed]
+        self.sequencer.command(lanes, Command.KILL, KilledBy.SESSION, self.now_ns())
         for one in self.strategies:
             if one.resumed and one.on_ticks:
                 reset = np.zeros(len(one.part.places), EVENT)
@@ -155,7 +156,8 @@ class Session:
             one.lane.advance(now)
         self.sequencer.release()
         for one in self.strategies:
-            if KilledBy(one.word("e.watch.killed")) & KilledBy.SESSION or one.resumed:
+            held = one.word("e.watch.killed") & KilledBy.SESSION
+            if held or (one.resumed and not self.manifest.simulated):
                 self.sequencer.command([one.lane], Command.ARM, KilledBy.SESSION, self.now_ns())
 
     def _history(self, one: LiveStrategy, own: int, since_ns: int) -> Events:

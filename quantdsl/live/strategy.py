@@ -50,6 +50,7 @@ class LiveStrategy:
 
     def __init__(self, folder: Path, manifest: Manifest, part: StrategyPart) -> None:
         self.folder, self.digest, self.part = folder / part.name, manifest.digest, part
+        self.simulated = manifest.simulated
         self.prepared: Prepared = prepared(folder, part.name)
         self.config: Config = part.settings.config
         self.memory = self.prepared.run.memory
@@ -219,7 +220,9 @@ class LiveStrategy:
         if "USES_CORPORATE" in self.prepared.uses:
             kinds.add(Kind.CORPORATE)
         lane = Lane(self.part.name, clock, places, frozenset(kinds), self.journal, self.inbound)
-        lane.last_ts = self.word("e.now") if self.resumed else BEFORE_ALL
+        if self.resumed:
+            lane.last_ts = self.word("e.now")
+            lane.had_upto = lane.last_ts if self.simulated else None
         return lane
 
     def _clock(self) -> BarClock | TickClock:
@@ -233,7 +236,7 @@ class LiveStrategy:
             data.spec.timers,
             data.clocks,
             [Interval.parse(text) for text in self.part.finer],
-            wait_ns=round(self.config.paper.bar_wait_s * 1e9),
+            wait_ns=0 if self.simulated else round(self.config.paper.bar_wait_s * 1e9),
             begin_ns=begin,
             floor=floor,
             sync_all=data.spec.sync_all,

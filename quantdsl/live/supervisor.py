@@ -33,7 +33,8 @@ class Supervisor:
 
     `take` is given every snapshot, the last one it makes up itself when the engine is lost: state
     lost, nothing working, for what worked is cancelled when the session goes on. `say` is told what
-    happens in words. Both are called by the supervisor's thread.
+    happens in words. Both are called by the supervisor's thread. The orders of a `simulated` market
+    are left, for it stands still until the session goes on.
     """
 
     def __init__(
@@ -41,8 +42,10 @@ class Supervisor:
         folder: Path,
         take: Callable[[Snapshot], None],
         say: Callable[[Level, str, str], None],
+        *,
+        simulated: bool = False,
     ) -> None:
-        self.folder, self.take, self.say = folder, take, say
+        self.folder, self.take, self.say, self.simulated = folder, take, say, simulated
         self.latest: Snapshot | None = None
         self.lost = ""
         """Why the engine is lost; empty while it is not."""
@@ -141,11 +144,9 @@ class Supervisor:
         if self.latest is not None:
             count = len(self.latest.working)
             if count:
-                self.say(
-                    "warning", "supervisor",
-                    f"{count} working order{'s' if count > 1 else ''} cancelled: "
-                    f"{_shown(self.latest.working)}",
-                )  # fmt: skip
+                become = "stand still with their market" if self.simulated else "cancelled"
+                text = f"working orders {become}: {_shown(self.latest.working)}"
+                self.say("warning", "supervisor", f"{count} {text}")
             lost = msgspec.structs.replace(
                 self.latest, seq=self.latest.seq + 1, state="lost", reason=why, working=(),
                 fills=(), bars=(), log=(),
@@ -155,5 +156,5 @@ class Supervisor:
 
 
 def _shown(orders: tuple[WorkingOrder, ...]) -> str:
-    first = ", ".join(f"{one.side} {one.quantity:g} {one.symbol}" for one in orders[:3])
+    first = ", ".join(f"{one.type} to {one.side} {one.symbol}" for one in orders[:3])
     return first + (", ..." if len(orders) > 3 else "")

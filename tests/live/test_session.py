@@ -1,0 +1,230 @@
+"""Real sessions: the command itself, its child killed, what is on disk compared with a backtest."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.backtest.run import backtest
+from quantdsl.events.layout import Command, Kind, KilledBy
+from quantdsl.journal.reader import segments
+from quantdsl.live.manifest import read
+from quantdsl.live.tearsheet import session_result
+
+STRATEGY = """language 1
+
+strategy Crosser:
+    "Long above its average, short below."
+
+    bars 2m
+    session "24/7"
+
+    let slow = ta.sma(close, 5)
+
+    on bar:
+        if close > slow:
+            target(20 shares)
+        elif close < slow:
+            target(-20 shares)
+
+    backtest:
+        cash     = 100_000 USD
+        fees     = 1bps
+        leverage = 2
+"""
+BARS = 4_000
+START_S = 1_704_153_600
+
+
+def bars_file(folder: Path) -> Path:
+    rng = np.random.default_rng(7)
+    close = 100 + np.cumsum(rng.normal(0, 0.05, BARS)).round(2)
+    lines = ["time,open,high,low,close,volume"]
+    before = 100.0
+    for k, price in enumerate(close.tolist()):
+        moment = np.datetime64(START_S + 60 * k, "s")
+        high, low = max(before, price), min(before, price)
+        lines.append(f"{moment}Z,{before:.2f},{high:.2f},{low:.2f},{price:.2f},1000")
+        before = price
+    path = folder / "bars.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    strategy = tmp_path / "crosser.qdsl"
+    strategy.write_text(STRATEGY, encoding="utf-8")
+    return strategy, bars_file(tmp_path)
+
+
+def paper(folder: Path, *words: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "quantdsl.cli", "paper", *map(str, words)]
+    return subprocess.Popen(
+        [*command, "--session", str(folder), "--no-cockpit"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def finished(process: "subprocess.Popen[str]", seconds: float = 100) -> str:
+    said, _ = process.communicate(timeout=seconds)
+    return said
+
+
+def child_of(folder: Path, seconds: float = 60) -> int:
+    """The process that runs a session, once it does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"quantdsl.live.session" in words and str(folder).encode() in words:
+                return int(path.parent.name)
+        time.sleep(0.02)
+    raise AssertionError("no session has started")
+
+
+def journalled(folder: Path, name: str = "Crosser") -> tuple[np.ndarray, np.ndarray]:
+    """(inputs, outputs) of a session as they are on disk."""
+    parts = list(segments(folder / name, digest=read(folder).digest))
+    return tuple(
+        np.concatenate([getattr(one, what)() for one in parts]) for what in ("inputs", "outputs")
+    )
+
+
+def before_the_end(records: np.ndarray) -> np.ndarray:
+    """Without what the end of the session set off."""
+    ended = np.flatnonzero((records["kind"] == Kind.COMMAND) & (records["side"] == Command.KILL))
+    return records[: ended[-1]] if len(ended) else records
+
+
+def without_commands(records: np.ndarray) -> np.ndarray:
+    return records[records["kind"] != Kind.COMMAND]
+
+
+@pytest.mark.timeout(200)
+def test_a_replayed_session_decides_as_the_backtest_of_its_file(files, tmp_path):
+    strategy, data = files
+    folder = tmp_path / "session"
+    said = finished(paper(folder, strategy, "--config", "paper_replay", "--data", data,
+                          "--speed", "full"))  # fmt: skip
+    assert "Total return" in said, said
+    _, outputs = journalled(folder)
+    own = before_the_end(outputs)
+    whole = backtest(strategy, data=str(data)).records
+    assert (own["kind"] == Kind.FILL).sum() > 200
+    assert own.tobytes() == whole[: len(own)].tobytes()
+    # All of the file was traded: only the end of the run is missing.
+    left = whole[len(own) :]
+    assert not np.isin(left["kind"], (Kind.FILL, Kind.ORDER)).any()
+    report = session_result(folder, "Crosser")
+    assert report.records.tobytes().startswith(outputs.tobytes())
+    page = folder / "Crosser" / "report" / "report.html"
+    assert page.stat().st_size > 10_000
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_random_it_ends_as_one_that_was_not(files, tmp_path):
+    """SIGKILL again and again; what was committed is never lost, and the end is the same."""
+    strategy, data = files
+    folder = tmp_path / "session"
+    rng = np.random.default_rng(int(os.environ.get("QUANTDSL_KILL_SEED", "1")))
+    words = (strategy, "--config", "paper_replay", "--data", data, "--speed", "60000")
+    seen = 0
+    for _ in range(3):
+        process = paper(folder, *words)
+        child = child_of(folder)
+        until = time.monotonic() + 60
+        while not _grown(folder, seen) and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(float(rng.uniform(0, 0.3)))
+        if process.poll() is not None:
+            break
+        os.kill(child, signal.SIGKILL)
+        said = finished(process)
+        assert "killed by SIGKILL" in said or "ended" in said, said
+        inputs, _ = journalled(folder)
+        assert len(inputs) >= seen
+        seen = len(inputs)
+    said = finished(paper(folder, *words), 150)
+    assert "ended" in said, said
+    _, outputs = journalled(folder)
+    own = without_commands(before_the_end(outputs))
+    whole = backtest(strategy, data=str(data)).records
+    assert len(own) > 200
+    assert own.tobytes() == whole[: len(own)].tobytes()
+    assert not np.isin(whole[len(own) :]["kind"], (Kind.FILL, Kind.ORDER)).any()
+
+
+def _grown(folder: Path, seen: int) -> bool:
+    """Whether more is on disk than was before."""
+    try:
+        size = sum(path.stat().st_size for path in (folder / "Crosser").glob("*.journal"))
+    except OSError:
+        return False
+    return size > 2_000
+
+
+@pytest.mark.timeout(200)
+def test_paper_without_a_config_trades_on_the_invented_market(tmp_path):
+    """The command of the README, for some seconds; then it goes on where it was."""
+    strategy = Path(__file__).parents[2] / "strategies" / "crypto_breakout.qdsl"
+    folder = tmp_path / "session"
+    said = finished(paper(folder, strategy, "--for", "4", "--speed", "30000"))
+    assert "CryptoBreakout on synthetic" in said, said
+    assert re.search(r"bought|sold", said), said
+    inputs, outputs = journalled(folder, "CryptoBreakout")
+    again = finished(paper(folder, "--for", "2"))
+    assert f"goes on after {len(inputs):,} events" in again, again
+    more, records = journalled(folder, "CryptoBreakout")
+    assert len(more) > len(inputs)
+    assert records.tobytes().startswith(outputs.tobytes())
+    bars = more[(more["kind"] == Kind.BAR) & (more["side"] == 0)]["ts_event"]
+    assert (np.diff(bars) == 900 * 10**9).all(), "no gap and no overlap over the restart"
+    armed = records[records["kind"] == Kind.COMMAND]
+    assert armed["side"].tolist() == [Command.KILL, Command.ARM, Command.KILL]
+    assert set(armed["a"].tolist()) == {KilledBy.SESSION}
+
+
+@pytest.mark.timeout(100)
+def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path):
+    strategy, data = files
+    folder = tmp_path / "session"
+    process = paper(folder, strategy, "--config", "paper_replay", "--data", data, "--speed", "60")
+    child = child_of(folder)
+    until = time.monotonic() + 60
+    while not _grown(folder, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    since = time.monotonic()
+    while Path(f"/proc/{child}").exists() and time.monotonic() - since < 30:
+        time.sleep(0.05)
+    took = time.monotonic() - since
+    assert took < 20, f"it ended after {took:.1f} s"
+    inputs, _ = journalled(folder)
+    assert inputs[-1]["kind"] == Kind.COMMAND
+    assert inputs[-1]["side"] == Command.KILL
+
+
+def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
+    strategy, _ = files
+    config = tmp_path / "own.toml"
+    text = Path(__file__).parents[2] / "configs" / "paper_synthetic.toml"
+    lines = text.read_text(encoding="utf-8").splitlines()
+    config.write_text(
+        "\n".join(line for line in lines if not line.startswith("daily_loss")), encoding="utf-8"
+    )
+    process = paper(tmp_path / "session", strategy, "--config", config)
+    said = finished(process)
+    assert process.returncode == 2
+    assert re.search(r"own\.toml:\d+: limits\.daily_loss is missing", said), said
+    assert not (tmp_path / "session" / "session.json").exists()
