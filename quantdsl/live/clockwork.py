@@ -63,6 +63,12 @@ class BarClock:
         own = Bars(start, end, session, *(bars[name].copy() for name in names))
         self.stream.add(index, own.where(new & inside))
 
+    def act(self, events: Events) -> None:
+        """Funding and the like: before the bars of its instant, or at once where that has been."""
+        actions = events.copy()
+        actions["ts_event"] = np.maximum(actions["ts_event"], self.floor + 1)
+        self.stream.act(actions)
+
     def missing(self, now_ns: int) -> list[bool]:
         """Of which instruments a bar is so late that it should be asked for."""
         at = np.array(self.reached, np.int64)
@@ -148,8 +154,8 @@ class TickClock:
 
 
 def _session_at(schedule: Schedule, moment_ns: int) -> int:
-    """The session that holds a moment, or else the next one."""
-    return int(np.searchsorted(schedule.close_ns, moment_ns, "right"))
+    """The session that holds what follows a moment, or else the next one."""
+    return int(np.searchsorted(schedule.close_ns, moment_ns + 1, "right"))
 
 
 def _is_open(event: np.void) -> bool:

@@ -93,9 +93,7 @@ class Lane:
         for index in np.unique(events["instrument"][bars]).tolist():
             self.clock.add(index, events[bars & (events["instrument"] == index)])
         if not bars.all():
-            others = events[~bars]
-            others["ts_event"] = others["ts_recv"] = max(self.clock.floor, self.last_ts)
-            self.send(others)
+            self.clock.act(events[~bars])
 
     def _ticks(self, events: Events) -> None:
         clock = self.clock

@@ -30,6 +30,8 @@ INBOUND, OUTBOUND = 1 << 12, 1 << 14
 """Records of the rings: an event that has to wait for a whole ring waits milliseconds."""
 QUIET_S = 0.5
 """A checkpoint that finds no quiet moment in so long is left to the next time."""
+LAST_S = 5.0
+"""An engine that has not consumed its ring in so long hangs."""
 
 Records = npt.NDArray[np.void]
 
@@ -150,7 +152,11 @@ class LiveStrategy:
         return self.fault
 
     def stop(self) -> None:
-        """End its engine; what it wrote is on disk at the return."""
+        """End its engine behind its last event; what it wrote is on disk at the return."""
+        until = time.monotonic() + LAST_S
+        while self.inbound.waiting and not self.loop.failure and time.monotonic() < until:
+            if not self.drain():
+                time.sleep(0.000_2)
         try:
             self.loop.stop(self.drain)
         except (QuantDSLError, OSError) as failure:
