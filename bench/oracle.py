@@ -26,7 +26,7 @@ class Prepared:
 
     def __init__(self, bars: int, **params: int) -> None:
         prepared = prepare(compile_file(ORACLE), data=market(bars), params=params)
-        self.bars = bars
+        self.bars, self.prepared = bars, prepared
         self.engine = prepared.run
         self.events: list[npt.NDArray[np.void]] = list(prepared.data.chunks())
         self.events.append(run_end(int(self.events[-1]["ts_event"][-1])))
