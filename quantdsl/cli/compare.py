@@ -22,10 +22,56 @@ SHOWN_TRADES = 5
 
 @click.command("compare")
 @click.argument("first", type=RUN)
-@click.argument("second", type=RUN)
+@click.argument("second", type=RUN, required=False)
+@click.option("--data", type=click.Path(exists=True, path_type=Path), help="Recorded market data.")
 @click.option("--all", "everything", is_flag=True, help="Show the equal figures too.")
-def command(first: Path, second: Path, everything: bool) -> None:
-    """Show what differs between the runs in folders FIRST and SECOND: inputs, figures, trades."""
+def command(first: Path, second: Path | None, data: Path | None, everything: bool) -> None:
+    """Show what differs between the runs in folders FIRST and SECOND: inputs, figures, trades.
+
+    With --data, FIRST is the journal of a session. The same strategy runs on the recorded data, and
+    every order and fill that differs is explained by one cause: latency, queue, missed data, price
+    or risk.
+    """
+    if (second is None) == (data is None):
+        raise click.UsageError("name a second run, or --data PATH for the journal of a session")
+    if second is None:
+        assert data is not None
+        _session(first, data)
+    else:
+        _runs(first, second, everything=everything)
+
+
+def _session(journal: Path, data: Path) -> None:
+    from quantdsl.cli.replay import parts_of
+    from quantdsl.events.layout import Kind
+    from quantdsl.live.comparison import against_data
+
+    for session, name in parts_of(journal):
+        found = against_data(session, name, data)
+        for kind in (Kind.ORDER, Kind.FILL):
+            own = [one for one in found.differences if one.kind == kind]
+            causes = Counter(one.cause for one in own)
+            told = "".join(f", {count:,} by {cause}" for cause, count in causes.most_common())
+            noun = plural(found.same[kind], kind.name.lower())
+            click.echo(f"{name}: {noun} the same, {len(own):,} different{told}")
+        for one in found.differences:
+            sides = [
+                _what(of, record)
+                for of, record in (("session", one.session), ("data", one.recorded))
+            ]
+            click.echo(
+                f"  {one.kind.name.lower():<5} {one.cause:<11} {'; '.join(sides)}: {one.why}"
+            )
+
+
+def _what(of: str, record: Any) -> str:
+    """An order or a fill in one of the two runs."""
+    if record is None:
+        return f"{of} none"
+    return f"{of} {int(record['b']):+,} lots at {moment(int(record['ts_event']))}"
+
+
+def _runs(first: Path, second: Path, *, everything: bool) -> None:
     one, two = load(first), load(second)
     console = Console(highlight=False)
     heads = ("", str(first), str(second))
