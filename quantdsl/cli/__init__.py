@@ -34,6 +34,7 @@ COMMANDS = {
     "devices": ("devices", "List the GPUs and the CPU that a sweep can use."),
     "bench": ("bench", "Measure a device, or a strategy from an event to its order."),
     "doctor": ("doctor", "List what this machine lacks, with the command that mends each."),
+    "record": ("record", "Record a live feed into files that backtests read."),
     "data": ("data", "Look into market data and write the config that makes it explicit."),
     "config": ("config_cmd", "Check a configuration, or show where each value comes from."),
     "compile": ("compile", "Compile a strategy for a CPU or GPU that need not be here."),

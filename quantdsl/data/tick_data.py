@@ -20,6 +20,7 @@ from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.recording import RecordingReader
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
@@ -73,7 +74,17 @@ def open_tick_feed(spec: DataSpec, index: int) -> TickFeed:
         )
         reader = open_ticks(opening, spec.format)
     share = KEPT_EVENTS_MAX // len(spec.instruments)
-    return TickFeed(reader, symbol, venue, source.instrument, spec.feed_latency_ns, share)
+    own = _known(source.instrument, reader)
+    return TickFeed(reader, symbol, venue, own, spec.feed_latency_ns, share)
+
+
+def _known(given: Instrument | None, reader: TickReader) -> Instrument | None:
+    """What the user says of an instrument, over what a recording says of it."""
+    recorded = reader.instrument if isinstance(reader, RecordingReader) else None
+    if given is None or recorded is None:
+        return given or recorded
+    named = {field: getattr(given, field) for field in given.named}
+    return structs.replace(recorded, **named, named=recorded.named | given.named)
 
 
 def _built_in(spec: DataSpec, index: int) -> TickReader:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quantdsl.data.columns import plain
+from quantdsl.data.recording import RecordingReader, is_recording
 from quantdsl.data.table import open_bytes, open_table
 from quantdsl.data.ticks import TickReader
 from quantdsl.errors import ConfigError, DataError
@@ -45,6 +46,8 @@ def open_ticks(opening: Opening, name: str = "") -> TickReader:
     if not isinstance(opening.path, str | Path):
         return _table(opening)
     path = Path(opening.path)
+    if path.is_dir() and is_recording(path):
+        return _recording(opening)
     if path.is_dir() or not path.exists():
         what = "is a folder: name one file of ticks" if path.is_dir() else "there is no such file"
         raise DataError(f"{path}: {what}")
@@ -122,6 +125,10 @@ def _is_lean(path: Path, _: bytes) -> bool:
     return _LEAN_FILE.fullmatch(path.name) is not None and "tick" in path.parts
 
 
+def _is_recording(path: Path, first: bytes) -> bool:
+    return first[:4] == b"PAR1" and is_recording(path)
+
+
 def _is_table(path: Path, _: bytes) -> bool:
     try:
         names = {plain(name) for table in open_table(path) for name in table.columns()}
@@ -181,6 +188,10 @@ def _lean(opening: Opening) -> TickReader:
     return reader
 
 
+def _recording(opening: Opening) -> TickReader:
+    return RecordingReader(Path(opening.path), opening.bad_rows, opening.symbol)
+
+
 def _table(opening: Opening, holds: Holds | None = None) -> TickReader:
     from quantdsl.data.tick_table import TickTableReader
 
@@ -203,6 +214,7 @@ FORMATS: Sequence[Format] = (
     Format("lobster", _is_lobster, _lobster),
     Format("itch", _is_itch, _itch),
     Format("lean", _is_lean, _lean),
+    Format("recording", _is_recording, _recording),
     Format("table", _is_table, _table),
     Format("quotes", _never, lambda opening: _table(opening, "quotes")),
     Format("trades", _never, lambda opening: _table(opening, "trades")),
@@ -214,4 +226,5 @@ _READ = (
     "Nasdaq ITCH 5.0",
     "Databento DBN",
     "Lean ticks",
+    "recordings of live feeds",
 )

@@ -117,8 +117,10 @@ def book_of(events: Any, instrument: int = 0) -> tuple[dict[int, int], dict[int,
 
 
 def known(dialect: binance.Binance, symbol: str = "BTCUSDT") -> Any:
-    """The oracle's book at the end of the tape."""
-    return dialect.depth[symbol].book(len(dialect.tape)).in_units(*dialect.units[symbol])
+    """The book at the end of the tape; told apart from the venue's own, which goes on playing."""
+    own = dialect.depth[symbol]
+    oracle = binance.Depth(own.snapshot, own.place, own.diffs)
+    return oracle.book(len(dialect.tape)).in_units(*dialect.units[symbol])
 
 
 def near(book: tuple[dict[int, int], dict[int, int]]) -> Any:

@@ -1,0 +1,91 @@
+"""`quantdsl record`: a live feed into a folder of Parquet files."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quantdsl.errors import ConfigError
+from quantdsl.live.feed import FeedSpec, open_feed
+from quantdsl.live.record import record
+
+_TICKS = ("book", "quotes", "trades", "funding")
+
+
+@click.command()
+@click.argument("feed")
+@click.argument("symbols", nargs=-1, required=True)
+@click.option("--out", required=True, metavar="FOLDER", help="New folder of the files.")
+@click.option(
+    "--ticks",
+    default="book,quotes,trades",
+    show_default=True,
+    metavar="LIST",
+    help=f"What is recorded, of {', '.join(_TICKS)}; a comma between.",
+)
+@click.option("--bars", default="", metavar="LIST", help="Bars too, such as 1m,5m.")
+@click.option(
+    "--for", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds; default: for ever."
+)
+@click.option(
+    "--minutes-a-file",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="A recording that is killed loses the file at hand.",
+)
+@click.option("--stream-url", default="", metavar="URL", help="Listen here, not to the venue.")
+@click.option("--rest-url", default="", metavar="URL", help="Ask here, not the venue.")
+@click.option("--ca-file", default="", metavar="PEM", help="Trust these authorities alone.")
+def command(
+    feed: str,
+    symbols: tuple[str, ...],
+    out: str,
+    ticks: str,
+    bars: str,
+    seconds: float | None,
+    minutes_a_file: float,
+    stream_url: str,
+    rest_url: str,
+    ca_file: str,
+) -> None:
+    """Record SYMBOLS of FEED with times of receipt until Ctrl-C, for example
+    `record binance BTCUSDT --out btc`; then `backtest STRATEGY --data btc`."""
+    chosen: Any = frozenset(one.strip() for one in ticks.split(",") if one.strip())
+    if chosen - set(_TICKS):
+        raise ConfigError(f"--ticks {ticks}: {', '.join(_TICKS)} can be recorded")
+    spec = FeedSpec(
+        feed=feed,
+        symbols=symbols,
+        ticks=chosen,
+        bars=tuple(one.strip() for one in bars.split(",") if one.strip()),
+        stream_url=stream_url,
+        rest_url=rest_url,
+        ca_file=ca_file,
+    )
+    click.echo(f"compiling the decoders of {feed} ...", err=True)
+    opened = open_feed(spec)
+    stop = threading.Event()
+    former = {
+        one: signal.signal(one, lambda *_: stop.set()) for one in (signal.SIGINT, signal.SIGTERM)
+    }
+    timer = threading.Timer(seconds, stop.set) if seconds else None
+    try:
+        if timer is not None:
+            timer.start()
+        click.echo(f"recording {', '.join(symbols)} into {out}; Ctrl-C ends it", err=True)
+        events = record(opened, Path(out), stop, seconds_a_file=60 * minutes_a_file)
+    finally:
+        if timer is not None:
+            timer.cancel()
+        for one, handler in former.items():
+            signal.signal(one, handler)
+    health = opened.health
+    click.echo(
+        f"{events:,} events of {health.received:,} messages in {out}; {health.dropped:,} dropped, "
+        f"{health.gaps:,} gaps, {health.connects:,} connections"
+    )
+    for fault, count in sorted(health.faults.items()):
+        click.echo(f"  {count:,} {fault}")
