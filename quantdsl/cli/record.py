@@ -14,7 +14,7 @@ from quantdsl.live.record import record
 _TICKS = ("book", "quotes", "trades", "funding")
 
 
-@click.command()
+@click.command("record")
 @click.argument("feed")
 @click.argument("symbols", nargs=-1, required=True)
 @click.option("--out", required=True, metavar="FOLDER", help="New folder of the files.")
