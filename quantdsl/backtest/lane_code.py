@@ -1,8 +1,10 @@
 """The code of a strategy's lanes: the module, what is read of its state, which points it admits."""
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -17,11 +19,19 @@ from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import native
 from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
 from quantdsl.report.metrics import ACCUMULATORS
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+SETTLED = re.compile(
+    r"e\.config\.(?!cash|block_days)\w+|e\.instruments\[\d+\]\.(tick_|lot_|money_)\w+|p\d+"
+)
+"""What the host writes alike for all lanes, and alike for most data: lanes have code of their own
+for it. Cash, days and limits are left out: they change often and would spare a lane nothing."""
+BLANK = ("e.intents", "e.orders", "e.positions[0].entries")
+"""Tables of the core: who is in one was written there, and nobody looks at who is not."""
 CODES_MAX = 16
 """Strategies of this process whose lanes stay at hand."""
 STATE_VAR = ops.Var("s")
@@ -37,6 +47,7 @@ class LaneCode:
         self.words = LaneWords(self.module, ACCUMULATORS, blocks)
         self._judges: dict[tuple[str, ...], Program] = {}
         self._columns: dict[tuple[str, ...], ops.Module] = {}
+        self._settled: dict[tuple[tuple[str, int], ...], ops.Module] = {}
 
     def columns(self, params: tuple[str, ...]) -> ops.Module:
         """The lanes that fill the columns of one subset of params."""
@@ -44,12 +55,38 @@ class LaneCode:
             self._columns[params] = self.checked.columns_module(self.plan, params)
         return self._columns[params]
 
+    def settled(self, template: Int64s, varying: Collection[str]) -> ops.Module:
+        """The module for lanes that start as `template` but for the paths in `varying`."""
+        values = settings(self.module, template, varying)
+        if values not in self._settled:
+            self._settled[values] = settled(self.module, values)
+        return self._settled[values]
+
     def judge(self, template: Int64s, axes: Sequence[Axis]) -> "Judge":
         """What tells of points of these axes whether they are admitted and when they are warm."""
         fields = tuple(axis.param.field for axis in axes)
         if fields not in self._judges:
             self._judges[fields] = _program(self.module, axes)
         return Judge(self._judges[fields], template, clock_count(self.checked))
+
+
+def settings(
+    module: ops.Module, template: Int64s, varying: Collection[str]
+) -> tuple[tuple[str, int], ...]:
+    """Path and bits of every word of SETTLED that lanes do not differ in."""
+    found = []
+    for leaf in Layout(module.structs).leaves(STATE):
+        if SETTLED.fullmatch(leaf.path) and leaf.path not in varying:
+            word = int(template[leaf.offset_words])
+            found.append((leaf.path, word % (1 << 64) if leaf.type == ops.F64_T else word))
+    return tuple(found)
+
+
+def settled(module: ops.Module, values: tuple[tuple[str, int], ...]) -> ops.Module:
+    """A module of lanes that may count on these settings."""
+    assert module.given is not None
+    given = msgspec.structs.replace(module.given, values=values, blank=BLANK)
+    return msgspec.structs.replace(module, given=given)
 
 
 @functools.lru_cache(CODES_MAX)

@@ -235,7 +235,7 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
         paths += [column(number) for number in range(len(table.reads))]
         points.append(table.reads)
     work = LaneWork(
-        module=code.module,
+        module=code.settled(memory.words, paths),
         kept=code.words.kept,
         template=memory.words,
         params=offsets(memory, paths),

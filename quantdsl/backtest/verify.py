@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
+from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import Arranged, arrange
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.stream import materialised
@@ -104,6 +105,8 @@ class Lanes:
                 table, memory, self.words(), self.events, CpuRunner(),
             )  # fmt: skip
         leaves = [leaf for leaf in memory.layout.leaves(STATE) if leaf.path.startswith(tuple(kept))]
+        if kept is KEPT:  # else every word is wanted, also of tables that are left blank
+            module = settled(module, settings(module, memory.words, paths))
         return LaneWork(
             module=module,
             kept=frozenset(leaf.path for leaf in leaves),

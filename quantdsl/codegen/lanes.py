@@ -149,7 +149,7 @@ def load_lanes(
 
 def state_words(shared: Shared) -> int:
     """Words of a lane's State; raises LimitError above LANE_STATE_BYTES."""
-    words = shared.layout.words(shared.signatures["lane"].decl.params[0].type)
+    words = shared.layout.words(shared.signatures["init"].decl.params[0].type)
     if 8 * words > LANE_STATE_BYTES:
         raise LimitError(
             f"a lane of this sweep needs {8 * words:,} bytes of state, "
@@ -163,7 +163,7 @@ def kernel_params(lane: Func) -> str:
 
     Columns are written where the module is one that computes them, as its `lane` declares.
     """
-    columns = lane.params[3]
+    columns = lane.params[-1]
     params = (*(p for p in KERNEL.params if p.name != "columns"), columns)
     written = {param.name for param in params if param.inout}
     return ", ".join(

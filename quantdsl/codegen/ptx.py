@@ -23,7 +23,9 @@ from quantdsl.codegen.target import Target
 from quantdsl.codegen.units import split
 from quantdsl.codegen.warps import tile_size, warp_text
 from quantdsl.errors import UnavailableError
+from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
+from quantdsl.passes.outline import inline_cold
 from quantdsl.passes.usual import run_usual
 
 ENTRY = entry_symbol(KERNEL.name)
@@ -149,7 +151,16 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
 def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
-    return run_usual(lanes, "lane", kept)
+    usual = run_usual(lanes, "lane", kept)
+    return usual if usual is lanes else inline_cold(turns_alone(usual))
+
+
+def turns_alone(module: Module) -> Module:
+    """A module with usual turns without the loop that they stand for."""
+    declared: dict[str, Decl] = {one.name: one for one in module.structs}
+    declared |= {one.name: one for one in module.tables} | {one.name: one for one in module.funcs}
+    entries = [name for name in module.entries if name != "lane"]
+    return link(declared.get, entries, dict(module.sizes))
 
 
 def load_ptx(

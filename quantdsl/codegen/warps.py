@@ -120,12 +120,14 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str
             words=dict(module.sizes)[TILE_WORDS],
             **{name: symbols[name].symbol for name in (TILE, USUAL, SLOW, LAST)},
         )
+        turns = symbols[SLOW]
     else:
-        run = ALONE.format(lane=symbols["lane"].symbol)
+        turns = symbols["lane"]
+        run = ALONE.format(lane=turns.symbol)
     return THREAD.format(
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
-        params=kernel_params(symbols["lane"].decl),
+        params=kernel_params(turns.decl),
         state="\n".join(alloca("%s", f"[{words} x i64]", 16, None)),
         begin=begin_text(words, symbols),
         run=run,

@@ -315,11 +315,16 @@ class Given(Node, frozen=True, tag="gv"):
     """`paths` in the memory of entries are what the host may write, before or between calls.
 
     All other words begin as zeros and are written by `entries` alone; where a module lacks one of
-    these, nothing is known of its memory.
+    these, nothing is known of its memory. `values` are paths of words inside `paths`, and the bits
+    that the host writes there before the first call. `blank` are paths of arrays of structs whose
+    elements are written before they are read: what they begin with is of no account, and who reads
+    them from outside finds nothing of use.
     """
 
     paths: tuple[str, ...]
     entries: tuple[str, ...]
+    values: tuple[tuple[str, int], ...] = ()
+    blank: tuple[str, ...] = ()
 
 
 class Module(Node, frozen=True, tag="mod"):

@@ -19,6 +19,7 @@ from quantdsl.passes.rows import ROWS, split_rows
 from quantdsl.passes.sink import sink_values
 from quantdsl.passes.split import split_structs
 from quantdsl.passes.uniform import uniform
+from quantdsl.passes.unread import drop_unread
 from quantdsl.passes.unused import drop_unused
 
 Pass = Callable[[Module], Module]
@@ -60,6 +61,7 @@ def lane_steps(
     steps: list[tuple[str, Pass]] = [
         ("known", settle_known),
         ("unused", drop_unused),
+        ("unread", lambda module: drop_unread(module, entry, results)),
         ("inline", lambda module: inline_hot(module, entry)),
         ("fold again", fold_constants),
         ("split", lambda module: split_structs(module, entry)),

@@ -4,8 +4,8 @@ The core serves every strategy: it knows nine verbs, exits, groups, tags and ref
 finds which of them this program ever makes; here loads of words that hold one value become that
 value, comparisons that it decides fall, and with them the branches that nothing can reach. So
 nobody has to say what a strategy does not use. A store of the one value that a word ever has is
-dropped too: memory begins as zeros, so it is zero and there already. What the host reads stays
-as it was to the bit.
+dropped too: memory begins with it, be it zero or what the host has settled, but for tables that
+nobody reads from outside (Given.blank). What the host reads stays as it was to the bit.
 """
 
 import msgspec
@@ -110,7 +110,7 @@ class _Settler(Folder):
 
     def assign(self, stmt: Assign) -> Block:
         cell, type_ = self.possible.place(stmt.place, self.frame)
-        if isinstance(type_, str) and self.single(cell):  # it is there already, if only as zero
+        if isinstance(type_, str) and self.single(cell):  # it is there already
             return self.effect(stmt.value, stmt.line)
         acts = isinstance(stmt.value, Call) and self.acts(stmt.value)
         value = rebuild_expr(stmt.value, self.expr) if acts else self.expr(stmt.value)

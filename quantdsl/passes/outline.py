@@ -14,12 +14,27 @@ from quantdsl.ir.walk import expressions
 
 INLINE_NODES = 80
 """A function of more expressions than this, its inlined callees included, is copied only once."""
+COLD_NODES = 400
+"""The same where cold functions are copied too."""
 
 
 def outline_large(module: Module) -> Module:
     """The module with `inline` taken from functions that are cold or too large to copy."""
     inlined, _ = inlined_up_to(module, INLINE_NODES, as_asked=True)
     funcs = tuple(_with_inline(func, inlined[func.name]) for func in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+def inline_cold(module: Module) -> Module:
+    """The module without cold functions: those with one caller, and smaller ones, are copied.
+
+    A call costs a GPU the registers that it saves, and what is known of memory around it.
+    """
+    inlined, _ = inlined_up_to(module, COLD_NODES)
+    funcs = tuple(
+        msgspec.structs.replace(func, inline=inlined[func.name], cold=False)
+        for func in module.funcs
+    )
     return msgspec.structs.replace(module, funcs=funcs)
 
 

@@ -26,6 +26,8 @@ from quantdsl.ir.walk import operands
 
 Step = str | int | None
 Path = tuple[Step, ...]
+Cell = tuple[str, str]
+"""A field of a struct, wherever such a struct lies."""
 
 
 def path_of(place: Expr) -> Path | None:
@@ -171,6 +173,19 @@ def spelled_path(layout: Layout, type_: Type, spelling: str) -> Path:
             steps.append(int(index))
         type_ = type_at(layout, type_, steps[-1:])
     return tuple(steps)
+
+
+def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
+    """The field that a path inside a type ends in, or in an array of."""
+    at = max(k for k, step in enumerate(path) if isinstance(step, str))
+    owner = type_at(layout, type_, path[:at])
+    assert isinstance(owner, StructType)
+    return owner.name, str(path[at])
+
+
+def field_of(layout: Layout, type_: Type, spelling: str) -> Cell:
+    """The same for a path as the layout spells it."""
+    return field_at(layout, type_, spelled_path(layout, type_, spelling))
 
 
 def _begins(spelling: str, name: str) -> bool:

@@ -6,11 +6,11 @@ once something reaches it, and a branch once its condition can go that way, so t
 only unreached code makes are in no cell. A struct is one set of cells wherever it lies, hence
 neither aliases nor copies of structs need a rule.
 
-Memory begins as zeros but for what the host writes (Module.given).
+Memory begins as zeros but for what the host writes (Module.given), which it may have settled.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
 from quantdsl.ir.layout import Layout
@@ -32,6 +32,7 @@ from quantdsl.ir.ops import (
     Field,
     For,
     Func,
+    Given,
     If,
     Let,
     Module,
@@ -48,7 +49,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import operands
 from quantdsl.passes.constants import fold_binary, fold_unary
-from quantdsl.passes.places import spelled_path, type_at
+from quantdsl.passes.places import field_at, leaves, spelled_path, type_at
 
 Values = frozenset[int] | None
 """Bits of the values that may be there; None is any."""
@@ -159,9 +160,15 @@ class Possible:
                 field.name: (self.cell(field.type) if _words(field.type) else ANYTHING, field.type)
                 for field in struct.fields
             }
+        self.blank: set[int] = set()
+        """Cells that are written before they are read, if the program writes them at all."""
         for name in module.entries:
             self.enter_from_host(module, self.frame(name))
         self.settle()
+        while unwritten := [cell for cell in self.blank if self.cells[cell] == NEVER]:
+            for cell in unwritten:
+                self.add(cell, ZERO)
+            self.settle()
 
     # ---- cells --------------------------------------------------------------------------
 
@@ -194,8 +201,8 @@ class Possible:
             return None
         return Const(type_, min(values))
 
-    def leaves(self, type_: Type) -> Iterator[int]:
-        """Every cell of the structs inside a type."""
+    def leaves(self, type_: Type, but: Set[tuple[str, str]] = frozenset()) -> Iterator[int]:
+        """Every cell of the structs inside a type, but for some fields and what is in those."""
         inner = [type_]
         seen: set[str] = set()
         while inner:
@@ -204,7 +211,9 @@ class Possible:
                 inner.append(type_.elem)
             elif isinstance(type_, StructType) and type_.name not in seen:
                 seen.add(type_.name)
-                for cell, field in self.fields[type_.name].values():
+                for name, (cell, field) in self.fields[type_.name].items():
+                    if (type_.name, name) in but:
+                        continue
                     if cell != ANYTHING:
                         yield cell
                     inner.append(field)
@@ -222,19 +231,30 @@ class Possible:
                 continue
             if cell != ANYTHING:
                 self.add(cell, None if unknown else ZERO)
-            for leaf in self.leaves(param.type):
-                self.add(leaf, None if unknown else ZERO)
             if given is None or not isinstance(param.type, StructType):
-                continue
-            for path in given.paths:
-                steps = spelled_path(layout, param.type, path)
-                type_ = type_at(layout, param.type, steps)
-                owner = type_at(layout, param.type, steps[:-1])
-                if isinstance(owner, StructType):
-                    self.add(self.fields[owner.name][str(steps[-1])][0], None)
-                for leaf in self.leaves(type_):
-                    self.add(leaf, None)
+                for leaf in self.leaves(param.type):
+                    self.add(leaf, None if unknown else ZERO)
+            else:
+                self.begin(layout, param.type, given)
         self.enter(frame)
+
+    def begin(self, layout: Layout, type_: StructType, given: Given) -> None:
+        """What the host gives is there before the first call, zeros everywhere else."""
+        paths = [spelled_path(layout, type_, path) for path in given.paths]
+        outside = {field_at(layout, type_, path) for path in paths}
+        tables = [spelled_path(layout, type_, path) for path in given.blank]
+        for path in tables:
+            self.blank.update(self.leaves(type_at(layout, type_, path)))
+        outside |= {field_at(layout, type_, path) for path in tables}
+        for cell in self.leaves(type_, outside):
+            self.add(cell, ZERO)
+        values = {spelled_path(layout, type_, path): bits for path, bits in given.values}
+        for path in paths:
+            for leaf, _ in leaves(layout, type_at(layout, type_, path), path):
+                struct, name = field_at(layout, type_, leaf)
+                bits = values.get(leaf)
+                known = None if bits is None else frozenset((bits,))
+                self.add(self.fields[struct][name][0], known)
 
     def frame(self, name: str) -> Frame:
         """The cells of a function, made when something names it."""

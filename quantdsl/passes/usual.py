@@ -38,7 +38,7 @@ from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.lasting import lasts_to_next
-from quantdsl.passes.places import PathSet, nodes, spelled_path
+from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import assigned_names, promoted, reads_of_names
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
@@ -137,10 +137,15 @@ class _Maker:
         )
 
     def slow(self) -> Func:
-        """The whole loop on the state in memory: slow(s, rows, from@, n, ...)."""
+        """The whole loop on the state in memory: slow(s, rows, from@, n, ...).
+
+        Such turns come one at a time, so what one does not need is neither loaded nor stored.
+        """
         state, rows, count, *rest = self.func.params
         loop = msgspec.structs.replace(self.loop, lo=Var(FROM))
-        body = (*self.head, loop, *self.stores(self.words))
+        places = {let.name: let.value for let in self.words if let.value and path_of(let.value)}
+        head = tuple(s for s in self.head if not (isinstance(s, Let) and s.name in places))
+        body = in_memory((*head, loop), places)
         params = (state, rows, ParamDecl(FROM, I64_T), count, *rest)
         return Func(SLOW, params, None, body, inline=False)
 
@@ -211,6 +216,30 @@ class _Maker:
             *rest,
         )
         return Func(USUAL, params, I64_T, body)
+
+
+def in_memory(body: Block, places: dict[str, Expr]) -> Block:
+    """A block on the words of the state themselves in place of the locals that hold them."""
+
+    def expr(node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return places.get(node.name, node)
+        return rebuild_expr(node, expr)
+
+    def stmt(one: Stmt) -> Block:
+        if isinstance(one, If):
+            then, otherwise = block(one.then), block(one.otherwise)
+            return (If(expr(one.cond), then, otherwise, one.line),)
+        if isinstance(one, For | While):
+            one = msgspec.structs.replace(one, body=block(one.body))
+        new = rebuild_stmt(one, expr, lambda inner: inner)
+        same = isinstance(new, Assign) and new.place == new.value
+        return () if same else (new,)
+
+    def block(stmts: Block) -> Block:
+        return tuple(made for one in stmts for made in stmt(one))
+
+    return block(body)
 
 
 def _at(when: str, word: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from quantdsl.backtest import values
+from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
@@ -67,6 +68,8 @@ def strategy_work(checked: Checked, events: int) -> LaneWork:
     stream = events_of(data, events)
     words = np.ascontiguousarray(stream).view(np.int64).reshape(-1, layout.WORDS)
     shaped = np.array(rows, np.int64).reshape(len(rows), LANES)
+    varying = [param.field for param in checked.strategy.params]
+    module = settled(module, settings(module, memory.words, varying))
     return _work(module, STATE, "e.metrics.", memory.words, params, shaped, words)
 
 
