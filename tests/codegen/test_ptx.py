@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.backtest.lane_words import LaneWords
 from quantdsl.check.checked import check_source, compile_file
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
@@ -28,6 +29,7 @@ from quantdsl.codegen.target import FLOAT_INTRINSICS
 from quantdsl.errors import InternalError, UnavailableError
 from quantdsl.ir.ops import BINARY, UNARY
 from quantdsl.lang.source import Source
+from quantdsl.report.metrics import ACCUMULATORS
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.test_scalar import OPERATIONS
 from tests.strategies.headers import ON_BARS
@@ -125,7 +127,9 @@ strategy S:
     cache, found = Cache(tmp_path / "cache"), []
     for average, length in (("sma", 10), ("ema", 25)):
         checked, _ = check_source(Source(rule.format(average, length)))
-        found.append(load_ptx(checked.lane_module(), NONE, SM_90, cache, Bounds()))
+        module = checked.lane_module()
+        kept = LaneWords(module, ACCUMULATORS, blocks=1).kept
+        found.append(load_ptx(module, kept, SM_90, cache, Bounds()))
     one, two = found
     assert one.shared == two.shared != ""
     assert one.own != two.own
