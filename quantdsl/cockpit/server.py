@@ -161,10 +161,11 @@ def _settings(
 
 
 def _tls(settings: CockpitConfig) -> ssl.SSLContext | None:
-    """Of a door that is open to others; None: it is not."""
-    if settings.host in LOOPBACK:
+    """That of the settings; None where there is none and others cannot reach the door anyway."""
+    encrypted, local = settings.certificate and settings.key, settings.host in LOOPBACK
+    if local and not encrypted:
         return None
-    if not (settings.exposed and settings.certificate and settings.key):
+    if not local and not (settings.exposed and encrypted):
         raise ConfigError(
             f"cockpit.host {settings.host} is reached from other machines\n"
             "help: leave it at 127.0.0.1, or set cockpit.exposed = true, cockpit.certificate and "

@@ -2,10 +2,13 @@
 
 import os
 import socket
+import ssl
 import stat
 import time
 
+import httpx
 import pytest
+import trustme
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -132,6 +135,39 @@ def test_a_port_that_is_taken_is_passed_over(tmp_path):
         cockpit = Cockpit(History(), lambda _: None, tmp_path, CockpitConfig(port=port))
         assert port < cockpit.address.port <= port + 10
         cockpit.close()
+
+
+def test_exposed_it_speaks_tls_and_still_needs_the_token(tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(key)
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    settings = CockpitConfig(
+        host=EVERYWHERE, port=0, exposed=True, certificate=str(certificate), key=str(key)
+    )
+    cockpit = Cockpit(History(), lambda _: None, tmp_path, settings)
+    cockpit.start()
+    try:
+        port, token = cockpit.address.port, cockpit.link.rpartition("#")[2]
+        with httpx.Client(verify=trust, base_url=f"https://127.0.0.1:{port}") as client:
+            assert client.get("/").status_code == 200
+            assert client.get("/metrics").status_code == 401
+            told = client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+            assert told.status_code == 200
+            evil = {"Host": f"evil.test:{port}", "Authorization": f"Bearer {token}"}
+            assert client.get("/metrics", headers=evil).status_code == 403
+        assert ask(port, "GET", "/", {"Host": f"127.0.0.1:{port}"})[0] == 0  # in the clear
+    finally:
+        cockpit.close()
+
+
+def test_a_certificate_that_cannot_be_used_is_told_of(tmp_path):
+    settings = CockpitConfig(certificate=str(tmp_path / "no.pem"), key=str(tmp_path / "no.key"))
+    with pytest.raises(ConfigError, match="cannot be used: "):
+        Cockpit(History(), lambda _: None, tmp_path, settings)
 
 
 def test_exposed_it_answers_to_addresses_and_never_to_names():

@@ -75,6 +75,27 @@ def test_a_session_is_watched_halted_and_armed_again(play, tmp_path):
         assert not page.complaints
 
 
+def test_candles_are_as_wide_as_one_likes(play, tmp_path):
+    played = play(warm=2_000, runs=True)
+    with Page(tmp_path) as page:
+        opened(played, page)
+        assert page.value("bars.each") == 5
+        narrow = page.value("[...bars.rows.values()].slice(0, 12)")
+        choose = "at('width').value = '60'; at('width').dispatchEvent(new Event('change'))"
+        page.value(choose)
+        assert page.value("bars.times.every((time) => time % 60 === 0)")
+        first = page.value("candles.data()[0]")
+        inside = [row for row in narrow if row["time"] // 60 == first["time"] // 60]
+        assert first["open"] == inside[0]["open"]
+        assert first["close"] == inside[-1]["close"]
+        assert first["high"] == max(row["high"] for row in inside)
+        assert first["low"] == min(row["low"] for row in inside)
+        count = page.value("bars.times.length")
+        assert count in (4, 5)  # of 200 seconds
+        page.wait("candles.data().at(-1).close === [...bars.rows.values()].at(-1).close")
+        assert not page.complaints
+
+
 def test_keys_alone_are_enough(play, tmp_path):
     played = play(warm=500, runs=True)
     with Page(tmp_path) as page:

@@ -121,7 +121,7 @@ function head(book) {
     `${count(session.committed)} on disk`, session.resumed ? "resumed" : "", `since ${dated(session.started)}`, session.currency,
   ].filter(Boolean).join(" · "));
   put(at("clock"), `${dated(session.ts)} UTC`);
-  const last = book?.last ?? (book?.asks.length && book.bids.length ? (book.asks[0][0] + book.bids[0][0]) / 2 : bars.rows.get(bars.times.at(-1))?.close);
+  const last = book?.last ?? (book?.asks.length && book.bids.length ? (book.asks[0][0] + book.bids[0][0]) / 2 : [...bars.rows.values()].at(-1)?.close);
   if (known(last) && last !== lastPrice) {
     put(at("last"), price(symbol, last), `last ${tone(last - lastPrice)}`);
     lastPrice = last;

@@ -11,32 +11,75 @@ priceChart.timeScale().applyOptions({ rightOffset: 6, barSpacing: 7, secondsVisi
 repaints.push(() => candles.applyOptions({
   upColor: css("--gain"), downColor: css("--loss"), wickUpColor: css("--gain"), wickDownColor: css("--loss"),
 }));
-const bars = { times: [], rows: new Map() };
+// Rows as they came by their second, and the candles that are drawn of them: `each` seconds wide.
+const bars = { rows: new Map(), times: [], native: 60, each: 60 };
+const WIDTHS = { 5: "5 s", 15: "15 s", 60: "1 min", 300: "5 min", 900: "15 min", 3600: "1 h" };
+const opening = (time) => Math.floor(time / bars.each) * bars.each;
 
-function candle(row) {
-  return { time: Math.floor(row.ts / 1e9), open: row.open, high: row.high, low: row.low, close: row.close };
+function candle(rows) {
+  return {
+    time: opening(rows[0].time), open: rows[0].open, high: Math.max(...rows.map((row) => row.high)),
+    low: Math.min(...rows.map((row) => row.low)), close: rows.at(-1).close,
+  };
+}
+function drawAll() {
+  const groups = new Map();
+  for (const row of [...bars.rows.values()].sort((a, b) => a.time - b.time)) {
+    const time = opening(row.time);
+    if (!groups.has(time)) groups.set(time, []);
+    groups.get(time).push(row);
+  }
+  bars.times = [...groups.keys()];
+  candles.setData([...groups.values()].map(candle));
 }
 function drawBars(rows, whole, symbol) {
+  const ordered = rows.map((row) => ({ ...row, time: Math.floor(row.ts / 1e9) })).sort((a, b) => a.time - b.time);
   if (whole) {
-    bars.rows = new Map();
+    bars.rows = new Map(ordered.map((row) => [row.time, row]));
     const digits = instrument(symbol).price_digits;
     candles.applyOptions({ priceFormat: { type: "custom", minMove: 10 ** -digits, formatter: (value) => fixed(value, digits) } });
+    offerWidths();
+    drawAll();
+    priceChart.timeScale().scrollToRealTime();
+    return;
   }
-  const ordered = rows.map(candle).sort((a, b) => a.time - b.time);
   const latest = bars.times.at(-1) ?? 0;
   for (const row of ordered) bars.rows.set(row.time, row);
-  if (whole || ordered.some((row) => row.time < latest)) {
-    const all = [...bars.rows.values()].sort((a, b) => a.time - b.time);
-    bars.times = all.map((row) => row.time);
-    candles.setData(all);
-    if (whole) priceChart.timeScale().scrollToRealTime();
-  } else {
-    for (const row of ordered) {
-      candles.update(row);
-      if (row.time !== bars.times.at(-1)) bars.times.push(row.time);
+  const wider = bars.rows.size < 100 && offerWidths();
+  if (wider || ordered.some((row) => row.time < latest)) return drawAll();
+  for (const time of new Set(ordered.map((row) => opening(row.time)))) {
+    const inside = [];
+    for (let second = time; second < time + bars.each; second++) {
+      const row = bars.rows.get(second);
+      if (row) inside.push(row);
     }
+    candles.update(candle(inside));
+    if (time !== bars.times.at(-1)) bars.times.push(time);
   }
 }
+// Bars of a second are made for no eye: they are drawn wider unless somebody chooses otherwise.
+// True if the bars turned out to be of another width than they seemed.
+function offerWidths() {
+  const times = [...bars.rows.keys()].sort((a, b) => a - b);
+  const steps = times.slice(1).map((time, i) => time - times[i]);
+  const native = steps.length ? Math.min(...steps) : bars.native;
+  const select = at("width");
+  if (native === bars.native && select.options.length) return false;
+  bars.native = native;
+  bars.each = native < 5 ? 15 : native;
+  const wider = Object.entries(WIDTHS).filter(([seconds]) => Number(seconds) > native && seconds % native === 0);
+  const name = WIDTHS[native] ?? (native < 60 ? `${native} s` : `${fixed(native / 60, 0)} min`);
+  select.replaceChildren(new Option(name, native), ...wider.map(([seconds, text]) => new Option(text, seconds)));
+  select.value = String(bars.each);
+  select.disabled = select.options.length < 2;
+  return true;
+}
+at("width").addEventListener("change", () => {
+  bars.each = Number(at("width").value);
+  drawAll();
+  if (session) drawFills(fills, symbol);
+  priceChart.timeScale().scrollToRealTime();
+});
 // The bar in which a moment lies: the last that opened at or before it.
 function barAt(seconds) {
   let [low, high] = [0, bars.times.length];
@@ -107,7 +150,7 @@ const level = moneyChart.addSeries(L.BaselineSeries, {
 });
 const under = moneyChart.addSeries(L.BaselineSeries, {
   baseValue: { type: "price", price: 0 }, lineWidth: 1, priceLineVisible: false,
-  priceFormat: { type: "custom", minMove: 0.001, formatter: (v) => `${v.toFixed(2)} %` },
+  priceFormat: { type: "custom", minMove: 0.001, formatter: (v) => `${fixed(v, v && Math.abs(v) < 0.1 ? 4 : 2)} %` },
 }, 1);
 moneyChart.panes()[0].setStretchFactor(2.2);
 moneyChart.panes()[1].setStretchFactor(1);

@@ -7,7 +7,7 @@ function fixed(value, digits) {
   if (!grouped.has(digits)) {
     grouped.set(digits, new Intl.NumberFormat("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
   }
-  return grouped.get(digits).format(value).replace("-", "−");
+  return grouped.get(digits).format(value + 0).replace("-", "−");
 }
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 const money = (value) => (known(value) ? fixed(value, 2) : "–");
