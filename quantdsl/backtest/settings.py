@@ -110,7 +110,7 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
         memory.set(f"e.config.{name}", number)
     memory.set("money_scale", float(scale))
     if memory.has("house"):
-        _house(memory, config.limits, scale)
+        write_house(memory, config.limits, scale)
     for index, one in enumerate(data.instruments):
         if memory.has("venues"):
             _venue(memory, f"e.venues[{index}]", config.venue)
@@ -122,7 +122,7 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
         memory.set(f"e.instruments[{index}].lots_max", limits.position_lots_max)
 
 
-def _house(memory: Memory, limits: LimitsConfig, scale: int) -> None:
+def write_house(memory: Memory, limits: LimitsConfig, scale: int) -> None:
     """The limits of the house in money units; ConfigError names one that is not set."""
     for name, value in msgspec.structs.asdict(limits).items():
         if value is None:

@@ -1,6 +1,7 @@
 """`quantdsl paper`: strategies on live data against a simulated venue, until it is stopped."""
 
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -163,8 +164,9 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     if code:
         text = (folder / LOG).read_text(encoding="utf-8", errors="replace").strip()
         last = text.rpartition("error: ")[2] if "error: " in text else text[-2000:]
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else "failed"
         raise QuantDSLError(
-            f"the session ended with exit code {code}: {last}\n"
+            f"the session {how}{f': {last}' if last else ''}\n"
             "help: the same command goes on with what was committed"
         )
 
@@ -177,7 +179,9 @@ def _cockpit(
 
     cockpit = Cockpit(history, supervisor.send, folder, config.cockpit)
     cockpit.start()
-    click.echo(f"cockpit  {cockpit.link}")
+    private = sys.stdout.isatty()
+    where = cockpit.link if private else f"{cockpit.address.url}  (token: {folder}/cockpit.token)"
+    click.echo(f"cockpit  {where}")
     return cockpit
 
 

@@ -18,6 +18,7 @@ from quantdsl.backtest.warm import clock_count
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.ticks import SOURCES
 from quantdsl.config import Config, FeedConfig
+from quantdsl.data.calendar import ALWAYS_OPEN
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.times import Interval
@@ -140,6 +141,12 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
         {_finest(config, one) for one in checked if not one.strategy.ticks},
         key=lambda text: Interval.parse(text).nominal_ns,
     )
+    both = ticks and bars
+    if both and (one := next((f.feed for f in config.feed if f.feed in SIMULATED), "")):
+        raise ConfigError(
+            f"the feed {one} gives ticks or bars, and of these strategies some listen to ticks and "
+            "some to bars\nhelp: run them in two sessions"
+        )
     wanted = [traded.symbol for one in checked for traded in one.strategy.instruments]
     specs, first = [], 0
     for feed in config.feed:
@@ -167,7 +174,10 @@ def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> di
     options = {key: value for key, value in feed.options.items() if key != "funding"}
     if feed.feed in SIMULATED:
         calendars = {one.strategy.session.get("calendar", "") for one in checked}
-        own = config.data.session or next(iter(sorted(calendars)))
+        # Of an exchange rather than of none: the market must be open when a session is.
+        own = config.data.session or min(
+            calendars, key=lambda name: (name in ("", ALWAYS_OPEN), name)
+        )
         options.setdefault("calendar", "" if own == "none" else own)
         if config.paper.speed:
             options["speed"] = config.paper.speed

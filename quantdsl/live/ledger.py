@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data.instrument import Instrument
-from quantdsl.events.layout import Command, Kind
+from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.live.view import FillRow, Level, WorkingOrder
 
 NONE = 1 << 53
@@ -16,6 +16,21 @@ NONE = 1 << 53
 CHANGED = 1
 
 Records = npt.NDArray[np.void]
+
+
+def _told(command: Command, by: KilledBy) -> tuple[Level, str]:
+    """A command that was carried out, in words."""
+    if by == KilledBy.SESSION:
+        held = command == Command.KILL
+        return "info", "orders are held: the session ends or catches up" if held else "orders pass"
+    words = {
+        Command.KILL: "halted: all orders are cancelled, none passes until it is armed again",
+        Command.REDUCE: "only orders that reduce a position pass from here on",
+        Command.CANCEL: "all working orders are cancelled",
+        Command.FLATTEN: "all orders are cancelled and all positions closed",
+        Command.ARM: "armed again: orders pass",
+    }
+    return "warning", words[command]
 
 
 @dataclass
@@ -69,12 +84,13 @@ class Ledger:
                 why = self.reasons.get(a, f"reason {a}")
                 self.said.append((ts, "error", f"a limit was broken: {why} ({b:,} of {c:,})"))
             elif kind == Kind.COMMAND:
-                self.said.append((ts, "warning", f"{Command(side).name.lower()} carried out"))
+                self.said.append((ts, *_told(Command(side), KilledBy(a))))
 
     def _ordered(self, ts: int, index: int, flags: int, a: int, b: int, c: int, d: int) -> None:
         one = self.instruments[index]
         price = c if c < NONE else (d if abs(d) < NONE else None)
         kind = "market" if price is None else ("limit" if c < NONE else "stop")
+        kind = kind if b else f"{kind} exit"  # its size is that of the position it guards
         before = self.working.get(a)
         self.orders += flags != CHANGED
         self.working[a] = WorkingOrder(

@@ -63,6 +63,10 @@ class Lane:
         self.inbound, self._ring = inbound, inbound.producer()
         self.last_ts = np.iinfo(np.int64).min
         """Of the newest event."""
+        self.bar_side = 0
+        """Of the bars that it is made of; a feed may give several lengths."""
+        self.sent_ns = 0
+        """When the newest event was sent, by the steady clock."""
         self.had_upto: int | None = None
         """Ticks up to here are in the journal already: a market of its own time tells them again.
         """
@@ -89,11 +93,13 @@ class Lane:
 
     def _bars(self, events: Events) -> None:
         assert isinstance(self.clock, BarClock)
-        bars = events["kind"] == Kind.BAR
+        kinds = events["kind"]
+        bars = (kinds == Kind.BAR) & (events["side"] == self.bar_side)
         for index in np.unique(events["instrument"][bars]).tolist():
             self.clock.add(index, events[bars & (events["instrument"] == index)])
-        if not bars.all():
-            self.clock.act(events[~bars])
+        others = kinds != Kind.BAR
+        if others.any():
+            self.clock.act(events[others])
 
     def _ticks(self, events: Events) -> None:
         clock = self.clock
@@ -156,6 +162,7 @@ class Lane:
         self.last_ts = max(self.last_ts, int(last["ts_event"] if bars else last["ts_recv"]))
         self.journal.inputs(events)
         self.seen(events)
+        self.sent_ns = time.monotonic_ns()
         self.count += len(events)
         sent, since = 0, 0.0
         while True:

@@ -12,6 +12,7 @@ from quantdsl.data.instrument import Instrument, decimals
 from quantdsl.events.layout import BAR, Kind
 from quantdsl.live.feed import LiveFeed
 from quantdsl.live.ledger import NONE
+from quantdsl.live.strategy import BUCKETS, FIRST_NS, PER_OCTAVE
 from quantdsl.live.view import (
     BarRow,
     BookView,
@@ -19,6 +20,7 @@ from quantdsl.live.view import (
     FillRow,
     Gauge,
     InstrumentView,
+    LatencyView,
     Level,
     LogLine,
     Position,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 Events = npt.NDArray[np.void]
 SECOND_NS = 1_000_000_000
+LEVELS = 12
+"""Of each side of a book that are shown."""
 _FEED_STATES = {
     "starting": "connecting",
     "connecting": "connecting",
@@ -109,6 +113,7 @@ class Showing:
             gauges=tuple(gauge for one in strategies for gauge in _gauges(one)),
             feeds=tuple(health_of(feed) for feed in session.feeds),
             books=tuple(book for one in strategies for book in _books(one, now)),
+            latency=tuple(_latency(one) for one in strategies if any(one.spans.counts)),
             fills=tuple(fills),
             bars=tuple(row for chart in self._charts for row in chart.rows(now, self._bars)),
             log=log,
@@ -223,13 +228,53 @@ def _books(one: "LiveStrategy", now: int) -> Iterator[BookView]:
         last = words["last_price"]
         yield BookView(
             symbol=terms.symbol,
-            bids=((words["bid"] * tick, words["bid_lots"] * lot),) if words["bid"] > -NONE else (),
-            asks=((words["ask"] * tick, words["ask_lots"] * lot),) if words["ask"] < NONE else (),
+            bids=_levels(one, index, 0) or _touch(words["bid"], words["bid_lots"], tick, lot),
+            asks=_levels(one, index, 1) or _touch(words["ask"], words["ask_lots"], tick, lot),
             ts=now,
             valid=bool(words["valid"]),
             last=last * tick if last < NONE else None,
             last_side="buy" if words["last_lots"] > 0 else "sell",
         )
+
+
+def _touch(ticks: int, lots: int, tick: float, lot: float) -> tuple[tuple[float, float], ...]:
+    return ((ticks * tick, lots * lot),) if abs(ticks) < NONE else ()
+
+
+def _levels(one: "LiveStrategy", index: int, side: int) -> tuple[tuple[float, float], ...]:
+    """The best levels of one side of the book that the core keeps; none where it keeps none.
+
+    Read while the engine writes: for people's eyes.
+    """
+    if not one.memory.has("books"):
+        return ()
+    at = f"e.books[{index}].sides[{side}]"
+    best, stop = one.word(f"{at}.best"), one.word(f"{at}.stop")
+    if best >= stop:
+        return ()
+    ring = one.memory.view(f"{at}.lots")
+    keys = np.arange(best, min(stop, best + len(ring)))
+    lots = ring[keys & (len(ring) - 1)]
+    there = np.flatnonzero(lots)[:LEVELS]
+    terms = one.prepared.data.instruments[index]
+    sign = -1 if side == 0 else 1
+    return tuple(
+        (sign * int(keys[k]) * float(terms.tick), int(lots[k]) * float(terms.lot))
+        for k in there.tolist()
+    )
+
+
+def _latency(one: "LiveStrategy") -> LatencyView:
+    upto = [FIRST_NS * 2 ** (k / PER_OCTAVE) for k in range(BUCKETS)]
+    counts = np.array(one.spans.counts)
+    reached = np.cumsum(counts) / counts.sum()
+    p50, p90, p99, p999 = (
+        upto[int(np.searchsorted(reached, share))] for share in (0.5, 0.9, 0.99, 0.999)
+    )
+    return LatencyView(
+        f"{one.name}: event to journal", tuple(upto), tuple(one.spans.counts),
+        p50, p90, p99, p999, float(one.spans.longest_ns),
+    )  # fmt: skip
 
 
 _TOUCH = "bid bid_lots ask ask_lots valid last_price last_lots".split()

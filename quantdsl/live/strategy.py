@@ -1,5 +1,6 @@
 """One strategy of a running session: its engine between two rings, its journal, what it shows."""
 
+import math
 import time
 from collections import deque
 from pathlib import Path
@@ -28,6 +29,8 @@ from quantdsl.live.sequencer import Lane
 
 INBOUND, OUTBOUND = 1 << 12, 1 << 14
 """Records of the rings: an event that has to wait for a whole ring waits milliseconds."""
+FIRST_NS, PER_OCTAVE, BUCKETS = 1_000, 3, 64
+"""Spans are counted in buckets from a microsecond on, three to a doubling."""
 QUIET_S = 0.5
 """A checkpoint that finds no quiet moment in so long is left to the next time."""
 LAST_S = 5.0
@@ -42,6 +45,20 @@ class Pending(NamedTuple):
     upto: int
     """How many records the journal holds with them."""
     records: Records
+
+
+class Spans:
+    """How long it took from an event in the ring to its records in the journal's hands."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * BUCKETS
+        self.longest_ns = 0
+
+    def add(self, took_ns: int) -> None:
+        """One more; the newest event stands for those that came with it."""
+        bucket = min(max(0, round(math.log2(max(took_ns, 1) / FIRST_NS) * PER_OCTAVE)), BUCKETS - 1)
+        self.counts[bucket] += 1
+        self.longest_ns = max(self.longest_ns, took_ns)
 
 
 class LiveStrategy:
@@ -72,6 +89,7 @@ class LiveStrategy:
         )
         self.ledger = self._ledger()
         self.pending: deque[Pending] = deque()
+        self.spans = Spans()
         self.fault = ""
         """Why it is halted for good."""
         if len(self.recovered.fresh):
@@ -130,6 +148,7 @@ class LiveStrategy:
         records = self.drained.pop(OUTBOUND)
         if len(records):
             found = records.view(RECORD)
+            self.spans.add(time.monotonic_ns() - self.lane.sent_ns)
             self.journal.outputs(found)
             self._wait_for(found)
         return len(records)
@@ -229,6 +248,9 @@ class LiveStrategy:
         if self.resumed:
             lane.last_ts = self.word("e.now")
             lane.had_upto = lane.last_ts if self.simulated else None
+        if self.part.finer and not self.simulated:
+            feed = manifest.feeds[manifest.instruments[self.part.places[0]].feed]
+            lane.bar_side = feed.bars.index(self.part.finer[0])
         return lane
 
     def _clock(self) -> BarClock | TickClock:
