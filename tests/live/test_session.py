@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.run import backtest
+from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.journal.reader import segments
 from quantdsl.live.manifest import read
@@ -229,3 +230,60 @@ def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
     assert process.returncode == 2
     assert re.search(r"own\.toml:\d+: limits\.daily_loss is missing", said), said
     assert not (tmp_path / "session" / "session.json").exists()
+
+
+MAKER = """language 1
+
+strategy Maker:
+    "Quotes both sides at the touch."
+
+    quotes
+    session "XNYS"
+
+    on quote:
+        quote(bid = bid, bid_qty = 10 shares, ask = ask, ask_qty = 10 shares)
+
+    at 09:31:
+        log("a minute after the open")
+
+    risk:
+        max_position = 100 shares
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(250)
+def test_two_strategies_on_ticks_killed_and_resumed_are_their_backtests(tmp_path):
+    """Both lanes see every message, session border and timer once, over a kill too."""
+    folder = tmp_path / "session"
+    names = ("Maker", "Other")
+    for name in names:
+        text = MAKER.replace("Maker", name).replace("100 shares", f"{len(name) * 20} shares")
+        (tmp_path / f"{name.lower()}.qdsl").write_text(text, encoding="utf-8")
+    files = [tmp_path / f"{name.lower()}.qdsl" for name in names]
+    process = paper(folder, *files, "--speed", "300")
+    child = child_of(folder)
+    until = time.monotonic() + 100
+    while not _traded(folder, names) and time.monotonic() < until and process.poll() is None:
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    said = finished(process)
+    assert "killed by SIGKILL" in said, said
+    said = finished(paper(folder, "--for", "2"))
+    assert "goes on after" in said, said
+    for name, file in zip(names, files, strict=True):
+        inputs, outputs = journalled(folder, name)
+        own = without_commands(before_the_end(outputs))
+        whole = backtest(file).records
+        assert (own["kind"] == Kind.FILL).sum() > 10
+        assert (own["kind"] == Kind.LOG).sum() == 1
+        assert own.tobytes() == whole[: len(own)].tobytes()
+        assert (np.diff(inputs["ts_recv"]) >= 0).all()
+
+
+def _traded(folder: Path, names: tuple[str, ...]) -> bool:
+    """Whether each has filled something, as far as is on disk."""
+    try:
+        return all((journalled(folder, n)[1]["kind"] == Kind.FILL).sum() > 10 for n in names)
+    except (OSError, ValueError, QuantDSLError):
+        return False
