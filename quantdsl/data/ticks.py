@@ -47,6 +47,7 @@ class Fault(IntEnum):
     SUSPICIOUS = 15
     DUPLICATE = 16
     JUMP = 17
+    CHECKSUM = 18
 
 
 WORDS = {
@@ -68,6 +69,7 @@ WORDS = {
     Fault.SUSPICIOUS: "marked as suspicious by the source",
     Fault.DUPLICATE: "message received twice, or after a later one",
     Fault.JUMP: "price a thousand times away from the last",
+    Fault.CHECKSUM: "book with another checksum than the venue's",
 }
 
 FAULTS = len(Fault)

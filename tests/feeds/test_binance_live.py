@@ -227,7 +227,7 @@ def test_whole_bars_come_as_history_and_nothing_is_asked_twice():
         feed = open_feed(spec_of(venue))
         one = feed.instruments()[0]
         minute = Interval.parse("1m")
-        now = dialect.now_ms(0) // 60_000 * minute.nominal_ns
+        now = dialect.now_ms() // 60_000 * minute.nominal_ns
         bars = feed.history("BTCUSDT", minute, now - 2_500 * minute.nominal_ns).view(BAR)
         asked = sum("/klines" in request for request in venue.log.requests)
     assert one.tick == dialect.units["BTCUSDT"][0]

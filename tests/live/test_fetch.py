@@ -30,7 +30,7 @@ def venue() -> Any:
 
 def wanted(venue: Venue, minutes: int, before: int = 0, symbol: str = "BTCUSDT") -> Wanted:
     """So many minutes up to `before` minutes ago, by the venue's clock."""
-    end = venue.dialect.now_ms(0) // 60_000 * MINUTE.nominal_ns - before * MINUTE.nominal_ns
+    end = venue.dialect.now_ms() // 60_000 * MINUTE.nominal_ns - before * MINUTE.nominal_ns
     return Wanted("binance", symbol, MINUTE, end - minutes * MINUTE.nominal_ns, end)
 
 

@@ -118,7 +118,7 @@ class Binance:
 
     def __init__(self, tape: Sequence[Message], snapshots: dict[str, tuple[int, str]], *,
                  futures: bool = False) -> None:
-        self.tape, self.futures = list(tape), futures
+        self.tape, self.futures, self.cursor = list(tape), futures, 0
         self.depth = {symbol: Depth(text, place) for symbol, (place, text) in snapshots.items()}
         for place, one in enumerate(self.tape):
             if one.book and one.symbol in self.depth:
@@ -138,7 +138,7 @@ class Binance:
         sizes += [data_of(one.text)["q"] for one in trades]
         return unit_of(prices), unit_of(sizes)
 
-    def client(self, path: str, cursor: int) -> Client | None:
+    def client(self, path: str) -> Client | None:
         parts = urlsplit(path)
         if parts.path == "/stream":
             names = dict(parse_qsl(parts.query)).get("streams", "")
@@ -149,32 +149,32 @@ class Binance:
 
     # ---- requests --------------------------------------------------------------------------
 
-    def rest(self, path: str, query: dict[str, str], cursor: int) -> tuple[int, bytes]:
+    def rest(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
         root = "/fapi/v1/" if self.futures else "/api/v3/"
         if not path.startswith(root):
             return 404, b'{"code":-1,"msg":"no such path"}'
         match path.removeprefix(root):
             case "time":
-                return 200, msgspec.json.encode({"serverTime": self.now_ms(cursor)})
+                return 200, msgspec.json.encode({"serverTime": self.now_ms()})
             case "ping":
                 return 200, b"{}"
             case "exchangeInfo":
-                return self._symbols(query, cursor)
+                return self._symbols(query)
             case "depth" | "klines" as what:
                 if query.get("symbol", "") not in self.depth:
                     return 400, b'{"code":-1121,"msg":"Invalid symbol."}'
                 if what == "klines":
-                    return self._bars(query, cursor)
+                    return self._bars(query)
                 limit = int(query.get("limit", 500 if self.futures else 100))
-                return 200, self.depth[query["symbol"]].text(cursor, limit, self.futures)
+                return 200, self.depth[query["symbol"]].text(self.cursor, limit, self.futures)
             case _:
                 return 404, b'{"code":-1,"msg":"no such path"}'
 
-    def now_ms(self, cursor: int) -> int:
+    def now_ms(self) -> int:
         """The venue's clock: that of the message to be played next."""
-        return self.tape[min(cursor, len(self.tape) - 1)].at_ns // 1_000_000
+        return self.tape[min(self.cursor, len(self.tape) - 1)].at_ns // 1_000_000
 
-    def _symbols(self, query: dict[str, str], cursor: int) -> tuple[int, bytes]:
+    def _symbols(self, query: dict[str, str]) -> tuple[int, bytes]:
         asked = list(self.depth)
         if not self.futures and ("symbol" in query or "symbols" in query):
             asked = msgspec.json.decode(query.get("symbols", f'["{query.get("symbol")}"]'))
@@ -183,7 +183,7 @@ class Binance:
         limit = {"rateLimitType": "REQUEST_WEIGHT", "interval": "MINUTE", "intervalNum": 1,
                  "limit": 2400 if self.futures else 6000}
         return 200, msgspec.json.encode({
-            "timezone": "UTC", "serverTime": self.now_ms(cursor), "rateLimits": [limit],
+            "timezone": "UTC", "serverTime": self.now_ms(), "rateLimits": [limit],
             "exchangeFilters": [], "symbols": [self._symbol(one) for one in asked]})
 
     def _symbol(self, symbol: str) -> dict[str, Any]:
@@ -191,10 +191,10 @@ class Binance:
         quote = next(one for one in _QUOTES if symbol.endswith(one))
         base = symbol.removesuffix(quote)
         filters = [
-            {"filterType": "PRICE_FILTER", "minPrice": _decimal(tick),
-             "maxPrice": _decimal(tick * 10**9), "tickSize": _decimal(tick)},
-            {"filterType": "LOT_SIZE", "minQty": _decimal(lot), "maxQty": _decimal(lot * 10**9),
-             "stepSize": _decimal(lot)},
+            {"filterType": "PRICE_FILTER", "minPrice": decimal(tick),
+             "maxPrice": decimal(tick * 10**9), "tickSize": decimal(tick)},
+            {"filterType": "LOT_SIZE", "minQty": decimal(lot), "maxQty": decimal(lot * 10**9),
+             "stepSize": decimal(lot)},
             {"filterType": "MIN_NOTIONAL", "notional": "5"} if self.futures else
             {"filterType": "NOTIONAL", "minNotional": "5.00000000", "applyMinToMarket": True,
              "maxNotional": "9000000.00000000", "applyMaxToMarket": False, "avgPriceMins": 5},
@@ -211,9 +211,9 @@ class Binance:
                          "isSpotTradingAllowed": True, "isMarginTradingAllowed": True,
                          "permissions": [], "permissionSets": [["SPOT"]]}
 
-    def _bars(self, query: dict[str, str], cursor: int) -> tuple[int, bytes]:
+    def _bars(self, query: dict[str, str]) -> tuple[int, bytes]:
         """Made-up bars that follow each other, the same whenever they are asked for."""
-        step, now = _INTERVALS_MS.get(query.get("interval", "")), self.now_ms(cursor)
+        step, now = _INTERVALS_MS.get(query.get("interval", "")), self.now_ms()
         if step is None:
             return 400, b'{"code":-1120,"msg":"Invalid interval."}'
         limit = min(int(query.get("limit", 500)), 1500 if self.futures else 1000)
@@ -233,13 +233,13 @@ class Binance:
             open_, close = level(at), level(at + step)
             high, low = max(open_, close) + 3, min(open_, close) - 2
             volume = lot * (1_000 + at // step % 977)
-            prices = [_decimal(one * tick) for one in (open_, high, low, close)]
-            rows.append([at, *prices, _decimal(volume), at + step - 1,
-                         _decimal(volume * close * tick), 42, _decimal(volume / 2), "0", "0"])
+            prices = [decimal(one * tick) for one in (open_, high, low, close)]
+            rows.append([at, *prices, decimal(volume), at + step - 1,
+                         decimal(volume * close * tick), 42, decimal(volume / 2), "0", "0"])
         return 200, msgspec.json.encode(rows)
 
 
-def _decimal(value: Fraction) -> str:
+def decimal(value: Fraction) -> str:
     return format((Decimal(value.numerator) / value.denominator).quantize(Decimal("1e-8")), "f")
 
 

@@ -18,7 +18,7 @@ from tests.venues.tape import Message
 class Dial(Enum):
     """What happens to the next connection in place of service."""
 
-    RESET = "accepted, then reset"
+    RESET = "accepted, and reset at the first byte"
     HANG = "accepted, then silent"
     TLS_STALL = "the client's hello is read, then silent"
     MUTE = "TLS is made, the request is read, then silent"

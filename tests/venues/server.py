@@ -58,13 +58,15 @@ class Dialect(Protocol):
 
     tape: Sequence[Message]
     heartbeat: str
+    cursor: int
+    """How many messages of the tape were played; the venue sets it."""
 
-    def client(self, path: str, cursor: int) -> Client | None:
+    def client(self, path: str) -> Client | None:
         """A stream at this path, None where there is none."""
         ...
 
-    def rest(self, path: str, query: dict[str, str], cursor: int) -> tuple[int, bytes]:
-        """Status and body; `cursor` messages of the tape have been played."""
+    def rest(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
+        """Status and body."""
         ...
 
 
@@ -103,7 +105,6 @@ class Venue:
     def __init__(self, dialect: Dialect, *, tls: bool = True, speed: float = 0.0,
                  compress: bool = False, ping_s: float = 20.0, rest_delay_s: float = 0.0) -> None:
         self.dialect, self.faults, self.log = dialect, Faults(), Log()
-        self.cursor = 0
         self.held = threading.Event()
         self._tls, self._speed, self._ping_s = tls, speed, ping_s
         self._compress, self._rest_delay_s = compress, rest_delay_s
@@ -117,6 +118,11 @@ class Venue:
         _, leaf, self.ca_file = _certificates()
         leaf.configure_cert(self._context)
         threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    @property
+    def cursor(self) -> int:
+        """Messages of the tape that were played."""
+        return self.dialect.cursor
 
     @property
     def stream_url(self) -> str:
@@ -184,6 +190,7 @@ class Venue:
         try:
             dial = self._dial_fault()
             if dial is Dial.RESET:
+                raw.recv(1)
                 return _reset(raw)
             if dial in (Dial.HANG, Dial.TLS_STALL):
                 if dial is Dial.TLS_STALL:
@@ -243,7 +250,7 @@ class Venue:
             status, body = self.faults.rest.popleft()
         except IndexError:
             query = dict(parse_qsl(parts.query))
-            status, body = self.dialect.rest(parts.path, query, self.cursor)
+            status, body = self.dialect.rest(parts.path, query)
         head = (f"HTTP/1.1 {status} -\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {len(body)}\r\n"
                 + ("Retry-After: 1\r\n" if status in (418, 429) else "") + "\r\n")
@@ -256,7 +263,7 @@ class Venue:
         protocol.receive_data(request)
         asked = protocol.events_received()[0]
         assert isinstance(asked, Request)
-        client = self.dialect.client(target, self.cursor)
+        client = self.dialect.client(target)
         if dial is Dial.REFUSED or client is None:
             status = 503 if client else 404
             protocol.send_response(protocol.reject(status, "no stream here"))
@@ -330,7 +337,7 @@ class _Stream:
                    and self._client.ready and self._quiet_s() <= 0 and venue.due(place) <= 0):
                 self._play(tape[place])
                 place += 1
-                venue.cursor = max(venue.cursor, place)
+                venue.dialect.cursor = max(venue.cursor, place)
                 if self._sent():
                     return
             if self._sent():
