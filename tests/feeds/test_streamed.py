@@ -31,7 +31,7 @@ DIALECTS: dict[str, Any] = {"okx": okx, "kraken": kraken, "coinbase": coinbase}
 COUNTED = ("okx", "kraken")
 """Venues that let a client see that a change of a book is missing."""
 
-pytestmark = pytest.mark.timeout(180)  # whichever comes first compiles the decoders
+pytestmark = pytest.mark.timeout(300)  # whichever comes first compiles the decoders
 
 
 @dataclass
