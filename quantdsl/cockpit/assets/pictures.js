@@ -62,7 +62,8 @@ function drawBars(rows, whole, symbol) {
 function offerWidths() {
   const times = [...bars.rows.keys()].sort((a, b) => a - b);
   const steps = times.slice(1).map((time, i) => time - times[i]);
-  const native = steps.length ? Math.min(...steps) : bars.native;
+  const least = steps.length ? Math.min(...steps) : bars.native;
+  const native = least < 5 ? 1 : least; // some seconds may have no bar
   const select = at("width");
   if (native === bars.native && select.options.length) return false;
   bars.native = native;
