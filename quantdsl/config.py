@@ -152,6 +152,15 @@ class VenueConfig(_Section, frozen=True):
     ] = 1.0
 
 
+class UniverseConfig(_Section, frozen=True):
+    """Files that tell of the instruments of a universe; docs/universes.md has their columns."""
+
+    symbols: Annotated[str, Meta(description="Table of symbols; empty: all of the data")] = ""
+    members: Annotated[str, Meta(description="Table of symbol, entry, exit")] = ""
+    eligible: Annotated[str, Meta(description="Table of symbol, entry, exit")] = ""
+    groups: Annotated[str, Meta(description="Table of symbol, sector, industry, country")] = ""
+
+
 class ReportConfig(_Section, frozen=True):
     """Where results go and what they are compared with."""
 
@@ -343,6 +352,7 @@ class Config(_Section, frozen=True):
     slippage: SlippageConfig = SlippageConfig()
     fills: FillsConfig = FillsConfig()
     venue: VenueConfig = VenueConfig()
+    universe: UniverseConfig = UniverseConfig()
     report: ReportConfig = ReportConfig()
     sweep: SweepConfig = SweepConfig()
     live: LiveConfig = LiveConfig()

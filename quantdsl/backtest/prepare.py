@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from quantdsl import config as configuration
-from quantdsl.backtest import currencies, settings, values
+from quantdsl.backtest import currencies, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.check.ticks import SOURCES
@@ -22,7 +22,8 @@ from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import RunData, open_run_data
 from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant
-from quantdsl.errors import ConfigError
+from quantdsl.data.universe import Change
+from quantdsl.errors import ConfigError, UnavailableError
 
 NS_PER_DAY = 86_400_000_000_000
 
@@ -40,6 +41,12 @@ class Arranged:
     def fill(self, memory: Memory) -> None:
         """Write the engine's config and instruments into a state."""
         settings.write(memory, self.resolved.config, self.data, day_rule(self.data))
+
+    def sized(self, checked: Checked) -> Checked:
+        """The strategy, made for as many instruments as the data have."""
+        if checked.strategy.universe is None:
+            return checked
+        return checked.sized(len(self.data.instruments))
 
     @property
     def uses(self) -> frozenset[str]:
@@ -71,6 +78,7 @@ def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Pr
 
 def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepared:
     """Load the code, fill the state; trading starts at `trade_from`, ns since 1970."""
+    checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
     run = native_run(checked, arranged.uses, Cache())
     arranged.fill(run.memory)
@@ -121,7 +129,9 @@ def arrange(
     of_file = {"account.currency": stated} if stated else {}
     layers = (said, config, {**of_file, **settings.of_strategy(checked.strategy.chosen)})
     resolved = configuration.resolve(*layers)
-    known = _instruments(checked, resolved, listed or {})
+    table = data if data is not None and not isinstance(data, str | Path) else None
+    chosen = _members(checked, resolved, table)
+    known = _instruments(chosen, resolved, listed or {})
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)
     if stated not in ("", resolved.config.account.currency):
@@ -131,9 +141,29 @@ def arrange(
         )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
-    table = data if data is not None and not isinstance(data, str | Path) else None
-    found = opened(data_spec(checked, resolved, known, table))
-    return Arranged(resolved, found, given, (*converted, *_notes(checked, found)), live)
+    found = opened(data_spec(checked, resolved, known, chosen))
+    notes = (*converted, *chosen.notes, *_notes(checked, found))
+    return Arranged(resolved, found, given, notes, live)
+
+
+def hold_single(checked: Checked, what: str) -> None:
+    """UnavailableError where the strategy has a universe, of which `what` knows nothing yet."""
+    if checked.strategy.universe is not None:
+        raise UnavailableError(
+            f"{what} of a strategy on a universe is not available yet\n"
+            "help: quantdsl backtest FILE runs it"
+        )
+
+
+def _members(checked: Checked, resolved: Resolved, table: Any = None) -> universe.Members:
+    """The instruments of the run in declared order, each with the source of its data."""
+    one = resolved.config.data
+    if checked.strategy.universe is not None:
+        return universe.members(checked, resolved.config.universe, one.path, table)
+    paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
+    traded = checked.strategy.instruments
+    sources = tuple(_source(paths, t.index, len(traded)) for t in traded)
+    return universe.Members(tuple(t.symbol for t in traded), sources)
 
 
 def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
@@ -150,15 +180,15 @@ def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
 
 
 def _instruments(
-    checked: Checked, resolved: Resolved, listed: Mapping[str, Instrument]
+    members: universe.Members, resolved: Resolved, listed: Mapping[str, Instrument]
 ) -> list[Instrument | None]:
-    """The user's own definition of each instrument of the strategy, else the venue's, else None."""
+    """The user's own definition of each instrument of the run, else the venue's, else None."""
     path = resolved.config.data.instruments
     known = load_instruments(Path(path)) if path else {}
     alone = next(iter(known.values())) if len(known) == 1 else None
     return [
-        known.get(traded.symbol.rpartition(":")[2], alone) or listed.get(traded.symbol)
-        for traded in checked.strategy.instruments
+        known.get(symbol.rpartition(":")[2], alone) or listed.get(symbol)
+        for symbol in members.symbols
     ]
 
 
@@ -179,17 +209,18 @@ def _fees(known: list[Instrument | None]) -> dict[str, float]:
 
 
 def data_spec(
-    checked: Checked, resolved: Resolved, known: list[Instrument | None], table: Any = None
+    checked: Checked,
+    resolved: Resolved,
+    known: list[Instrument | None],
+    members: universe.Members | None = None,
 ) -> DataSpec:
     """What the strategy and the settings ask of the data layer."""
     strategy, one = checked.strategy, resolved.config.data
-    paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
-    sources = []
-    for traded in strategy.instruments:
-        source = _source(paths, traded.index, len(strategy.instruments))
-        sources.append(
-            SourceSpec(symbol=traded.symbol, source=source, instrument=known[traded.index])
-        )
+    members = _members(checked, resolved) if members is None else members
+    sources = [
+        SourceSpec(symbol=symbol, source=source, instrument=own)
+        for symbol, source, own in zip(members.symbols, members.sources, known, strict=True)
+    ]
     clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
     if one.bars:
         clocks = (one.bars, *clocks[1:])
@@ -222,7 +253,17 @@ def data_spec(
         format=one.format,
         actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
+        changes=_changes(checked, resolved, members),
     )
+
+
+def _changes(
+    checked: Checked, resolved: Resolved, members: universe.Members
+) -> tuple[Change, ...]:
+    """What files say of the instruments of a universe."""
+    if checked.strategy.universe is None:
+        return ()
+    return universe.changes(checked, resolved.config.universe, members.symbols)
 
 
 def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:

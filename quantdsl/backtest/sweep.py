@@ -24,7 +24,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
-from quantdsl.backtest.prepare import Arranged, arrange, day_rule
+from quantdsl.backtest.prepare import Arranged, arrange, day_rule, hold_single
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.stream import bar_times, day_samples, materialised
@@ -173,6 +173,7 @@ def prepare_sweep(
             "a sweep of a strategy on quotes, trades or a book is not available yet\n"
             "help: run its points one by one: quantdsl backtest FILE --set NAME=VALUE"
         )
+    hold_single(checked, "a sweep")
     more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
     arranged = arrange(checked, more=more, **options)
     config = arranged.resolved.config.sweep

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
 from quantdsl.backtest.lane_code import settings, settled
-from quantdsl.backtest.prepare import Arranged, arrange
+from quantdsl.backtest.prepare import Arranged, arrange, hold_single
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.stream import materialised
 from quantdsl.check import Checked
@@ -137,6 +137,7 @@ def verify(
     Each with a line that says what was run. `options` are those of `arrange`; raises DataError or
     ConfigError.
     """
+    hold_single(checked, "a proof")
     arranged = arrange(checked, **options)
     drawn = draw(checked, arranged, points, np.random.default_rng(seed))
     lanes = Lanes(checked, arranged, drawn, materialised(arranged.data))

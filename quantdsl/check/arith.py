@@ -23,7 +23,7 @@ from quantdsl.check.types import (
     money,
     stored,
 )
-from quantdsl.check.values import Series, Unit, Value, Warm, error_value
+from quantdsl.check.values import PANEL_SHIFT, Series, Unit, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang.ast import Span
 from quantdsl.lang.diagnostics import Label
@@ -62,6 +62,8 @@ def joined(values: Sequence[Value]) -> Series | None:
         clocks |= value.series.clocks
         for clock, need in value.series.warm:
             warm[clock] = warm[clock].latest(need) if clock in warm else need
+    if clocks >> PANEL_SHIFT:  # what is of an instrument ticks with its own bars alone
+        clocks = clocks >> PANEL_SHIFT << PANEL_SHIFT
     return Series(clocks, tuple(sorted(warm.items(), key=lambda item: item[0])))
 
 

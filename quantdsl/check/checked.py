@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,8 @@ from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 
+UNIVERSE_SIZE = 16
+"""Instruments of a universe while nothing says how many there are: those of the built-in market."""
 ORDERS_MAX = 32
 RECORDS_MAX = 4096
 BOOK_ORDERS_MAX = 65_536
@@ -47,6 +49,28 @@ class Checked:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     modules: dict[tuple[object, ...], ops.Module] = field(default_factory=dict)  # linked so far
+
+    universe: int = UNIVERSE_SIZE  # instruments of the universe, where there is one
+
+    @property
+    def instruments(self) -> int:
+        """How many instruments the core is made for."""
+        one = self.strategy.universe is None
+        return len(self.strategy.instruments) if one else self.universe
+
+    @property
+    def orders(self) -> int:
+        """Slots for working orders: of a universe one for each instrument, and as many waiting."""
+        return ORDERS_MAX if self.strategy.universe is None else 2 * self.universe + ORDERS_MAX
+
+    @property
+    def records(self) -> int:
+        """Slots of the outbox: `engine.full` keeps 12 of each order and 16 of an instrument."""
+        return RECORDS_MAX if self.strategy.universe is None else RECORDS_MAX + 24 * self.orders
+
+    def sized(self, instruments: int) -> "Checked":
+        """The same strategy on a universe of so many instruments."""
+        return replace(self, universe=instruments, modules={})
 
     @property
     def facts(self) -> list[tuple[str, str]]:
@@ -67,7 +91,7 @@ class Checked:
         """
         key = (uses, entries)
         if key not in self.modules:
-            own = {"N_RECORDS": RECORDS_MAX}
+            own = {"N_RECORDS": self.records}
             if "USES_BOOK" in self.strategy.uses:
                 own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
             self.modules[key] = self._linked(["admits", "init", "run", *entries], uses, own)
@@ -114,8 +138,8 @@ class Checked:
         used = {name: int(name in self.strategy.uses or name in uses) for name in USES}
         sizes = {
             **used,
-            "N_INSTRUMENTS": len(self.strategy.instruments),
-            "N_ORDERS": ORDERS_MAX,
+            "N_INSTRUMENTS": self.instruments,
+            "N_ORDERS": self.orders,
             **SINGLE_RUN,
             **(book_sizes() if used["USES_BOOK"] else NO_BOOK),
             **({} if used["USES_NEWS"] else {"N_NEWS": 1}),

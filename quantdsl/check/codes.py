@@ -148,7 +148,7 @@ _item(
     "not available yet",
     "The language has this, this version does not compile it. Nothing of a strategy is ever\n"
     "ignored, so it is an error.",
-    '    universe "SP500"\n',
+    "    bars 500 ticks\n",
     "",
 )
 _item(

@@ -93,6 +93,7 @@ class Context:
     counter: list[int] = field(default_factory=lambda: [0])
     spent: list[int] = field(default_factory=lambda: [0])
     turns: int = 1  # of all enclosing loops together, at most
+    alone: bool = False  # on a universe: no instrument is the one that is looked at
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()
     expected: Any = None  # the declared result type, if any
@@ -167,6 +168,13 @@ class Context:
         value.span = node.span
         if value.series is not None and value.series.warm:
             self.need(value.series.warm)
+        if self.alone and value.series is not None and value.series.panel:
+            return self.error(
+                "QD0307",
+                "of which instrument? There is one value for each here",
+                node.span,
+                help="this handler runs once for the universe: rebalance(weight) takes them all",
+            )
         return value
 
     def need(self, warm: Iterable[tuple[int, Warm]]) -> None:

@@ -14,12 +14,22 @@ from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
 from quantdsl.check.types import INT, Type, ir_type, stored
-from quantdsl.check.values import Series, Value, Warm, error_value
+from quantdsl.check.values import PANEL_SHIFT, Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
 
 STATE = ops.Var("s")
+THIS = ops.Var("this")
+"""The instrument of a universe that is looked at, by its index."""
+PANEL = ops.Field(STATE, "panel")
+OF_THIS = ops.Elem(PANEL, THIS)
+"""What the state keeps of this instrument."""
+EACH = (
+    ops.ParamDecl("s", ops.StructType("State"), inout=True),
+    ops.ParamDecl(THIS.name, ops.I64_T),
+)
+"""The parameters of a function of one instrument."""
 
 
 @dataclass
@@ -72,23 +82,26 @@ class Equations:
     """All equations and histories of a strategy, and the state fields they live in."""
 
     fields: list[ops.FieldDecl] = field(default_factory=list)
+    panel: list[ops.FieldDecl] = field(default_factory=list)  # those of each instrument
     all: list[Equation] = field(default_factory=list)
     rings: dict[tuple[ops.Expr, bool], Ring] = field(default_factory=dict)  # place, is it recent
     masks: dict[int, ops.Field] = field(default_factory=dict)  # tick counters by clock mask
     at_start: list[ops.Stmt] = field(default_factory=list)  # what only params decide
     lines: dict[str, int] = field(default_factory=dict)  # of source, by field of the state
+    across: dict[tuple[object, ...], Value] = field(default_factory=dict)  # cross-sections
+    columns: dict[tuple[object, ...], ops.Field] = field(default_factory=dict)  # their arguments
     _shared: dict[tuple[object, ...], Value] = field(default_factory=dict)
 
-    def field(self, stem: str, type_: ops.Type) -> ops.Field:
-        """A new field of the state."""
-        name = f"{stem}{len(self.fields)}"
-        self.fields.append(ops.FieldDecl(name, type_))
-        return ops.Field(STATE, name)
+    def field(self, stem: str, type_: ops.Type, *, panel: bool = False) -> ops.Field:
+        """A new field of the state; with `panel` of the part that each instrument has."""
+        name = f"{stem}{len(self.fields) + len(self.panel)}"
+        (self.panel if panel else self.fields).append(ops.FieldDecl(name, type_))
+        return ops.Field(OF_THIS if panel else STATE, name)
 
     def counter(self, clocks: int) -> ops.Field:
         """How often one of these clocks has ticked."""
         if clocks not in self.masks:
-            self.masks[clocks] = self.field("n", ops.I64_T)
+            self.masks[clocks] = self.field("n", ops.I64_T, panel=clocks >> PANEL_SHIFT != 0)
         return self.masks[clocks]
 
     def _count(self, span: Span) -> None:
@@ -136,8 +149,8 @@ class Equations:
             return self.once(value)  # no clock would ever evaluate its equation
         key = ("value", value.ir)
         if key not in self._shared:
-            place = self.field("v", ir_type(value.type))
             series = value.series
+            place = self.field("v", ir_type(value.type), panel=series.panel)
             self._count(value.span)
             self.all.append(
                 Equation(
@@ -188,8 +201,8 @@ class Equations:
         if key not in self._shared:
             assert routine.state is not None
             self._count(node.span)
-            state = self.field("i", ops.StructType(routine.state, bound))
-            place = self.field("v", ir_type(routine.result))
+            state = self.field("i", ops.StructType(routine.state, bound), panel=series.panel)
+            place = self.field("v", ir_type(routine.result), panel=series.panel)
             self.lines[state.name] = cx.line(node)
             call = ops.Call(routine.ir_name, (state, *args), bound)
             self.all.append(
@@ -250,7 +263,8 @@ class Equations:
         key = (kept.ir, recent)
         if key not in self.rings:
             size = f"H{len(self.rings)}"
-            place = self.field("h", ops.ArrayType(stored(kept.type), ops.SizeName(size)))
+            type_ = ops.ArrayType(stored(kept.type), ops.SizeName(size))
+            place = self.field("h", type_, panel=kept.series.panel)
             counter = None if recent else self.counter(kept.series.clocks)
             self.rings[key] = Ring(place, size, counter)
         return self.rings[key]

@@ -7,7 +7,7 @@ an empty string where the whole of it is used.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from quantdsl.check.equations import STATE, Ring
+from quantdsl.check.equations import PANEL, STATE, Ring
 from quantdsl.ir import ops
 from quantdsl.ir.walk import operands, roots, statements
 
@@ -27,7 +27,10 @@ def used(*exprs: ops.Expr) -> set[Use]:
         while isinstance(expr, ops.Field):
             names.append(expr.name)
             expr = expr.base
-        if expr == STATE and names:
+        if isinstance(expr, ops.Elem) and expr.base == PANEL and names:
+            found.add((names[-1], names[-2] if len(names) > 1 else ""))
+            waiting.append(expr.index)
+        elif expr == STATE and names:
             found.add((names[-1], names[-2] if len(names) > 1 else ""))
         else:
             waiting += operands(expr)

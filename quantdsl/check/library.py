@@ -34,7 +34,10 @@ STD = Path(__file__).parent.parent / "std"
 ALIASES = {"talib": "ta"}
 """Files std/KEY_*.qdsl add to the namespace KEY; these keys add to another."""
 
-CORE = ("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting", "book")
+CORE = (
+    *("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting", "book"),
+    "portfolio",
+)
 
 
 class Unitless:
@@ -414,6 +417,7 @@ USES = (
     "USES_BOOK",
     "USES_COMMAND",
     "USES_HOUSE",
+    "USES_UNIVERSE",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 

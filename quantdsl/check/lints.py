@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from quantdsl.check.bindings import Local
-from quantdsl.check.equations import STATE
+from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
 from quantdsl.lang import ast
@@ -59,7 +59,8 @@ def without_effect(strategy: "Strategy") -> None:
 def _reached(strategy: "Strategy") -> set[str]:
     """The fields of the state that handlers, limits and plots depend on."""
     sources = _sources(strategy)
-    bodies = [*(func.body for func in strategy.funcs), strategy.risk.values]
+    made = (*strategy.funcs, *strategy.loops)
+    bodies = [*(func.body for func in made), strategy.risk.values]
     waiting = [name for body in bodies for name in _fields(body)]
     waiting += [name for plot in strategy.plots for name in _fields_of(plot.value.ir)]
     waiting += [
@@ -113,7 +114,7 @@ def _read_by_unread(strategy: "Strategy", field: str) -> bool:
 def _fields(body: tuple[ops.Stmt, ...]) -> Iterator[str]:
     """Names of the fields of the state that are named in some statements."""
     for node in expressions(body):
-        if isinstance(node, ops.Field) and node.base == STATE:
+        if isinstance(node, ops.Field) and node.base in (STATE, OF_THIS):
             yield node.name
 
 
@@ -123,7 +124,9 @@ def _fields_of(*exprs: ops.Expr) -> Iterator[str]:
 
 
 def _root(place: ops.Expr) -> str:
-    while isinstance(place, ops.Elem) or (isinstance(place, ops.Field) and place.base != STATE):
+    while isinstance(place, ops.Elem) or (
+        isinstance(place, ops.Field) and place.base not in (STATE, OF_THIS)
+    ):
         place = place.base
     return place.name if isinstance(place, ops.Field) else ""
 

@@ -9,7 +9,7 @@ from quantdsl.check.context import Context
 from quantdsl.check.equations import STATE
 from quantdsl.check.functions import BAR_PRICES, bars_value
 from quantdsl.check.types import BOOL, FLOAT, INT, TIME, Type, money, price, qty
-from quantdsl.check.values import Series, Unit, Value, Warm
+from quantdsl.check.values import Series, Unit, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
@@ -39,6 +39,12 @@ class Traded:
     index: int
     name: str
     symbol: str
+    at: ops.Expr | None = None  # of a universe: whichever is looked at
+
+    @property
+    def ir(self) -> ops.Expr:
+        """Its index."""
+        return ops.i64(self.index) if self.at is None else self.at
 
 
 class Units:
@@ -48,8 +54,10 @@ class Units:
         self.strategy = strategy
 
     def _instrument(self, of: str) -> ops.Elem:
-        index = next((t.index for t in self.strategy.instruments if t.name == of), 0)
-        return ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(index))
+        traded = next(
+            (t for t in self.strategy.instruments if t.name == of), self.strategy.instruments[0]
+        )
+        return ops.Elem(ops.Field(ENGINE, "instruments"), traded.ir)
 
     def of(self, cx: Context, value: Value) -> Unit:
         """How a count of this value's kind becomes a float."""
@@ -197,6 +205,18 @@ OF_ACCOUNT: dict[str, Account] = {
 }
 
 
+def one_of(cx: Context, span: Span) -> bool:
+    """Whether there is an instrument that is meant; reports where there are all of a universe."""
+    if cx.alone:
+        cx.error(
+            "QD0307",
+            "of which instrument? This runs once for the universe",
+            span,
+            help="'on bar:' runs for each instrument; rebalance(weight) takes them all",
+        )
+    return not cx.alone
+
+
 class Computed(Binding):
     """A figure of the account or of a position; it is no series, so equations cannot read it."""
 
@@ -218,9 +238,11 @@ class Computed(Binding):
                 reason="position, equity and state belong to handlers",
                 help="move this into 'on bar:'",
             )
+        if self.account.of_instrument and not one_of(cx, node.span):
+            return error_value(node.span)
         args: tuple[ops.Expr, ...] = (ENGINE,)
         if self.account.of_instrument:
-            args = (ENGINE, ops.i64(self.instrument.index))
+            args = (ENGINE, self.instrument.ir)
         ir = ops.Call(self.strategy.core(f"engine.{self.account.accessor}"), args)
         type_ = self.account.type(self.instrument)
         value = Value(type_, ir, node.span)
@@ -235,38 +257,44 @@ class Figure(Binding):
     what = "a figure of the run"
     builtin = "value"
 
-    def __init__(self, make: Callable[[Context], Value]) -> None:
+    def __init__(self, make: Callable[[Context], Value], *, of_instrument: bool = False) -> None:
         self.make = make
+        self.of_instrument = of_instrument
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """The value here."""
+        if self.of_instrument and not one_of(cx, node.span):
+            return error_value(node.span)
         return self.make(cx)
 
 
 def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     """The names every handler of a one-instrument strategy may read bare."""
 
+    def first() -> ops.Expr:
+        return strategy.instruments[0].ir
+
     def lots() -> ops.Expr:
-        return ops.Call(strategy.core("engine.position"), (ENGINE, ops.i64(0)))
+        return ops.Call(strategy.core("engine.position"), (ENGINE, first()))
 
     def is_(op: str) -> Callable[[Context], Value]:
         return lambda _: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
 
     def pending(cx: Context) -> Value:
         strategy.uses.add("USES_PENDING")
-        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, ops.i64(0))))
+        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, first())))
 
     def entry_price(cx: Context) -> Value:
-        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, ops.i64(0)))
+        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, first()))
         unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
         return Value(FLOAT.missing(), ir)
 
     return {
-        "flat": Figure(is_("ieq")),
-        "long": Figure(is_("igt")),
-        "pending": Figure(pending),
-        "entry_price": Figure(entry_price),
+        "flat": Figure(is_("ieq"), of_instrument=True),
+        "long": Figure(is_("igt"), of_instrument=True),
+        "pending": Figure(pending, of_instrument=True),
+        "entry_price": Figure(entry_price, of_instrument=True),
     }
 
 

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING
 
 from quantdsl import limits
+from quantdsl.check import universe
 from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import Clock, Traded
 from quantdsl.check.naming import repeated
 from quantdsl.check.ticks import BOOK, NEEDED, SOURCES, TickSource
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
@@ -22,7 +24,7 @@ def declare(strategy: "Strategy", node: ast.Data) -> None:
     cx = strategy.cx
     repeated(cx, node.args)
     if node.kind == "universe":
-        cx.error("QD0216", "universes are not available yet", node.span)
+        universe.declare(strategy, cx, node)
     elif node.kind in SOURCES:
         _ticks(strategy, cx, node)
     elif node.kind == "instrument":
@@ -43,6 +45,10 @@ def hold(strategy: "Strategy") -> None:
             strategy.clocks[0].span,
             help="leave the bars out: ts.ewm_mean(mid, halflife = 5m) looks back by time",
         )
+    if strategy.universe is not None:
+        _hold_universe(strategy, cx)
+    elif strategy.adjust is not None:
+        cx.error("QD0216", "'adjust =' is not available yet without a universe", strategy.adjust[1])
     total = len(strategy.instruments) * strategy.width
     if total > limits.CLOCKS:
         cx.error(
@@ -51,6 +57,18 @@ def hold(strategy: "Strategy") -> None:
             strategy.node.name.span,
             reason=f"the limit is {limits.CLOCKS}; here it is {total}",
         )
+
+
+def _hold_universe(strategy: "Strategy", cx: Context) -> None:
+    """A universe stands for all instruments, and is made of bars."""
+    assert strategy.universe is not None
+    span = strategy.universe.span
+    if strategy.ticks:
+        cx.error("QD0216", "universes of quotes, trades or books are not available yet", span)
+    if len(strategy.instruments) != 1 or strategy.instruments[0].symbol:
+        cx.error("QD0212", "a strategy has a universe or instruments, not both", span)
+    if len(strategy.clocks) > PANEL_SHIFT // 2:
+        cx.error("QD0611", "too many clocks", span, reason=f"the limit is {PANEL_SHIFT // 2}")
 
 
 # ---- instruments ------------------------------------------------------------------------------
@@ -128,6 +146,10 @@ def _bars_option(strategy: "Strategy", cx: Context, arg: ast.Arg) -> None:
     elif arg.name == "timeout":
         if not isinstance(value, ast.Num) or value.unit not in DURATION_NS:
             cx.error("QD0212", "timeout is a duration", arg.span, help="such as 'timeout = 2s'")
+    elif arg.name == "adjust":
+        if not isinstance(value, ast.Name) or value.id not in ("splits", "all"):
+            cx.error("QD0212", "adjust is splits or all", arg.span)
+        strategy.adjust = (value.id if isinstance(value, ast.Name) else "", arg.span)
     elif arg.name is None:
         cx.error(
             "QD0212",

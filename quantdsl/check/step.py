@@ -8,14 +8,16 @@ outbox and, per bar, a row of the curve.
 
 from typing import TYPE_CHECKING
 
+from quantdsl.check.cross import Across, Gather
 from quantdsl.check.equations import STATE, Equation
 from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
+from quantdsl.check.panel_step import PanelStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
-from quantdsl.check.values import Warm
+from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.events.layout import MORE, Kind
 from quantdsl.events.messages import Message
 from quantdsl.ir import ops
@@ -102,6 +104,7 @@ class Assembly:
         self.equations = strategy.equations
         self.clocks = strategy.width
         self.tick_step = TickStep(strategy)
+        self.panel = PanelStep(self) if strategy.universe is not None else None
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
         self.invariants = self._invariants()
@@ -113,9 +116,12 @@ class Assembly:
         step = ops.Func("step", (STATE_PARAM,), None, self.step(self._equations()))
         run = self._run()
         readers = (*strategy.funcs, step, run, self.init(), self.admits(), self.warm_up())
-        for func in (*readers, self.ingest(used_by(readers))):
+        for func in (*readers, self.ingest(used_by(readers)), *strategy.loops):
             library.define(func)
         fields = (*BASE_FIELDS, *self.equations.fields)
+        if self.panel is not None:
+            fields = (*fields, *self.panel.fields())
+            library.define_struct(self.panel.struct())
         library.define_struct(ops.StructDecl("State", fields))
 
     def _do(self, routine: str, *args: ops.Expr) -> ops.Do:
@@ -133,7 +139,7 @@ class Assembly:
             self.warm_init.append(ops.Assign(field, warm.count))
         return self.warm_fields[warm.count]
 
-    def _needs(self, needs: tuple[tuple[int, Warm], ...], *, always: int = 0) -> list[ops.Expr]:
+    def needs(self, needs: tuple[tuple[int, Warm], ...], *, always: int = 0) -> list[ops.Expr]:
         """Conditions that every clock has ticked often enough; `always` has ticked once."""
         conditions: list[ops.Expr] = []
         for bit, warm in needs:
@@ -154,6 +160,8 @@ class Assembly:
             self._do("engine.market"),
         ]
         body += equations
+        if self.panel is not None:  # a rebalance keeps to the limits as they are now
+            body += self.strategy.risk.values
         body += self._handlers()
         body += self._limits()
         body.append(self._do("engine.submit"))
@@ -161,10 +169,14 @@ class Assembly:
         body += self.invariants
         body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
         body += self.tick_step.clear()
+        if self.panel is not None:
+            body.append(self.panel.done())
         return tuple(body)
 
     def _equations(self) -> list[ops.Stmt]:
         """Bar histories, then the equations."""
+        if self.panel is not None:
+            return self.panel.equations_of_step(TICKED, BAR_WORDS)
         bars = [
             (self.ticks(*key), self.equations.record(ops.Field(place, name)))
             for key, place in self.strategy.bars.items()
@@ -180,7 +192,7 @@ class Assembly:
     def guard(self, equation: Equation) -> ops.Expr:
         """Whether an equation is evaluated at this instant."""
         single = equation.clocks if equation.clocks.bit_count() == 1 else 0
-        needs = self._needs(equation.needs, always=single)
+        needs = self.needs(equation.needs, always=single)
         return all_of([band(TICKED, equation.clocks), *needs])
 
     def _handlers(self) -> list[ops.Stmt]:
@@ -188,6 +200,11 @@ class Assembly:
         handlers = sorted(self.strategy.handlers, key=_order)
         stmts: list[ops.Stmt] = []
         for handler in handlers:
+            if self.panel is not None and handler.event == "bar":
+                needs = self.needs(tuple(sorted(handler.reads.items(), key=lambda item: item[0])))
+                each = self.panel.handler(handler, needs)
+                stmts.append(ops.If(band(TICKED, handler.clocks), (each,)))
+                continue
             call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
             if handler.event in ("fill", "order"):
                 call = handler_loop(self.strategy, handler.func, handler.event)
@@ -231,7 +248,7 @@ class Assembly:
         return all_of(
             [
                 first,
-                *self._needs(
+                *self.needs(
                     tuple(sorted(handler.reads.items(), key=lambda item: item[0])), always=ticks
                 ),
             ]
@@ -272,7 +289,7 @@ class Assembly:
         ]
         for plot in self.strategy.plots:
             assert plot.value.series is not None
-            defined = all_of(self._needs(plot.value.series.warm))
+            defined = all_of(self.needs(plot.value.series.warm))
             words.append(ops.Unary("bits", ops.Select(defined, plot.value.ir, NAN)))
         row: list[ops.Stmt] = [
             ops.Assign(ops.Elem(ops.Var("curve"), ops.Binary("iadd", at, ops.i64(n))), word)
@@ -303,12 +320,14 @@ class Assembly:
         body: list[ops.Stmt] = [
             ops.Assign(equation.place, NAN)
             for equation in self.equations.all
-            if equation.type.kind in ("float", "na")
+            if equation.type.kind in ("float", "na") and _single(equation)
         ]
         body += self.equations.at_start
         body += self.strategy.initial
         body += self.warm_init
         body += self.strategy.risk.once
+        if self.panel is not None:
+            return body + self.panel.prepared()
         for (instrument, _), place in self.strategy.bars.items():
             source = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(instrument))
             for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
@@ -363,12 +382,19 @@ class Assembly:
         kind = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(32)), ops.i64(255))
         side = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(40)), ops.i64(255))
         inst = ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
-        clock = ops.Binary("iadd", ops.Binary("imul", INSTRUMENT, ops.i64(self.clocks)), SIDE)
+        clock: ops.Expr = ops.Binary(
+            "iadd", ops.Binary("imul", INSTRUMENT, ops.i64(self.clocks)), SIDE
+        )
         single = len(self.strategy.instruments) * self.clocks == 1
+        if self.panel is not None:
+            clock, single = SIDE, False
+            no_bar = (*no_bar, *self.panel.trait(KIND, INSTRUMENT, SIDE, EVENT))
         bit = ops.Binary("shl", ops.i64(1), CLOCK)
         ticked = ops.i64(1) if single else ops.Binary("ior", TICKED, bit)
         stmts: list[ops.Stmt] = [ops.Assign(TICKED, ticked)]
-        for key, place in self.strategy.bars.items():
+        if self.panel is not None:
+            stmts += self.panel.bar(INSTRUMENT, SIDE, BAR_WORDS, EVENT)
+        for key, place in () if self.panel is not None else self.strategy.bars.items():
             copies = tuple(
                 ops.Assign(ops.Field(place, name), ops.Field(EVENT, word))
                 for name, word in BAR_WORDS.items()
@@ -396,6 +422,8 @@ class Assembly:
         """Count the ticks of every mask of clocks that something counts."""
         stmts: list[ops.Stmt] = []
         for mask, counter in self.equations.masks.items():
+            if mask >> PANEL_SHIFT and self.panel is not None:
+                continue  # each instrument counts its own
             one = ops.Unary("bool_to_i64", band(TICKED, mask))
             stmts.append(ops.Assign(counter, ops.Binary("iadd", counter, one)))
         return stmts
@@ -418,6 +446,13 @@ class Assembly:
             ops.Return(ops.Var("n")),
         )
         return ops.Func("run", (*EVENTS_IN, curve), ops.I64_T, body)
+
+
+def _single(equation: Equation) -> bool:
+    """Whether the value is one word, and not one of each instrument."""
+    if isinstance(equation, Across):
+        return not equation.fills
+    return equation.place.base == STATE and not isinstance(equation, Gather)
 
 
 def instant(counters: list[ops.Stmt]) -> list[ops.Stmt]:

@@ -11,17 +11,20 @@ from quantdsl.check import (
     lints,
     naming,
     params,
+    plots,
     settings,
     sources,
     timers,
     trading,
+    universe,
 )
 from quantdsl.check.actions import alone, inline
 from quantdsl.check.annotations import Promises, promises
-from quantdsl.check.arith import an, as_float, coerce
+from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
-from quantdsl.check.equations import Equations
+from quantdsl.check.cross import CrossNamespace
+from quantdsl.check.equations import EACH, STATE, THIS, Equations
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
 from quantdsl.check.library import Library
@@ -33,7 +36,6 @@ from quantdsl.check.market import (
     BarsBinding,
     Clock,
     Computed,
-    Later,
     Traded,
     Units,
     bar_index,
@@ -43,6 +45,7 @@ from quantdsl.check.market import (
 from quantdsl.check.modules import Module
 from quantdsl.check.news import INDEX, News
 from quantdsl.check.quoting import QuoteFunction
+from quantdsl.check.rebalancing import Rebalance
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
@@ -50,34 +53,16 @@ from quantdsl.check.tick_names import TicksBinding, bars_alone, names_of
 from quantdsl.check.ticks import SOURCES, Ticks
 from quantdsl.check.timers import TimerSpec
 from quantdsl.check.types import ERROR, FLOAT, SCALAR, VOID, Type, ir_type
-from quantdsl.check.values import Value, Warm, error_value
+from quantdsl.check.values import PANEL_SHIFT, Value, Warm, error_value
 from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
-LATER_NAMES = {
+OF_UNIVERSES = {
     **dict.fromkeys(("this", "adj", "dollar_volume"), naming.FREE),
     "rebalance": "function",
     "xs": "namespace",
 }
-COLORS = (
-    "red",
-    "orange",
-    "yellow",
-    "green",
-    "teal",
-    "cyan",
-    "blue",
-    "purple",
-    "magenta",
-    "pink",
-    "brown",
-    "black",
-    "gray",
-    "white",
-)
-"""Colors of plots, named as in CSS."""
-
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
 LATER_EVENTS = ("ready", "halt")
 TICK_EVENTS = (*SOURCES.values(), "stale")
@@ -93,15 +78,6 @@ class Handler:
     timer: int = -1
     reads: dict[int, Warm] = field(default_factory=dict)
     promises: Promises = field(default_factory=Promises)
-
-
-@dataclass
-class PlotSpec:
-    """A series drawn into the report."""
-
-    name: str
-    color: str
-    value: Value
 
 
 class Lazy(Binding):
@@ -186,6 +162,8 @@ class Strategy:
         self.cpu: int | None = None  # the core that handlers name
         self.atomic_group: ops.Expr | None = None
         self.instruments: list[Traded] = []
+        self.universe: universe.Universe | None = None
+        self.adjust: tuple[str, ast.Span] | None = None  # splits or all, where bars ask for it
         self.clocks: list[Clock] = []
         self.ticks = Ticks(self)
         self.session: dict[str, Any] = {}
@@ -194,7 +172,7 @@ class Strategy:
         self.requires: list[tuple[Value, ast.Require]] = []
         self.handlers: list[Handler] = []
         self.timers: list[TimerSpec] = []
-        self.plots: list[PlotSpec] = []
+        self.plots: list[plots.PlotSpec] = []
         self.messages: list[Message] = []
         self.risk = settings.RiskBlock()
         self.chosen: list[settings.Chosen] = []
@@ -206,9 +184,11 @@ class Strategy:
         self.costs: dict[str, ast.Ident] = {}  # the settings of the backtest block
         self.orders: list[consistency.Written] = []
         self.funcs: list[ops.Func] = []
+        self.loops: list[ops.Func] = []  # bodies of loops over the universe
         self.bars: dict[tuple[int, int], ops.Field] = {}
         self.uses: set[str] = set()  # of library.USES
         self.models: dict[str, str] = {}  # std model -> the user's fn in its place
+        self.scratch: ops.Field | None = None
         self.has_risk = False
         self.has_backtest = False
 
@@ -255,13 +235,27 @@ class Strategy:
             )
         return currency == self.currency
 
+    def work(self) -> ops.Field:
+        """Memory of the cross-sections, which is theirs while one is computed."""
+        if self.scratch is None:
+            self.scratch = self.equations.field("z", ops.StructType("xs.Work"))
+        return self.scratch
+
+    def loop(self, body: tuple[ops.Stmt, ...]) -> ops.Stmt:
+        """Run statements that name THIS for each instrument of the universe."""
+        name = f"each.{len(self.loops)}"
+        self.loops.append(ops.Func(name, EACH, None, body))
+        index = f"of.{name}"
+        call = ops.Do(ops.Call(name, (STATE, ops.Var(index))))
+        return ops.For(index, ops.i64(0), ops.SizeOf(ops.SizeName("N_INSTRUMENTS")), (call,))
+
     def tag(self, text: str) -> int:
         """The number of a tag; 0 is no tag."""
         return self.tags.setdefault(text, len(self.tags) + 1)
 
     def clock_bit(self, instrument: int, clock: int) -> int:
         """The bit of a clock of an instrument in masks of clocks."""
-        return instrument * self.width + clock
+        return clock + (instrument * self.width if self.universe is None else PANEL_SHIFT)
 
     @property
     def width(self) -> int:
@@ -269,14 +263,16 @@ class Strategy:
         return max(len(self.clocks) + len(self.ticks.sources), 1)
 
     def mask(self, clock: int) -> int:
-        """The bits of a clock of all instruments."""
+        """The bits of a clock of all instruments; on a universe one that says that any ticks."""
+        if self.universe is not None:
+            return 1 << clock
         return sum(1 << self.clock_bit(traded.index, clock) for traded in self.instruments)
 
     def bar(self, instrument: int, clock: int) -> ops.Field:
         """Where the last bar of a clock of an instrument is kept."""
         key = (instrument, clock)
         if key not in self.bars:
-            self.bars[key] = self.equations.field("b", BAR)
+            self.bars[key] = self.equations.field("b", BAR, panel=self.universe is not None)
         return self.bars[key]
 
     # ---- items ----
@@ -287,7 +283,7 @@ class Strategy:
             if isinstance(item, ast.Data):
                 sources.declare(self, item)
         if not self.instruments:
-            self.instruments.append(Traded(0, "", ""))
+            self.instruments.append(Traded(0, "", "", None if self.universe is None else THIS))
         if not self.clocks and not self.ticks:
             self.clocks.append(Clock("", "", self.node.name.span))
         if len(self.clocks) > 1:
@@ -337,8 +333,12 @@ class Strategy:
         names["snap"] = trading.Snap()
         for kind in ("log", "alert", "mark"):
             names[kind] = LogFunction(self, kind)
-        for name, kind in LATER_NAMES.items():
-            names.setdefault(name, Later(f"{name!r} and its kind", kind))
+        if self.universe is not None:
+            names.update(universe.names(self))
+            names["xs"] = CrossNamespace(self)
+            names["rebalance"] = Rebalance(self)
+        for name, kind in OF_UNIVERSES.items():
+            names.setdefault(name, universe.NeedsUniverse(name, kind))
         for name, absent in bars_alone().items():
             names.setdefault(name, absent)
 
@@ -417,7 +417,7 @@ class Strategy:
             ast.At: lambda node: timers.at(self, node),
             ast.Block: self._block,
             ast.Invariant: self._invariant,
-            ast.ExprStmt: self._output,
+            ast.ExprStmt: lambda node: plots.output(self, node),
             ast.Test: self._test,
         }
         make = makers.get(type(node))
@@ -472,6 +472,9 @@ class Strategy:
         self.critical = promised.critical
         cx.scope = Scope(self.scope)
         params = [ops.ParamDecl("s", ops.StructType("State"), inout=True)]
+        if self.universe is not None:
+            cx.alone = event != "bar"
+            params += [] if cx.alone else [ops.ParamDecl(THIS.name, ops.I64_T)]
         if event in ("fill", "order"):
             self.uses.add("USES_NEWS")
             cx.scope.names[event] = News(self, cx, event)
@@ -513,7 +516,8 @@ class Strategy:
 
     def _on(self, node: ast.On) -> None:
         event = node.event.id
-        if event in LATER_EVENTS:
+        later = (*LATER_EVENTS, "fill", "order") if self.universe else LATER_EVENTS
+        if event in later:
             self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
             return
         if event not in (*EVENTS, *TICK_EVENTS):
@@ -546,6 +550,7 @@ class Strategy:
         if node.kind == "risk":
             self.has_risk = True
             cx = self.context()
+            cx.alone = self.universe is not None
             self.acting = True
             settings.risk(self, cx, node, self.risk)
             self.acting = False
@@ -555,6 +560,7 @@ class Strategy:
 
     def _invariant(self, node: ast.Invariant) -> None:
         cx = self.context()
+        cx.alone = self.universe is not None
         self.acting = True
         value = truth(cx, cx.expr(node.cond))
         self.acting = False
@@ -563,46 +569,13 @@ class Strategy:
                 (cx.block, value.ir, self.module.source.text[slice(*node.cond.span)])
             )
 
-    def _output(self, node: ast.ExprStmt) -> None:
-        call = node.value
-        if not (
-            isinstance(call, ast.Call)
-            and isinstance(call.func, ast.Name)
-            and call.func.id == "plot"
-            and call.args
-        ):
-            self.cx.error(
-                "QD0217",
-                "only plot(...) stands here",
-                node.span,
-                help="statements belong into a handler, such as 'on bar:'",
-            )
-            return
-        cx = self.context()
-        naming.repeated(cx, call.args)
-        value = cx.expr(call.args[0].value)
-        if value.bad:
-            return
-        if value.series is None:
-            cx.error("QD0306", "a plot shows a series", call.args[0].span)
-            return
-        name = self.module.source.text[slice(*call.args[0].value.span)]
-        color = ""
-        for arg in call.args[1:]:
-            if isinstance(arg.value, ast.Str) and arg.name in (None, "name"):
-                name = arg.value.value
-            elif arg.name == "color" and isinstance(arg.value, ast.Name):
-                color = arg.value.id
-                if color not in COLORS:
-                    unknown(cx, color, arg.value.span, list(COLORS), "among the colors")
-            else:
-                cx.error("QD0308", "plot takes a series, a name and color =", arg.span)
-        self.plots.append(PlotSpec(name, color, as_float(cx, self.equations.keep(cx, value))))
-
     def _test(self, node: ast.Test) -> None:
         twin = next((test for test in self.tests if test.name == node.name), None)
         if twin is not None:
             self.cx.error("QD0208", f"there is a test {node.name!r} already", node.span)
+        if self.universe is not None:
+            self.cx.error("QD0216", "tests on a universe are not available yet", node.span)
+            return
         self.tests.append(node)
 
     def _uncalled(self) -> None:

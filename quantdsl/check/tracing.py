@@ -9,7 +9,7 @@ import msgspec
 
 from quantdsl.check import arith
 from quantdsl.check.market import ENGINE
-from quantdsl.check.strategy import PlotSpec
+from quantdsl.check.plots import PlotSpec
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
 from quantdsl.events.layout import Kind
@@ -27,7 +27,8 @@ def instrument(strategy: "Strategy") -> None:
         if isinstance(node, ast.Let):
             value = strategy.scope.names[node.name.id].get()
             shown = value.type.kind not in ("struct", "enum", "choice", "time")
-            if shown and value.series is not None and value.series.clocks:
+            series = value.series
+            if shown and series is not None and series.clocks and not series.panel:
                 strategy.plots.append(PlotSpec(node.name.id, "", _number(strategy, value)))
     emit = strategy.core("engine.emit")
     strategy.funcs = [

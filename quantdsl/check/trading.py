@@ -8,7 +8,7 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, executes
 from quantdsl.check.functions import bars_value
-from quantdsl.check.market import ENGINE, BarsBinding, Traded
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
 from quantdsl.check.stmts import body
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
@@ -117,7 +117,8 @@ class OrderFunction(Binding):
         """`short` alone asks whether the position is below zero, as `long` and `flat` ask."""
         if self.verb != "short" or len(self.strategy.instruments) > 1:
             return super().read(cx, node)
-        lots = ops.Call(self.strategy.core("engine.position"), (ENGINE, NOTHING))
+        index = self.strategy.instruments[0].ir
+        lots = ops.Call(self.strategy.core("engine.position"), (ENGINE, index))
         return Value(BOOL, ops.Binary("ilt", lots, NOTHING), node.span)
 
     def call(self, cx: Context, node: ast.Call) -> Value:
@@ -164,7 +165,7 @@ class _Intent:
         line = cx.line(self.node)
         verb = strategy.enum_value("orders.Verb", self.function.verb)
         make = ops.Call(
-            strategy.core("orders.intent"), (verb, ops.i64(traded.index), ops.i64(line))
+            strategy.core("orders.intent"), (verb, traded.ir, ops.i64(line))
         )
         cx.emit(ops.Let(name, ops.StructType("orders.Intent"), make, line))
         if strategy.atomic_group is not None:
@@ -193,6 +194,8 @@ class _Intent:
             if isinstance(found, BarsBinding):
                 args.pop(0)
                 return found.instrument
+        if not one_of(self.cx, self.node.span):
+            return None
         if len(self.strategy.instruments) > 1:
             names = ", ".join(t.name for t in self.strategy.instruments)
             self.cx.error(
@@ -485,12 +488,12 @@ class EngineCall(Binding):
         for index in self._instruments(cx, node):
             args: tuple[ops.Expr, ...] = (ENGINE, line)
             if self.per_instrument:
-                args = (ENGINE, ops.i64(index), line)
+                args = (ENGINE, index, line)
             cx.emit(ops.Do(ops.Call(self.strategy.core(self.routine), args), cx.line(node)))
         return Value(VOID, NOTHING, node.span)
 
-    def _instruments(self, cx: Context, node: ast.Call) -> list[int]:
-        everything = [t.index for t in self.strategy.instruments]
+    def _instruments(self, cx: Context, node: ast.Call) -> list[ops.Expr]:
+        everything = [t.ir for t in self.strategy.instruments]
         if not self.per_instrument:
             if node.args:
                 cx.error(
@@ -499,13 +502,15 @@ class EngineCall(Binding):
                     node.args[0].span,
                     help="for one instrument write close_position(...)",
                 )
-            return [0]
+            return [NOTHING]
+        if not one_of(cx, node.span):
+            return []
         if not node.args:
             return everything
         arg = node.args[0].value
         found = cx.scope.find(arg.id) if isinstance(arg, ast.Name) else None
         if isinstance(found, BarsBinding) and len(node.args) == 1:
-            return [found.instrument.index]
+            return [found.instrument.ir]
         cx.error("QD0802", "this takes an instrument or nothing", node.span)
         return []
 
@@ -533,7 +538,7 @@ class CancelTag(Binding):
         line = ops.i64(cx.line(node))
         for traded in self.strategy.instruments:
             call = ops.Call(
-                self.strategy.core("orders.cancel_tag"), (ENGINE, ops.i64(traded.index), tag, line)
+                self.strategy.core("orders.cancel_tag"), (ENGINE, traded.ir, tag, line)
             )
             cx.emit(ops.Do(call, cx.line(node)))
         return Value(VOID, NOTHING, node.span)
@@ -623,6 +628,6 @@ class BarsSince(Binding):
             return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
         traded = self.strategy.instruments[0]
         ir = ops.Call(
-            self.strategy.core("engine.bars_since_entry"), (ENGINE, ops.i64(traded.index))
+            self.strategy.core("engine.bars_since_entry"), (ENGINE, traded.ir)
         )
         return Value(INT, ir, node.span)

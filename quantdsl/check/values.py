@@ -42,6 +42,10 @@ class Warm:
         return Warm(count, sizes.add(self.most, most))
 
 
+PANEL_SHIFT = 32
+"""In a strategy on a universe the clock bits from here on are those of each single instrument."""
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """A value that is a function of market data and params alone, defined on clocks.
@@ -51,6 +55,11 @@ class Series:
 
     clocks: int = 0
     warm: tuple[tuple[int, Warm], ...] = ()
+
+    @property
+    def panel(self) -> bool:
+        """Whether there is a value for each instrument of a universe."""
+        return self.clocks >> PANEL_SHIFT != 0
 
 
 TIMELESS = Series()

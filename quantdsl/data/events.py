@@ -25,6 +25,7 @@ from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.timers import Clockwork
 from quantdsl.data.times import Interval
+from quantdsl.data.universe import Told
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
 from quantdsl.events.merge import Merge, cut, mark
@@ -160,7 +161,8 @@ class Data:
 class BarStream:
     """Puts whole bars of the finest data, sessions and timers in order, and builds every clock.
 
-    `finer` is the length of each instrument's own bars. What `until` has given never comes again.
+    `finer` is the length of each instrument's own bars, `told` what a universe's files say. What
+    `until` has given never comes again.
     """
 
     def __init__(
@@ -170,6 +172,7 @@ class BarStream:
         finer: Sequence[Interval],
         *,
         sync_all: bool = False,
+        told: Told | None = None,
     ) -> None:
         self.clockwork, self.clocks, self.finer = clockwork, clocks, finer
         self.builders = [
@@ -181,6 +184,7 @@ class BarStream:
         self._merge = Merge(bars + 5)
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
+        self._told = told
         self._sync_all = sync_all and len(finer) > 1
         self.incomplete = 0
         """Instants left out because not every instrument had a bar."""
@@ -211,7 +215,12 @@ class BarStream:
         clockwork, merge = self.clockwork, self._merge
         if ready:
             sessions = np.array(ready, np.int64)
-            merge.push(1, clockwork.opens(sessions, joined=False))
+            first = clockwork.opens(sessions, joined=False)
+            told = first[:0] if self._told is None else self._told.until(sessions)
+            if len(told):
+                first = np.concatenate((told, first))
+                first = first[np.argsort(first["ts_event"], kind="stable")]
+            merge.push(1, first)
             merge.push(self._timer_lane, clockwork.timers(sessions))
             merge.push(self._close_lane, clockwork.closes(sessions))
             merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
@@ -237,8 +246,10 @@ class _Stream:
         self._data = data
         self._feeds = data.feeds
         finer = [feed.scan.interval for feed in data.feeds]
+        changes = data.spec.changes
+        told = Told(changes, data.schedule) if changes else None
         self._bars_in_order = BarStream(
-            data.clockwork, data.clocks, finer, sync_all=data.spec.sync_all
+            data.clockwork, data.clocks, finer, sync_all=data.spec.sync_all, told=told
         )
         self._bars_in_order.act(data.actions.events)
 
@@ -246,6 +257,7 @@ class _Stream:
         sources = [iter(feed.rows()) for feed in self._feeds]
         reached: list[int | None] = [_INT64.min] * len(sources)
         stream = self._bars_in_order
+        bound: int | None = _INT64.min
         while any(mark is not None for mark in reached):
             index = min(
                 (i for i, mark in enumerate(reached) if mark is not None),
@@ -260,7 +272,10 @@ class _Stream:
                 if bars.size:
                     reached[index] = int(bars.end[-1])
             open_marks = [mark for mark in reached if mark is not None]
-            yield from cut(stream.until(min(open_marks) if open_marks else None))
+            before = min(open_marks) if open_marks else None
+            if before != bound:  # else nothing more is certain than was
+                yield from cut(stream.until(before))
+            bound = before
         self._count()
 
     def _count(self) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.timers import Timer
+from quantdsl.data.universe import Change
 
 
 class SourceSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +32,8 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
     arrive where the data do not tell.
 
+    `changes` are what a universe's files say of its instruments.
+
     `start` and `end` are hard cuts in ns UTC (end excluded): warm-up also comes from inside them.
     """
 
@@ -51,3 +54,4 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     actions: str = ""
     format: str = ""
     feed_latency_ns: int = 0
+    changes: tuple[Change, ...] = ()

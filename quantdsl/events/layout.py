@@ -118,6 +118,16 @@ class KilledBy(IntFlag):
     LIMIT = 4
 
 
+class Trait(IntEnum):
+    """Side of a TRAIT event: what is told of an instrument of a universe."""
+
+    MEMBER = 0  # 1: in the universe, 0: not
+    ELIGIBLE = 1  # 1: may be traded, 0: not
+    SECTOR = 2  # number of the group
+    INDUSTRY = 3
+    COUNTRY = 4
+
+
 class Kind(IntEnum):
     """What an event or a record is. Codes are never reused."""
 
@@ -146,6 +156,7 @@ class Kind(IntEnum):
     BRANCH = 21  # record of a trace: source line, 1 where the condition held
     COMMAND = 22  # event: what a person or the session wants (side), bits of the kill switch
     # record: the same as carried out: bits, the switch by now, 1 if only reducing orders pass
+    TRAIT = 23  # event: which trait of the instrument (side), its value from now on
 
 
 for dtype in (EVENT, BAR, QUOTE, TRADE, DELTA, RECORD):

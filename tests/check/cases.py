@@ -286,10 +286,38 @@ SOURCES = {
     "trades of a length": "trades 5m",
     "book without depth": "book",
     "book of no depth": "book depth = 0",
-    "universe": 'universe "SP500"',
+    "universe without a name": "bars 1d\n    universe point_in_time = true",
+    "universe of a strange setting": 'bars 1d\n    universe "SP500", size = 3',
+    "universe with a symbol twice": 'bars 1d\n    universe "KO", "KO"\n    plot(xs.sum(close))',
+    "universe of quotes": 'quotes\n    universe "A"',
+    "filter of all": 'bars 1d\n    universe "A", filter = bar_index\n    plot(xs.sum(close))',
+    "cross-section without a universe": "bars 1d\n    plot(xs.rank(close))",
+    "sector without a universe": "bars 1d\n    plot(dollar_volume)",
+    "adjusted by whim": 'bars 1d, adjust = often\n    universe "A"\n    plot(xs.sum(adj.close))',
+    "adjusted without a universe": "bars 1d, adjust = all\n    plot(close)",
     "book in a strategy on quotes": "quotes\n    plot(book.microprice(levels = 1))",
     "stale book in a strategy on quotes": "quotes\n    on stale(book):\n        flatten()",
     "quotes in a strategy on trades": "trades\n    plot(mid)",
+}
+UNIVERSES = {
+    "two universes": 'universe "B"\n    plot(xs.sum(close))',
+    "universe and instrument": 'instrument "KO"',
+    "cross-section of one number": 'plot(xs.sum(3.0))',
+    "cross-section of an account": 'on bar:\n        let r = xs.sum(close * float(position))',
+    "cross-section by a price": 'plot(xs.sum(xs.demean(close, by = close)))',
+    "cross-section that is not there": 'plot(xs.sum(xs.ranks(close)))',
+    "cross-section without its share": 'plot(xs.spread(close))',
+    "plot of a panel": 'plot(xs.rank(close))',
+    "adjusted without being asked": 'plot(xs.sum(adj.close))',
+    "price for a portfolio": 'at 15:45:\n        log("{close}")',
+    "order for a portfolio": 'at 15:45:\n        buy(1 shares)',
+    "position for a portfolio": 'at 15:45:\n        if flat:\n            flatten()',
+    "rebalance of each": 'on bar:\n        rebalance(close)',
+    "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
+    "rebalance in a bar": 'at 15:45:\n        rebalance(xs.rank(close))',
+    "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
+    "fill of a universe": 'on fill:\n        flatten()',
+    "test of a universe": 'plot(xs.sum(close))\n    test "a":\n        expect orders.count == 0',
 }
 WARNED = {"no limits and no costs": STRATEGY + ORDER}
 BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        fees = 1bps\n"
@@ -315,5 +343,7 @@ PROGRAMS = {
        for name, text in TICK_ITEMS.items()},
     **{name: _finished(f"strategy S:\n    {text}\n    on start:\n        flatten()\n")
        for name, text in SOURCES.items()},
+    **{name: _finished(f'strategy S:\n    bars 1d\n    universe "A"\n    {text}\n')
+       for name, text in UNIVERSES.items()},
     **WARNED,
 }

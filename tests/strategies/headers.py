@@ -15,8 +15,15 @@ from quantdsl import cli
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 FILES = tuple(sorted((ROOT / "strategies").glob("*.qdsl")))
-ON_BARS = tuple(p for p in FILES if re.search(r"^    bars ", p.read_text("utf-8"), re.MULTILINE))
+ON_BARS = tuple(
+    path
+    for path in FILES
+    if re.search(r"^    bars ", (text := path.read_text("utf-8")), re.MULTILINE)
+    and not re.search(r"^    universe ", text, re.MULTILINE)
+)
 """Those that sweeps and lanes can run."""
+ON_UNIVERSES = tuple(p for p in FILES if re.search(r"^    universe ", p.read_text("utf-8"), re.M))
+"""Those that hold no tests of their own yet: a feed of a test is of one instrument."""
 
 LABELS = ("Idea", "Source", "Data", "Command", "Expected")
 BEGIN, END = "<!-- strategies: generated -->", "<!-- end of strategies -->"

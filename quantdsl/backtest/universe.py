@@ -1,0 +1,110 @@
+"""Which instruments a strategy's universe has in a run, and what the files say of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from quantdsl.check import Checked
+from quantdsl.check.universe import GROUPS
+from quantdsl.config import UniverseConfig
+from quantdsl.data import universe as files
+from quantdsl.data.universe import Change
+from quantdsl.errors import ConfigError
+from quantdsl.events.layout import Trait
+
+BUILT_IN = tuple(f"SYN{n + 1}" for n in range(16))
+BUILT_IN_SECTORS = 4
+
+
+class Members(msgspec.Struct, frozen=True):
+    """The instruments of a run in declared order; `sources` holds the data of each."""
+
+    symbols: tuple[str, ...]
+    sources: tuple[Any, ...]
+    notes: tuple[str, ...] = ()
+
+
+def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> Members:
+    """The instruments of the strategy's universe; DataError where bars of some are missing."""
+    universe = checked.strategy.universe
+    assert universe is not None
+    source = table if table is not None else path
+    if source is None or source == "":
+        return Members(universe.symbols or BUILT_IN, (None,) * len(universe.symbols or BUILT_IN))
+    if isinstance(source, str) and "," in source and not Path(source).exists():
+        raise ConfigError("the data of a universe are one folder or one table, not several files")
+    have = files.sources(source)
+    listed, where = _listed(checked, config)
+    symbols = listed or sorted(have)
+    shown = str(source) if isinstance(source, str | Path) else "the table given"
+    files.lacking(symbols, have, where, shown)
+    notes = []
+    if not universe.point_in_time:
+        notes.append(
+            f"the universe is {len(symbols):,} instruments as listed today: who failed before is "
+            "not among them, so past results look better than they were"
+        )
+    chosen = tuple(have[symbol.rpartition(":")[2].upper()] for symbol in symbols)
+    return Members(tuple(symbols), chosen, tuple(notes))
+
+
+def _listed(checked: Checked, config: UniverseConfig) -> tuple[list[str], str]:
+    """The symbols that the strategy or a file lists, and who does; none: all of the data."""
+    universe = checked.strategy.universe
+    assert universe is not None
+    if universe.symbols:
+        return list(universe.symbols), "the strategy"
+    if universe.name.endswith((".csv", ".txt", ".tsv")):
+        return files.symbols_in(universe.name), universe.name
+    for path in (config.symbols, config.members if universe.point_in_time else ""):
+        if path:
+            return files.symbols_in(path), path
+    return [], "the data"
+
+
+def changes(
+    checked: Checked, config: UniverseConfig, symbols: Sequence[str]
+) -> tuple[Change, ...]:
+    """What the files say of the instruments; ConfigError names those that are missing."""
+    universe = checked.strategy.universe
+    assert universe is not None
+    index = {symbol.rpartition(":")[2].upper(): n for n, symbol in enumerate(symbols)}
+    traits = universe.traits
+    if tuple(symbols) == BUILT_IN:
+        return _built_in(len(symbols), traits)
+    wanted = [name for name, which in GROUPS.items() if which in traits]
+    line = checked.source.position
+    missing = []
+    for path, key, which, names in (
+        (config.members, "members", Trait.MEMBER, "symbol, entry, exit"),
+        (config.eligible, "eligible", Trait.ELIGIBLE, "symbol, entry, exit"),
+    ):
+        if which in traits and not path:
+            at = line(traits[which][1][0]).line
+            missing.append((f"point_in_time, line {at}" if which is Trait.MEMBER else
+                            f"eligible, line {at}", key, names))
+    if wanted and not config.groups:
+        at = min(line(traits[GROUPS[name]][1][0]).line for name in wanted)
+        names = ", ".join(("symbol", *wanted))
+        missing.append((f"{' and '.join(wanted)}, line {at}", "groups", names))
+    files.required(missing)
+    found: list[Change] = []
+    if Trait.MEMBER in traits:
+        found += files.spans(config.members, Trait.MEMBER, index)
+    if Trait.ELIGIBLE in traits:
+        found += files.spans(config.eligible, Trait.ELIGIBLE, index)
+    if wanted:
+        found += files.groups(config.groups, wanted, index)
+    return tuple(found)
+
+
+def _built_in(count: int, traits: Any) -> tuple[Change, ...]:
+    """The built-in market's: all are members, in four sectors by turns."""
+    found = []
+    for which in traits:
+        for n in range(count):
+            value = n % BUILT_IN_SECTORS if which in GROUPS.values() else 1
+            found.append(Change(files.ALWAYS, n, which, value))
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""`rebalance(weight, via = moc, min_trade = 0.1%)`: a portfolio brought to its weights."""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.bindings import Binding, unknown
+from quantdsl.check.context import Context
+from quantdsl.check.cross import N, present
+from quantdsl.check.equations import THIS
+from quantdsl.check.literals import DURATION_NS
+from quantdsl.check.market import ENGINE
+from quantdsl.check.types import FLOAT, VOID
+from quantdsl.check.values import PANEL_SHIFT, Value, error_value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+VIA = {"market": "any", "moo": "open", "moc": "close"}
+SHAPE = "rebalance(weight, via = moc, min_trade = 0.1%, max_turnover = 60%)"
+
+
+class Rebalance(Binding):
+    """rebalance(weight, ...): orders that bring every instrument to its weight of equity."""
+
+    what = "an order function"
+    builtin = "function"
+
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+        self.plan: ops.Field | None = None
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """Hand the newest weights to std/portfolio.qdsl."""
+        strategy = self.strategy
+        if not strategy.acting:
+            return cx.error("QD0801", "orders are placed in handlers", node.span)
+        if not cx.alone:
+            return cx.error(
+                "QD0801",
+                "'on bar' runs for each instrument, a portfolio is rebalanced once",
+                node.span,
+                help="use 'at 15:45:', 'at session_close - 5m on month_end:' or 'every 30m:'",
+            )
+        weights, via, shares = None, "market", {"min_trade": 0.0, "max_turnover": float("inf")}
+        given: dict[str, ops.Expr] = {k: ops.f64(v) for k, v in shares.items()}
+        for number, arg in enumerate(node.args):
+            if number == 0 and arg.name in (None, "weight"):
+                weights = self._weights(cx, arg)
+            elif arg.name == "via":
+                via = self._via(cx, arg)
+            elif arg.name in given:
+                share = arith.as_float(cx, arith.plain(cx, cx.expr(arg.value)))
+                given[arg.name] = share.ir
+            else:
+                return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)
+        if weights is None:
+            return cx.error("QD0802", "rebalance needs weights", node.span, help=SHAPE)
+        if weights.bad:
+            return error_value(node.span)
+        if via in VIA:
+            self._can_fill(cx, node, via)
+            self._emit(cx, node, weights, via, given)
+        return Value(VOID, ops.i64(0), node.span)
+
+    def _weights(self, cx: Context, arg: ast.Arg) -> Value:
+        """A panel of floats, one of each instrument."""
+        cx.alone = False
+        value = cx.expr(arg.value)
+        cx.alone = True
+        if not value.bad and (value.series is None or not value.series.panel):
+            return cx.error(
+                "QD0802",
+                "a weight is a series of each instrument",
+                arg.span,
+                help="such as let weight = xs.weights(score)",
+            )
+        kept = value if value.bad else self.strategy.equations.keep(cx, value)
+        if kept.series is not None:  # what stands for the universe is counted by its instants
+            for bit, need in kept.series.warm:
+                cx.reads.pop(bit, None)
+                cx.need([(bit % PANEL_SHIFT, need)])
+        return arith.as_float(cx, kept)
+
+    def _via(self, cx: Context, arg: ast.Arg) -> str:
+        word = arg.value.id if isinstance(arg.value, ast.Name) else ""
+        if word not in VIA:
+            unknown(cx, word, arg.value.span, list(VIA), "among the ways to trade")
+        return word
+
+    def _can_fill(self, cx: Context, node: ast.Call, via: str) -> None:
+        """Inside a bar of a day its open is past: an order of 15:45 cannot have it."""
+        clocks = self.strategy.clocks
+        unit = clocks[0].text.lstrip("0123456789._") if clocks else ""
+        long = unit in ("mo", "y") or DURATION_NS.get(unit, 0) >= DURATION_NS["d"]
+        if long and via != "moc":
+            cx.error(
+                "QD0802",
+                f"via = {via} would fill at the open of a bar that has begun before",
+                node.span,
+                reason=f"bars are of {clocks[0].text}, and a timer fires inside one",
+                help="via = moc fills at its close; or declare shorter bars",
+            )
+
+    def _emit(
+        self, cx: Context, node: ast.Call, weights: Value, via: str, given: dict[str, ops.Expr]
+    ) -> None:
+        strategy, line = self.strategy, cx.line(node)
+        strategy.uses |= {"USES_UNIVERSE"} | ({"USES_TIF"} if via != "market" else set())
+        if self.plan is None:
+            self.plan = strategy.equations.field("g", ops.StructType("portfolio.Plan"))
+        column = strategy.equations.field("x", ops.ArrayType(ops.F64_T, N))
+        finite = present(FLOAT, weights.ir)
+        value = ops.Select(finite, weights.ir, arith.NAN)
+        fill = ops.Assign(ops.Elem(column, THIS), value, line)
+        cx.emit(strategy.loop((fill,)))
+        args = (
+            ENGINE,
+            self.plan,
+            column,
+            strategy.enum_value("orders.When", VIA[via]),
+            given["min_trade"],
+            given["max_turnover"],
+            ops.i64(line),
+        )
+        cx.emit(ops.Do(ops.Call(strategy.core("portfolio.rebalance"), args), line))

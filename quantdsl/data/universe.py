@@ -1,0 +1,234 @@
+"""A universe of instruments: whose bars there are, and what files say of each over time.
+
+All files are tables with a header. Dates are ISO 8601; what a line says holds from the open of
+the session of its date on, so a strategy never knows it before.
+
+- members: `symbol, entry, exit`: in the universe from the day `entry` to the day before `exit`;
+  an empty entry is since ever, an empty exit until further notice. Several lines a symbol.
+- eligible: the same columns: may be traded.
+- groups: `symbol, sector, industry, country`, any of the three; with `from` since that day.
+"""
+
+import csv
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.data import columns as naming
+from quantdsl.data.calendar import Schedule
+from quantdsl.data.table import list_files, open_table, stem
+from quantdsl.errors import ConfigError, DataError
+from quantdsl.events.layout import EVENT, Kind, Trait
+
+Int64s = npt.NDArray[np.int64]
+Events = npt.NDArray[np.void]
+
+GROUPS = {"sector": Trait.SECTOR, "industry": Trait.INDUSTRY, "country": Trait.COUNTRY}
+ALWAYS = -(2**31)
+"""A day before all others."""
+SHOWN = 8
+
+
+class Change(msgspec.Struct, frozen=True, order=True):
+    """From `day` (since 1970) on a trait of `instrument` is `value`."""
+
+    day: int
+    instrument: int
+    trait: int
+    value: int
+
+
+# ---- whose bars there are ----------------------------------------------------------------------
+
+
+def sources(source: Any) -> dict[str, Any]:
+    """Each instrument of a folder or a table by its symbol, with the source of its own bars."""
+    if isinstance(source, str | Path) and Path(source).is_dir():
+        return {_symbol_of(path): str(path) for path in list_files(Path(source))}
+    tables = open_table(source)
+    names = tables[0].columns()
+    known = {naming.plain(name): name for name in names}
+    symbol = next((known[alias] for alias in ("symbol", "ticker", "name") if alias in known), None)
+    if symbol is not None:
+        return _parts(tables, symbol)
+    wide = not any(price in known for price in naming.PRICES)
+    if not wide:
+        return {_symbol_of(Path(str(source))): source}
+    return {name: _column(source, tables, names[0], name) for name in names[1:]}
+
+
+def _symbol_of(path: Path) -> str:
+    """`BRK.B` of `BRK.B_data.csv`."""
+    return stem(path).partition("_")[0].upper()
+
+
+def _column(source: Any, tables: Sequence[Any], time: str, name: str) -> Any:
+    """One column of a table of closes."""
+    if isinstance(source, str | Path):
+        return f"{source}#{name}"
+    return tables[0]._table.select([time, name])
+
+
+def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
+    """The rows of each symbol of a long table, which is read once."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces = []
+    for table in tables:
+        names = table.columns()
+        wanted = [name for name in names if naming.plain(name) in _NUMBERS]
+        text = [name for name in names if name not in wanted]
+        pieces += [pa.Table.from_batches([batch]) for batch in table.batches(text, wanted)]
+    whole = pa.concat_tables(pieces)
+    order = pc.sort_indices(whole[symbol])
+    sorted_ = whole.take(order)
+    keys = sorted_[symbol].to_numpy(zero_copy_only=False)
+    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    ends = [*starts[1:].tolist(), len(keys)]
+    return {
+        str(keys[first]).upper(): sorted_.slice(first, end - first)
+        for first, end in zip(starts.tolist(), ends, strict=True)
+    }
+
+
+_NUMBERS = frozenset({"open", "high", "low", "close", "volume"})
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+
+def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line number and cells by column of a table; DataError where a column is missing."""
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            names = [naming.plain(name) for name in table.fieldnames or ()]
+            table.fieldnames = names
+            for name in needed:
+                if name not in names:
+                    has = ", ".join(names) or "none"
+                    raise DataError(f"{path}: needs the column {name!r}; its columns are {has}")
+            for number, row in enumerate(table, 2):
+                yield number, {k: (v or "").strip() for k, v in row.items() if k is not None}
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: is not text in UTF-8") from None
+
+
+def day_of(text: str, where: str, missing: int) -> int:
+    """Days since 1970 of an ISO date."""
+    if not text:
+        return missing
+    try:
+        return (dt.date.fromisoformat(text[:10]) - dt.date(1970, 1, 1)).days
+    except ValueError:
+        raise DataError(f"{where}: {text!r} is no date such as 2017-06-30") from None
+
+
+def symbols_in(path: str) -> list[str]:
+    """The symbols of a table in order of their first line."""
+    return list(dict.fromkeys(row["symbol"].upper() for _, row in rows(path, ["symbol"])))
+
+
+def spans(path: str, which: Trait, index: Mapping[str, int]) -> list[Change]:
+    """The changes of a table of `symbol, entry, exit`."""
+    found: list[Change] = []
+    last: dict[str, tuple[int, int]] = {}
+    for line, row in rows(path, ("symbol", "entry", "exit")):
+        where, symbol = f"{path}:{line}", row["symbol"].upper()
+        entry = day_of(row["entry"], where, ALWAYS)
+        exit_ = day_of(row["exit"], where, 2**31)
+        if exit_ <= entry:
+            raise DataError(f"{where}: {symbol} leaves on {row['exit']}, before it has entered")
+        before = last.get(symbol)
+        if before is not None and entry < before[0]:
+            raise DataError(
+                f"{where}: {symbol} enters before it has left (line {before[1]}): sort its lines "
+                "by entry, and let none overlap"
+            )
+        last[symbol] = (exit_, line)
+        if symbol in index:
+            found.append(Change(entry, index[symbol], which, 1))
+            if exit_ < 2**31:
+                found.append(Change(exit_, index[symbol], which, 0))
+    return found
+
+
+def groups(path: str, wanted: Iterable[str], index: Mapping[str, int]) -> list[Change]:
+    """The changes of a table of groups; groups are numbered in order of their names."""
+    names = list(wanted)
+    found = []
+    table = list(rows(path, ("symbol", *names)))
+    for name in names:
+        numbers = {g: n for n, g in enumerate(sorted({row[name] for _, row in table} - {""}))}
+        for line, row in table:
+            symbol = row["symbol"].upper()
+            if symbol in index:
+                day = day_of(row.get("from", ""), f"{path}:{line}", ALWAYS)
+                number = numbers.get(row[name], -1)
+                found.append(Change(day, index[symbol], GROUPS[name], number))
+    return found
+
+
+def lacking(symbols: Sequence[str], have: Iterable[str], where: str, data: str) -> None:
+    """DataError naming the symbols that there are no bars of."""
+    known = set(have)
+    missing = [symbol for symbol in symbols if symbol.rpartition(":")[2].upper() not in known]
+    if missing:
+        shown = ", ".join(missing[:SHOWN])
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        raise DataError(
+            f"{data}: has no bars of {shown}{more}, which {where} names\n"
+            "help: add their bars, or take them out of the list"
+        )
+
+
+def required(missing: Sequence[tuple[str, str, str]]) -> None:
+    """ConfigError of all that the strategy reads and no file tells: (what, key, columns)."""
+    if missing:
+        lines = [f'  {key} = "FILE"  # columns {names}: {what}' for what, key, names in missing]
+        raise ConfigError(
+            "the strategy reads of its universe what no file tells\n"
+            "help: add to the config\n  [universe]\n" + "\n".join(lines)
+        )
+
+
+# ---- events ------------------------------------------------------------------------------------
+
+
+class Told:
+    """The changes of a universe as events, each given once, at the open of a session."""
+
+    def __init__(self, changes: Sequence[Change], schedule: Schedule) -> None:
+        kept = sorted(changes, key=lambda one: one.day)
+        self._day = np.array([one.day for one in kept], np.int64)
+        self._events = np.zeros(len(kept), EVENT)
+        self._events["kind"] = Kind.TRAIT
+        self._events["instrument"] = [one.instrument for one in kept]
+        self._events["side"] = [one.trait for one in kept]
+        self._events["payload"][:, 0] = [one.value for one in kept]
+        self._schedule = schedule
+        # Where a session opens in the instant in which the last one closes, that instant is over.
+        joined = len(schedule) > 1 and bool(np.any(schedule.open_ns[1:] == schedule.close_ns[:-1]))
+        self._after = int(joined)
+        self._given = 0
+
+    def until(self, sessions: Int64s) -> Events:
+        """What is told at the opens of these sessions, which come after all that were asked for."""
+        first = self._given
+        for session in sessions.tolist():
+            end = int(np.searchsorted(self._day, self._schedule.day[session], "right"))
+            ts = self._schedule.open_ns[session] + self._after
+            for name in ("ts_event", "ts_recv"):
+                self._events[name][self._given : end] = ts
+            self._given = max(end, self._given)
+        return self._events[first : self._given]
+
+
