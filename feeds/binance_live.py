@@ -212,6 +212,7 @@ class BinanceLive:
         self._words = np.zeros(_WORDS, np.int64)
         self._words[_FIRST], self._words[_KEEPS_BOOK] = spec.first, self._book
         self._out = np.empty((MESSAGE_BYTES_MAX // LEVEL_BYTES + 16_384, WORDS), np.int64)
+        self._events: Events = self._out.view(EVENT).reshape(-1)
         self._pending: list[list[Events]] = [[] for _ in spec.symbols]
         self._asked: list[Future[Answer] | None] = [None] * count
         self._not_before = [0.0] * count
@@ -278,6 +279,15 @@ class BinanceLive:
         self, connection: Connection, sink: Sink, stop: Event, helper: ThreadPoolExecutor
     ) -> None:
         self._begin(connection, sink, stop)
+        try:
+            self._receive(connection, sink, stop, helper)
+        finally:
+            self._count()
+
+    def _receive(
+        self, connection: Connection, sink: Sink, stop: Event, helper: ThreadPoolExecutor
+    ) -> None:
+        """Until `stop`, or until the connection has served its time."""
         began = looked = clock_set = time.monotonic()
         clock: Future[Clock] | None = None
         while not stop.is_set():
@@ -318,6 +328,7 @@ class BinanceLive:
     def _look(self, connection: Connection, sink: Sink) -> None:
         """What is told by the time and not by a message."""
         health, now = self.health, now_ns()
+        self._count()
         silent = standing_still(self._edges, now, self.spec.stale_ns_max)
         if silent:
             health.stales += len(silent)
@@ -325,8 +336,6 @@ class BinanceLive:
         off = bool(self._edges[:, OFF].any())
         stood = now - health.last_recv_ns > self.spec.stale_ns_max
         health.state = ("stale" if stood else "syncing") if off else "live"
-        health.faults = in_words(self._words[_FAULTS:])
-        health.gaps = int(self._words[_FAULTS + Fault.GAP.value])
         health.bytes_received = connection.bytes_received
         quiet = connection.silent_s()
         if quiet > SILENCE_S_MAX:
@@ -334,24 +343,33 @@ class BinanceLive:
         if quiet > PING_AFTER_S:
             connection.ping()
 
+    def _count(self) -> None:
+        """What the decoder counted, for all to see."""
+        health, words = self.health, self._words
+        health.processed, health.ignored = int(words[_PROCESSED]), int(words[_IGNORED])
+        health.dropped, health.last_event_ns = int(words[_DROPPED]), int(words[_EVENT])
+        if health.last_event_ns:  # quotes of spot carry no time
+            took = health.last_recv_ns - health.last_event_ns
+            health.latency_ns = took + health.clock_offset_ns
+        health.faults = in_words(words[_FAULTS:])
+        health.gaps = int(words[_FAULTS + Fault.GAP.value])
+
     def _take(self, batch: Batch, sink: Sink) -> None:
         words, health = self._words, self.health
         words[_SIZE], words[_RECEIVED], words[_ONLY] = batch.size, batch.recv_ns, -1
         decode(batch.data, batch.spans, self._out, self._books, self._edges, self._names, words)
         rows = int(words[_ROW])
         if rows:
-            events = self._out[:rows].view(EVENT).reshape(-1)
+            events = self._events[:rows]
             if self._book and not self._books[:, SYNC].all():
                 events = self._hold(events)
             if len(events):
                 sink.push(events)
         health.received += batch.size
-        health.processed, health.dropped = int(words[_PROCESSED]), int(words[_DROPPED])
-        health.last_recv_ns, health.last_event_ns = batch.recv_ns, int(words[_EVENT])
-        health.latency_ns = batch.recv_ns + health.clock_offset_ns - health.last_event_ns
-        for at, end in batch.spans[: words[_OTHERS]].tolist():
-            self._other(bytes(batch.data[at:end]), batch.recv_ns, sink)
-        health.ignored = int(words[_IGNORED])
+        health.last_recv_ns = batch.recv_ns
+        if words[_OTHERS]:
+            for at, end in batch.spans[: words[_OTHERS]].tolist():
+                self._other(bytes(batch.data[at:end]), batch.recv_ns, sink)
 
     # ---- books ----------------------------------------------------------------------------
 
@@ -398,7 +416,7 @@ class BinanceLive:
         self.health.received += 1
         spans = np.array([[0, len(data)]], np.int64)
         decode(data, spans, self._out, self._books, self._edges, self._names, words)
-        events = self._out[: words[_ROW]].view(EVENT).reshape(-1)
+        events = self._events[: words[_ROW]]
         if not len(events) or events["kind"][0] != Kind.BOOK_SNAPSHOT:
             return
         sink.push(events)

@@ -164,10 +164,12 @@ class Connection:
 
     def receive(self) -> Batch:
         """All messages that are there, waiting for the first up to WAIT_S; FeedError at the end."""
-        batch = self._messages(now_ns())
-        if batch.size == 0 and self._read():
-            return self._messages(now_ns())
-        return batch
+        if self._at < self._end:
+            batch = self._messages(now_ns())
+            if batch.size:
+                return batch
+        self._read()
+        return self._messages(now_ns())
 
     def send(self, text: str) -> None:
         self._library.send_text(text.encode())
@@ -212,12 +214,12 @@ class Connection:
         said = f": {failed}" if isinstance(failed, InvalidHandshake) else ""
         raise FeedError(f"{self.url}: the venue did not open a websocket{said}")
 
-    def _read(self) -> bool:
-        """Whether bytes came within WAIT_S."""
-        if self._at:
-            left = self._end - self._at
+    def _read(self) -> None:
+        """Take what comes within WAIT_S, if anything does."""
+        left = self._end - self._at
+        if self._at and left:
             self._data[:left] = self._data[self._at : self._end].copy()
-            self._at, self._end = 0, left
+        self._at, self._end = 0, left
         try:
             size = self._socket.recv_into(self._view[self._end :])
             while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() and size:
@@ -225,7 +227,7 @@ class Connection:
                 self.bytes_received += size
                 size = self._socket.recv_into(self._view[self._end :])
         except (BlockingIOError, TimeoutError):
-            return False
+            return
         except OSError as error:
             raise FeedError(f"{self.url}: connection lost: {_reason(error)}") from None
         if size == 0:
@@ -233,7 +235,6 @@ class Connection:
         self._end += size
         self.bytes_received += size
         self._last_heard = time.monotonic()
-        return True
 
     def _messages(self, recv_ns: int) -> Batch:
         """The whole messages of the buffer up to one that only the library understands."""
