@@ -150,5 +150,15 @@ def _entry(prefix: str, item: ast.Fn | ast.Indicator, body: ast.Suite, source: S
             details[label] = f"{details[label]}; {text}" if label in details else text
     written = source.text[item.name.span[0] : body.span[0]]
     signature = prefix + re.sub(r"\s+", " ", written).strip().removesuffix(":").rstrip()
+    if prefix == "xs.":
+        signature = _across(signature)
     section = prefix.removesuffix(".") or EVERYWHERE
     return Entry(section, prefix + item.name.id, signature, docs[0] if docs else "", details)
+
+
+def _across(signature: str) -> str:
+    """A function of columns as a strategy calls it: on panels, its memory and result left out."""
+    shown = signature.replace("inout w: Work, ", "").replace("array[float, N_INSTRUMENTS]", "panel")
+    head, _, out = shown.partition(", inout out: ")
+    result = out.removesuffix(")").replace("array[bool, N_INSTRUMENTS]", "panel of bool")
+    return f"{head}) -> {result}" if out else shown

@@ -10,6 +10,7 @@ from quantdsl.check.book import BookBinding
 from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
+from quantdsl.check.universe import NeedsUniverse
 from quantdsl.cli.reference import EVERYWHERE, Entry, entries
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
@@ -45,6 +46,21 @@ PLAIN = {
 }
 STATEMENTS = {"orders", "arguments of orders", "output"}
 VALUES = {EVERYWHERE, "market", TICKS, "position and account", "news of orders", "size"}
+UNIVERSE = """language 1
+
+strategy Example:
+    "One line of it is an example."
+
+    bars 1d
+    universe "ALL"
+
+    let ret   = close / close[1] - 1
+    let score = close / close[63] - 1
+    let shown = {example}
+
+    at 15:45:
+        rebalance(xs.scale(score), via = moc)
+"""
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -60,6 +76,8 @@ def errors(text):
 def in_a_strategy(entry: Entry) -> str:
     """The example of an entry where it belongs."""
     example = entry.details["example"]
+    if entry.section == "xs":
+        return UNIVERSE.format(example=example)
     if entry.section == "risk:":
         return STRATEGY.format(**{**PLAIN, "risk": example})
     if entry.section == "backtest:":
@@ -90,7 +108,7 @@ def test_the_example_of_help_compiles(entry):
 
 def test_every_entry_is_placed_and_says_what_it_does():
     sections = {entry.section for entry in entries()}
-    assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | {"risk:", "backtest:"}
+    assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | {"risk:", "backtest:", "xs"}
     for entry in entries():
         assert entry.signature, entry.name
         assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name
@@ -105,7 +123,7 @@ def test_help_knows_every_name_that_a_strategy_can_read(kind):
     for name, binding in checked.strategy.scope.names.items():
         own = isinstance(binding, Local) and binding.span[1]
         parts = binding.members() if isinstance(binding, BookBinding | Tape | Working) else ()
-        if not isinstance(binding, Later | Absent) and not own:
+        if not isinstance(binding, Later | Absent | NeedsUniverse) and not own:
             missing |= {f"{name}.{part}" for part in parts} or {name}
     assert missing - known == set()
 
