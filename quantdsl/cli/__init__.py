@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": ("compare", "Show what differs between two runs, or a session and recorded data."),
     "replay": ("replay", "Run a session again from its journal, and prove that it is the same."),
     "journal": ("journal", "Look into the journal of a session, copy it out, or verify it."),
+    "sim": ("sim", "Run sessions whose feed, disk and process fail, and hold them to promises."),
     "devices": ("devices", "List the GPUs and the CPU that a sweep can use."),
     "bench": ("bench", "Measure a device, or a strategy from an event to its order."),
     "doctor": ("doctor", "List what this machine lacks, with the command that mends each."),
