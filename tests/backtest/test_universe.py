@@ -1,0 +1,84 @@
+"""A strategy on a universe: files, membership over time, rebalances, and what is missing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.backtest.run import run_checked
+from quantdsl.errors import ConfigError, DataError
+from quantdsl.events.layout import Kind
+from tests.std.universe import Panels, compiled, table, walks, write
+
+TEXT = """language 1
+strategy Members:
+    "Half of equity in the members, in equal parts."
+    bars 1d
+    universe "ALL", point_in_time = true
+    let one    = close / close
+    let weight = xs.scale(one, gross = 50%)
+    let there  = xs.count(one)
+    at session_close - 5m:
+        rebalance(weight, via = moc)
+    plot(there)
+    session "XNYS"
+    risk:
+        max_gross = 60% of equity
+    backtest:
+        cash = 1_000_000 USD
+        fees = 1bps
+"""
+
+
+def members(folder: Path, rows: list[str]) -> dict[str, object]:
+    return {"universe.members": write(folder, "members.csv", "symbol,entry,exit", rows)}
+
+
+def test_membership_counts_from_its_day_on(tmp_path: Path) -> None:
+    closes: dict[str, list[float | None]] = {name: [10.0] * 40 for name in ("A", "B", "C")}
+    more = members(tmp_path, ["A,,", "B,2020-01-15,2020-01-24", "C,,2020-01-10"])
+    run = Panels(TEXT, data=table(closes), more=more)
+    seen = {}
+    for bars in run.bars():
+        day = str(np.datetime64(int(bars["ts_recv"][0]), "ns"))[:10]
+        seen[day] = np.flatnonzero(~np.isnan(run.panel("weight"))).tolist()
+    assert seen["2020-01-09"] == [0, 2]
+    assert seen["2020-01-10"] == [0]
+    assert seen["2020-01-14"] == [0]
+    assert seen["2020-01-15"] == [0, 1]
+    assert seen["2020-01-23"] == [0, 1]
+    assert seen["2020-01-24"] == [0]
+
+
+def test_a_rebalance_holds_the_weights_within_a_lot(tmp_path: Path) -> None:
+    closes = walks(8, 60)
+    more = members(tmp_path, [f"{name},," for name in closes])
+    ran = run_checked(compiled(TEXT), Path("x"), data=table(closes), more=more)
+    fills = ran.records[ran.records["kind"] == Kind.FILL]
+    assert len(fills) > 100
+    assert not np.any(ran.records["kind"] == Kind.REJECT)
+
+
+def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:
+    text = TEXT.replace("xs.scale(one", "xs.scale(xs.demean(one, by = sector)")
+    with pytest.raises(ConfigError, match=r"members = .*line 5(.|\n)*groups = .*sector, line 7"):
+        Panels(text, data=table(walks(3, 9)))
+
+
+def test_a_symbol_without_bars_is_named(tmp_path: Path) -> None:
+    more = members(tmp_path, ["A000,,", "ZZZ,,"])
+    with pytest.raises(DataError, match=r"no bars of ZZZ, which .*members.csv names"):
+        Panels(TEXT, data=table(walks(3, 9)), more=more)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["A000,2020-02-01,2020-01-01"], r"members.csv:2: A000 leaves on 2020-01-01"),
+        (["A000,,2020-02-01", "A000,2020-01-15,"], r"members.csv:3: A000 enters before it has"),
+        (["A000,soon,"], r"members.csv:2: 'soon' is no date"),
+    ],
+)
+def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        Panels(TEXT, data=table(walks(1, 9)), more=members(tmp_path, rows))
