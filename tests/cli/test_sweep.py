@@ -227,7 +227,8 @@ def test_a_damaged_part_counts_as_not_done(data, tmp_path):
 
 
 CHILD = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 from quantdsl.backtest import sweep_parts
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.errors import DeviceError
