@@ -17,6 +17,7 @@ from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
 from quantdsl.config import Resolved
 from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import RunData, open_run_data
@@ -274,7 +275,22 @@ def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
 
 
 def _notes(checked: Checked, data: RunData) -> tuple[str, ...]:
-    """What of the strategy does not apply to these data."""
+    """What of the strategy does not apply to these data, or not as one may think."""
+    return (*_flat_by_notes(checked, data), *_timer_notes(checked, data))
+
+
+def _timer_notes(checked: Checked, data: RunData) -> tuple[str, ...]:
+    if not isinstance(data, Data) or checked.strategy.universe is not None:
+        return ()
+    length = data.clocks[0]
+    return tuple(
+        f"{timer} lies inside a bar of {length}: what is ordered then meets that bar from its "
+        "open on, a price of before the order; finer bars meet it where it is"
+        for timer in data.clockwork.inside_bars(length.nominal_ns)
+    )
+
+
+def _flat_by_notes(checked: Checked, data: RunData) -> tuple[str, ...]:
     if "flat_by" not in checked.strategy.session or any(
         timer.id == own.id
         for own in checked.strategy.timers

@@ -86,6 +86,22 @@ class Clockwork:
         events = np.concatenate(found)
         return events[np.lexsort((events["payload"][:, 0], events["ts_event"]))]
 
+    def inside_bars(self, length_ns: int) -> list[str]:
+        """The timers that fire between the open and the close of a bar, as they are written."""
+        opens, closes = self.schedule.open_ns, self.schedule.close_ns
+        moments = dict(self._moments)
+        found = []
+        for timer in self._timers:
+            if timer.every_ns is not None:
+                inside = timer.every_ns % length_ns != 0
+            else:
+                ts = moments[timer.id]
+                fires = (ts > opens) & (ts < closes)
+                inside = bool(np.any((ts - opens)[fires] % length_ns))
+            if inside:
+                found.append(_show(timer))
+        return found
+
     def _of(self, timer: Timer) -> Int64s:
         """The moment of a timer in each session, -1 where it does not fire."""
         schedule = self.schedule
@@ -149,6 +165,8 @@ def _show(timer: Timer) -> str:
         return f"at {timer.at_s // 3600:02d}:{timer.at_s // 60 % 60:02d}"
     if timer.after_open_ns is not None:
         return f"session_open + {times.Interval.of_ns(timer.after_open_ns)}"
+    if timer.every_ns is not None:
+        return f"every {times.Interval.of_ns(timer.every_ns)}"
     return f"session_close - {times.Interval.of_ns(timer.before_close_ns or 0)}"
 
 
