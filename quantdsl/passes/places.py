@@ -183,11 +183,6 @@ def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
     return owner.name, str(path[at])
 
 
-def field_of(layout: Layout, type_: Type, spelling: str) -> Cell:
-    """The same for a path as the layout spells it."""
-    return field_at(layout, type_, spelled_path(layout, type_, spelling))
-
-
 def _begins(spelling: str, name: str) -> bool:
     """Whether a field's name is the first of a path; compiler-made names may hold dots."""
     return spelling.startswith(name) and spelling[len(name) : len(name) + 1] in ("", ".", "[")

@@ -39,10 +39,10 @@ from quantdsl.passes.places import (
     Path,
     as_place,
     field_at,
-    field_of,
     indices,
     inside,
     leaves,
+    spelled_path,
     type_at,
 )
 from quantdsl.passes.scopes import local_types
@@ -60,7 +60,11 @@ def drop_unread(module: Module, entry: str, results: Set[str]) -> Module:
     """
     layout = Layout(module.structs)
     state = next(func for func in module.funcs if func.name == entry).params[0].type
-    needed = {field_of(layout, state, path) for path in results}
+    needed: set[Cell] = set()
+    for path in results:
+        steps = spelled_path(layout, state, path)
+        below = leaves(layout, type_at(layout, state, steps), steps)
+        needed.update(field_at(layout, state, leaf) for leaf, _ in below)
     readers = [_Reader(layout, local_types(func), func) for func in module.funcs]
     found = -1
     while found != len(needed):

@@ -36,9 +36,12 @@ ENTRIES = {
 }
 PLAY, MAKE = "play", "make"
 ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
-ON_TICKS = ("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK")
-LIVE = ("USES_COMMAND", "USES_HOUSE")
-"""Parts of the core that only a run on ticks has."""
+NOT_IN_ALL = (
+    *("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK"),
+    *("USES_COMMAND", "USES_HOUSE"),
+    "USES_UNIVERSE",
+)
+"""Parts of the core that only runs on ticks, live runs and runs on a universe have."""
 N_ORDERS, N_RECORDS = 32, 1024
 SIZES = {"N_ORDERS": N_ORDERS, "N_RECORDS": N_RECORDS, **NO_BOOK, **SINGLE_RUN}
 NONE, FAULT, NEVER = 1 << 53, -(1 << 53), 1 << 62
@@ -125,7 +128,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
         call = ops.Call(inner.name, tuple(ops.Var(p.name) for p in inner.params))
         return ops.Func(name, inner.params, None, (ops.Do(call),))
 
-    used = {**dict.fromkeys(USES, uses), **dict.fromkeys(ON_TICKS + LIVE, 0)}
+    used = {**dict.fromkeys(USES, uses), **dict.fromkeys(NOT_IN_ALL, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
     names = [*entries, *((PLAY, MAKE) if ticks else ())]
     linked = link(lookup, names, all_sizes | venue_sizes(all_sizes))
