@@ -2,7 +2,6 @@
 
 import re
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -147,19 +146,6 @@ def test_machine_code_comes_from_the_cache(tmp_path, monkeypatch):
         load_cubin(module, NONE, "sm_90", cache, Bounds(64, 8))
     with pytest.raises(InternalError, match=FORBID_COMPILE):
         load_cubin(module, frozenset({"x"}), "sm_90", cache)
-
-
-def test_a_cached_load_is_quick(tmp_path):
-    """Limit 1 ms; the minimum of many, since other work may share this machine."""
-    cache = Cache(tmp_path / "cache")
-    module = compile_file(ROOT / "bench/strategies/ema_cross.qdsl").lane_module()
-    load_cubin(module, NONE, "sm_90", cache)
-    seconds = []
-    for _ in range(20):
-        start = time.perf_counter()
-        load_cubin(module, NONE, "sm_90", cache)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.001
 
 
 def test_a_launch_bounds_the_registers():
