@@ -17,7 +17,6 @@ from quantdsl.data.ticks import Events
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import BAR, EVENT, Kind
-from quantdsl.events.merge import Merge
 from quantdsl.live.feed import FeedSpec, Health, Sink
 
 
@@ -90,45 +89,13 @@ class Replay:
 
     def run(self, sink: Sink, stop: Event) -> None:
         """Give what was recorded when it was received, until `stop`."""
-        key = "ts_recv" if isinstance(self.data, TickData) else "ts_event"
-        begin = self.time.now_ns()
-        self.health.state = "live"
-        self.time.begin()
-        for chunk in self._merged(key):
-            events = chunk[chunk[key] > begin]
-            while len(events) and self.time.reach(int(events[key][0]), stop):
-                now = int(events[key][-1]) if self.time.full else self.time.clock_ns()
-                end = int(np.searchsorted(events[key], now, "right"))
-                sink.push(events[:end])
-                self.time.given(reached := int(events[key][end - 1]))
-                self.health.received += end
-                self.health.processed += end
-                self.health.last_recv_ns = self.health.last_event_ns = reached
-                events = events[end:]
-            if stop.is_set():
-                break
-        self.health.state = "stopped"
-        self.health.reason = "" if stop.is_set() else "the recording has ended"
-
-    def _merged(self, key: str) -> Iterator[Events]:
-        """What all instruments have, in order."""
         data, first = self.data, self._spec.first
-        count = len(data.feeds)
-        merge = Merge(count, key)
         if isinstance(data, TickData):
-            chunks = [own.chunks(first + k) for k, own in enumerate(data.feeds)]
+            key, chunks = "ts_recv", [own.chunks(first + k) for k, own in enumerate(data.feeds)]
         else:
-            chunks = [self._bars(data, k) for k in range(count)]
-        reached: dict[int, int] = dict.fromkeys(range(count), np.iinfo(np.int64).min)
-        while reached:
-            index = min(reached, key=reached.__getitem__)
-            events = next(chunks[index], None)
-            if events is None:
-                del reached[index]
-            elif len(events):
-                reached[index] = int(events[key][-1])
-                merge.push(index, events)
-            yield merge.take(min(reached.values()) if reached else None)
+            key, chunks = "ts_event", [self._bars(data, k) for k in range(len(data.feeds))]
+        if self.time.play(chunks, key, sink, stop, self.health):
+            self.health.reason = "the recording has ended"
 
     def _bars(self, data: Data, index: int) -> Iterator[Events]:
         own = data.feeds[index]

@@ -1,7 +1,14 @@
 """The clock of a feed whose time is its own: from where the data begin, N times as fast."""
 
 import time
+from collections.abc import Iterator, Sequence
 from threading import Event
+
+import numpy as np
+
+from quantdsl.data.ticks import Events
+from quantdsl.events.merge import Merge
+from quantdsl.live.feed import Health, Sink
 
 FULL_SPEED = 1e6
 """From here on nothing is waited for: the time is that of what was given last."""
@@ -54,3 +61,45 @@ class SimulatedTime:
     def given(self, moment_ns: int) -> None:
         """Everything up to a moment has been given."""
         self._given_ns = moment_ns
+
+    def play(
+        self, chunks: Sequence[Iterator[Events]], key: str, sink: Sink, stop: Event, health: Health
+    ) -> bool:
+        """Give what the chunks of all instruments hold when its time `key` comes.
+
+        What lies before the time at which this begins is left out. False where `stop` ended it.
+        """
+        begin = self.now_ns()
+        health.state = "live"
+        self.begin()
+        for chunk in _in_order(chunks, key):
+            events = chunk[chunk[key] > begin]
+            while len(events):
+                if not self.reach(int(events[key][0]), stop):
+                    health.state = "stopped"
+                    return False
+                now = int(events[key][-1]) if self.full else self.clock_ns()
+                end = int(np.searchsorted(events[key], now, "right"))
+                sink.push(events[:end])
+                self.given(reached := int(events[key][end - 1]))
+                health.received += end
+                health.processed += end
+                health.last_recv_ns = health.last_event_ns = reached
+                events = events[end:]
+        health.state = "stopped"
+        return True
+
+
+def _in_order(chunks: Sequence[Iterator[Events]], key: str) -> Iterator[Events]:
+    """What all instruments have, merged by `key`."""
+    merge = Merge(len(chunks), key)
+    reached: dict[int, int] = dict.fromkeys(range(len(chunks)), np.iinfo(np.int64).min)
+    while reached:
+        index = min(reached, key=reached.__getitem__)
+        events = next(chunks[index], None)
+        if events is None:
+            del reached[index]
+        elif len(events):
+            reached[index] = int(events[key][-1])
+            merge.push(index, events)
+        yield merge.take(min(reached.values()) if reached else None)

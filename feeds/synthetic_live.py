@@ -17,8 +17,7 @@ from quantdsl.data.instrument import Instrument
 from quantdsl.data.ticks import Events
 from quantdsl.data.times import DAY_NS, Interval, parse_instant
 from quantdsl.errors import FeedError
-from quantdsl.events.layout import BAR, EVENT, Kind
-from quantdsl.events.merge import Merge
+from quantdsl.events.layout import BAR, EVENT, Action, Kind
 from quantdsl.live.feed import FeedSpec, Health, Sink
 
 MINUTE = Interval.parse("1m")
@@ -30,8 +29,6 @@ BAR_S = 0.1
 """Real time between two bars of the finest clock that a strategy has."""
 TICK_SPEED = 10.0
 FUNDING_NS = DAY_NS // 3
-FUNDING = 2
-"""Side of a CORPORATE event: a / b of the value held is paid by longs."""
 FUNDING_RATE = (1, 10_000)
 
 
@@ -141,7 +138,7 @@ class SyntheticBars:
             events = np.zeros(len(moments), EVENT)
             events["ts_event"] = events["ts_recv"] = moments
             events["instrument"], events["kind"] = self._spec.first + index, Kind.CORPORATE
-            events["side"], events["payload"][:, :2] = FUNDING, FUNDING_RATE
+            events["side"], events["payload"][:, :2] = Action.FUNDING, FUNDING_RATE
             found.append(events)
         return found
 
@@ -178,39 +175,11 @@ class SyntheticBook:
 
     def run(self, sink: Sink, stop: Event) -> None:
         """Give each message when it arrives, until `stop`."""
-        begin = self.time.now_ns()
-        self.health.state = "live"
-        self.time.begin()
-        for chunk in self._merged():
-            events = chunk[chunk["ts_recv"] > begin]
-            while len(events):
-                if not self.time.reach(int(events["ts_recv"][0]), stop):
-                    break
-                now = int(events["ts_recv"][-1]) if self.time.full else self.time.clock_ns()
-                end = int(np.searchsorted(events["ts_recv"], now, "right"))
-                sink.push(events[:end])
-                self.time.given(reached := int(events["ts_recv"][end - 1]))
-                self.health.received += end
-                self.health.processed += end
-                self.health.last_recv_ns = self.health.last_event_ns = reached
-                events = events[end:]
-            if stop.is_set():
-                break
-        self.health.state = "stopped"
-        self.health.reason = "" if stop.is_set() else "the invented market has ended"
+        chunks = [self._chunks(index) for index in range(len(self._sources))]
+        if self.time.play(chunks, "ts_recv", sink, stop, self.health):
+            self.health.reason = "the invented market has ended"
 
-    def _merged(self) -> Iterator[Events]:
-        """The messages of all instruments in order of receipt."""
-        merge = Merge(len(self._sources), "ts_recv")
-        chunks = [source.chunks() for source in self._sources]
-        reached: dict[int, int] = dict.fromkeys(range(len(chunks)), np.iinfo(np.int64).min)
-        while reached:
-            index = min(reached, key=reached.__getitem__)
-            events = next(chunks[index], None)
-            if events is None:
-                del reached[index]
-            else:
-                events["instrument"] = self._spec.first + index
-                reached[index] = int(events["ts_recv"][-1])
-                merge.push(index, events)
-            yield merge.take(min(reached.values()) if reached else None)
+    def _chunks(self, index: int) -> Iterator[Events]:
+        for events in self._sources[index].chunks():
+            events["instrument"] = self._spec.first + index
+            yield events

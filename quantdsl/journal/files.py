@@ -1,5 +1,6 @@
 """The operations on files that a journal is made of; tests put others in their place to fail."""
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -61,3 +62,17 @@ class Files:
 
 
 DISK = Files()
+
+
+def lock(path: Path) -> int:
+    """A descriptor that holds the lock of a file until it is closed or its process ends.
+
+    Raises BlockingIOError where another process holds it.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

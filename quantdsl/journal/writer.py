@@ -6,7 +6,6 @@ tried again, since a system that failed to flush a page may forget it and report
 as good. The session sees `failed` and halts.
 """
 
-import fcntl
 import os
 import threading
 import time
@@ -18,7 +17,7 @@ import numpy.typing as npt
 
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import EVENT, MORE, RECORD
-from quantdsl.journal.files import DISK, Files
+from quantdsl.journal.files import DISK, Files, lock
 from quantdsl.journal.format import (
     DIGEST_BYTES,
     RECORD_BYTES,
@@ -302,16 +301,13 @@ class _OpenSegment:
 
 def _locked(folder: Path) -> int:
     """A descriptor that keeps other processes from writing the journal until it is closed."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
+        return lock(folder / LOCK)
+    except BlockingIOError:
         raise JournalError(
             f"{folder}: another process writes this journal\n"
             "help: end that session, or wait for its end"
         ) from None
-    return lock
 
 
 def _tidied(folder: Path, digest: bytes, files: Files) -> Position:

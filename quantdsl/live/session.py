@@ -6,7 +6,6 @@ Starting and recovering are one path: the manifest says what runs, the journal h
 process that is killed leaves nothing to tidy up; the next one goes on where the journal ends.
 """
 
-import fcntl
 import os
 import signal
 import sys
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from quantdsl.errors import EXIT_USER_ERROR, ConfigError, FeedError, JournalError, QuantDSLError
 from quantdsl.events.layout import EVENT, Command, Feed, KilledBy, Kind
+from quantdsl.journal.files import lock
 from quantdsl.live import view
 from quantdsl.live.channel import BEAT, Receiver, Sender
 from quantdsl.live.clockwork import BarClock
@@ -322,16 +322,13 @@ _COMMANDS = {
 
 def _locked(folder: Path) -> int:
     """Keeps a second process from running the session; let go of at the end of this one."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
+        return lock(folder / LOCK)
+    except BlockingIOError:
         raise ConfigError(
             f"{folder}: this session is running already\nhelp: stop it first, or name another "
             "folder with --session"
         ) from None
-    return lock
 
 
 def main(argv: Sequence[str]) -> int:

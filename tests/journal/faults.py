@@ -3,12 +3,13 @@
 import errno
 import os
 import signal
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 from quantdsl.journal.files import Files
 
 
-class Faulty(Files):
+class Faulty(Files, ABC):
     """The system's own, of which the n-th calls `fault(name)` first. Nothing is really flushed."""
 
     def __init__(self, nth: int) -> None:
@@ -20,9 +21,9 @@ class Faulty(Files):
     def struck(self) -> bool:
         return self.left <= 0
 
+    @abstractmethod
     def fault(self, operation: str, descriptor: int, data: bytes | memoryview) -> None:
         """What befalls the n-th operation."""
-        raise NotImplementedError
 
     def _next(self, operation: str, descriptor: int = -1, data: bytes | memoryview = b"") -> None:
         if self.struck and operation != "close":
