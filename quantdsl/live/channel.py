@@ -46,6 +46,9 @@ class Receiver:
         self._descriptor, self._held = descriptor, bytearray()
         self.ended = False
         """The other side has closed the pipe, or is gone."""
+        self.silent_s = 0.0
+        """How long was waited since the last frame. Time in which this process itself stood still
+        counts for one wait only: a machine that was suspended has not lost its other side."""
 
     def receive(self, wait_s: float) -> Iterator[bytes]:
         """The frames that have come, after waiting so long for the first; `ended` says it is over.
@@ -57,6 +60,8 @@ class Receiver:
             data = os.read(self._descriptor, READ_BYTES)
             self.ended = not data
             self._held += data
+        else:
+            self.silent_s += wait_s
         while len(self._held) >= LENGTH_BYTES:
             size = int.from_bytes(self._held[:LENGTH_BYTES], "little")
             if size > FRAME_BYTES_MAX:
@@ -65,4 +70,5 @@ class Receiver:
                 return
             frame = bytes(self._held[LENGTH_BYTES : LENGTH_BYTES + size])
             del self._held[: LENGTH_BYTES + size]
+            self.silent_s = 0.0
             yield frame

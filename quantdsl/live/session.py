@@ -67,7 +67,6 @@ class Session:
         self.ended = threading.Event()
         self.why = ""
         """Why it ends."""
-        self._heard = time.monotonic()
         self._asked: dict[tuple[str, int], float] = {}
 
     @property
@@ -250,11 +249,9 @@ class Session:
         """Commands of the supervisor; its silence halts the session."""
         while not self.ended.is_set():
             for frame in self.receiver.receive(SNAPSHOT_S):
-                self._heard = time.monotonic()
                 if frame != BEAT:
                     self._obey(msgspec.msgpack.decode(frame, type=view.Command))
-            silent = time.monotonic() - self._heard
-            if self.receiver.ended or silent > ORPHAN_S:
+            if self.receiver.ended or self.receiver.silent_s > ORPHAN_S:
                 self._stop("its supervisor is gone")
                 return
 

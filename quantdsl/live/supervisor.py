@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,7 +63,6 @@ class Supervisor:
         os.close(up)
         self._commands, self._snapshots = commands, snapshots
         self.sender, self.receiver = Sender(commands), Receiver(snapshots)
-        self._begun = self._heard = time.monotonic()
         self._threads = [
             threading.Thread(target=body, name=f"supervisor {name}", daemon=True)
             for name, body in (("beat", self._beat), ("listen", self._listen))
@@ -114,7 +112,6 @@ class Supervisor:
         try:
             while not self.receiver.ended:
                 for frame in self.receiver.receive(SILENT_S / 5):
-                    self._heard = time.monotonic()
                     if self.lost and self.process.poll() is None:
                         self.say("warning", "supervisor", "the session is heard again")
                         self.lost = ""
@@ -131,7 +128,7 @@ class Supervisor:
         self.ended.set()
 
     def _watch(self) -> None:
-        silent = time.monotonic() - self._heard
+        silent = self.receiver.silent_s
         patience = STARTING_S if self.latest is None else SILENT_S
         if silent > patience and not self.lost and not self.receiver.ended and not self.stopping:
             self._lose(f"it has been silent for {silent:.1f} s")
