@@ -65,7 +65,7 @@ def command(
         rest_url=rest_url,
         ca_file=ca_file,
     )
-    click.echo(f"compiling the decoders of {feed} ...", err=True)
+    click.echo(f"opening {feed} (the first time its decoders are compiled) ...", err=True)
     opened = open_feed(spec)
     stop = threading.Event()
     former = {

@@ -35,7 +35,6 @@ SHIPPED: Mapping[str, str] = {
     "kraken": "quantdsl.feeds.kraken_live:feed",
     "replay": "quantdsl.feeds.replay:feed",
     "synthetic": "quantdsl.feeds.synthetic_live:feed",
-    "itch": "quantdsl.feeds.itch_live:feed",
 }
 
 

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "backtest/sweep_parts.py": "how long a sweep still takes",
 }
 
-UNSTEADY = '''"""Every second reading of the wall clock is an hour off; the steady clock jumps now and then."""
+UNSTEADY = '''"""The wall clock is hours off at most readings; the steady one jumps on."""
 
 import itertools
 import time

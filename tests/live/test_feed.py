@@ -1,5 +1,6 @@
 """Which feed a name means."""
 
+from importlib import import_module
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
@@ -24,6 +25,12 @@ def test_a_package_registers_a_feed_by_an_entry_point(monkeypatch):
     installed(monkeypatch, "mine")
     spec = FeedSpec(feed="mine", symbols=("X",))
     assert open_feed(spec) == ("own", spec)
+
+
+@pytest.mark.parametrize("name", feed.SHIPPED)
+def test_every_shipped_feed_is_there(name):
+    module, _, factory = feed.SHIPPED[name].partition(":")
+    assert callable(getattr(import_module(module), factory))
 
 
 def test_no_package_takes_a_shipped_name(monkeypatch):
