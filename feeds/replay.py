@@ -7,16 +7,16 @@ from threading import Event
 import numpy as np
 from quantdsl.feeds.simulated_time import SimulatedTime
 
-from quantdsl.data.aggregate import place
 from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.closed_bars import closed_bars, sources
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument
-from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.spec import DataSpec
 from quantdsl.data.tick_data import TickData, open_run_data
 from quantdsl.data.ticks import Events
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
-from quantdsl.events.layout import BAR, EVENT, Kind
+from quantdsl.events.layout import EVENT
 from quantdsl.live.feed import FeedSpec, Health, Sink
 
 
@@ -38,15 +38,9 @@ class Replay:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
         self.health = Health(name=spec.feed)
         calendar = str(spec.options.get("calendar", ""))
-        paths = path.split(",")
-        sources = paths if len(paths) == len(spec.symbols) else [paths[0]] * len(spec.symbols)
-        alone = len(spec.symbols) == 1
         self.data = open_run_data(
             DataSpec(
-                instruments=tuple(
-                    SourceSpec(symbol="" if alone else symbol, source=source)
-                    for symbol, source in zip(spec.symbols, sources, strict=True)
-                ),
+                instruments=sources(path, spec.symbols, [None] * len(spec.symbols)),
                 clocks=spec.bars or None,
                 session=SessionSpec(calendar=calendar) if calendar else None,
                 ticks=spec.ticks - {"funding"},
@@ -98,15 +92,4 @@ class Replay:
             self.health.reason = "the recording has ended"
 
     def _bars(self, data: Data, index: int) -> Iterator[Events]:
-        own = data.feeds[index]
-        for rows in own.rows():
-            start, end, _, inside = place(rows.ts, data.placing[index])
-            bars = np.zeros(rows.size, BAR)
-            bars["ts_recv"], bars["ts_event"] = start, end
-            bars["instrument"], bars["kind"] = self._spec.first + index, Kind.BAR
-            numbers = own.whole_numbers(rows)
-            for name, column in zip(
-                ("open", "high", "low", "close", "volume"), numbers, strict=True
-            ):
-                bars[name] = column
-            yield bars[inside].view(EVENT)
+        return closed_bars(data, index, self._spec.first + index)

@@ -271,6 +271,9 @@ class FeedConfig(_Section, frozen=True):
     stream_url: Annotated[str, Meta(description="Address of messages; empty: the venue's")] = ""
     rest_url: Annotated[str, Meta(description="Address of questions; empty: the venue's")] = ""
     ca_file: Annotated[str, Meta(description="Certificates to trust; empty: the system's")] = ""
+    history: Annotated[
+        str, Meta(description="File of bars to warm up from; what it lacks the venue is asked for")
+    ] = ""
     stale_s: Annotated[
         float, Meta(gt=0, le=3600, description="Silence after which an instrument is off, seconds")
     ] = 5.0

@@ -28,7 +28,7 @@ SESSIONS = Path("out/sessions")
 @click.command("paper")
 @click.argument("files", type=FILE, nargs=-1)
 @click.option("--config", metavar="FILE|NAME", help="Feeds, limits, costs (paper_synthetic).")
-@click.option("--data", metavar="PATH", help="What the feed 'replay' replays.")
+@click.option("--data", metavar="PATH", help="File to replay, or to warm a live feed up from.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--bars", metavar="5m", help="Override the clock of the strategies' bars.")
 @click.option(

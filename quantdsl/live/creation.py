@@ -27,6 +27,7 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.live import manifest as manifests
 from quantdsl.live.feed import FeedSpec, LiveFeed, now_ns, open_feed
 from quantdsl.live.manifest import Manifest, StrategyPart, Traded
+from quantdsl.live.past import open_past
 
 PRICE_UNKNOWN = 1e5
 """Taken for the highest price so far where no history tells one."""
@@ -162,6 +163,7 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
                 stream_url=feed.stream_url,
                 rest_url=feed.rest_url,
                 ca_file=feed.ca_file,
+                history=_history(feed, config),
                 stale_ns_max=round(feed.stale_s * 1e9),
                 options=_options(feed, config, checked),
             )
@@ -184,6 +186,19 @@ def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> di
     if feed.feed == "replay" and config.data.path:
         options.setdefault("path", config.data.path)
     return options
+
+
+def _history(feed: FeedConfig, config: Config) -> str:
+    """The files that a live feed's strategies warm up from, wherever the session goes on later."""
+    if feed.feed not in SIMULATED:
+        paths = feed.history or config.data.path
+        return ",".join(os.path.abspath(part) for part in paths.split(",") if part)
+    if feed.history or (feed.feed != "replay" and config.data.path):
+        raise ConfigError(
+            f"{feed.history or config.data.path}: the feed {feed.feed} has no past but its own\n"
+            "help: replay a file with --config paper_replay, or warm a venue's feed up from it"
+        )
+    return ""
 
 
 def _finest(config: Config, checked: Checked) -> str:
@@ -232,6 +247,9 @@ def _part(
     finer, since = [], making.begin
     if not checked.strategy.ticks:
         finer = [_interval(listed, at, checked, making.config, said) for at in places]
+        for at, bars in zip(places, finer, strict=True):
+            symbol, feed = listed.places[at]
+            open_past(listed.specs[feed], symbol, listed.instruments[at], bars)  # refuses in time
     prices = [_price(listed, at) for at in places]
     opened = lambda spec: SessionData(spec, prices, since, making.folder.name)  # noqa: E731
     found: Arranged = arrange(

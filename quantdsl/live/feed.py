@@ -57,6 +57,7 @@ class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     are what strategies listen to; a feed subscribes to no more. An empty address means the
     venue's own; `ca_file` holds certificates that are trusted in place of the system's.
     `options` are the feed's own (`path` and `speed` of a replay, `seed` of the synthetic market).
+    `history` is a file of bars that the session, not the feed, warms up from.
     """
 
     feed: str
@@ -67,6 +68,7 @@ class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     stream_url: str = ""
     rest_url: str = ""
     ca_file: str = ""
+    history: str = ""
     stale_ns_max: int = 5_000_000_000
     good_messages_min: int = 3
     options: dict[str, str | int | float | bool] = {}

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.data.times import Interval
 from quantdsl.errors import EXIT_USER_ERROR, ConfigError, FeedError, JournalError, QuantDSLError
 from quantdsl.events.layout import EVENT, Command, Feed, KilledBy, Kind
 from quantdsl.journal.files import lock
@@ -27,6 +28,7 @@ from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read, same_build
+from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import Wish, plan
 from quantdsl.live.sequencer import Sequencer
 from quantdsl.live.showing import Showing
@@ -150,14 +152,29 @@ class Session:
         for one in self.strategies:
             if isinstance(one.lane.clock, BarClock):
                 for own in range(len(one.part.places)):
-                    events = self._history(one, own, one.since)
-                    one.lane.clock.add(own, events)
+                    past = self._past(one, own)
+                    one.lane.clock.add(own, past)
+                    since = int(past["ts_event"][-1]) if len(past) else one.since
+                    one.lane.clock.add(own, self._history(one, own, since))
             one.lane.advance(now)
         self.sequencer.release()
         for one in self.strategies:
             held = one.word("e.watch.killed") & KilledBy.SESSION
             if held or (one.resumed and not self.manifest.simulated):
                 self.sequencer.command([one.lane], Command.ARM, KilledBy.SESSION, self.now_ns())
+
+    def _past(self, one: LiveStrategy, own: int) -> Events:
+        """Bars of a strategy's instrument from the file that its feed was given for them."""
+        traded = self.manifest.instruments[one.part.places[own]]
+        spec, bars = self.manifest.feeds[traded.feed], Interval.parse(one.part.finer[own])
+        data = open_past(spec, traded.symbol, one.prepared.data.instruments[own], bars)
+        if data is None:
+            return np.empty(0, EVENT)
+        found = bars_between(data, one.since, self.now_ns())
+        found["instrument"] = own
+        text = f"{len(found):,} bars of {traded.symbol} from {spec.history}"
+        self.showing.log("info", traded.symbol, text)
+        return found
 
     def _history(self, one: LiveStrategy, own: int, since_ns: int) -> Events:
         """Bars of a strategy's instrument, as the feed has them."""
