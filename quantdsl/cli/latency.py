@@ -126,10 +126,15 @@ def _show(report: "Report") -> None:
         f"orders, core {report.core}, {report.cycles_per_ns:.3f} cycles a ns\n"
     )
     heads = [f"p{p:g}" for p in PERCENTILES]
-    click.echo(f"{'ns':<24}{'count':>9}{''.join(f'{head:>10}' for head in heads)}{'max':>12}")
+    table = [["ns", "count", *heads, "max"]]
     for row in report.rows:
-        values = "".join(f"{ns:>10,.1f}" for ns in row.percentiles_ns)
-        click.echo(f"{row.name:<24}{row.count:>9,}{values}{row.max_ns:>12,.0f}{_kept(report, row)}")
+        percentiles = (f"{ns:,.1f}" for ns in row.percentiles_ns)
+        table.append([row.name, f"{row.count:,}", *percentiles, f"{row.max_ns:,.0f}"])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    said = ["", *(_kept(report, row) for row in report.rows)]
+    for (name, *cells), verdict in zip(table, said, strict=True):
+        numbers = "".join(f"  {cell:>{w}}" for cell, w in zip(cells, widths[1:], strict=True))
+        click.echo(f"{name:<{widths[0]}}{numbers}{verdict}")
     click.echo()
     width = max(len(row.name) for row in report.rows)
     for row in report.rows:

@@ -14,7 +14,7 @@ table{border-collapse:collapse;width:100%}
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #dfe5ea;
 font-variant-numeric:tabular-nums}
 th:first-child,td:first-child,td:last-child,th:last-child{text-align:left}
-svg{width:100%;height:auto;margin:1rem 0}
+figure{margin:1rem 0}svg{width:100%;height:auto}figcaption{color:#667}
 text{font:12px system-ui,sans-serif;fill:#445}
 .span{fill:#9bbce0}.body{fill:#2b6cb0}.grid{stroke:#dfe5ea}
 @media(prefers-color-scheme:dark){body{background:#12181f;color:#dbe3ea}text{fill:#aab}
@@ -27,12 +27,15 @@ PAGE = Template("""\
 <meta name="viewport" content="width=device-width"><title>$title</title>
 <style>$style</style></head><body>
 <h1>$title</h1><p>$subtitle</p>
+<figure>
 <svg viewBox="0 0 1000 $height" role="img" aria-label="p50 to p99.9 of each row">$drawn</svg>
+<figcaption>Each bar begins at the median; the dark part ends at the 99th percentile, the light one
+at the 99.9th.</figcaption></figure>
 <table><thead><tr>$head</tr></thead><tbody>$rows</tbody></table>
 <h2>Notes</h2><ul>$notes</ul>
 </body></html>
 """)
-LEFT, RIGHT, LINE = 210, 990, 22
+LEFT, RIGHT, LINE = 210, 970, 22
 DECADES = (0, 6)
 """1 ns to 1 ms are drawn."""
 
