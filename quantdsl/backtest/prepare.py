@@ -84,7 +84,7 @@ def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepare
     run = native_run(checked, arranged.uses, Cache())
     arranged.fill(run.memory)
     values.write(run.memory, checked.strategy.params, chosen)
-    _admit(checked, run, chosen)
+    hold_admitted(checked, run.executor, run.memory, chosen)
     run.memory.set("trade_from", trade_from)
     run.memory.set("curve_on", True)
     run.start()
@@ -167,9 +167,11 @@ def _members(checked: Checked, resolved: Resolved, table: Any = None) -> univers
     return universe.Members(tuple(t.symbol for t in traded), sources)
 
 
-def _admit(checked: Checked, run: Run, chosen: Mapping[str, Fraction]) -> None:
+def hold_admitted(
+    checked: Checked, executor: Any, memory: Memory, chosen: Mapping[str, Fraction]
+) -> None:
     """ConfigError where the params break a `require` of the strategy."""
-    broken = int(run.executor.call("admits", run.memory.words))
+    broken = int(executor.call("admits", memory.words))
     if broken < 0:
         return
     node = checked.strategy.requires[broken][1]

@@ -111,9 +111,15 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
     memory.set("money_scale", float(scale))
     if memory.has("house"):
         write_house(memory, config.limits, scale)
-    for index, one in enumerate(data.instruments):
-        if memory.has("venues"):
+    if memory.has("venues"):
+        for index in range(len(data.instruments)):
             _venue(memory, f"e.venues[{index}]", config.venue)
+    write_instruments(memory, data)
+
+
+def write_instruments(memory: Memory, data: RunData) -> None:
+    """Fill the engine's instruments."""
+    for index, one in enumerate(data.instruments):
         _instrument(memory, f"e.instruments[{index}]", one.tick, one.lot)
         limits = data.limits(index)
         memory.set(f"e.instruments[{index}].money_per_tick_lot", limits.money_per_tick_lot)

@@ -20,6 +20,7 @@ from quantdsl.check.lanes import STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
+from quantdsl.check.signal_turn import ENTRY, Signals
 from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
@@ -122,6 +123,13 @@ class Checked:
         """
         decls = Lanes(self.assembly, plan).columns(params)
         return self._linked(["init", "lane"], frozenset(), {"N_RECORDS": 1}, decls)
+
+    def signals_module(
+        self, turn: Signals, uses: frozenset[str] = frozenset()
+    ) -> ops.Module:
+        """The linked IR of the equations alone: admits, init, signals."""
+        own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
+        return self._linked(["admits", "init", ENTRY], uses, own, turn.decls())
 
     def plan(self, scope: Scope) -> tuple[Plan, list[Choice]]:
         """What a sweep hoists, and why; see `columns.choose`."""

@@ -95,7 +95,11 @@ class Graph:
             self._ring_of[ring.place.name] = name
             self.histories.setdefault(name, []).append((source, ring))
         self.reads = [
-            used(equation.value, *(need.count for _, need in equation.needs))
+            used(
+                equation.value,
+                *(need.count for _, need in equation.needs),
+                *getattr(equation, "conditions", ()),  # of a cross-section: who takes part
+            )
             for equation in self.all
         ]
         self._known: dict[str, frozenset[str]] = {}

@@ -5,6 +5,7 @@ other form one function of the instrument, which a loop calls for each; a batch 
 columns stands between two such loops.
 """
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from quantdsl.check.cross import Across, Gather, N, Scatter, nothing, present
@@ -139,10 +140,15 @@ class PanelStep:
                 stmts.append(ops.Assign(counter, ops.Binary("iadd", counter, one)))
         return stmts
 
-    def equations_of_step(self, ticked: ops.Expr, words: dict[str, str]) -> list[ops.Stmt]:
-        """Bar histories, then all equations in order."""
+    def equations_of_step(
+        self, ticked: ops.Expr, words: dict[str, str], wanted: Container[int] | None = None
+    ) -> list[ops.Stmt]:
+        """Bar histories, then the equations in order: those of these numbers, or all."""
+        chosen = [
+            one for n, one in enumerate(self.equations.all) if wanted is None or n in wanted
+        ]
         # What the guards count is known only once all of them are made.
-        parts = [(one, self._part(one)) for one in self.equations.all]
+        parts = [(one, self._part(one)) for one in chosen]
         own: list[ops.Stmt] = list(self.counters())
         for (_, clock), place in self.strategy.bars.items():
             kept = [

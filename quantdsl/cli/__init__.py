@@ -25,6 +25,7 @@ COMMANDS = {
     "test": ("test_cmd", "Run the tests that a strategy file contains."),
     "backtest": ("backtest", "Run a strategy over market data and write a report."),
     "sweep": ("sweep", "Run a strategy at many points of its params and compare them."),
+    "signals": ("signals", "Compute every equation of a strategy as one table."),
     "paper": ("paper", "Run strategies on live data against a simulated venue."),
     "report": ("report", "Write the report of a live session."),
     "verify": ("verify", "Compare what every target of this machine does with a strategy."),

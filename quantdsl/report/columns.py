@@ -31,15 +31,15 @@ def values_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, kind), *pieces])
 
 
-def flags(values: Flags) -> pa.Array:
-    """A column of truth values."""
+def flags(values: Flags, missing: Flags | None = None) -> pa.Array:
+    """A column of truth values, null where `missing`."""
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
-    return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
+    return pa.Array.from_buffers(pa.bool_(), len(values), [_there(missing), bits])
 
 
-def times(ts_ns: npt.NDArray[np.int64]) -> pa.Array:
-    """ns since 1970 as timestamp[ns, UTC]."""
-    return _primitive(TIME, ts_ns, None)
+def times(ts_ns: npt.NDArray[np.int64], missing: Flags | None = None) -> pa.Array:
+    """ns since 1970 as timestamp[ns, UTC], null where `missing`."""
+    return _primitive(TIME, ts_ns, missing)
 
 
 def texts(values: Sequence[str]) -> pa.Array:
@@ -58,8 +58,12 @@ def choices(
 
 
 def _primitive(kind: pa.DataType, values: npt.NDArray[Any], missing: Flags | None) -> pa.Array:
-    bitmap = None
-    if missing is not None and missing.any():
-        bitmap = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     content = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(kind, len(values), [bitmap, content])
+    return pa.Array.from_buffers(kind, len(values), [_there(missing), content])
+
+
+def _there(missing: Flags | None) -> pa.Buffer | None:
+    """The bits of those that are not missing; None where all are there."""
+    if missing is None or not missing.any():
+        return None
+    return pa.py_buffer(np.packbits(~missing, bitorder="little"))

@@ -1,0 +1,207 @@
+"""Signals: every equation of a strategy over all of its instruments and the whole history.
+
+    prepared = prepare_signals(checked, data="spy.parquet")
+    for batch in prepared.batches(): ...        # pyarrow.RecordBatch: time, instrument, equations
+
+The equations are those of a backtest, evaluated by the same code (check/signal_turn.py) without
+handlers, orders and an account, so the values are the ones that a backtest sees at the close of
+that bar. Memory is bounded: events are read ahead by a chunk and rows leave chunk by chunk.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import quantdsl
+from quantdsl.backtest import values
+from quantdsl.backtest.prepare import arrange, hold_admitted
+from quantdsl.backtest.program import Memory
+from quantdsl.backtest.settings import write_instruments
+from quantdsl.check import Checked
+from quantdsl.check.signal_turn import ENTRY, ROW_WORDS, Column, Signals
+from quantdsl.check.types import MISSING
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
+from quantdsl.data.tick_data import RunData
+from quantdsl.data.times import parse_instant
+from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.report.columns import TIME, flags, numbers, times
+
+T = TypeVar("T")
+Int64s = npt.NDArray[np.int64]
+INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
+TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
+CLOSE = "close of the bar"
+"""The column of closes where they are asked for; no equation can have such a name."""
+DEVICES = ("auto", "cpu")
+
+
+@dataclass(frozen=True)
+class PreparedSignals:
+    """Signals that are ready for their first event; `batches` may be asked for once.
+
+    `constants` are equations that params alone decide, which are no series and no columns.
+    """
+
+    checked: Checked
+    data: RunData
+    memory: Memory
+    executor: Any
+    columns: tuple[Column, ...]
+    constants: tuple[str, ...]
+    closes: bool
+    chosen: Mapping[str, Fraction]
+    notes: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Time, instrument, the equations; what was run stands in the metadata."""
+        named = [(one.name, TYPES[one.kind]) for one in self.columns]
+        named += [(CLOSE, pa.float64())] if self.closes else []
+        return pa.schema(
+            [("time", TIME), ("instrument", INSTRUMENT), *named], metadata=self.metadata()
+        )
+
+    def metadata(self) -> dict[str, str]:
+        """Strategy, data, params and version, as a backtest writes them into run.json."""
+        by_name = {param.name: param for param in self.checked.strategy.params}
+        params = {name: values.show(by_name[name], value) for name, value in self.chosen.items()}
+        text = self.checked.source.text
+        return {
+            "quantdsl.strategy": self.checked.strategy.name,
+            "quantdsl.source_sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "quantdsl.data": self.data.name,
+            "quantdsl.data_sha256": self.data.sha256,
+            "quantdsl.version": quantdsl.__version__,
+            "quantdsl.params": msgspec.json.encode(params).decode(),
+        }
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows in order of time, then of the instruments' declaration."""
+        schema = self.schema
+        words = pa.array([one.name for one in self.data.instruments], pa.string())
+        self.executor.call("init", self.memory.words)
+        for events in ahead(self.data.chunks()):
+            rows = self._rows(events)
+            if rows.shape[1]:
+                yield pa.record_batch(list(self._arrays(rows, words)), schema=schema)
+
+    def table(self) -> pa.Table:
+        """All rows."""
+        return pa.Table.from_batches(self.batches(), schema=self.schema)
+
+    def _rows(self, events: npt.NDArray[np.void]) -> Int64s:
+        """i64[word, row] of these events; they are whole instants."""
+        count = len(events)
+        width = ROW_WORDS + len(self.columns) + int(self.closes)
+        out = np.empty(width * count, np.int64)
+        flat = np.ascontiguousarray(events).view(np.int64).reshape(-1)
+        rows = self.executor.call(ENTRY, self.memory.words, flat, count, out, count)
+        return out.reshape(width, count)[:, :rows]
+
+    def _arrays(self, rows: Int64s, words: pa.Array) -> Iterator[pa.Array]:
+        yield times(rows[0])
+        yield pa.DictionaryArray.from_arrays(numbers(rows[1].astype(np.int32)), words)
+        kinds = [*(one.kind for one in self.columns), *(["float"] if self.closes else [])]
+        for kind, column in zip(kinds, rows[ROW_WORDS:], strict=True):
+            yield _array(kind, column)
+
+
+def prepare_signals(
+    checked: Checked,
+    *,
+    start: str | None = None,
+    device: str = "auto",
+    closes: bool = False,
+    **options: Any,
+) -> PreparedSignals:
+    """Merge the settings, open the data, load the code, fill the state.
+
+    Rows begin at `start`; `options` are those of `arrange`. With `closes` a last column holds the
+    close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
+    """
+    hold_device(device)
+    turn = turn_of(checked, closes=closes)
+    arranged = arrange(checked, **options)
+    checked = arranged.sized(checked)
+    chosen = values.chosen(checked.strategy.params, arranged.given)
+    module = checked.signals_module(turn, arranged.uses)
+    memory, program = Memory(module), load(module, native(), Cache())
+    write_instruments(memory, arranged.data)
+    if "money_scale" in memory.layout.slots("State"):
+        memory.set("money_scale", 10.0**arranged.data.money_digits)
+    values.write(memory, checked.strategy.params, chosen)
+    hold_admitted(checked, program, memory, chosen)
+    trade_from = parse_instant(start) if start else np.iinfo(np.int64).min
+    memory.set("trade_from", trade_from)
+    return PreparedSignals(
+        checked=checked,
+        data=arranged.data,
+        memory=memory,
+        executor=program,
+        columns=turn.shown,
+        constants=tuple(turn.constants),
+        closes=closes,
+        chosen=chosen,
+        notes=arranged.notes,
+    )
+
+
+def hold_device(device: str) -> None:
+    """UnavailableError where signals are not computed there."""
+    if device not in DEVICES:
+        raise UnavailableError(
+            f"--device {device}: signals are computed on the cores of this machine alone\n"
+            "help: leave --device out, or write --device cpu"
+        )
+
+
+def turn_of(checked: Checked, *, closes: bool = False) -> Signals:
+    """The turn of a strategy; raises where it has no equation that is a series."""
+    strategy = checked.strategy
+    if strategy.ticks:
+        raise UnavailableError(
+            f"{checked.source.path}: signals of a strategy on ticks are not available yet\n"
+            "help: bars of a short length, such as bars 1s, see what ticks are built into"
+        )
+    turn = Signals(checked.assembly, closes=closes)
+    if turn.shown:
+        return turn
+    why = "it has no equation"
+    if turn.constants:
+        named = ", ".join(turn.constants)
+        why = f"params alone decide {named}, and no other equation is there"
+    raise ConfigError(
+        f"{checked.source.path}: there are no signals: {why}\n"
+        "help: add one at the level of the strategy, such as: let fast = ta.sma(close, 10)"
+    )
+
+
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items; another thread makes the next one while this one is used."""
+    source, end = iter(items), object()
+    with ThreadPoolExecutor(1) as worker:
+        coming = worker.submit(next, source, end)
+        while (item := coming.result()) is not end:
+            coming = worker.submit(next, source, end)
+            yield item  # type: ignore[misc]  # it is not the end
+
+
+def _array(kind: str, words: Int64s) -> pa.Array:
+    """A column of what a row holds of it; null where it is missing."""
+    if kind == "float":
+        floats = words.view(np.float64)
+        return numbers(floats, np.isnan(floats))
+    missing = words == MISSING
+    if kind == "bool":
+        return flags(words == 1, missing)
+    return times(words, missing) if kind == "time" else numbers(words, missing)

@@ -1,0 +1,211 @@
+"""The IR of `quantdsl signals`: the equations of a strategy without its handlers and orders.
+
+The turn takes events in, evaluates the very equations of a run that a `let` of the strategy needs,
+and writes a row for each bar of the finest clock: time, instrument, a word of each column. What
+is not defined yet is missing there: NaN of a float, MISSING of anything else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quantdsl.check import arith
+from quantdsl.check.bindings import Local
+from quantdsl.check.columns import NO_COLUMNS, live
+from quantdsl.check.equations import STATE, THIS
+from quantdsl.check.graph import fields, kept, target, used, used_by, used_in
+from quantdsl.check.lanes import Lanes
+from quantdsl.check.market import ENGINE, BarsBinding
+from quantdsl.check.panel_step import own_tick
+from quantdsl.check.step import (
+    BAR_WORDS,
+    EVENTS_IN,
+    NAN,
+    STATE_PARAM,
+    TICKED,
+    Assembly,
+    all_of,
+    instant,
+)
+from quantdsl.check.types import MISSING, NUMERIC
+from quantdsl.check.values import PANEL_SHIFT, Value
+from quantdsl.ir import ops
+from quantdsl.ir.link import Decl
+from quantdsl.lang import ast
+
+ROW_WORDS = 2
+"""Words of a row before those of the columns: time, number of the instrument."""
+OUT, CAPACITY, ROWS = ops.Var("out"), ops.Var("capacity"), ops.Var("rows")
+ENTRY = "signals"
+ENGINE_FIELDS = ("instruments", "now")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: `kind` is float, int, bool or time."""
+
+    name: str
+    kind: str
+    value: ops.Expr
+    defined: ops.Expr
+
+
+class Signals(Lanes):
+    """Builds the turn of one strategy; with `closes` a row ends with the close of its bar."""
+
+    def __init__(self, assembly: Assembly, *, closes: bool = False) -> None:
+        super().__init__(assembly, NO_COLUMNS)
+        self.constants: list[str] = []
+        """Equations that are no series: params alone decide them."""
+        self.shown = tuple(self._columns())
+        self.closes = tuple(self._closes()) if closes else ()
+
+    def decls(self) -> list[Decl]:
+        """What stands for the functions and the state of a run."""
+        strategy, panel = self.strategy, self.assembly.panel
+        known = len(strategy.loops)
+        rows = self._rows()
+        read = [part for one in self.shown for part in (one.value, one.defined)]
+        found = live(self.graph, used(*read), lambda *_: None)
+        if panel is None:
+            equations, done = self._equations(found, ()), []
+        else:
+            wanted = frozenset(found.evaluated)
+            equations, done = panel.equations_of_step(TICKED, BAR_WORDS, wanted), [panel.done()]
+        loops = strategy.loops[known:]
+        uses = used_in([*equations, *rows]) | used_by(loops)
+        ticks = ops.Binary("ine", TICKED, ops.i64(0))
+        clear = ops.Assign(TICKED, ops.i64(0))
+        turn = (
+            *instant(self._counters(fields(uses))),
+            ops.If(ticks, (*equations, *rows, *done, clear)),
+        )
+        whole = strategy.universe is not None and strategy.universe.factor is not None
+        ingest = self.assembly.ingest(uses) if whole else self.assembly.ingest_bars(uses)
+        init = self._start(fields(uses), whole=whole)
+        funcs = [ingest, _entry(turn), init, self._admission()[1], *strategy.loops[known:]]
+        del strategy.loops[known:]
+        return [*self._structs(funcs, whole=whole), *funcs]
+
+    # ---- columns ----
+
+    def _columns(self) -> Iterator[Column]:
+        for node in self.strategy.node.items:
+            if not isinstance(node, ast.Let):
+                continue
+            value = self.strategy.scope.names[node.name.id].get()
+            if value.series is None or not value.series.clocks:
+                self.constants.append(node.name.id)
+            else:
+                yield from self._parts(node.name.id, value, node)
+
+    def _parts(self, name: str, value: Value, node: ast.Let) -> Iterator[Column]:
+        """The column of a value; of a struct one for each of its fields."""
+        if value.type.kind != "struct":
+            yield self._column(name, value)
+            return
+        library = self.strategy.library
+        for entry in library.struct_bindings[value.type.of].fields:
+            part = ast.Attr(node.span, node.value, entry.name, node.span)
+            yield from self._parts(
+                f"{name}.{entry.name}", library.field(self.strategy.cx, value, part), node
+            )
+
+    def _column(self, name: str, value: Value) -> Column:
+        assert value.series is not None
+        kind = value.type.kind
+        defined = all_of(self.assembly.needs(value.series.warm))
+        if kind in ("bool", "time"):
+            return Column(name, kind, value.ir, defined)
+        if kind in ("float", "na") or (kind in NUMERIC and kind != "int"):
+            return Column(name, "float", arith.as_float(self.strategy.cx, value).ir, defined)
+        return Column(name, "int", value.ir, defined)
+
+    def _closes(self) -> Iterator[ops.Expr]:
+        """The last close of each, of a universe of THIS one: adjusted if asked for."""
+        universe = self.strategy.universe
+        for traded in self.strategy.instruments:
+            close = BarsBinding(self.strategy, traded, 0).member("close")
+            assert isinstance(close, Local)
+            price = arith.as_float(self.strategy.cx, close.value).ir
+            factor = None if universe is None else universe.factor
+            yield price if factor is None else ops.Binary("fmul", price, factor)
+
+    # ---- statements ----
+
+    def _rows(self) -> list[ops.Stmt]:
+        """A row for each instrument whose finest bar closes now, from the start of trading on."""
+        since = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
+        if self.assembly.panel is not None:
+            each = ops.If(own_tick(1 << PANEL_SHIFT), tuple(self._row(0, THIS)))
+            size = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
+            return [ops.If(since, (ops.For(THIS.name, ops.i64(0), size, (each,)),))]
+        bars = [
+            ops.If(self.assembly.ticks(traded.index, 0), tuple(self._row(traded.index, traded.ir)))
+            for traded in self.strategy.instruments
+        ]
+        return [ops.If(since, tuple(bars))]
+
+    def _row(self, number: int, instrument: ops.Expr) -> list[ops.Stmt]:
+        closes = map(_bits, self.closes[number : number + 1])
+        words = [ops.Field(ENGINE, "now"), instrument, *map(_word, self.shown), *closes]
+        stmts: list[ops.Stmt] = []
+        for place, word in enumerate(words):
+            first = ops.Binary("imul", ops.i64(place), CAPACITY)
+            stmts.append(ops.Assign(ops.Elem(OUT, ops.Binary("iadd", first, ROWS)), word))
+        return [*stmts, ops.Assign(ROWS, ops.Binary("iadd", ROWS, ops.i64(1)))]
+
+    def _start(self, named: set[str], *, whole: bool) -> ops.Func:
+        """Prepares what is named, and of a universe each instrument."""
+        panel = self.assembly.panel
+        body = [stmt for stmt in self.assembly.prepared() if target(stmt) not in ("", ENGINE.name)]
+        body = kept(body, set(named))
+        if whole:
+            body = [self.assembly.engine_init, *body]
+        if panel is not None:
+            body += panel.prepared()
+        return ops.Func("init", (STATE_PARAM,), None, tuple(body))
+
+    def _structs(self, funcs: list[ops.Func], *, whole: bool) -> list[Decl]:
+        """The state with what the functions name, and of the engine no more than they do."""
+        always = ["e", "trade_from", "ticked", *(p.field for p in self.strategy.params)]
+        state = self._state(funcs, always)
+        panel = self.assembly.panel
+        found: list[Decl] = []
+        if panel is not None:
+            state = ops.StructDecl(state.name, (*state.fields, *panel.fields()))
+            found.append(panel.struct())
+        if not whole:
+            engine = self.strategy.library.lookup("engine.Engine")
+            assert isinstance(engine, ops.StructDecl)
+            read = tuple(f for f in engine.fields if f.name in ENGINE_FIELDS)
+            found.append(ops.StructDecl(engine.name, read))
+        return [state, *found]
+
+
+def _bits(number: ops.Expr) -> ops.Expr:
+    return ops.Unary("bits", number)
+
+
+def _word(column: Column) -> ops.Expr:
+    """What a row holds of a column."""
+    if column.kind == "float":
+        return _bits(ops.Select(column.defined, column.value, NAN))
+    whole = column.value
+    if column.kind == "bool":
+        whole = ops.Unary("bool_to_i64", whole)
+    return ops.Select(column.defined, whole, ops.i64(MISSING))
+
+
+def _entry(turn: tuple[ops.Stmt, ...]) -> ops.Func:
+    """signals(state, events, n, out, capacity): takes all events, says how many rows it wrote.
+
+    Word w of row r stands at out[w * capacity + r].
+    """
+    out = ops.ParamDecl(OUT.name, ops.BufferType(ops.I64_T), inout=True)
+    capacity = ops.ParamDecl(CAPACITY.name, ops.I64_T)
+    body = (
+        ops.Let(ROWS.name, ops.I64_T, ops.i64(0)),
+        ops.For("k", ops.i64(0), ops.Var("n"), turn),
+        ops.Return(ROWS),
+    )
+    return ops.Func(ENTRY, (*EVENTS_IN, out, capacity), ops.I64_T, body)

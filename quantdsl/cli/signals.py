@@ -1,0 +1,55 @@
+"""`quantdsl signals`: every equation of a strategy as one table."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from quantdsl.cli.options import FILE, assignments, of_market
+from quantdsl.config import find
+
+NOTES_MAX = 8
+"""A universe has one for each instrument."""
+
+
+@click.command("signals")
+@click.argument("file", type=FILE)
+@of_market
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
+@click.option("--config", metavar="FILE|NAME", help="Instruments and data as TOML.")
+@click.option("--device", default="auto", metavar="auto|cpu", help="Where to compute.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="The table, .parquet or .arrow (default out/NAME.signals.parquet).",
+)
+def command(
+    file: Path,
+    sets: tuple[str, ...],
+    config: str | None,
+    out: Path | None,
+    **options: Any,
+) -> None:
+    """Compute every equation of the strategy FILE and write it as one table.
+
+    A row is a bar of an instrument: its time, the instrument, and each 'let' of the strategy as a
+    backtest sees it then; what is not defined yet is null. The same inputs give the same bytes.
+    """
+    from quantdsl.backtest.signals import ahead, prepare_signals
+    from quantdsl.check import compile_file
+    from quantdsl.report.signal_files import hold_path, write
+
+    target = out or Path("out") / f"{file.stem}.signals.parquet"
+    hold_path(target)
+    options |= {"params": assignments(sets), "config": find(config) if config else None}
+    prepared = prepare_signals(compile_file(file), **options)
+    rows = write(target, prepared.schema, ahead(prepared.batches()))
+    for name in prepared.constants:
+        left = f"{name} is no series: params alone decide it, so it is left out"
+        click.echo(f"note: {left}", err=True)
+    notes = (*prepared.notes, *prepared.data.notes)
+    for note in notes[:NOTES_MAX]:
+        click.echo(f"note: {note}")
+    if len(notes) > NOTES_MAX:
+        click.echo(f"note: and {len(notes) - NOTES_MAX:,} more of the data")
+    click.echo(f"{rows:,} rows of {len(prepared.columns)} equations  {target}")
