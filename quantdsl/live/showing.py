@@ -178,12 +178,19 @@ def _strategy(one: "LiveStrategy") -> StrategyView:
         profit=equity - _money(one, "e.metrics.equity_first"),
         profit_today=equity - _money(one, "e.metrics.equity_day"),
         drawdown=max(0.0, 1 - equity / peak),
-        drawdown_max=max(0.0, 1 - equity / peak),
+        drawdown_max=_drawdown_max(one),
         exposure=exposure,
         orders=one.ledger.orders,
         rejected=one.ledger.rejected,
         fills=one.ledger.filled,
     )
+
+
+def _drawdown_max(one: "LiveStrategy") -> float:
+    """The deepest so far: of those that are over, or the one that lasts."""
+    peak, trough = (one.word(f"e.metrics.{name}") for name in ("peak", "trough"))
+    deepest = one.word("e.metrics.dd_drop") / max(one.word("e.metrics.dd_peak"), 1)
+    return max(deepest, (peak - trough) / max(peak, 1))
 
 
 def _positions(one: "LiveStrategy") -> Iterator[Position]:
