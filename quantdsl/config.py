@@ -152,6 +152,14 @@ class VenueConfig(_Section, frozen=True):
     ] = 1.0
 
 
+class SignalsConfig(_Section, frozen=True):
+    """How asynchronous signals (`@async`) come, in a backtest."""
+
+    delay_us: Annotated[
+        float, Meta(ge=0, le=86_400e6, description="From an instant to its answers, microseconds")
+    ] = 250.0
+
+
 class UniverseConfig(_Section, frozen=True):
     """Files that tell of the instruments of a universe; docs/universes.md has their columns."""
 
@@ -355,6 +363,7 @@ class Config(_Section, frozen=True):
     slippage: SlippageConfig = SlippageConfig()
     fills: FillsConfig = FillsConfig()
     venue: VenueConfig = VenueConfig()
+    signals: SignalsConfig = SignalsConfig()
     universe: UniverseConfig = UniverseConfig()
     report: ReportConfig = ReportConfig()
     sweep: SweepConfig = SweepConfig()

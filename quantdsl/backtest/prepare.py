@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from quantdsl import config as configuration
-from quantdsl.backtest import currencies, settings, universe, values
+from quantdsl.backtest import awaited, currencies, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.check.ticks import SOURCES
@@ -143,7 +143,8 @@ def arrange(
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
     found = opened(data_spec(checked, resolved, known, chosen))
-    notes = (*converted, *chosen.notes, *_notes(checked, found))
+    answered = awaited.notes(checked, resolved.config.signals)
+    notes = (*converted, *chosen.notes, *_notes(checked, found), *answered)
     return Arranged(resolved, found, given, notes, live)
 
 
@@ -257,6 +258,7 @@ def data_spec(
         actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
         changes=_changes(checked, resolved, members),
+        awaited=awaited.awaited(checked, resolved.config.signals),
     )
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 import quantdsl
 from quantdsl.backtest import values
+from quantdsl.backtest.awaited import answers
 from quantdsl.backtest.prepare import NS_PER_DAY, Prepared, prepare
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.silence import silence
@@ -110,9 +111,9 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         bars=_counted(data.bars_table(0), curve),
         accumulators=run.memory.struct("e.metrics"),
         plots=plots,
-        settings=settings_of(resolved),
+        settings=settings_of(resolved, signals=bool(strategy.signals)),
         execution=_execution(prepared),
-        notes=(*prepared.notes, *data.notes),
+        notes=(*prepared.notes, *data.notes, *map(str, answers(checked, run.memory))),
         warnings=warnings_of(checked, resolved),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),
@@ -142,12 +143,14 @@ def periods_per_year(data: RunData) -> float:
     return TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS
 
 
-def settings_of(resolved: Resolved, *, sweep: bool = False) -> tuple[Setting, ...]:
-    """Every effective setting with its source; those of sweeps where one is made.
+def settings_of(
+    resolved: Resolved, *, sweep: bool = False, signals: bool = False
+) -> tuple[Setting, ...]:
+    """Every effective setting with its source; those of sweeps and of signals where there are any.
 
     Those of the live engine and of its measurement change nothing here.
     """
-    others = _LIVE if sweep else (*_LIVE, "sweep.")
+    others = (*_LIVE, *(() if sweep else ("sweep.",)), *(() if signals else ("signals.",)))
     return tuple(
         Setting(name=e.key, value=str(e.value), source=e.source)
         for e in resolved.entries

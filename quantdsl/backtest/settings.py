@@ -52,6 +52,8 @@ def _line(line: Chosen) -> dict[str, object]:
         us = number * MICROSECONDS[line.unit]
         ways = ("latency_entry", "latency_response") if name == "latency" else (name,)
         return {f"venue.{way}_us": us for way in ways}
+    if name == "signal_delay":
+        return {"signals.delay_us": number * MICROSECONDS[line.unit]}
     if name == "slippage" and line.unit in ("tick", "ticks"):
         return {"slippage.ticks": number}
     simple: dict[str, dict[str, object]] = {

@@ -63,7 +63,9 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
         device=device,
         rerun=rerun(sweep),
         precision=config.precision,
-        settings=settings_of(arranged.resolved, sweep=True),
+        settings=settings_of(
+            arranged.resolved, sweep=True, signals=bool(sweep.checked.strategy.signals)
+        ),
         notes=(*arranged.notes, *data.notes, *sweep.notes),
         warnings=warnings_of(sweep.checked, arranged.resolved),
     )

@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.backtest import tick_testing, values
+from quantdsl.backtest.awaited import awaited
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.settings import DAY_UTC
 from quantdsl.backtest.tick_testing import tick_of
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.cases import Case
+from quantdsl.config import SignalsConfig
+from quantdsl.data.signals import answered
 from quantdsl.errors import ConfigError
 from quantdsl.events import layout
 from quantdsl.events.layout import MORE, Kind
@@ -60,10 +63,10 @@ def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case)
     except ConfigError as error:
         return Outcome(case.name, case.line, passed=False, message=str(error))
     unlimited = run.memory.view("e.limits").copy()
-    run.feed(before)
+    run.feed(_answered(checked, before))
     if case.given:
         _give(interpreter, run, case.given, unlimited)
-    run.feed(after)
+    run.feed(_answered(checked, after))
     for expectation in case.expectations:
         if not interpreter.call(expectation.func, run.memory.words):
             return Outcome(
@@ -73,6 +76,15 @@ def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case)
                 message=f"expected {expectation.text}{_state(run)}",
             )
     return Outcome(case.name, case.line, passed=True)
+
+
+def _answered(checked: Checked, events: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """With the answers to asynchronous signals, each at once, in an instant of its own."""
+    asks = awaited(checked, SignalsConfig(delay_us=0.0))
+    if asks is None or not len(events):
+        return events
+    key = "ts_recv" if checked.strategy.ticks else "ts_event"
+    return np.concatenate(list(answered(iter([events]), asks, key)))
 
 
 def _give(

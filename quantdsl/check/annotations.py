@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from quantdsl.check import signals
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
@@ -20,6 +21,7 @@ AVAILABLE = {
     "critical_path": HANDLERS,
     "latency": HANDLERS,
     "cpu": HANDLERS,
+    signals.NOTE: (ast.Let,),
 }
 SHAPES = {
     "warmup": "@warmup(len)",
@@ -27,6 +29,7 @@ SHAPES = {
     "critical_path": "@critical_path",
     "latency": "@latency(p99 = 1us)",
     "cpu": "@cpu(3)",
+    signals.NOTE: "@async(deadline = 2ms)",
 }
 LATER = (
     "no_allocation",
@@ -35,12 +38,11 @@ LATER = (
     "device",
     "workgroup",
     "shared",
-    "async",
     "fast",
 )
 
-MEANING = ("async", "fast")
-"""These are part of what a program means; the others only assert something of it."""
+MEANING = ("fast",)
+"""This is part of what a program means; the others only assert something of it."""
 
 Annotated = (
     ast.Let
@@ -122,9 +124,11 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
         return
     if not isinstance(node, AVAILABLE[name]):
         where = "a handler" if AVAILABLE[name] == HANDLERS else "an indicator"
+        where = "an equation of the strategy" if name == signals.NOTE else where
         cx.error("QD0219", f"'@{name}' stands above {where}", annotation.span)
-    elif AVAILABLE[name] == HANDLERS:
-        if not _fits(annotation):
+    elif name == signals.NOTE or AVAILABLE[name] == HANDLERS:
+        fits = signals.fits if name == signals.NOTE else _fits
+        if not fits(annotation):
             cx.error(
                 "QD0219",
                 f"this is no '@{name}'",

@@ -169,7 +169,8 @@ define(
 _at_top(
     "QD0219",
     "annotation out of place",
-    "@warmup(expr) and @cost(text) stand above an indicator, with one argument.",
+    "@warmup(expr) and @cost(text) stand above an indicator, with one argument; @async above an\n"
+    "equation, with its deadline; @critical_path, @latency and @cpu above a handler.",
     "@warmup(1)\nfn f(x: float) -> float:\n    return x\n",
     "fn f(x: float) -> float:\n    return x\n",
 )
@@ -319,6 +320,24 @@ _at_top(
     "@warmup(1.5)\nindicator same(src: series[float]) -> float:\n    return src\n",
     "@warmup(1)\nindicator same(src: series[float]) -> float:\n    return src\n",
     use="    plot(same(close))\n",
+)
+_AWAITED = "    @async(deadline = 2ms)\n    let fc = ta.linreg(close, 50)\n"
+_item(
+    "QD0405",
+    "equation of an asynchronous signal",
+    "The value of an '@async' equation comes some time after its instant, so an equation cannot\n"
+    "have it at its own. Compute inside the '@async' equation, or read it in a handler.",
+    f"{_AWAITED}    let edge = fc - close\n    plot(edge)\n",
+    "    @async(deadline = 2ms)\n    let edge = ta.linreg(close, 50) - close\n"
+    "    on ready(edge):\n        if edge > 0.0:\n            buy(100 shares)\n",
+)
+_item(
+    "QD0406",
+    "not an asynchronous signal",
+    "'on ready(x)' runs when the value of an '@async' equation has come, 'on stale(x)' when it\n"
+    "has not come in time. Any other equation has its value at once: read it in 'on bar'.",
+    "    let fc = ta.linreg(close, 50)\n    on ready(fc):\n        cancel_all()\n",
+    f"{_AWAITED}    on ready(fc):\n        if fc > close:\n            buy(100 shares)\n",
 )
 
 # ---- 05: na ------------------------------------------------------------------------------------

@@ -106,6 +106,7 @@ def roots(assembly: "Assembly") -> set[Use]:
     strategy = assembly.strategy
     bodies = [func.body for func in strategy.funcs if func.name.startswith("handler.")]
     bodies += [strategy.risk.values, tuple(assembly.invariants)]
+    bodies += [tuple(stmts) for _, stmts in assembly.signal_step.ask()]
     found = {use for body in bodies for use in used_in(body)}
     counts = [need.count for handler in strategy.handlers for need in handler.reads.values()]
     return found | used(*counts)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from quantdsl.check.checked import Checked
 
 WORD_BYTES = 8
-EVENTS = {"timer": "at/every", "flat_by": "flat_by"}
+EVENTS = {"timer": "at/every", "flat_by": "flat_by", "late": "stale"}
 
 
 def facts(checked: "Checked") -> list[tuple[str, str]]:

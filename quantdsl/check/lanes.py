@@ -56,7 +56,7 @@ class Lanes:
         """What stands for the functions and the state of a single run."""
         planned = {one.number: one for one in self.plan.hoisted}
         found = live(self.graph, roots(self.assembly), lambda n, _parts, _uses: planned.get(n))
-        equations = self._equations(found, ())
+        equations = self._equations(found, (), self.assembly.signal_step.ask())
         step = self.assembly.step(equations)
         handlers = [f for f in self.strategy.funcs if f.name.startswith("handler.")]
         uses = used_in(step) | used_by(handlers)
@@ -95,8 +95,14 @@ class Lanes:
     def _place(self, one: Hoisted) -> str:
         return self.graph.all[one.number].place.name
 
-    def _equations(self, found: Live, wanted: Sequence[Hoisted]) -> list[ops.Stmt]:
-        """Histories of bars, then the equations: evaluated, or loaded from a column."""
+    def _equations(
+        self,
+        found: Live,
+        wanted: Sequence[Hoisted],
+        asked: Sequence[tuple[ops.Expr, list[ops.Stmt]]] = (),
+    ) -> list[ops.Stmt]:
+        """Histories of bars, then the equations: evaluated, or loaded from a column; then what is
+        `asked` for."""
         names = fields(found.uses)
         parts = [
             (self.assembly.ticks(*key), ring.record(source))
@@ -116,7 +122,7 @@ class Lanes:
             for source, ring in self.graph.kept(equation.place.name, names):
                 stmts += ring.record(source)
             parts.append((self.assembly.guard(equation), stmts))
-        return grouped(parts)
+        return grouped([*parts, *asked])
 
     def _word(self, one: Hoisted, part: str) -> tuple[ops.Field, ops.ScalarType, ops.Elem]:
         """A part of an equation's value, its type, and its word in the row at hand."""

@@ -418,6 +418,7 @@ USES = (
     "USES_COMMAND",
     "USES_HOUSE",
     "USES_UNIVERSE",
+    "USES_WORKER",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 

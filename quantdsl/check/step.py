@@ -15,6 +15,7 @@ from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
 from quantdsl.check.panel_step import PanelStep
+from quantdsl.check.signals import SignalStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import PANEL_SHIFT, Warm
@@ -84,7 +85,7 @@ RANK = {
     "order": 2,
     "flat_by": 3,  # from here to the next open no handler of the market runs
     "bar": 4,
-    **dict.fromkeys((*SOURCES.values(), "stale"), 4),
+    **dict.fromkeys((*SOURCES.values(), "stale", "ready", "late"), 4),
     "timer": 5,
     "session_close": 7,
     "stop": 8,
@@ -104,6 +105,7 @@ class Assembly:
         self.equations = strategy.equations
         self.clocks = strategy.width
         self.tick_step = TickStep(strategy)
+        self.signal_step = SignalStep(self)
         self.panel = PanelStep(self) if strategy.universe is not None else None
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
@@ -159,6 +161,7 @@ class Assembly:
             ops.If(begins, (self._do("engine.begin"),)),
             self._do("engine.market"),
         ]
+        body += self.signal_step.lapse()
         body += equations
         if self.panel is not None:  # a rebalance keeps to the limits as they are now
             body += self.strategy.risk.values
@@ -169,6 +172,7 @@ class Assembly:
         body += self.invariants
         body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
         body += self.tick_step.clear()
+        body += self.signal_step.clear()
         if self.panel is not None:
             body.append(self.panel.done())
         return tuple(body)
@@ -183,7 +187,8 @@ class Assembly:
             for name in BAR_WORDS
         ]
         own = [(self.guard(one), self.equations.evaluate(one)) for one in self.equations.all]
-        return grouped([*bars, *self.tick_step.histories(), *own])
+        asked = self.signal_step.ask()
+        return grouped([*bars, *self.tick_step.histories(), *own, *asked])
 
     def ticks(self, instrument: int, clock: int) -> ops.Expr:
         """Whether the clock ticks at this instant."""
@@ -191,9 +196,12 @@ class Assembly:
 
     def guard(self, equation: Equation) -> ops.Expr:
         """Whether an equation is evaluated at this instant."""
-        single = equation.clocks if equation.clocks.bit_count() == 1 else 0
-        needs = self.needs(equation.needs, always=single)
-        return all_of([band(TICKED, equation.clocks), *needs])
+        return self.due(equation.clocks, equation.needs)
+
+    def due(self, clocks: int, needs: tuple[tuple[int, Warm], ...]) -> ops.Expr:
+        """Whether one of the clocks ticks at this instant, and all that is needed is there."""
+        single = clocks if clocks.bit_count() == 1 else 0
+        return all_of([band(TICKED, clocks), *self.needs(needs, always=single)])
 
     def _handlers(self) -> list[ops.Stmt]:
         """In the order of language.md: start, fill, flat_by, market events, timers, stop."""
@@ -232,6 +240,8 @@ class Assembly:
             first = ops.Binary("igt", ops.Field(ENGINE, "news_count"), ops.i64(0))
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
+        elif event in ("ready", "late"):
+            first = band(getattr(self.strategy.signals, event), 1 << handler.timer)
         elif event == "stale":
             first = band(self.strategy.ticks.stale_bits(), handler.clocks)
         elif handler.clocks:
@@ -243,7 +253,8 @@ class Assembly:
             first = ops.Field(ENGINE, name)
         single = event != "stale" and handler.clocks.bit_count() == 1
         ticks = handler.clocks if single else 0
-        if handler.clocks and event != "stale" and "flat_by" in self.strategy.session:
+        market = event == "ready" or (handler.clocks and event != "stale")
+        if market and "flat_by" in self.strategy.session:
             first = all_of([first, ops.Unary("not", ops.Field(ENGINE, "flat_until_open"))])
         return all_of(
             [
@@ -367,7 +378,8 @@ class Assembly:
             (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),),
         )
         into = self._do("engine.ingest", EVENT, KIND, SIDE, INSTRUMENT)
-        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), (fires,)))
+        other = self.signal_step.ingest((fires,))
+        return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), other))
 
     def ingest_bars(self, uses: set[Use]) -> ops.Func:
         """One event into what is used of bars, and its time."""

@@ -13,6 +13,7 @@ from quantdsl.check import (
     params,
     plots,
     settings,
+    signals,
     sources,
     timers,
     trading,
@@ -27,6 +28,7 @@ from quantdsl.check.cross import CrossNamespace
 from quantdsl.check.equations import EACH, STATE, THIS, Equations
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
+from quantdsl.check.lazy import Lazy
 from quantdsl.check.library import Library
 from quantdsl.check.logs import LogFunction
 from quantdsl.check.market import (
@@ -64,7 +66,7 @@ OF_UNIVERSES = {
     "xs": "namespace",
 }
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
-LATER_EVENTS = ("ready", "halt")
+LATER_EVENTS = ("halt",)
 TICK_EVENTS = (*SOURCES.values(), "stale")
 
 
@@ -73,54 +75,11 @@ class Handler:
     """A handler as an IR function, and when it runs."""
 
     func: str
-    event: str  # start bar quote trade book stale fill stop timer
+    event: str  # start bar quote trade book stale ready late fill stop timer
     clocks: int = 0  # the mask of those that it runs on
-    timer: int = -1
+    timer: int = -1  # the number of its timer or signal
     reads: dict[int, Warm] = field(default_factory=dict)
     promises: Promises = field(default_factory=Promises)
-
-
-class Lazy(Binding):
-    """A strategy-level let: elaborated as an equation when first named."""
-
-    what = "an equation"
-
-    def __init__(self, strategy: "Strategy", node: ast.Let) -> None:
-        self.strategy = strategy
-        self.node = node
-        self.value: Value | None = None
-        self.used = False
-        self.busy = False
-
-    def read(self, cx: Context, node: ast.Expr) -> Value:
-        """The equation's value."""
-        self.used = True
-        value = self.get()
-        return Value(
-            value.type,
-            value.ir,
-            node.span,
-            value.low,
-            value.high,
-            value.unit,
-            value.series,
-            value.const,
-            names=value.names,
-        )
-
-    def get(self) -> Value:
-        """Elaborate once; a definition by itself is an error."""
-        if self.value is None:
-            if self.busy:
-                return self.strategy.cx.error(
-                    "QD0211",
-                    f"{self.node.name.id!r} is defined by itself",
-                    self.node.name.span,
-                    help="look back with [1], or keep a 'state' in 'on bar'",
-                )
-            self.busy = True
-            self.value = self.strategy.equation(self.node)
-        return self.value
 
 
 class ActionBinding(Binding):
@@ -158,6 +117,7 @@ class Strategy:
         self.scope = Scope(module.scope)
         self.cx = self.context()
         self.acting = False
+        self.equating = False  # an equation is elaborated
         self.critical = False  # the handler that is elaborated promises to be a critical path
         self.cpu: int | None = None  # the core that handlers name
         self.atomic_group: ops.Expr | None = None
@@ -171,6 +131,7 @@ class Strategy:
         self.params: list[params.Param] = []
         self.requires: list[tuple[Value, ast.Require]] = []
         self.handlers: list[Handler] = []
+        self.signals = signals.Signals(self)
         self.timers: list[TimerSpec] = []
         self.plots: list[plots.PlotSpec] = []
         self.messages: list[Message] = []
@@ -357,7 +318,9 @@ class Strategy:
         """Names that may be used before the line that declares them."""
         names = self.scope.names
         if isinstance(node, ast.Let):
-            self._own(node.name, Lazy(self, node))
+            deadline = signals.deadline_of(node.annotations)
+            awaited = deadline is not None and signals.SignalBinding(self, node, deadline)
+            self._own(node.name, awaited or Lazy(self, node))
         elif isinstance(node, ast.Action):
             self._own(node.name, ActionBinding(self, node))
         elif isinstance(node, ast.ParamDecl):
@@ -434,10 +397,10 @@ class Strategy:
 
     def equation(self, node: ast.Let) -> Value:
         """The value of a strategy-level let."""
-        cx, acting = self.context(), self.acting
-        self.acting = False
+        cx, outer = self.context(), (self.acting, self.equating)
+        self.acting, self.equating = False, True
         value = cx.expr(node.value)
-        self.acting = acting
+        self.acting, self.equating = outer
         if node.type is not None and not value.bad:
             value = coerce(cx, value, resolve(cx, node.type))
         if value.bad:
@@ -464,9 +427,16 @@ class Strategy:
         when: ast.Expr | None = None,
         clocks: int = 0,
         timer: int = -1,
+        facts: frozenset[ops.Expr] = frozenset(),
+        warm: tuple[tuple[int, Warm], ...] = (),
     ) -> None:
-        """Elaborate the body of a handler into a function of the state."""
+        """Elaborate the body of a handler into a function of the state.
+
+        `facts` are present when it runs, and `warm` is what it needs beside all that it reads.
+        """
         cx = self.context()
+        cx.facts = facts
+        cx.need(warm)
         promised = promises(node.annotations)
         self._pin(node, promised.cpu)
         self.critical = promised.critical
@@ -520,8 +490,11 @@ class Strategy:
         if event in later:
             self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
             return
+        if event == "ready" or (event == "stale" and signals.named(self, node) is not None):
+            signals.handler(self, node)
+            return
         if event not in (*EVENTS, *TICK_EVENTS):
-            known = [*EVENTS, *TICK_EVENTS]
+            known = [*EVENTS, *TICK_EVENTS, "ready"]
             unknown(self.cx, event, node.event.span, known, "among the events")
             return
         clocks = self._clocks_of(node)

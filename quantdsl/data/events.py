@@ -21,6 +21,7 @@ from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.rows import Rows
+from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.timers import Clockwork
@@ -125,7 +126,9 @@ class Data:
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""
         self.counts.clear()
-        yield from _Stream(self).chunks()
+        chunks = _Stream(self).chunks()
+        awaited = self.spec.awaited
+        yield from chunks if awaited is None else answered(chunks, awaited, "ts_event")
 
     def bars_table(self, instrument: int = 0) -> Events:
         """The bars of the finest clock of one instrument as one array of layout.BAR."""

@@ -7,6 +7,7 @@ import msgspec
 
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.instrument import Instrument
+from quantdsl.data.signals import Awaited
 from quantdsl.data.timers import Timer
 from quantdsl.data.universe import Change
 
@@ -32,7 +33,8 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
     arrive where the data do not tell.
 
-    `changes` are what a universe's files say of its instruments.
+    `changes` are what a universe's files say of its instruments; `awaited` is what asks for
+    asynchronous signals, None where nothing does.
 
     `start` and `end` are hard cuts in ns UTC (end excluded): warm-up also comes from inside them.
     """
@@ -55,3 +57,4 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     format: str = ""
     feed_latency_ns: int = 0
     changes: tuple[Change, ...] = ()
+    awaited: Awaited | None = None

@@ -22,6 +22,7 @@ from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.recording import RecordingReader
 from quantdsl.data.session_data import SessionData
+from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.tick_bars import TickBars
@@ -173,7 +174,9 @@ class TickData:
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of receipt, about 65,536 each, whole messages only."""
         self.counts.clear()
-        yield from _Stream(self).chunks()
+        chunks = _Stream(self).chunks()
+        awaited = self.spec.awaited
+        yield from chunks if awaited is None else answered(chunks, awaited, "ts_recv")
 
     def middles(self, instrument: int, moments: Int64s) -> Float64s:
         """The middle in ticks at each moment of the venue's time, NaN before the first.

@@ -12,6 +12,7 @@ STRATEGY = "strategy S:\n    bars 5m\n"
 TICKS = "strategy S:\n    quotes\n    trades\n    book depth = 10\n"
 TICK_ORDER = "    on quote:\n        buy(1 shares)\n"
 ORDER = "    on bar:\n        buy(1 shares)\n"
+AWAITED = "    @async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
 
 FILES = {
     "no strategy": "const a = 1\n",
@@ -28,6 +29,26 @@ FILES = {
     + "    @cpu(2)\n    on fill:\n        flatten()\n",
     "log in a critical path": STRATEGY + "    @critical_path\n" + ORDER + '        log("x")\n',
     "mark in a critical path": STRATEGY + "    @critical_path\n" + ORDER + '        mark("x")\n',
+    "an asynchronous handler": STRATEGY + "    @async(deadline = 2ms)\n" + ORDER,
+    "a deadline without its name": STRATEGY + "    @async(2ms)\n    let a = ta.sma(close, 9)\n"
+    "    on ready(a):\n        cancel_all()\n" + ORDER,
+    "a deadline that is no time": STRATEGY + "    @async(deadline = 0ms)\n"
+    "    let a = ta.sma(close, 9)\n    plot(a)\n" + ORDER,
+    "an equation of a signal": STRATEGY + AWAITED + "    let b = a + 1.0\n    plot(b)\n" + ORDER,
+    "a signal of a signal": STRATEGY + AWAITED + "    @async(deadline = 1s)\n"
+    "    let b = ta.sma(a, 3)\n    on ready(b):\n        cancel_all()\n" + ORDER,
+    "a plot of a signal": STRATEGY + AWAITED + "    plot(a)\n" + ORDER,
+    "ready of an equation": STRATEGY + "    let a = ta.sma(close, 9)\n    plot(a)\n"
+    "    on ready(a):\n        cancel_all()\n" + ORDER,
+    "ready of nothing": STRATEGY + "    on ready:\n        cancel_all()\n" + ORDER,
+    "a signal that may be na": STRATEGY + AWAITED + "    on bar:\n        if a > close:\n"
+    "            buy(1 shares)\n",
+    "part of a signal": STRATEGY + AWAITED + "    on ready(a):\n        if a.agee < 1s:\n"
+    "            buy(1 shares)\n",
+    "a signal of several values": STRATEGY + "    @async(deadline = 2ms)\n"
+    "    let a = ta.macd(close, 12, 26, 9)\n    on ready(a):\n        cancel_all()\n" + ORDER,
+    "a signal without a clock": STRATEGY + "    @async(deadline = 2ms)\n    let a = 2.0\n"
+    "    on ready(a):\n        cancel_all()\n" + ORDER,
     "unknown annotation": STRATEGY + "    @critcal_path\n" + ORDER,
     "warmup of a fn": "@warmup(3)\nfn f(x: float) -> float = x\n" + STRATEGY + ORDER,
     "cost without text": "@cost(1)\nindicator f(x: series[float]) -> float:\n    return x\n"

@@ -1,0 +1,83 @@
+"""Asynchronous signals of a run: when they are answered, and what became of the requests."""
+
+from typing import NamedTuple
+
+from quantdsl.backtest.program import Memory
+from quantdsl.check import Checked
+from quantdsl.check.ticks import SOURCES
+from quantdsl.config import SignalsConfig
+from quantdsl.data.signals import Awaited
+from quantdsl.data.tick_feed import KINDS
+
+
+class Answers(NamedTuple):
+    """What became of the requests of one signal; ages are those of its inputs, in ns."""
+
+    name: str
+    asked: int
+    ready: int
+    stale: int
+    """Given up at the deadline."""
+    dropped: int
+    """Refused, for too many were in flight, or overtaken by a newer answer."""
+    age_mean_ns: int
+    age_most_ns: int
+
+    @property
+    def waiting(self) -> int:
+        """Still in flight."""
+        return self.asked - self.ready - self.stale - self.dropped
+
+    def __str__(self) -> str:
+        line = (
+            f"signal {self.name}: {self.asked:,} asked, {self.ready:,} ready, {self.stale:,} "
+            f"stale, {self.dropped:,} dropped, {self.waiting:,} in flight"
+        )
+        if not self.ready:
+            return line
+        mean, most = self.age_mean_ns / 1_000, self.age_most_ns / 1_000
+        return f"{line}; age of what was ready {mean:,.10g} us on average, {most:,.10g} us at most"
+
+
+def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:
+    """What asks for the signals of a strategy; None where it has none."""
+    strategy = checked.strategy
+    if not strategy.signals:
+        return None
+    mask, clocks, kinds = strategy.signals.clocks, set[int](), set[int]()
+    for traded in strategy.instruments:
+        own = mask >> (traded.index * strategy.width)
+        clocks |= {n for n in range(len(strategy.clocks)) if own >> n & 1}
+        for item, event in SOURCES.items():
+            if event in strategy.ticks.sources and own >> strategy.ticks.clock(event) & 1:
+                kinds |= set(map(int, KINDS[item]))
+    delay_ns = round(config.delay_us * 1_000)
+    return Awaited(clocks=frozenset(clocks), kinds=frozenset(kinds), delay_ns=delay_ns)
+
+
+def notes(checked: Checked, config: SignalsConfig) -> tuple[str, ...]:
+    """How signals are answered, and which of them never are in time."""
+    delay_ns = round(config.delay_us * 1_000)
+    lines = []
+    for signal in checked.strategy.signals.all:
+        lines.append(f"asynchronous signals are answered after {config.delay_us:,g} microseconds")
+        if delay_ns > signal.deadline_ns:
+            lines.append(
+                f"no answer of {signal.name} comes in time: its deadline is "
+                f"{signal.deadline_ns / 1_000:,g} microseconds, less than signals.delay_us"
+            )
+    return tuple(dict.fromkeys(lines))
+
+
+def answers(checked: Checked, memory: Memory) -> tuple[Answers, ...]:
+    """The counts of each signal by now."""
+    found = []
+    for signal in checked.strategy.signals.all:
+        counts = {
+            name: int(memory.get(f"{signal.place.name}.{name}"))
+            for name in ("asked", "ready", "stale", "dropped", "age", "age_most")
+        }
+        age, most = counts.pop("age"), counts.pop("age_most")
+        mean = age // counts["ready"] if counts["ready"] else 0
+        found.append(Answers(signal.name, **counts, age_mean_ns=mean, age_most_ns=most))
+    return tuple(found)
