@@ -3,16 +3,17 @@
 quantdsl.compile(file) -> Strategy
 quantdsl.backtest(file, data, fast=5) -> Report
 quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
+quantdsl.signals(file, data, fast=5) -> pyarrow.Table
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantdsl.api import backtest, compile, sweep
+    from quantdsl.api import backtest, compile, signals, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "backtest", "compile", "sweep"]
+__all__ = ["__version__", "backtest", "compile", "signals", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> Any:
         from quantdsl.api import sweep
 
         return sweep
+    if name == "signals":
+        from quantdsl.api import signals
+
+        return signals
     if name == "backtest":
         return importlib.import_module("quantdsl.backtest")  # a package that can be called
     raise AttributeError(f"module 'quantdsl' has no attribute '{name}'")

@@ -1,10 +1,11 @@
-"""The Python API: `quantdsl.compile`, `quantdsl.backtest` and `quantdsl.sweep`.
+"""The Python API: `quantdsl.compile`, `quantdsl.backtest`, `quantdsl.sweep`, `quantdsl.signals`.
 
     strategy = quantdsl.compile("strategies/sma_cross.qdsl")
     report = strategy.backtest("spy.parquet", fast=5)
     report.metrics["sharpe"], report.trades.to_pandas()
     sweep = strategy.sweep("spy.parquet", ranges={"fast": "5..50:5"})
     sweep.table.to_pandas(), sweep.params(0), sweep.backtest(0).trades
+    strategy.signals("spy.parquet").to_pandas(), strategy.describe("spy.parquet").foretold
 
 Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, polars); tables come
 out as pyarrow. In a notebook a report shows its page.
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from quantdsl.backtest.conduct import Outcome, conduct
 from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.signals import PreparedSignals, prepare_signals
 from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.check import Checked, check_source
 from quantdsl.lang.diagnostics import SourceError
@@ -27,6 +29,7 @@ from quantdsl.report import tables
 from quantdsl.report.html import framed
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
+from quantdsl.report.signal_report import SignalReport
 from quantdsl.report.store import save
 from quantdsl.report.sweep_page import page as sweep_page
 from quantdsl.report.sweep_result import SweepResult
@@ -134,6 +137,56 @@ class Strategy:
             benchmark=benchmark,
         )
         return Report(result)
+
+    def signals(
+        self,
+        data: Any = None,
+        *,
+        config: str | Path | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        **params: object,
+    ) -> pa.Table:
+        """Every equation at every bar: time, instrument, a column each; null is missing.
+
+        The columns are the memory that compiled code wrote; what takes the Arrow C stream
+        (polars, pandas, DuckDB) reads them without a copy. Raises DataError or ConfigError with
+        one message that says how to mend it.
+        """
+        return self._signals(data, config, start, end, params).table()
+
+    def describe(
+        self,
+        data: Any = None,
+        *,
+        config: str | Path | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        **params: object,
+    ) -> SignalReport:
+        """How the signals are distributed and what they say of forward returns; see `signals`."""
+        prepared = self._signals(data, config, start, end, params, closes=True)
+        return prepared.described(prepared.table())
+
+    def _signals(
+        self,
+        data: Any,
+        config: str | Path | None,
+        start: str | None,
+        end: str | None,
+        params: Mapping[str, object],
+        *,
+        closes: bool = False,
+    ) -> PreparedSignals:
+        return prepare_signals(
+            self.checked,
+            data=data,
+            params=params,
+            start=start,
+            end=end,
+            config=Path(config) if config is not None else None,
+            closes=closes,
+        )
 
     def sweep(
         self,
@@ -246,6 +299,11 @@ def backtest(source: str | Path, data: Any = None, **options: Any) -> Report:
 def sweep(source: str | Path, data: Any = None, **options: Any) -> SweepReport:
     """Compile and sweep in one call; see `Strategy.sweep`."""
     return compile(source).sweep(data, **options)
+
+
+def signals(source: str | Path, data: Any = None, **options: Any) -> pa.Table:
+    """Compile and compute every equation in one call; see `Strategy.signals`."""
+    return compile(source).signals(data, **_merged(options))
 
 
 def _merged(options: Mapping[str, Any]) -> dict[str, Any]:

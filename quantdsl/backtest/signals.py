@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import quantdsl
 from quantdsl.backtest import values
@@ -34,10 +35,12 @@ from quantdsl.codegen.target import native
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import parse_instant
 from quantdsl.errors import ConfigError, UnavailableError
-from quantdsl.report.columns import TIME, flags, numbers, times
+from quantdsl.report.columns import TIME, flags, numbers, times, values_of
+from quantdsl.report.result import Float64s, Int64s
+from quantdsl.report.signal_report import SignalReport
+from quantdsl.report.signal_study import Cells, study
 
 T = TypeVar("T")
-Int64s = npt.NDArray[np.int64]
 INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
@@ -97,7 +100,33 @@ class PreparedSignals:
 
     def table(self) -> pa.Table:
         """All rows."""
-        return pa.Table.from_batches(self.batches(), schema=self.schema)
+        return pa.Table.from_batches(ahead(self.batches()), schema=self.schema)
+
+    def described(self, table: pa.Table) -> SignalReport:
+        """The description of `table`, which holds all rows with their closes."""
+        checked, meta = self.checked, self.metadata()
+        time_ns = values_of(table["time"].cast(pa.int64()))
+        instrument = _codes(table["instrument"])
+        across = checked.strategy.universe is not None
+        cells = Cells.of(time_ns, instrument, _floats(table[CLOSE]), across=across)
+        order = np.argsort(instrument, kind="stable")
+        names = [one.name for one in self.columns if one.kind != "time"]
+        return SignalReport(
+            strategy=checked.strategy.name,
+            source_path=checked.source.path,
+            source_text=checked.source.text,
+            version=quantdsl.__version__,
+            data_name=self.data.name,
+            data_sha256=meta["quantdsl.data_sha256"],
+            params=msgspec.json.decode(meta["quantdsl.params"]),
+            instruments=tuple(one.name for one in self.data.instruments),
+            across=across,
+            rows=len(table),
+            start_ns=int(time_ns[0]) if len(time_ns) else 0,
+            end_ns=int(time_ns[-1]) if len(time_ns) else 0,
+            studies=tuple(study(cells, names, (_floats(table[name])[order] for name in names))),
+            notes=(*self.notes, *self.data.notes),
+        )
 
     def _rows(self, events: npt.NDArray[np.void]) -> Int64s:
         """i64[word, row] of these events; they are whole instants."""
@@ -194,6 +223,19 @@ def ahead(items: Iterable[T]) -> Iterator[T]:
         while (item := coming.result()) is not end:
             coming = worker.submit(next, source, end)
             yield item  # type: ignore[misc]  # it is not the end
+
+
+def _codes(column: pa.ChunkedArray) -> Int64s:
+    """The number of each row's instrument."""
+    pieces = [piece.indices for piece in column.chunks]
+    return values_of(pa.chunked_array(pieces, pa.int32())).astype(np.int64)
+
+
+def _floats(column: pa.ChunkedArray) -> Float64s:
+    """A column as floats: true is 1, null is NaN."""
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    return values_of(pc.fill_null(column.cast(pa.float64(), safe=False), np.nan))
 
 
 def _array(kind: str, words: Int64s) -> pa.Array:

@@ -1,12 +1,15 @@
 """`quantdsl signals`: every equation of a strategy as one table."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quantdsl.cli.options import FILE, assignments, of_market
 from quantdsl.config import find
+
+if TYPE_CHECKING:
+    from quantdsl.report.signal_report import SignalReport
 
 NOTES_MAX = 8
 """A universe has one for each instrument."""
@@ -23,27 +26,41 @@ NOTES_MAX = 8
     type=click.Path(path_type=Path),
     help="The table, .parquet or .arrow (default out/NAME.signals.parquet).",
 )
+@click.option(
+    "--describe",
+    is_flag=True,
+    help="Also say how the signals are distributed and what they foretell, as a report.",
+)
 def command(
     file: Path,
     sets: tuple[str, ...],
     config: str | None,
     out: Path | None,
+    describe: bool,
     **options: Any,
 ) -> None:
     """Compute every equation of the strategy FILE and write it as one table.
 
     A row is a bar of an instrument: its time, the instrument, and each 'let' of the strategy as a
     backtest sees it then; what is not defined yet is null. The same inputs give the same bytes.
+    A description is printed, and written into a folder beside the table.
     """
-    from quantdsl.backtest.signals import ahead, prepare_signals
+    from quantdsl.backtest.signals import CLOSE, ahead, prepare_signals
     from quantdsl.check import compile_file
     from quantdsl.report.signal_files import hold_path, write
 
     target = out or Path("out") / f"{file.stem}.signals.parquet"
     hold_path(target)
     options |= {"params": assignments(sets), "config": find(config) if config else None}
-    prepared = prepare_signals(compile_file(file), **options)
-    rows = write(target, prepared.schema, ahead(prepared.batches()))
+    checked = compile_file(file)
+    prepared = prepare_signals(checked, closes=describe, **options)
+    if describe:
+        table = prepared.table()
+        _describe(prepared.described(table), target.with_suffix(""))
+        named = table.drop_columns([CLOSE])
+        rows = write(target, named.schema, named.to_batches())
+    else:
+        rows = write(target, prepared.schema, ahead(prepared.batches()))
     for name in prepared.constants:
         left = f"{name} is no series: params alone decide it, so it is left out"
         click.echo(f"note: {left}", err=True)
@@ -53,3 +70,14 @@ def command(
     if len(notes) > NOTES_MAX:
         click.echo(f"note: and {len(notes) - NOTES_MAX:,} more of the data")
     click.echo(f"{rows:,} rows of {len(prepared.columns)} equations  {target}")
+
+
+def _describe(report: "SignalReport", folder: Path) -> None:
+    """Print the description and write its files."""
+    from rich.console import Console
+
+    from quantdsl.report.signal_summary import show
+
+    console = Console(highlight=False)
+    show(report, console)
+    console.print(f"\nreport  {report.save(folder)}", soft_wrap=True)

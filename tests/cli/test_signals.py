@@ -1,0 +1,74 @@
+"""`quantdsl signals` on the command line: its files, its words, its refusals."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from quantdsl import cli
+
+TEXT = """language 1
+
+strategy Two:
+    bars 1d
+    param n = 5 in 2..20 step 1
+
+    let fast = ta.sma(close, n)
+    let k    = 2 * n
+    let up   = close > fast
+
+    plot(fast)
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "two.qdsl"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def test_a_table_is_written_and_said(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = file.parent / "new" / "two.parquet"
+    assert cli.run(["signals", str(file), "--set", "n=3", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert f"rows of 2 equations  {out}" in said.out
+    assert said.err == "note: k is no series: params alone decide it, so it is left out\n"
+    table = pq.read_table(out)
+    assert table.schema.names == ["time", "instrument", "fast", "up"]
+    assert table.schema.metadata[b"quantdsl.params"] == b'{"n":"3"}'
+    assert table["fast"].null_count == 2
+
+
+def test_a_description_lies_beside_the_table(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, plain = file.parent / "two.parquet", file.parent / "plain.parquet"
+    assert cli.run(["signals", str(file), "--describe", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Two on SYN1 · ")
+    assert "Forward returns are of the future" in said
+    names = {path.name for path in (file.parent / "two").iterdir()}
+    assert names == {"report.html", "describe.json", "distribution.parquet", "foretold.parquet"}
+    assert cli.run(["signals", str(file), "--out", str(plain)]) == 0
+    assert plain.read_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "."], "this is a folder, and signals are one file"),
+        (["--out", "x.csv"], "in which form to write: .parquet or .arrow"),
+        (["--device", "cuda"], "on the cores of this machine alone"),
+        (["--set", "m=1"], "the strategy has no param 'm'"),
+        (["--data", "nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_bad_input_is_one_message(
+    file: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["signals", str(file), *options]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert said.count("error") == 1

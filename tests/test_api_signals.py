@@ -1,0 +1,103 @@
+"""Signals from Python: any table in, a pyarrow table out, and no copy on the way."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import quantdsl
+from quantdsl.errors import ConfigError
+from quantdsl.report.signal_report import SignalReport
+from tests.std.universe import table as universe
+from tests.std.universe import walks
+
+STRATEGY = """language 1
+
+strategy Fast:
+    bars 1h
+    param n = 5 in 2..10 step 1
+
+    let fast = ta.sma(close, n)
+    let up   = close > fast
+
+    plot(fast)
+"""
+PANEL = """language 1
+
+strategy Ranked:
+    bars 1d
+    universe "ALL"
+
+    let past = close / close[3] - 1
+    let rank = xs.rank(past)
+
+    plot(xs.mean(rank))
+"""
+
+
+@pytest.fixture(scope="module")
+def bars() -> pa.Table:
+    hours = np.arange(500)
+    close = np.round(100 + 5 * np.sin(hours / 30) + 2 * np.sin(hours / 7), 2)
+    columns = {"high": close + 0.5, "low": close - 0.5, "close": close}
+    return pa.table({"time": hours * 3_600 + 1_700_000_000, "open": close, **columns})
+
+
+class Streamed:
+    """A table of some other library: all that is known of it is the Arrow C stream."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_any_table_gives_the_same_signals(bars: pa.Table) -> None:
+    found = quantdsl.signals(STRATEGY, bars, n=4)
+    assert found.schema.names == ["time", "instrument", "fast", "up"]
+    for other in (bars.to_pandas(), Streamed(bars)):
+        assert quantdsl.signals(STRATEGY, other, params={"n": 4}).equals(found)
+
+
+def test_polars_gives_the_same_signals(bars: pa.Table) -> None:
+    polars = pytest.importorskip("polars")
+    found = quantdsl.signals(STRATEGY, bars, n=4)
+    assert quantdsl.signals(STRATEGY, polars.from_arrow(bars), n=4).equals(found)
+
+
+def test_the_values_are_those_of_pandas(bars: pa.Table) -> None:
+    found = quantdsl.signals(STRATEGY, bars, n=4).to_pandas()
+    expected = pd.Series(bars["close"].to_numpy()).rolling(4).mean()
+    assert found["fast"].to_numpy() == pytest.approx(expected.to_numpy(), rel=1e-9, nan_ok=True)
+    up = bars["close"].to_numpy() > expected.to_numpy()
+    assert found["up"].tolist()[3:] == up.tolist()[3:]
+    assert found["up"].isna().sum() == 3
+
+
+def test_columns_go_out_without_a_copy(bars: pa.Table) -> None:
+    found = quantdsl.signals(STRATEGY, bars, n=4)
+    again = pa.RecordBatchReader.from_stream(found).read_all()
+    ours, theirs = (one["fast"].chunk(0).buffers()[1].address for one in (found, again))
+    assert ours == theirs
+
+
+def test_a_universe_is_described_across_its_instruments() -> None:
+    strategy = quantdsl.compile(PANEL)
+    data = universe(walks(12, 60))
+    table = strategy.signals(data)
+    assert len(table["instrument"].unique()) == 12
+    report = strategy.describe(data)
+    assert isinstance(report, SignalReport)
+    assert report.across
+    assert report.distribution["signal"].to_pylist() == ["past", "rank"]
+    assert len(report.foretold) == 10
+    assert report.rows == len(table)
+    mean = report.distribution["mean"].to_pylist()[0]
+    assert mean == pytest.approx(pc.mean(table["past"]).as_py(), rel=1e-9)
+
+
+def test_a_param_that_is_not_there_is_named(bars: pa.Table) -> None:
+    with pytest.raises(ConfigError, match="no param 'm'"):
+        quantdsl.signals(STRATEGY, bars, m=4)
