@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,6 +42,7 @@ from quantdsl.report.signal_report import SignalReport
 from quantdsl.report.signal_study import Cells, study
 
 T = TypeVar("T")
+Events = npt.NDArray[np.void]
 INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
@@ -50,7 +52,7 @@ DEVICES = ("auto", "cpu")
 
 @dataclass(frozen=True)
 class PreparedSignals:
-    """Signals that are ready for their first event; `batches` may be asked for once.
+    """Signals that are ready for their first event; asked again, they begin anew.
 
     `constants` are equations that params alone decide, which are no series and no columns.
     """
@@ -65,15 +67,16 @@ class PreparedSignals:
     chosen: Mapping[str, Fraction]
     notes: tuple[str, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """Time, instrument, the equations; what was run stands in the metadata."""
         named = [(one.name, TYPES[one.kind]) for one in self.columns]
         named += [(CLOSE, pa.float64())] if self.closes else []
         return pa.schema(
-            [("time", TIME), ("instrument", INSTRUMENT), *named], metadata=self.metadata()
+            [("time", TIME), ("instrument", INSTRUMENT), *named], metadata=self.metadata
         )
 
+    @cached_property
     def metadata(self) -> dict[str, str]:
         """Strategy, data, params and version, as a backtest writes them into run.json."""
         by_name = {param.name: param for param in self.checked.strategy.params}
@@ -88,23 +91,27 @@ class PreparedSignals:
             "quantdsl.params": msgspec.json.encode(params).decode(),
         }
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Rows in order of time, then of the instruments' declaration."""
+    def batches(self, chunks: Iterable[Events] | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows in order of time, then of the instruments' declaration.
+
+        `chunks` are whole instants of events that are at hand already; None reads the data.
+        """
         schema = self.schema
         words = pa.array([one.name for one in self.data.instruments], pa.string())
-        self.executor.call("init", self.memory.words)
-        for events in ahead(self.data.chunks()):
-            rows = self._rows(events)
+        state = self.memory.words.copy()
+        self.executor.call("init", state)
+        for events in ahead(self.data.chunks()) if chunks is None else chunks:
+            rows = self._rows(state, events)
             if rows.shape[1]:
                 yield pa.record_batch(list(self._arrays(rows, words)), schema=schema)
 
-    def table(self) -> pa.Table:
-        """All rows."""
-        return pa.Table.from_batches(ahead(self.batches()), schema=self.schema)
+    def table(self, chunks: Iterable[Events] | None = None) -> pa.Table:
+        """All rows; see `batches`."""
+        return pa.Table.from_batches(ahead(self.batches(chunks)), schema=self.schema)
 
     def described(self, table: pa.Table) -> SignalReport:
         """The description of `table`, which holds all rows with their closes."""
-        checked, meta = self.checked, self.metadata()
+        checked, meta = self.checked, self.metadata
         time_ns = values_of(table["time"].cast(pa.int64()))
         instrument = _codes(table["instrument"])
         across = checked.strategy.universe is not None
@@ -128,13 +135,13 @@ class PreparedSignals:
             notes=(*self.notes, *self.data.notes),
         )
 
-    def _rows(self, events: npt.NDArray[np.void]) -> Int64s:
+    def _rows(self, state: Int64s, events: Events) -> Int64s:
         """i64[word, row] of these events; they are whole instants."""
         count = len(events)
         width = ROW_WORDS + len(self.columns) + int(self.closes)
         out = np.empty(width * count, np.int64)
         flat = np.ascontiguousarray(events).view(np.int64).reshape(-1)
-        rows = self.executor.call(ENTRY, self.memory.words, flat, count, out, count)
+        rows = self.executor.call(ENTRY, state, flat, count, out, count)
         return out.reshape(width, count)[:, :rows]
 
     def _arrays(self, rows: Int64s, words: pa.Array) -> Iterator[pa.Array]:

@@ -87,12 +87,12 @@ def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
         pieces += [pa.Table.from_batches([batch]) for batch in table.batches(text, wanted)]
     whole = pa.concat_tables(pieces)
     order = pc.sort_indices(whole[symbol])
-    sorted_ = whole.take(order)
-    keys = sorted_[symbol].to_numpy(zero_copy_only=False)
+    keys = whole[symbol].take(order).to_numpy(zero_copy_only=False)
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     ends = [*starts[1:].tolist(), len(keys)]
+    # Each has memory of its own: a slice would be hashed with all that it is cut from.
     return {
-        str(keys[first]).upper(): sorted_.slice(first, end - first)
+        str(keys[first]).upper(): whole.take(order.slice(first, end - first))
         for first, end in zip(starts.tolist(), ends, strict=True)
     }
 
