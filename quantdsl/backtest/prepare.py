@@ -37,7 +37,7 @@ class Arranged:
     data: RunData
     given: Mapping[str, object]  # values of params, from the config and the caller
     notes: tuple[str, ...]  # what of the strategy does not apply here
-    live: frozenset[str] = frozenset()  # parts of the core that only a live run needs
+    parts: frozenset[str] = frozenset()  # of the core, that the data or a live run need
 
     def fill(self, memory: Memory) -> None:
         """Write the engine's config and instruments into a state."""
@@ -52,7 +52,7 @@ class Arranged:
     @property
     def uses(self) -> frozenset[str]:
         """Parts of the core that the run needs."""
-        return settings.needs(self.resolved.config) | self.live
+        return settings.needs(self.resolved.config) | self.parts
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def arrange(
     found = opened(data_spec(checked, resolved, known, chosen))
     answered = awaited.notes(checked, resolved.config.signals)
     notes = (*converted, *chosen.notes, *_notes(checked, found), *answered)
-    return Arranged(resolved, found, given, notes, live)
+    return Arranged(resolved, found, given, notes, live | _parts(checked, found))
 
 
 def hold_single(checked: Checked, what: str) -> None:
@@ -280,18 +280,32 @@ def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
 
 def _notes(checked: Checked, data: RunData) -> tuple[str, ...]:
     """What of the strategy does not apply to these data, or not as one may think."""
-    return (*_flat_by_notes(checked, data), *_timer_notes(checked, data))
+    return (*_flat_by_notes(checked, data), *_timer_notes(data))
 
 
-def _timer_notes(checked: Checked, data: RunData) -> tuple[str, ...]:
-    if not isinstance(data, Data) or checked.strategy.universe is not None:
-        return ()
-    length = data.clocks[0]
+def _timer_notes(data: RunData) -> tuple[str, ...]:
     return tuple(
-        f"{timer} lies inside a bar of {length}: what is ordered then meets that bar from its "
-        "open on, a price of before the order; finer bars meet it where it is"
-        for timer in data.clockwork.inside_bars(length.nominal_ns)
+        f"{timer} lies inside a bar of {data.clocks[0]}: what is ordered then meets the close of "
+        "that bar alone; finer bars meet it where it is"
+        for timer in _inside_bars(data)
     )
+
+
+def _inside_bars(data: RunData) -> list[str]:
+    """The timers that fire between the open and the close of a bar."""
+    return data.clockwork.inside_bars(data.clocks[0]) if isinstance(data, Data) else []
+
+
+def _parts(checked: Checked, data: RunData) -> frozenset[str]:
+    """Parts of the core that the data need: orders may be sent inside their bars."""
+    if not isinstance(data, Data):
+        return frozenset()
+    events = {handler.event for handler in checked.strategy.handlers}
+    at_borders = not events.isdisjoint({"session_open", "session_close"})
+    long = data.clocks[0].nominal_ns > NS_PER_DAY and at_borders
+    # A dividend or funding moves equity, and a limit on that flattens. Answers come when they do.
+    others = bool(data.spec.actions) or data.spec.awaited is not None
+    return frozenset({"USES_INSIDE"} if _inside_bars(data) or long or others else set())
 
 
 def _flat_by_notes(checked: Checked, data: RunData) -> tuple[str, ...]:

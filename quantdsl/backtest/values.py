@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
-from quantdsl.check.literals import DURATION_NS, FRACTION
-from quantdsl.check.params import Param
+from quantdsl.check.literals import DURATION_NS, FRACTION, PLURAL
+from quantdsl.check.params import COUNTED, Param
 from quantdsl.errors import ConfigError
 from quantdsl.lang.spelling import nearest
 
@@ -50,7 +50,7 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
             f"{show(param, low)}..{show(param, param.high)}\n"
             "help: widen the range in the strategy's file, from which memory and warm-up follow"
         )
-    if param.kind == "int" and exact.denominator != 1:
+    if param.kind in ("int", *COUNTED) and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
     if param.kind == "int" and param.low is None and exact > param.default:
         raise ConfigError(
@@ -71,8 +71,9 @@ def _bool(param: Param, given: object) -> int:
 def number(param: Param, text: str) -> Fraction:
     """A decimal, with or without the unit that the declaration has."""
     bare = text.strip().replace("_", "")
-    if param.unit and bare.endswith(param.unit):
-        bare = bare[: -len(param.unit)].strip()
+    one = next((unit for unit, many in PLURAL.items() if many == param.unit), "")
+    for unit in (param.unit, one):
+        bare = bare.removesuffix(unit).strip()
     try:
         return Fraction(bare)
     except (ValueError, ZeroDivisionError):

@@ -419,6 +419,7 @@ USES = (
     "USES_HOUSE",
     "USES_UNIVERSE",
     "USES_WORKER",
+    "USES_INSIDE",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""
 

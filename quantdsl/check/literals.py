@@ -35,6 +35,9 @@ FRACTION = {"%": Fraction(1, 100), "bps": Fraction(1, 10_000)}
 LOTS = frozenset({"lot", "lots"})
 UNITS_OF_QTY = frozenset({"share", "shares", "unit", "units", "contract", "contracts"})
 PLAIN = frozenset({"bar", "bars", "day", "days"})
+COUNTS = LOTS | UNITS_OF_QTY | PLAIN | {"tick", "ticks"}
+PLURAL = {unit: f"{unit}s" for unit in COUNTS if f"{unit}s" in COUNTS}
+"""The units that are also written of one: `1 lot..5 lots`."""
 
 
 def number(node: ast.Num) -> Fraction:

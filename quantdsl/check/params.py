@@ -9,15 +9,19 @@ from quantdsl import limits
 from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context
-from quantdsl.check.literals import DURATION_NS, FRACTION, LOTS, UNITS_OF_QTY
+from quantdsl.check.literals import DURATION_NS, FRACTION, LOTS, PLAIN, PLURAL, UNITS_OF_QTY
 from quantdsl.check.signatures import resolve
-from quantdsl.check.types import BOOL, DURATION, FLOAT, INT, Type, money, qty
+from quantdsl.check.types import BOOL, DURATION, FLOAT, INT, TICKS, Type, money, qty
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.words import CURRENCIES
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
+
+COUNTED = ("ticks", "lots")
+"""Kinds of params that count whole steps of the instrument."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,11 @@ class Param:
 
     `default`, `low`, `high` and `step` are exact decimals in the written unit (`unit`); `choices`
     are words for a param of words or series; `field` is the word of state that holds the value:
-    an int, or a float for all else.
+    an int where `whole`, or a float.
     """
 
     name: str
-    kind: str  # int float bool word qty money duration
+    kind: str  # int float bool word qty lots money ticks duration
     field: str
     unit: str
     default: Fraction
@@ -44,7 +48,7 @@ class Param:
     @property
     def whole(self) -> bool:
         """True where the state holds an integer."""
-        return self.kind in ("int", "bool", "word", "duration")
+        return self.kind in ("int", "bool", "word", "duration", *COUNTED)
 
 
 def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Param, Value] | None:
@@ -56,7 +60,7 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
             cx.error("QD0702", "a param that is true or false needs no range", node.domain.span)
             return None
         return _bool(strategy, node, node.default)
-    default = literal(cx, node.default)
+    default = _exact(cx, node.default)
     if default is None:
         return None
     number, unit = default
@@ -65,7 +69,14 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
         return None
     low, high, step, count = bounds
     kind = _kind(unit, [number, low, high, step], node)
-    place = strategy.equations.field("p", ops.I64_T if kind in ("int", "duration") else ops.F64_T)
+    if kind == "":
+        cx.expr(node.default)  # which says what is wrong with this unit
+        return None
+    counted = kind in ("int", "duration", *COUNTED)
+    if kind in COUNTED and any(n is not None and n.denominator > 1 for n in (number, low, step)):
+        cx.error("QD0702", f"a param in {unit} counts whole {kind}", node.name.span)
+        return None
+    place = strategy.equations.field("p", ops.I64_T if counted else ops.F64_T)
     param = Param(
         node.name.id, kind, place.name, unit, number, low, high, step, count, span=node.name.span
     )
@@ -92,6 +103,12 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
 def _written(number: Fraction) -> str:
     """An exact decimal as a source has it."""
     return str(number) if number.denominator == 1 else repr(float(number))
+
+
+def _exact(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
+    """A number with its unit in the plural: a range may go from 1 lot to 5 lots."""
+    found = literal(cx, node)
+    return None if found is None else (found[0], PLURAL.get(found[1], found[1]))
 
 
 def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
@@ -127,8 +144,8 @@ def _bounds(
             help="such as 'in 5..50 step 5' or 'in {1, 2, 3}'",
         )
         return None
-    low, high = literal(cx, node.domain.low), literal(cx, node.domain.high)
-    step = literal(cx, node.step) if node.step is not None else None
+    low, high = _exact(cx, node.domain.low), _exact(cx, node.domain.high)
+    step = _exact(cx, node.step) if node.step is not None else None
     if low is None or high is None:
         return None
     for end in (low, high, step):
@@ -171,12 +188,16 @@ def _bounds(
 def _kind(unit: str, numbers: list[Fraction | None], node: ast.ParamDecl) -> str:
     if unit in DURATION_NS:
         return "duration"
-    if unit in LOTS or unit in UNITS_OF_QTY:
+    if unit in LOTS:
+        return "lots"
+    if unit == "ticks":
+        return "ticks"
+    if unit in UNITS_OF_QTY:
         return "qty"
     if unit in FRACTION:
         return "float"
-    if unit and unit not in ("bar", "bars", "day", "days"):
-        return "money"
+    if unit and unit not in PLAIN:
+        return "money" if unit in CURRENCIES else ""
     texts = [node.default]
     if isinstance(node.domain, ast.Range):
         texts += [node.domain.low, node.domain.high]
@@ -195,6 +216,12 @@ def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) ->
         return Value(INT, place, low=low, high=high, series=TIMELESS)
     if param.kind == "float":
         return Value(FLOAT, place, series=TIMELESS)
+    if param.kind == "ticks":
+        return Value(TICKS, place, series=TIMELESS)
+    if param.kind == "lots":
+        lots = Value(qty(""), place, param.span, series=TIMELESS)
+        lots.unit = cx.units.of(cx, lots)
+        return lots
     type_ = money(param.unit) if param.kind == "money" else qty("")
     value = Value(type_, place, param.span, series=TIMELESS)
     unit = cx.units.of(cx, value)

@@ -7,7 +7,6 @@ from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.cross import N, present
 from quantdsl.check.equations import THIS
-from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import ENGINE
 from quantdsl.check.types import FLOAT, VOID
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
@@ -60,7 +59,6 @@ class Rebalance(Binding):
         if weights.bad:
             return error_value(node.span)
         if via in VIA:
-            self._can_fill(cx, node, via)
             self._emit(cx, node, weights, via, given)
         return Value(VOID, ops.i64(0), node.span)
 
@@ -88,20 +86,6 @@ class Rebalance(Binding):
         if word not in VIA:
             unknown(cx, word, arg.value.span, list(VIA), "among the ways to trade")
         return word
-
-    def _can_fill(self, cx: Context, node: ast.Call, via: str) -> None:
-        """Inside a bar of a day its open is past: an order of 15:45 cannot have it."""
-        clocks = self.strategy.clocks
-        unit = clocks[0].text.lstrip("0123456789._") if clocks else ""
-        long = unit in ("mo", "y") or DURATION_NS.get(unit, 0) >= DURATION_NS["d"]
-        if long and via != "moc":
-            cx.error(
-                "QD0802",
-                f"via = {via} would fill at the open of a bar that has begun before",
-                node.span,
-                reason=f"bars are of {clocks[0].text}, and a timer fires inside one",
-                help="via = moc fills at its close; or declare shorter bars",
-            )
 
     def _emit(
         self, cx: Context, node: ast.Call, weights: Value, via: str, given: dict[str, ops.Expr]

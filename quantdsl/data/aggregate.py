@@ -147,7 +147,7 @@ class BarBuilder:
     def __init__(self, interval: Interval, finer: Interval, schedule: Schedule) -> None:
         self._interval, self._finer, self._schedule = interval, finer, schedule
         self._open_bar: Bars | None = None
-        self._spans = _period_spans(schedule, interval) if interval.is_calendar else None
+        self._spans = schedule.spans(interval.unit) if interval.is_calendar else None
         self.missing = self.crossing = 0
         self._waiting = 0  # finer bars in the open one
         # Weeks and months span nights, in which nothing is missing.
@@ -205,14 +205,6 @@ def _join(bars: Bars, first: Int64s, bucket_end: Int64s) -> Bars:
         bars.close[last],
         np.add.reduceat(bars.volume, first),
     )
-
-
-def _period_spans(schedule: Schedule, interval: Interval) -> tuple[Int64s, Int64s]:
-    """First open and last close of the day, week, month or year of every session."""
-    period = schedule.periods(interval.unit)
-    first = np.searchsorted(period, period, "left")
-    last = np.searchsorted(period, period, "right") - 1
-    return schedule.open_ns[first], schedule.close_ns[last]
 
 
 def to_events(bars: Bars, instrument: int, clock: int) -> Events:

@@ -80,6 +80,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         step = {"mo": "M", "y": "Y"}[unit]
         return self.day.astype("datetime64[D]").astype(f"datetime64[{step}]").astype(np.int64)
 
+    def spans(self, unit: str) -> tuple[Int64s, Int64s]:
+        """First open and last close of the day, week, month or year of every session."""
+        period = self.periods(unit)
+        first = np.searchsorted(period, period, "left")
+        last = np.searchsorted(period, period, "right") - 1
+        return self.open_ns[first], self.close_ns[last]
+
     def local_close_s(self) -> Int64s:
         """Close of each session in seconds after midnight of its day, on the session's clock."""
         local = times.local_of_utc(self.close_ns, self.tz)

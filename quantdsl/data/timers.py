@@ -86,21 +86,28 @@ class Clockwork:
         events = np.concatenate(found)
         return events[np.lexsort((events["payload"][:, 0], events["ts_event"]))]
 
-    def inside_bars(self, length_ns: int) -> list[str]:
+    def inside_bars(self, interval: times.Interval) -> list[str]:
         """The timers that fire between the open and the close of a bar, as they are written."""
-        opens, closes = self.schedule.open_ns, self.schedule.close_ns
         moments = dict(self._moments)
-        found = []
-        for timer in self._timers:
-            if timer.every_ns is not None:
-                inside = timer.every_ns % length_ns != 0
-            else:
-                ts = moments[timer.id]
-                fires = (ts > opens) & (ts < closes)
-                inside = bool(np.any((ts - opens)[fires] % length_ns))
-            if inside:
-                found.append(_show(timer))
-        return found
+        return [
+            _show(timer)
+            for timer in self._timers
+            if self._fires_inside(timer, moments.get(timer.id), interval)
+        ]
+
+    def _fires_inside(self, timer: Timer, moments: Int64s | None, interval: times.Interval) -> bool:
+        opens, closes = self.schedule.open_ns, self.schedule.close_ns
+        if moments is None:  # its first moment of each session is inside a bar if any is
+            assert timer.every_ns is not None
+            if not interval.is_calendar:
+                return timer.every_ns % interval.nominal_ns != 0
+            first = opens + timer.every_ns
+            moments = np.where(first <= closes, first, -1)
+        if interval.is_calendar:
+            begins, ends = self.schedule.spans(interval.unit)
+            return bool(np.any((moments > begins) & (moments < ends)))
+        fires = (moments > opens) & (moments < closes)
+        return bool(np.any((moments - opens)[fires] % interval.nominal_ns))
 
     def _of(self, timer: Timer) -> Int64s:
         """The moment of a timer in each session, -1 where it does not fire."""

@@ -31,8 +31,8 @@ from quantdsl.live.feed import FeedSpec
 FILE = "session.json"
 FORMAT = 1
 SOURCE = "source"
-LIVE_USES = frozenset({"USES_COMMAND", "USES_HOUSE"})
-"""Parts of the core that a session needs, and a backtest does not."""
+LIVE_USES = frozenset({"USES_COMMAND", "USES_HOUSE", "USES_INSIDE"})
+"""Parts of the core that a session needs, and a backtest may not."""
 FUNDED = "USES_CORPORATE"
 
 Events = npt.NDArray[np.void]

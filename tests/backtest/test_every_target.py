@@ -60,6 +60,37 @@ strategy Gated:
         check           = calm
 """
 """Every limit on repeats, and a check of one's own."""
+WOKEN = """language 1
+
+strategy Woken:
+    "Sends orders of every kind, and changes them, while bars are under way."
+
+    bars 30m
+    session "XNYS", flat_by = 15:40
+
+    param lots = 40 shares in 20 shares..80 shares step 20 shares
+    param by   = 20 ticks in 10 ticks..40 ticks step 10 ticks
+
+    at 10:10:
+        buy(lots, stop = close + by, trail = by, tag = "up")
+        short(lots, limit = close + by, take_profit = close - by, stop_loss = close + 4 * by)
+
+    every 50m:
+        if flat:
+            buy(lots, trail = by)
+        replace("up", stop = close + 10 ticks)
+
+    at 13:20:
+        if long:
+            sell(lots, limit = close + by, oco = "out")
+            sell(lots, trail = by, oco = "out")
+        else:
+            cover(lots)
+
+    risk:
+        max_daily_loss = 0.1% of equity -> flatten
+"""
+"""Orders that are sent inside bars."""
 
 POINTS, EVENTS = 4, 600
 GENERATED, GENERATED_EVENTS = 12, 300
@@ -85,6 +116,10 @@ def test_every_strategy_here(path: Path) -> None:
 
 def test_limits_on_repeats_and_an_own_check() -> None:
     assert_one_hash(checked_text(GATED), EVENTS)
+
+
+def test_orders_inside_bars() -> None:
+    assert_one_hash(checked_text(WOKEN), EVENTS)
 
 
 @pytest.mark.parametrize("seed", range(GENERATED))

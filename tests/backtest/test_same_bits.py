@@ -18,6 +18,7 @@ from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
 from tests.backtest.programs import strategy
+from tests.backtest.test_every_target import WOKEN
 
 ROOT = Path(__file__).parent.parent.parent
 EVENTS = 400
@@ -54,7 +55,7 @@ def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
     """Interpreter and machine code leave the same state, records and curve."""
     checked, diagnostics = check_source(Source(text, path))
     assert checked is not None, diagnostics
-    module = checked.module()
+    module = checked.module(prepare(checked).uses)
     verify(module)
     oracle = run(checked, module, Interpreter(module), events)
     target = native()
@@ -69,6 +70,10 @@ def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
 @pytest.mark.parametrize("path", sorted((ROOT / "strategies").glob("*.qdsl")), ids=lambda p: p.stem)
 def test_shipped_strategies(path: Path) -> None:
     assert_same(path.read_text(), str(path), events=1500)
+
+
+def test_orders_inside_bars() -> None:
+    assert_same(WOKEN)
 
 
 @pytest.mark.parametrize("seed", range(GENERATED))

@@ -170,6 +170,7 @@ class Model(Market):
             opens=opens,
             oco=a.get("oco", 0),
             from_bar=book.bars + 1 + self.c.delay_bars,
+            sent=self.now,
         )
         if exits and trail:
             o.trail = trail
@@ -200,6 +201,7 @@ class Model(Market):
                     bracket=side,
                     trail=moves,
                     oco=-o.id,
+                    sent=self.now,
                     asleep=True,
                 )
                 self.next_id += 1
@@ -244,7 +246,7 @@ class Model(Market):
         o.limit, o.trigger, o.lots, o.opens = limit, trigger, lots, opens
         if a["lots"] != NONE:
             o.ask = {name: value for name, value in o.ask.items() if name != "fraction"}
-        o.looked, o.from_bar = None, max(o.from_bar, book.bars + 1)
+        o.looked, o.from_bar, o.sent = None, max(o.from_bar, book.bars + 1), self.now
         self.sent.append(self.now)
 
     def flatten(self) -> None:

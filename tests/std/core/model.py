@@ -212,6 +212,9 @@ class Market(ABC):
         when = o.ask.get("when", "any")
         if book.bars < o.from_bar or (when == "close" and not (point == 3 and self.closing)):
             return
+        if o.sent > book.open_ts and point < 3:  # no price of before it was sent is for it
+            o.looked = None
+            return
         if self.now > o.ask.get("expire_ts", NEVER):
             self.end(o, "expired")
             return

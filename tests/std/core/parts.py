@@ -53,6 +53,7 @@ class Order:
     oco: int = 0
     block: int = 0  # the atomic block it is a leg of
     from_bar: int = 0
+    sent: int = 0  # when, or when its terms were changed
     asleep: bool = False
     woken: bool = False
     looked: int | None = None  # price at its last look

@@ -71,6 +71,20 @@ def random_intent(rng: random.Random, price: int, n: int, allowed: str) -> dict[
     return intent
 
 
+def random_intents(
+    rng: random.Random, prices: list[int], allowed: str, appetite: float
+) -> list[dict[str, Any]]:
+    """What handlers ask for at one instant."""
+    intents: list[dict[str, Any]] = []
+    n = len(prices)
+    while rng.random() < appetite:
+        i = rng.randrange(n)
+        intents.append({**random_intent(rng, prices[i], n, allowed), "inst": i})
+        if "atomic" in allowed and intents[-1]["verb"] in ("buy", "short", "sell", "cover"):
+            intents[-1]["atomic"] = rng.choice([0, 1, 1, 2])
+    return intents
+
+
 def play(
     seed: int,
     steps: int,
@@ -99,22 +113,35 @@ def play(
         if not bars:
             bars[0] = random_bar(rng, prices[0])
             prices[0] = bars[0][3]
-        intents = []
-        while rng.random() < appetite:
-            i = rng.randrange(n)
-            intents.append({**random_intent(rng, prices[i], n, allowed), "inst": i})
-            if "atomic" in allowed and intents[-1]["verb"] in ("buy", "short", "sell", "cover"):
-                intents[-1]["atomic"] = rng.choice([0, 1, 1, 2])
+        asked = [random_intents(rng, prices, allowed, appetite)]
+        if "inside" in allowed:
+            asked.append(random_intents(rng, prices, allowed, appetite))
+        intents = asked[0]
         set_limits(core, limits or {})
         ts = (step + 1) * HOUR
+        ts_open = ts - HOUR
+        if len(asked) > 1 and asked[1]:
+            # A timer before the bar, at its open or inside it.
+            ts_open = rng.choice([ts_open, ts - HOUR // 2])
+            moment = rng.choice([ts - 3 * HOUR // 4, ts - HOUR // 2, ts - HOUR // 4])
+            between(core, model, moment, asked[1], f"seed {seed} before {step} {asked[1]}")
         session_close = step % 7 == 6
         model.log.clear()
         if "corporate" in allowed and rng.random() < 0.1:
             corporate(core, model, rng, ts, prices)
-        records = core.step(ts, ts - HOUR, bars, intents, session_close)
-        model.step(ts, ts - HOUR, bars, intents, session_close)
+        records = core.step(ts, ts_open, bars, intents, session_close)
+        model.step(ts, ts_open, bars, intents, session_close)
         compare(core, model, records, f"seed {seed} step {step} bars {bars} intents {intents}")
     return core, model
+
+
+def between(core: Core, model: Model, ts: int, intents: list[dict[str, Any]], where: str) -> None:
+    """An instant without a bar in which a handler sends orders."""
+    model.log.clear()
+    core.ingest(ts, ts, 0, layout.Kind.TIMER, 0)
+    records = core.step(ts, ts, {}, intents)
+    model.step(ts, ts, {}, intents)
+    compare(core, model, records, where)
 
 
 def corporate(core: Core, model: Model, rng: random.Random, ts: int, prices: list[int]) -> None:

@@ -99,6 +99,20 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "corporate actions": {"allowed": EXITS + " trail corporate"},
     "halt": {"allowed": EXITS, "limits": {"max_drawdown": 40_000_000, "max_drawdown_does": 7}},
+    "inside a bar": {"allowed": "limit stop touch exits trail tif oco value tag after inside"},
+    "inside, trailing": {"allowed": "exits trail inside"},
+    "inside, three instruments": {
+        "allowed": EXITS + " trail oco atomic tag inside",
+        "n": 3,
+        "config": COSTS,
+        "limits": {"max_leg_gap": HOUR, "max_leg_gap_does": 3},
+    },
+    "inside, one bar later": {"allowed": EXITS + " inside", "config": {"delay_bars": 1}},
+    "inside, losses": {
+        "allowed": EXITS + " inside",
+        "config": {"fee_rate": 0.001, "path": "nearest"},
+        "limits": {"max_daily_loss": 20_000_000, "max_daily_loss_does": 3},
+    },
 }
 
 
@@ -108,7 +122,9 @@ def test_core_equals_model(name: str) -> None:
         play(seed, 120, **CASES[name])
 
 
-@pytest.mark.parametrize("name", ["everything", "costs", "three instruments", "order limits"])
+@pytest.mark.parametrize(
+    "name", ["everything", "costs", "three instruments", "order limits", "inside a bar"]
+)
 def test_interpreter_equals_model(name: str) -> None:
     play(1, 25, interpreted=True, **CASES[name])
 
@@ -134,6 +150,7 @@ SPARED = {
     "USES_PACE": "limit stop touch exits trail tif oco value",
     "USES_PORTFOLIO": "limit stop touch exits trail tif oco value",
     "USES_ACTIONS": "limit stop touch exits trail tif oco value",
+    "USES_INSIDE": "limit stop touch exits trail tif oco value tag after",
 }
 
 

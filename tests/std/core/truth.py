@@ -9,7 +9,7 @@ from typing import Any
 from tests.std.core.core import HOUR, Core
 from tests.std.core.desk import Model
 from tests.std.core.parts import Config
-from tests.std.core.play import compare, config_words
+from tests.std.core.play import between, compare, config_words
 
 PAGE = Path(__file__).parents[3] / "quantdsl" / "docs" / "fill-rules.md"
 BEGIN, END = "<!-- truth table: generated -->", "<!-- end of truth table -->"
@@ -45,13 +45,20 @@ BRACKETS: dict[str, dict[str, dict[str, int]]] = {
 }
 
 
-def run(bar: Bar, verb: str, asked: dict[str, Any], **config: Any) -> list[tuple[Any, ...]]:
-    """The fills (lots, ticks) of one order in one bar after LAST; core and model must agree."""
+def run(
+    bar: Bar, verb: str, asked: dict[str, Any], *, inside: bool = False, **config: Any
+) -> list[tuple[Any, ...]]:
+    """The fills (lots, ticks) of one order in one bar after LAST; core and model must agree.
+
+    It is sent as LAST closes or, `inside`, while that bar is under way.
+    """
     intent = {"verb": verb, "lots": 10, "line": 1, **asked}
     core, model = Core(config_words(config)), Model(Config(**config))
     fills = []
-    for step, (bars, intents) in enumerate([(LAST, [intent]), (bar, [])]):
+    for step, (bars, intents) in enumerate([(LAST, [] if inside else [intent]), (bar, [])]):
         ts = (step + 1) * HOUR
+        if inside and step == 1:
+            between(core, model, ts - HOUR // 2, [intent], f"{verb} {asked} inside {bar}")
         records = core.step(ts, ts - HOUR, {0: bars}, intents)
         model.log.clear()
         model.step(ts, ts - HOUR, {0: bars}, intents)
@@ -74,8 +81,21 @@ def why(bar: Bar, verb: str, asked: dict[str, int], price: int | None) -> str:
     return "at its level" if price == level else "at its limit"
 
 
+def why_inside(bar: Bar, verb: str, asked: dict[str, int], price: int | None) -> str:
+    """The rule for an order that was sent while the bar was under way, in words."""
+    if price is not None:
+        return "at the close, the first price that is no older than the order"
+    level = asked.get("stop", asked.get("touch", asked.get("limit", 0)))
+    if not bar[2] <= level <= bar[1]:
+        return "its level was not reached"
+    rising = (verb == "buy") == ("stop" in asked)
+    if bar[3] >= level if rising else bar[3] <= level:
+        return "its limit was not met at the close"
+    return "the close was not beyond its level; when that was reached the bar cannot say"
+
+
 def table() -> str:
-    """Both tables in Markdown."""
+    """All three tables in Markdown."""
     lines = [
         "| bar: open high low close | order | side | filled at | why |",
         "|---|---|---|---|---|",
@@ -109,7 +129,32 @@ def table() -> str:
                         f"| {shape}: {prices} | {kind} | {verb} | {path} | "
                         f"{fills[0][1]} | {exit_} |"
                     )
-    return "\n".join(lines)
+    return "\n".join([*lines, *inside_table()])
+
+
+def inside_table() -> list[str]:
+    """Orders that a timer sends inside the bar, with the exits that they bring."""
+    lines = [
+        "",
+        "Sent inside the bar, by a timer or `flat_by`:",
+        "",
+        "| bar: open high low close | order | side | filled at | why |",
+        "|---|---|---|---|---|",
+    ]
+    for shape in ("rises", "falls", "wide"):
+        bar = BARS[shape]
+        prices = " ".join(str(price) for price in bar[:4])
+        for kind, sides in (ORDERS | BRACKETS).items():
+            for verb, asked in sides.items():
+                fills = run(bar, verb, asked, inside=True)
+                filled = ", then ".join(str(price) for _, price in fills) or "-"
+                detail = ", ".join(f"{name} {value}" for name, value in asked.items())
+                shown = f" ({detail})" if detail and kind in ORDERS else ""
+                reason = why_inside(bar, verb, asked, fills[0][1] if fills else None)
+                lines.append(
+                    f"| {shape}: {prices} | {kind}{shown} | {verb} | {filled} | {reason} |"
+                )
+    return lines
 
 
 def page_with(text: str) -> str:

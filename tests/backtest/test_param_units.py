@@ -1,0 +1,45 @@
+"""Params that count ticks, lots or shares, in one and in many."""
+
+import pytest
+
+from quantdsl.backtest import values
+from quantdsl.errors import ConfigError
+from tests.backtest.test_lane_entry import checked_text
+
+TEXT = """language 1
+
+strategy Counted:
+    bars 1h
+
+    param by   = 20 ticks in 1 tick..40 ticks step 1 tick
+    param clip = 3 lots in 1 lot..5 lots step 1 lot
+    param many = 1 share in 1 share..5 shares step 1 share
+
+    on bar:
+        if flat:
+            buy(clip, limit = close - by, stop_loss = close - 4 * by)
+        elif position < many:
+            close_position()
+
+    backtest:
+        fees = 1bps
+"""
+
+
+def test_the_account_keeps_its_currency():
+    checked = checked_text(TEXT)
+    assert checked.strategy.currency == ""
+    assert [p.kind for p in checked.strategy.params] == ["ticks", "lots", "qty"]
+
+
+@pytest.mark.parametrize("given", ["2", "2 ticks", "2 tick", "2ticks"])
+def test_a_count_may_name_its_unit(given):
+    params = checked_text(TEXT).strategy.params
+    chosen = values.chosen(params, {"by": given})
+    assert [values.word(p, chosen[p.name]) for p in params] == [2, 3, 1.0]
+
+
+def test_a_part_of_a_tick_is_refused():
+    params = checked_text(TEXT).strategy.params
+    with pytest.raises(ConfigError, match="whole number"):
+        values.chosen(params, {"by": "2.5"})
