@@ -37,6 +37,7 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
             "",
             _total("a GPU", of_gpu),
             _total("a CPU", of_cpu),
+            *(f"kernel {one.name}: {one}" for one in checked.library.kernels.values()),
         ]
     )
 

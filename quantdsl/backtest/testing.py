@@ -1,6 +1,7 @@
 """The tests of a strategy file: `set`, `feed`, `given`, `expect`.
 
-They run on the interpreter, which needs no compiler and gives the same bits. Before the fed bars
+They run on the interpreter, which needs no compiler and gives the same bits; with a kernel, whose
+windows would take it minutes, as machine code. Before the fed bars
 comes the first of them, again and again, as often as the strategy needs to be warm, so that a
 test can be short: its close does not move, its range is the test's.
 """
@@ -10,6 +11,7 @@ from fractions import Fraction
 from math import lcm
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,10 @@ from quantdsl.backtest.settings import DAY_UTC
 from quantdsl.backtest.tick_testing import tick_of
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.cases import Case
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.target import native
 from quantdsl.config import SignalsConfig
 from quantdsl.data.signals import answered
 from quantdsl.errors import ConfigError
@@ -28,6 +34,7 @@ from quantdsl.events.layout import MORE, Kind
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import Module
 
+RUN = ("admits", "init", "run")
 CASH = Fraction(100_000)
 MONEY_DIGITS = 6
 TICK = Fraction(1, 100)
@@ -53,12 +60,29 @@ def run_tests(path: Path) -> list[Outcome]:
         return []
     module = checked.module(entries=checked.test_entries())
     interpreter = Interpreter(module)
-    return [_run(checked, module, interpreter, case) for case in checked.cases]
+    runner = _runner(module, interpreter, frozenset(checked.library.kernels))
+    return [_run(checked, module, runner, interpreter, case) for case in checked.cases]
 
 
-def _run(checked: Checked, module: Module, interpreter: Interpreter, case: Case) -> Outcome:
+def _runner(
+    module: Module, interpreter: Interpreter, kernels: frozenset[str]
+) -> Interpreter | Program:
+    """What runs the strategy: machine code where a kernel goes over a window for each bar."""
+    if not any(func.name.partition("[")[0] in kernels for func in module.funcs):
+        return interpreter
+    alone = msgspec.structs.replace(module, entries=RUN)
+    return load(alone, native(), Cache())
+
+
+def _run(
+    checked: Checked,
+    module: Module,
+    runner: Interpreter | Program,
+    interpreter: Interpreter,
+    case: Case,
+) -> Outcome:
     try:
-        run = _prepare(checked, module, interpreter, case)
+        run = _prepare(checked, module, runner, case)
         before, after = _events(checked, case)
     except ConfigError as error:
         return Outcome(case.name, case.line, passed=False, message=str(error))
@@ -98,8 +122,10 @@ def _give(
     limits[:] = own
 
 
-def _prepare(checked: Checked, module: Module, interpreter: Interpreter, case: Case) -> Run:
-    run = Run(checked, module, interpreter)
+def _prepare(
+    checked: Checked, module: Module, runner: Interpreter | Program, case: Case
+) -> Run:
+    run = Run(checked, module, runner)
     memory, tick = run.memory, _tick(case)
     scale = 10**MONEY_DIGITS
     cash = case.cash if case.cash is not None else CASH

@@ -22,6 +22,14 @@ AVAILABLE = {
     "latency": HANDLERS,
     "cpu": HANDLERS,
     signals.NOTE: (ast.Let,),
+    "device": (ast.Kernel,),
+    "workgroup": (ast.Kernel,),
+    "kernel": (ast.Kernel,),
+}
+WHERE: dict[tuple[type, ...], str] = {
+    HANDLERS: "a handler",
+    (ast.Kernel,): "a kernel",
+    (ast.Let,): "an equation of the strategy",
 }
 SHAPES = {
     "warmup": "@warmup(len)",
@@ -35,9 +43,9 @@ LATER = (
     "no_allocation",
     "inline_always",
     "vectorizable",
-    "device",
-    "workgroup",
     "shared",
+    "unroll",
+    "lanes",
     "fast",
 )
 
@@ -110,21 +118,19 @@ def _fits(note: ast.Annotation) -> bool:
 def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
     name = annotation.name
     if name in LATER:
-        if not isinstance(node, ast.Kernel):  # whose own error says that already
-            cx.error(
-                "QD0216",
-                f"'@{name}' is not available yet",
-                annotation.span,
-                reason="an annotation is a promise that the compiler checks",
-                help=None if name in MEANING else "delete the line; it changes no result",
-            )
+        cx.error(
+            "QD0216",
+            f"'@{name}' is not available yet",
+            annotation.span,
+            reason="an annotation is a promise that the compiler checks",
+            help=None if name in MEANING else "delete the line; it changes no result",
+        )
         return
     if name not in AVAILABLE:
         unknown(cx, name, annotation.span, [*AVAILABLE, *LATER], "among the annotations")
         return
     if not isinstance(node, AVAILABLE[name]):
-        where = "a handler" if AVAILABLE[name] == HANDLERS else "an indicator"
-        where = "an equation of the strategy" if name == signals.NOTE else where
+        where = WHERE.get(AVAILABLE[name], "an indicator")
         cx.error("QD0219", f"'@{name}' stands above {where}", annotation.span)
     elif name == signals.NOTE or AVAILABLE[name] == HANDLERS:
         fits = signals.fits if name == signals.NOTE else _fits
@@ -135,6 +141,8 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
                 annotation.span,
                 help=f"write {SHAPES[name]}",
             )
+    elif isinstance(node, ast.Kernel):
+        return  # check/kernels.py holds what is said of a kernel to be true
     elif len(annotation.args) != 1 or annotation.args[0].name is not None:
         cx.error(
             "QD0219",

@@ -6,11 +6,12 @@ kind exactly and everything else as a float (language.md section 4).
 
 from collections.abc import Sequence
 
-from quantdsl.check import sizes
+from quantdsl.check import single, sizes
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
     BOOL,
     DURATION,
+    F32,
     FIXED,
     FLOAT,
     INT,
@@ -155,6 +156,8 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
     have = value.type
     if value.bad or wanted.kind == "error" or have == wanted:
         return value
+    if wanted.of == F32.of:
+        return single.coerced(cx, value, wanted)
     if have.kind == "clock" and wanted.kind == "time":
         return time_of_day(cx, value)
     if have.kind == "na":
@@ -186,7 +189,7 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
             value.const,
         )
     if wanted.kind == "float":
-        return as_float(cx, value)
+        return single.widened(as_float(cx, value))
     if wanted.kind == "money" and have.kind in ("float", "int", "money"):
         unit = cx.units.money(cx)
         ir = value.ir if have.kind == "money" else from_float(cx, value, unit, "rint")
@@ -266,16 +269,15 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
         fixed.series = series
         return fixed
     if op == "mod":
-        return _float_mod(cx, left, right)
-    x, y = as_float(cx, left), as_float(cx, right)
+        return single.narrowed((left, right), _float_mod(cx, left, right))
+    x, y = single.operands(as_float(cx, left), as_float(cx, right))
     if x.bad or y.bad:
         return error_value(span)
     if op == "/" and _same_family(left, right) and left.type.kind in FIXED:
         x = Value(FLOAT, ops.Unary("i64_to_f64", left.ir))
         y = Value(FLOAT, ops.Unary("i64_to_f64", right.ir))
-    return Value(
-        FLOAT, ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir), span, series=series
-    )
+    ir = ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir)
+    return single.narrowed((x, y), Value(FLOAT, ir, span, series=series))
 
 
 DONE = {"+": "added", "-": "subtracted"}
@@ -415,7 +417,7 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
     if kind == "float":
         const = -value.const if isinstance(value.const, float) else None
         ir = ops.f64(const) if const is not None else ops.Unary("fneg", value.ir)
-        return Value(FLOAT, ir, span, series=value.series, const=const)
+        return Value(value.type, ir, span, series=value.series, const=const)
     if kind not in NUMERIC or kind == "time":
         return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
     if kind == "int" and isinstance(value.const, int) and value.const != INT_MIN:
@@ -466,7 +468,7 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
         return _mixed_error(cx, op, left, right)
     if "time" in (lk, rk) or (lk == "duration") != (rk == "duration"):
         return cx.error("QD0303", f"{an(left.type)} cannot be compared with {an(right.type)}", span)
-    x, y = as_float(cx, left), as_float(cx, right)
+    x, y = single.operands(as_float(cx, left), as_float(cx, right))
     if x.bad or y.bad:
         return error_value(span)
     return Value(BOOL, ops.Binary("f" + COMPARE[op], x.ir, y.ir), span, series=series)
@@ -533,8 +535,14 @@ def common_type(cx: Context, left: Value, right: Value, span: Span) -> Type:
     lt, rt = left.type, right.type
     if lt.kind == "na" or rt.kind == "na":
         other = rt if lt.kind == "na" else lt
+        if other == F32:
+            return F32
         return FLOAT if other.kind in ("na", "float") and not other.optional else other.missing()
     optional = lt.optional or rt.optional
+    if F32.of in (lt.of, rt.of) and single.meet(left, right):
+        return F32.missing() if optional else F32
+    if F32.of in (lt.of, rt.of) and lt.kind in NUMERIC and rt.kind in NUMERIC:
+        return FLOAT.missing() if optional else FLOAT
     if lt.plain() == rt.plain():
         return lt.missing() if optional else lt
     if lt.kind == rt.kind and (not lt.of or not rt.of):

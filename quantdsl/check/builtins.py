@@ -7,7 +7,7 @@ the tour are made from that table. `std_only` marks the dialect of the library.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, single, sizes
 from quantdsl.check.arith import an, as_float
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, any_bad
@@ -30,13 +30,19 @@ class Doc:
     arity: tuple[int, int]
     make: Maker
     std_only: bool = False
+    in_kernels: bool = False
 
 
 TABLE: dict[str, Doc] = {}
 
 
 def builtin(
-    signature: str, text: str, example: str, *, std_only: bool = False
+    signature: str,
+    text: str,
+    example: str,
+    *,
+    std_only: bool = False,
+    in_kernels: bool = False,
 ) -> Callable[[Maker], Maker]:
     """Enter a function into the table; the arity is read off the signature."""
     name, _, rest = signature.partition("(")
@@ -45,7 +51,7 @@ def builtin(
 
     def register(make: Maker) -> Maker:
         arity = (len(params) - optional, len(params))
-        TABLE[name] = Doc(name, signature, text, example, arity, make, std_only)
+        TABLE[name] = Doc(name, signature, text, example, arity, make, std_only, in_kernels)
         return make
 
     return register
@@ -69,6 +75,8 @@ class Builtin(Binding):
             return error_value(node.span)
         if self.doc.std_only and not cx.module.std:
             return cx.error("QD0207", f"{self.doc.name!r} is for the standard library", node.span)
+        if self.doc.in_kernels and not cx.kernel:
+            return cx.error("QD0902", f"{self.doc.name!r} stands in a kernel", node.span)
         few, many = self.doc.arity
         named = next((arg for arg in node.args if arg.name is not None), None)
         if named is not None:
@@ -85,7 +93,8 @@ class Builtin(Binding):
                 node.span,
                 help=self.doc.signature,
             )
-        return self.doc.make(cx, node, values)
+        result = self.doc.make(cx, node, values)
+        return result if self.doc.name == "float" else single.narrowed(values, result)
 
 
 def _count(few: int, many: int) -> str:
@@ -202,7 +211,18 @@ def _to_float(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     value = values[0]
     if value.type.kind == "bool":
         return as_float(cx, _int_of_bool(value))
-    return as_float(cx, value)
+    return single.widened(as_float(cx, value))
+
+
+@builtin(
+    "f32(x) -> f32",
+    "The nearest number of single precision; in a kernel.",
+    "f32(close[0])",
+    in_kernels=True,
+)
+def _to_f32(cx: Context, node: ast.Call, values: list[Value]) -> Value:
+    x = as_float(cx, values[0])
+    return x if x.bad else single.rounded(x)
 
 
 def _int_of_bool(value: Value) -> Value:

@@ -1,22 +1,30 @@
 """Calls of fn and indicator: choosing the overload, passing arguments, binding sizes."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
 from quantdsl import limits
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.signatures import Parameter, least_of
-from quantdsl.check.types import ERROR, FLOAT, NUMERIC, TIME, VOID, Type, ir_type
+from quantdsl.check.types import ERROR, F32, FLOAT, INT, NUMERIC, TIME, VOID, Type, ir_type
 from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 if TYPE_CHECKING:
     from quantdsl.check.functions import Declared, Routine
+
+
+@runtime_checkable
+class Windows(Protocol):
+    """A home that keeps histories of whole series: the equations of a strategy."""
+
+    def window(self, cx: Context, value: Value, length: int) -> Value:
+        """The last `length` values of a series."""
 
 
 @dataclass(slots=True)
@@ -48,7 +56,13 @@ def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
         return error_value(node.span)
     if routine.state is not None:
         return _instance(cx, routine, tuple(passed), bound, values, node)
+    if binding.kernel and not any(param.type.kind == "window" for param in routine.params):
+        return error_value(node.span)  # its declaration is reported
     result = _invoke(cx, routine, tuple(passed), bound, values, node)
+    if binding.kernel:
+        return single.widened(result if result.bad else cx.home.keep(cx, result))
+    if binding.module.std and binding.module.key == "math":
+        result = single.narrowed([*given.positional, *given.named.values()], result)
     return _with_unit(routine, values, result)
 
 
@@ -76,7 +90,7 @@ def _choose(binding: "Declared", given: Given) -> int:
     return costs.index(min(costs))
 
 
-def _cost(node: ast.Fn | ast.Indicator, given: Given) -> int:
+def _cost(node: ast.Fn | ast.Indicator | ast.Kernel, given: Given) -> int:
     cost = 0
     by_name = {p.name.id: p for p in node.params}
     pairs = list(zip(node.params, given.positional, strict=False))
@@ -149,8 +163,12 @@ def _default(
 
 def _convert(cx: Context, param: Parameter, value: Value) -> Value:
     wanted, have = param.type, value.type
+    if wanted == F32 and have.kind in NUMERIC and not value.bad:
+        return single.rounded(arith.as_float(cx, arith.plain(cx, value)))
     if value.bad or wanted.kind == "error":
         return value
+    if wanted.kind == "window":
+        return _window(cx, wanted, value)
     if wanted.kind in ("price", "qty", "bars") and have.kind == wanted.kind:
         return value
     if wanted.kind == "array":
@@ -164,6 +182,27 @@ def _convert(cx: Context, param: Parameter, value: Value) -> Value:
     return arith.coerce(cx, value, wanted)
 
 
+def _window(cx: Context, wanted: Type, value: Value) -> Value:
+    """A series as the window of its last values."""
+    assert wanted.elem is not None
+    assert isinstance(wanted.size, int)
+    if wanted.elem == INT:
+        value = arith.coerce(cx, value, INT)
+    else:
+        value = arith.as_float(cx, value)
+        value = single.rounded(value) if wanted.elem == F32 and not value.bad else value
+    if value.bad:
+        return value
+    if not isinstance(cx.home, Windows):
+        return cx.error(
+            "QD0907",
+            "a window is the history of an equation, and nothing here keeps one",
+            value.span,
+            help="call the kernel in a 'let' of the strategy, and pass its value in",
+        )
+    return cx.home.window(cx, value, wanted.size)
+
+
 def _pass(cx: Context, param: Parameter, value: Value) -> list[ops.Expr]:
     if param.inout and not value.writable:
         cx.error(
@@ -172,6 +211,8 @@ def _pass(cx: Context, param: Parameter, value: Value) -> list[ops.Expr]:
     if param.type.kind in ("price", "qty", "money"):
         unit = value.unit or cx.units.of(cx, value)
         return [value.ir, unit.num, unit.den]
+    if param.type.kind == "window":
+        return [value.ir, value.names[windows.AT].ir]
     return [value.ir]
 
 
@@ -202,6 +243,8 @@ def _bind_sizes(
                 )
                 return None
             bound[param.name] = value.high
+        elif param.type.kind == "window":
+            bound[windows.ring_size(param.name)] = value.type.size
         elif param.type.kind == "array" and isinstance(param.type.size, ops.SizeName):
             bound.setdefault(param.type.size.name, value.type.size)
     return tuple(bound[name] for name in routine.sizes)

@@ -275,9 +275,6 @@ def _strategy(library: Library, module: Module, *, library_too: bool) -> Strateg
             labels=(Label(nodes[0].name.span, "the first one"),),
             help="move this one to a file of its own",
         )
-    for item in module.file.items:
-        if isinstance(item, ast.Kernel):
-            cx.error("QD0216", "kernels are not available yet", item.name.span)
     found = Strategy(library, module, nodes[0])
     found.elaborate()
     found.tests += tests

@@ -1,5 +1,6 @@
 """The codes of families 02 to 08, what the checker finds, for the registry."""
 
+import quantdsl.check.kernel_codes  # noqa: F401 (defines those of kernels)
 from quantdsl.lang.codes import define
 
 _STRATEGY = "strategy S:\n    bars 5m\n"

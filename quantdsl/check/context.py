@@ -93,6 +93,8 @@ class Context:
     counter: list[int] = field(default_factory=lambda: [0])
     spent: list[int] = field(default_factory=lambda: [0])
     turns: int = 1  # of all enclosing loops together, at most
+    kernel: bool = False  # whether this is the body of a kernel
+    parallel: Any = None  # the parallel loop whose turn this is, if any
     alone: bool = False  # on a universe: no instrument is the one that is looked at
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()

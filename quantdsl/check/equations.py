@@ -9,7 +9,7 @@ beside it, indexed by the number of ticks of its clock, or a few words that move
 from dataclasses import dataclass, field
 
 from quantdsl import limits
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, sizes, windows
 from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
@@ -256,6 +256,39 @@ class Equations:
             node.span,
             unit=value.unit,
             series=Series(value.series.clocks, warm),
+        )
+
+    def window(self, cx: Context, value: Value, length: int) -> Value:
+        """The last `length` values of a series, newest first, as a kernel reads them."""
+        if value.series is None or not value.series.clocks:
+            return cx.error(
+                "QD0907",
+                "a window is the history of an equation, and this is computed in a handler"
+                if value.series is None
+                else "a window is the history of a series, and this never changes",
+                value.span,
+                help="write it as an equation: a 'let' of the strategy",
+            )
+        if length > limits.WINDOW:
+            return cx.error(
+                "QD0611",
+                "this window is too long",
+                value.span,
+                reason=f"the limit is {limits.WINDOW}; here it is {length:,}",
+            )
+        kept = self.keep(cx, value)
+        ring = self._ring(kept, recent=False)
+        assert ring.counter is not None
+        ring.depth = max(ring.depth, length - 1)
+        self.lines[ring.place.name] = cx.module.source.position(value.span[0]).line
+        more = ops.i64(length - 1)
+        warm = tuple((clock, need.plus(more, length - 1)) for clock, need in value.series.warm)
+        return Value(
+            Type("window", elem=value.type, size=ops.SizeName(ring.size)),
+            ring.place,
+            value.span,
+            series=Series(value.series.clocks, warm),
+            names={windows.AT: Value(INT, ring.counter)},
         )
 
     def _ring(self, kept: Value, *, recent: bool) -> Ring:

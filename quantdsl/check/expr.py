@@ -1,6 +1,6 @@
 """Expressions: from the syntax tree to typed values."""
 
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
@@ -34,6 +34,8 @@ def _attr(cx: Context, node: ast.Attr) -> Value:
         return cx.library.field(cx, value, node)
     if value.type.kind == "ring":
         return cx.library.ring_member(cx, value, node)
+    if value.type.kind == "window":
+        return windows.member(cx, value, node)
     if value.type.kind == "duration" and node.name == "seconds":
         return arith.as_float(cx, value)
     return cx.error("QD0205", f"{an(value.type)} has no part named {node.name!r}", node.name_span)
@@ -167,11 +169,13 @@ def power(cx: Context, left: Value, right: Value, node: ast.Binary) -> Value:
     """x ^ y: the square is one multiplication, all else is std's pow."""
     base = arith.as_float(cx, arith.plain(cx, left))
     if right.const == 2 and not base.bad:
-        return Value(FLOAT, ops.Binary("fmul", base.ir, base.ir), series=base.series)
+        square = Value(FLOAT, ops.Binary("fmul", base.ir, base.ir), series=base.series)
+        return single.narrowed((base,), square)
     exponent = arith.as_float(cx, arith.plain(cx, right))
     if base.bad or exponent.bad:
         return error_value(node.span)
-    return cx.library.call_named(cx, "math", "pow", (base, exponent), node.span)
+    result = cx.library.call_named(cx, "math", "pow", (base, exponent), node.span)
+    return single.narrowed((base, right), result)
 
 
 @elaborates(ast.Compare)
@@ -246,6 +250,8 @@ def _index(cx: Context, node: ast.Index) -> Value:
         return element(cx, value, index, node)
     if value.type.kind == "ring":
         return cx.library.ring_read(cx, value, index, node)
+    if value.type.kind == "window":
+        return windows.read(cx, value, index, node)
     if isinstance(index.const, int) and index.const < 0:
         return cx.error(
             "QD0401",

@@ -25,6 +25,9 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
         for node in strategy.node.items
         if isinstance(node, ast.Let)
     ]
+    lines += [
+        (f"kernel {kernel.name}", str(kernel)) for kernel in checked.library.kernels.values()
+    ]
     operations = operation_counts(module)
     for handler in strategy.handlers:
         label = f"on {EVENTS.get(handler.event, handler.event)}"

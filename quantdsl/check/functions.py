@@ -8,7 +8,7 @@ instance, a struct of its states, histories and inner instances, as the first ar
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from quantdsl.check import arith, sizes
+from quantdsl.check import arith, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
@@ -56,11 +56,16 @@ class Declared(Binding):
     """A declared fn or indicator, with its overloads."""
 
     module: Module
-    nodes: list[ast.Fn | ast.Indicator]
+    nodes: list[ast.Fn | ast.Indicator | ast.Kernel]
     routines: dict[int, Routine] = field(default_factory=dict)
     busy: set[int] = field(default_factory=set)
 
     what = "a function"
+
+    @property
+    def kernel(self) -> bool:
+        """Whether it is a kernel, which takes windows of series."""
+        return isinstance(self.nodes[0], ast.Kernel)
 
     @property
     def builtin(self) -> str:  # type: ignore[override]
@@ -178,6 +183,12 @@ class Builder:
         """Declare the parameters; returns how they arrive."""
         decls: list[ops.ParamDecl] = []
         for param in params:
+            if param.type.kind == "window":
+                more, value = windows.arriving(param.name, param.type, param.node.span)
+                decls += more
+                self.sizes.append(windows.ring_size(param.name))
+                self.cx.scope.names[param.name] = Local(value, used=True)
+                continue
             if param.type == ERROR:
                 self.cx.scope.names[param.name] = Local(error_value(param.node.span), used=True)
                 continue

@@ -19,6 +19,7 @@ from quantdsl.check.builtins import TABLE, Builtin
 from quantdsl.check.calls import call
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, IndicatorBuilder, Routine, bar_struct
+from quantdsl.check.kernels import KernelBuilder, KernelFacts
 from quantdsl.check.modules import Module, Namespace
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type
@@ -127,6 +128,7 @@ class Library:
         self.tables: dict[str, ops.TableDecl] = {}
         self.struct_bindings: dict[str, StructBinding] = {}
         self.enums: dict[str, EnumBinding] = {}
+        self.kernels: dict[str, KernelFacts] = {}  # by the name of their function
         self.modules: list[Module] = []
         self._namespaces: dict[str, Scope] = {}
         self.globals = GlobalScope(self)
@@ -184,10 +186,8 @@ class Library:
                 enum = EnumBinding(key, tuple(member.id for member in item.members))
                 self.enums[key] = enum
                 self._enter(cx, item.name, enum)
-            elif isinstance(item, ast.Fn | ast.Indicator):
+            elif isinstance(item, ast.Fn | ast.Indicator | ast.Kernel):
                 self._declare_callable(cx, item)
-            elif isinstance(item, ast.Kernel):  # its declaration is reported; calls follow from it
-                self._enter(cx, item.name, Local(error_value(item.name.span), used=True))
         for item in items:
             if isinstance(item, ast.Const):
                 self._declare_const(cx, item)
@@ -212,7 +212,9 @@ class Library:
             raise InternalError(f"std declares {cx.module.key}.{name.id} twice")
         naming.enter(cx, scope.names, name, scope.find(name.id), binding)
 
-    def _declare_callable(self, cx: Context, item: ast.Fn | ast.Indicator) -> None:
+    def _declare_callable(
+        self, cx: Context, item: ast.Fn | ast.Indicator | ast.Kernel
+    ) -> None:
         existing = cx.module.scope.names.get(item.name.id)
         if isinstance(existing, Declared) and cx.module.std:
             existing.nodes.append(item)
@@ -312,7 +314,7 @@ class Library:
                 )
                 return Routine("", [], ERROR, (), impure=False)
             binding.busy.add(number)
-            make = IndicatorBuilder if isinstance(node, ast.Indicator) else Builder
+            make = BUILDERS[type(node)]
             binding.routines[number] = make(cx, binding, number).run()
         return binding.routines[number]
 
@@ -388,6 +390,12 @@ class Library:
                 ]
                 raise InternalError("the standard library does not compile:\n" + "\n".join(lines))
 
+
+BUILDERS: dict[type, type[Builder]] = {
+    ast.Fn: Builder,
+    ast.Indicator: IndicatorBuilder,
+    ast.Kernel: KernelBuilder,
+}
 
 USES = (
     "USES_TRAIL",

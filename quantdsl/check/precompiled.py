@@ -60,7 +60,7 @@ class CallableEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="callabl
     """A fn or indicator with its overloads: signatures without bodies, and what callers need."""
 
     name: str
-    nodes: tuple[ast.Fn | ast.Indicator, ...]
+    nodes: tuple[ast.Fn | ast.Indicator | ast.Kernel, ...]
     routines: tuple[Routine, ...]
 
 

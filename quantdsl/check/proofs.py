@@ -20,9 +20,21 @@ class Ranges:
     counters: dict[ops.Expr, tuple[ops.Expr, ops.Expr]] = field(default_factory=dict)
     least: dict[ops.Expr, int] = field(default_factory=dict)
     relied_on: set[ops.Expr] = field(default_factory=set)  # counters that a proof made use of
+    open: list[ops.Expr] = field(default_factory=list)  # counters of the loops around this point
 
     def never_negative(self, expr: ops.Expr) -> bool:
-        """True when expr >= 0 is proven."""
+        """True when expr >= 0 is proven; in a loop its last value is not below its first."""
+        if self._proven(expr):
+            return True
+        for counter in self.open:
+            first, last = self.counters[counter]
+            turns = ops.Binary("isub", last, first)
+            if self._proven(ops.Binary("isub", expr, turns)):
+                self.relied_on.add(counter)
+                return True
+        return False
+
+    def _proven(self, expr: ops.Expr) -> bool:
         terms, constant = linear(expr)
         for _ in range(len(self.counters) + 1):
             counter = next((atom for atom in terms if atom in self.counters), None)

@@ -9,6 +9,7 @@ from quantdsl.check.types import (
     BOOL,
     DURATION,
     ERROR,
+    F32,
     FLOAT,
     INT,
     TIME,
@@ -29,7 +30,7 @@ PLAIN = {
     "time": TIME,
 }
 SCALED = {"price": price, "qty": qty}
-LATER = frozenset({"f32", "window", "tensor", "panel", "order", "instrument", "i32", "u8", "u32"})
+LATER = frozenset({"tensor", "panel", "order", "instrument", "i32", "u8", "u32"})
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
         return resolve(cx, node.args[0], of)
     if node.name in ("array", "ring"):
         return _container(cx, node, of)
+    if node.name in ("f32", "window"):
+        return _of_kernels(cx, node)
     if node.name in LATER:
         cx.error("QD0216", f"the type {node.name!r} is not available yet", node.span)
         return ERROR
@@ -71,6 +74,40 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
         return found.type
     cx.error("QD0202", f"there is no type {node.name!r}", node.span)
     return ERROR
+
+
+def _of_kernels(cx: Context, node: ast.Type) -> Type:
+    """`f32`, or `window[T, N]` as a parameter: both stand in kernels alone."""
+    if not cx.kernel:
+        cx.error(
+            "QD0902",
+            f"the type {node.name!r} stands in a kernel",
+            node.span,
+            help="write float" if node.name == "f32" else "write series[float], in an indicator",
+        )
+        return ERROR
+    if node.name == "f32":
+        return F32
+    if len(node.args) != 2 or not isinstance(node.args[0], ast.Type):
+        cx.error(
+            "QD0202", "window needs a type and a length: window[f32, 1024]", node.span
+        )
+        return ERROR
+    elem = resolve(cx, node.args[0])
+    if elem != ERROR and elem not in (FLOAT, F32, INT):
+        cx.error("QD0202", "a window is of float, f32 or int", node.args[0].span)
+        return ERROR
+    size = size_of(cx, node.args[1], node.span)
+    if size is not None and not isinstance(size, int):
+        cx.error(
+            "QD0905",
+            "the length of a window is a constant",
+            node.span,
+            reason="memory and warm-up follow from it",
+            help="write the longest that is needed, and loop to min(n, r.len)",
+        )
+        return ERROR
+    return ERROR if elem == ERROR or size is None else Type("window", elem=elem, size=size)
 
 
 def _declared(cx: Context, name: str) -> object:

@@ -1,17 +1,12 @@
 """Statements: from the syntax tree to IR."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from quantdsl import limits
-from quantdsl.check import arith, naming, sizes
+from quantdsl.check import arith, naming
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local, unknown
-from quantdsl.check.changes import changed, mentions
 from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
 from quantdsl.check.signatures import resolve
-from quantdsl.check.types import INT, SCALAR, VOID, ir_type
+from quantdsl.check.types import SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -54,7 +49,11 @@ def _var(cx: Context, node: ast.Var) -> None:
 def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     value = cx.expr(node.value)
     if node.type is not None and not value.bad:
-        value = coerce(cx, value, resolve(cx, node.type))
+        wanted = resolve(cx, node.type)
+        if wanted.kind == "array" and cx.kernel and mutable:
+            _array(cx, node, wanted, value)
+            return
+        value = coerce(cx, value, wanted)
     if value.bad:
         bind(cx, node.name, value)
         return
@@ -83,6 +82,21 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     if cx.home is not None:
         cx.home.note_local(cx, name, kept, value)
     bind(cx, node.name, kept)
+
+
+def _array(cx: Context, node: ast.Let | ast.Var, type_: Type, value: Value) -> None:
+    """`var a: array[float, 8] = 0`: an array of a kernel, every element the value."""
+    assert type_.elem is not None
+    value = coerce(cx, value, type_.elem)
+    if value.bad:
+        bind(cx, node.name, value)
+        return
+    array, index = cx.fresh("x"), cx.fresh("i")
+    cx.emit(ops.Let(array, ir_type(type_), None, cx.line(node)))
+    if not isinstance(value.ir, ops.Const) or value.ir.bits:
+        fill = ops.Assign(ops.Elem(ops.Var(array), ops.Var(index)), value.ir)
+        cx.emit(ops.For(index, ops.i64(0), ops.SizeOf(type_.size), (fill,)))
+    bind(cx, node.name, Value(type_, ops.Var(array), node.span, writable=True))
 
 
 @executes(ast.State)
@@ -133,6 +147,8 @@ def _fixed_name(cx: Context, node: ast.Expr) -> None:
 
 @executes(ast.Assign)
 def _assign(cx: Context, node: ast.Assign) -> None:
+    if cx.parallel is not None and cx.parallel.assign(cx, node):
+        return
     target = _target(cx, node.target)
     value = cx.expr(node.value)
     if target.bad or value.bad:
@@ -295,96 +311,12 @@ def _require_exhaustive(cx: Context, node: ast.Match, subject: Value, covered: s
         )
 
 
-@executes(ast.For)
-def _for(cx: Context, node: ast.For) -> None:
-    if node.parallel or node.reduce:
-        cx.error("QD0216", "'parallel for' belongs to kernels, not available yet", node.span)
-        return
-    if not isinstance(node.over, ast.Range):
-        cx.error("QD0602", "a loop runs over a range: 'for i in 0..<n'", node.over.span)
-        return
-    low, high = cx.expr(node.over.low), cx.expr(node.over.high)
-    if low.bad or high.bad:
-        return
-    if low.type != INT or high.type != INT:
-        cx.error("QD0301", "the ends of a range are ints", node.over.span)
-        return
-    if high.high is None:
-        cx.error(
-            "QD0602",
-            "this loop has no bound that is known when compiling",
-            node.over.high.span,
-            help="write min(n, 100), or loop to a const or param",
-        )
-        return
-    top = high.ir if not node.over.inclusive else ops.Binary("iadd", high.ir, ops.i64(1))
-    last = high.high if node.over.inclusive else sizes.sub(high.high, 1)
-    name = cx.fresh("i")
-    counter = Value(INT, ops.Var(name), node.name.span, low.low, last)
-    cx.ranges.counters[ops.Var(name)] = (low.ir, ops.Binary("isub", top, ops.i64(1)))
-    with cx.nested(loop=True) as block, _turns(cx, high.high, node.over):
-        cx.facts = frozenset()
-        local = Local(counter, node.name.span, used=True)
-        naming.enter(cx, cx.scope.names, node.name, cx.scope.find(node.name.id), local)
-        body(cx, node.body)
-    _require_steady(cx, ops.Var(name), block, node)
-    cx.emit(ops.For(name, low.ir, top, tuple(block), cx.line(node)))
-
-
-def _require_steady(cx: Context, counter: ops.Var, block: list[ops.Stmt], node: ast.For) -> None:
-    """A proof from the ends of a range holds only while the body changes nothing in them."""
-    ends = cx.ranges.counters[counter]
-    if counter in cx.ranges.relied_on and any(mentions(end, changed(block)) for end in ends):
-        cx.error(
-            "QD0602",
-            "the loop changes what its own range was made of, and an index relies on it",
-            node.over.span,
-            help="name the end before the loop: let n = ...",
-        )
-
-
-@contextmanager
-def _turns(cx: Context, most: ops.Size, node: ast.Expr) -> Iterator[None]:
-    """A loop of at most so many turns, inside those that are open."""
-    outer = cx.turns
-    cx.turns *= max(most, 1) if isinstance(most, int) else 1
-    if cx.turns > limits.TURNS and outer <= limits.TURNS:
-        cx.error(
-            "QD0611",
-            "these loops may turn too often",
-            node.span,
-            reason=f"the limit is {limits.TURNS}; here it may be {cx.turns:,}",
-        )
-    yield
-    cx.turns = outer
-
-
-@executes(ast.While)
-def _while(cx: Context, node: ast.While) -> None:
-    most = cx.expr(node.max)
-    if most.bad:
-        return
-    if most.high is None:
-        cx.error(
-            "QD0602", "the largest number of turns must be known when compiling", node.max.span
-        )
-        return
-    with cx.nested(loop=True) as block, _turns(cx, most.high, node.max):
-        cx.facts = frozenset()
-        cond = truth(cx, cx.expr(node.cond))
-        # What the condition had to compute first must be computed again before each turn.
-        prelude = list(block)
-        if prelude:
-            block.append(ops.If(ops.Unary("not", cond.ir), (ops.Break(),)))
-        body(cx, node.body)
-    test = ops.boolean(True) if prelude else cond.ir
-    cx.emit(ops.While(test, most.ir, tuple(block), cx.line(node)))
-
-
 @executes(ast.Break)
 def _break(cx: Context, node: ast.Break) -> None:
     if not cx.loops:
         cx.error("QD0610", "'break' stands only in a loop", node.span)
+        return
+    if cx.parallel is not None and not cx.parallel.leave(cx, node, "break"):
         return
     cx.emit(ops.Break())
 
@@ -399,6 +331,8 @@ def _continue(cx: Context, node: ast.Continue) -> None:
 
 @executes(ast.Return)
 def _return(cx: Context, node: ast.Return) -> None:
+    if cx.parallel is not None and not cx.parallel.leave(cx, node, "return"):
+        return
     if node.value is None:
         if cx.expected not in (None, VOID):
             cx.error("QD0209", f"{an(cx.expected)} must be returned here", node.span)

@@ -43,6 +43,8 @@ class Type(msgspec.Struct, frozen=True):
         text = SPOKEN.get(self.kind, self.kind)
         if self.kind in ("enum", "struct") or (self.kind == "money" and self.of):
             text = self.of.removeprefix("user.")
+        elif self.of == F32.of:
+            text = "f32"
         elif self.elem is not None:
             text = f"{self.kind}[{self.elem}, {sizes.show(self.size)}]"
         return text + ("?" if self.optional else "")
@@ -59,6 +61,7 @@ class Type(msgspec.Struct, frozen=True):
 BOOL = Type("bool")
 INT = Type("int")
 FLOAT = Type("float")
+F32 = Type("float", "<f32>")  # a float that every operation rounds to binary32; of kernels alone
 DURATION = Type("duration")
 TIME = Type("time")
 TICKS = Type("ticks")  # a count of ticks of whichever instrument it meets: `3 ticks`

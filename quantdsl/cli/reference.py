@@ -17,6 +17,7 @@ from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
 
 EVERYWHERE = "everywhere"
+KERNELS = "kernels"
 """The section of what needs no prefix."""
 
 ONLY = Traded(0, "", "")
@@ -61,7 +62,16 @@ def find(name: str) -> list[Entry]:
 
 def _builtins() -> list[Entry]:
     rows = [row for row in TABLE.values() if not row.std_only]
-    return [Entry(EVERYWHERE, r.name, r.signature, r.text, {"example": r.example}) for r in rows]
+    return [
+        Entry(
+            KERNELS if row.in_kernels else EVERYWHERE,
+            row.name,
+            row.signature,
+            row.text,
+            {"example": row.example},
+        )
+        for row in rows
+    ]
 
 
 def _word(section: str, name: str, row: Word) -> Entry:

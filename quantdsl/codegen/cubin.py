@@ -86,6 +86,12 @@ def link_ptx(ptx: Ptx, architecture: str, cache: Cache | None, bounds: Bounds) -
     return Cubin(code, architecture, bounds, registers, stack_bytes, spill_bytes, shared_bytes)
 
 
+def assembled(ptx: str, architecture: str) -> bytes:
+    """The machine code of a text that is whole by itself."""
+    linker = _linker()
+    return _link([f"-arch={architecture}"], [(linker.InputType.PTX, ptx.encode())])[0]
+
+
 def _relocatable(text: str, options: list[str], cache: Cache | None) -> bytes:
     """The shared part assembled by itself, for others to link."""
     linker = _linker()

@@ -77,7 +77,7 @@ def unary(text: Text, op: str, x: str) -> str:
         return text.pure(UNARY[op].format(x=x))
     if op in INTRINSICS:
         return text.intrinsic(INTRINSICS[op], x)
-    return _bits(text, x) if op == "bits" else _f64_to_i64(text, x)
+    return SPELLED_UNARY[op](text, x)
 
 
 def binary(text: Text, op: str, x: str, y: str) -> str:
@@ -96,6 +96,11 @@ def _bits(text: Text, x: str) -> str:
     raw = text.pure(f"bitcast double {x} to i64")
     nan = text.pure(f"fcmp uno double {x}, 0.0")
     return text.pure(f"select i1 {nan}, i64 {CANONICAL_NAN_BITS}, i64 {raw}")
+
+
+def _f32(text: Text, x: str) -> str:
+    """LLVM makes one f32 instruction of an operation between such roundings."""
+    return text.pure(f"fpext float {text.pure(f'fptrunc double {x} to float')} to double")
 
 
 def _f64_to_i64(text: Text, x: str) -> str:
@@ -167,6 +172,11 @@ def _umulh(text: Text, x: str, y: str) -> str:
     return text.pure(f"trunc i128 {high} to i64")
 
 
+SPELLED_UNARY: dict[str, Callable[[Text, str], str]] = {
+    "bits": _bits,
+    "f32": _f32,
+    "f64_to_i64": _f64_to_i64,
+}
 SPELLED: dict[str, Callable[[Text, str, str], str]] = {
     "idiv": _idiv,
     "imod": _imod,

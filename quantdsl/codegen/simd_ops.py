@@ -124,6 +124,12 @@ def _bits(text: VectorText, x: str) -> str:
     return _Words(text).select(nan, CANONICAL_NAN_BITS, raw)
 
 
+def _f32(text: VectorText, x: str) -> str:
+    double, single = text.vector("double"), text.vector("float")
+    narrow = text.pure(f"fptrunc {double} {x} to {single}")
+    return text.pure(f"fpext {single} {narrow} to {double}")
+
+
 def _i64_to_f64(text: VectorText, x: str) -> str:
     """Both halves as exact doubles with an offset each; the one rounding is in their sum."""
     double, words = text.vector("double"), _Words(text)
@@ -237,6 +243,7 @@ UNARY: dict[str, Callable[[VectorText, str], str]] = {
     "from_bits": _simple("bitcast {i} {x} to {f}"),
     "bool_to_i64": _simple("zext {b} {x} to {i}"),
     "bits": _bits,
+    "f32": _f32,
     "i64_to_f64": _i64_to_f64,
     "f64_to_i64": _f64_to_i64,
 }
@@ -248,7 +255,7 @@ SPELLED: dict[str, Callable[[VectorText, str, str], str]] = {
     "umulh": _umulh,
 }
 
-COSTS = {"imin": 2, "imax": 2, "imul": 3, "i64_to_f64": 1, "f64_to_i64": 6, "bits": 2}
+COSTS = {"imin": 2, "imax": 2, "imul": 3, "i64_to_f64": 1, "f64_to_i64": 6, "bits": 2, "f32": 2}
 COSTS_UNCONVERTED = COSTS | {"imin": 3, "imax": 3, "imul": 8, "i64_to_f64": 6, "f64_to_i64": 16}
 """Instructions of what takes several, on targets that convert vectors and on others."""
 NEVER_BLENDED = frozenset({"idiv", "imod", "fdiv", "sqrt"})

@@ -17,7 +17,7 @@ def for_gpu(text: str) -> str:
 
 def for_cpu(text: str) -> str:
     """A kernel's text for the simulated device."""
-    return DECLARED + text
+    return f"{text}\n{DECLARED}"
 
 
 def needs_threads_together(text: str) -> bool:

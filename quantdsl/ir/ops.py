@@ -27,6 +27,9 @@ Meaning of the scalar operations, the same on every target:
   half of the unsigned 128-bit product.
 - F64 is IEEE 754 binary64, round to nearest even, nothing contracted. NaN is one value: its sign
   and payload cannot be observed (`bits` of a NaN is 0x7FF8000000000000).
+- `f32` rounds to the nearest IEEE 754 binary32, which an F64 holds exactly. Since 53 bits are more
+  than twice 24 and 2, `f32(x + y)` of two such values is their sum rounded once, and so with the
+  other three operations and the square root: an F32 needs no type of its own.
 - `fmin`/`fmax` are `a < b ? a : b` and `a > b ? a : b`.
 - `f64_to_i64` truncates; NaN and what lies outside the range of i64 give 0.
 - Comparisons with NaN are false, `ne` is true.
@@ -365,6 +368,7 @@ UNARY: dict[str, Op] = {
     "ceil": Op(F64_T, F64_T),
     "trunc": Op(F64_T, F64_T),
     "rint": Op(F64_T, F64_T),  # to nearest, ties to even
+    "f32": Op(F64_T, F64_T),  # the nearest binary32, ties to even
     "isnan": Op(F64_T, BOOL_T),
     "bits": Op(F64_T, I64_T),
     "from_bits": Op(I64_T, F64_T),

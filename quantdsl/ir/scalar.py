@@ -4,6 +4,7 @@ Each entry of UNARY and BINARY takes the operand thunks (frame -> value) and giv
 the result. An i64 is an int in range, an f64 a float, a bool a bool.
 """
 
+import ctypes
 import math
 import struct
 from collections.abc import Callable
@@ -77,6 +78,11 @@ def integral(x: float, rounding: Callable[[float], int]) -> float:
     return math.copysign(float(rounding(x)), x)
 
 
+def f32(x: float) -> float:
+    """The nearest binary32 as a double: infinite where it is out of range."""
+    return ctypes.c_float(x).value
+
+
 def f64_to_i64(x: float) -> int:
     """Truncation; 0 for NaN and what i64 cannot hold."""
     return int(x) if -9223372036854775808.0 <= x < 9223372036854775808.0 else 0
@@ -108,6 +114,7 @@ UNARY: dict[str, Callable[[Thunk], Thunk]] = {
     "ceil": lambda x: lambda f: integral(x(f), math.ceil),
     "trunc": lambda x: lambda f: integral(x(f), math.trunc),
     "rint": lambda x: lambda f: integral(x(f), round),
+    "f32": lambda x: lambda f: f32(x(f)),
     "isnan": lambda x: lambda f: math.isnan(x(f)),
     "bits": lambda x: lambda f: bits(x(f)),
     "from_bits": lambda x: lambda f: from_bits(x(f)),

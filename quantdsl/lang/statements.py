@@ -12,7 +12,7 @@ _ASSIGNMENTS = frozenset(("=", "+=", "-=", "*=", "/="))
 _NOT_A_HEADER = _ASSIGNMENTS | {"."}
 """After these a contextual word is an ordinary name: `state = 1`, `match.fill(e)`."""
 _TARGETS = (ast.Name, ast.Attr, ast.Index)
-_REDUCTIONS = frozenset(("+", "*", "min", "max"))
+_REDUCTIONS = frozenset(("+", "*", "min", "max", "and", "or"))
 
 Annotations = tuple[ast.Annotation, ...]
 
@@ -407,7 +407,7 @@ class StatementParser(ExpressionParser):
                 if self.quiet or not self.expect(":", "':' and an operation"):
                     break
                 if self.texts[self.at] not in _REDUCTIONS:
-                    self.error("QD0113", f"expected + * min or max, found {self.shown()}")
+                    self.error("QD0113", f"expected + * min max and or or, found {self.shown()}")
                     break
                 found.append((name.id, self.texts[self.at]))
                 self.advance()

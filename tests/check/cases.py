@@ -14,13 +14,112 @@ TICK_ORDER = "    on quote:\n        buy(1 shares)\n"
 ORDER = "    on bar:\n        buy(1 shares)\n"
 AWAITED = "    @async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
 
+
+
+def kernel(body, head="k(r: window[float, 64], n: const int) -> float", call="k(close, 9)"):
+    """A strategy with a kernel."""
+    return f"kernel {head}:\n{indent(body, '    ')}\n{STRATEGY}    plot({call})\n"
+
+
+SUM = "var s = 0.0\nparallel for i in 0..<n reduce(s: +):\n    {}\nreturn s\n"
+KERNELS = {
+    "window past its end": ("return r[64]", {}),
+    "window read by a loop that is too long": (
+        "var s = 0.0\nfor i in 0..<n:\n    s += r[i]\nreturn s", {}
+    ),
+    "window of a handler's value": (
+        "return r[0]", {"call": "k(close, 9))\n    on bar:\n        let x = k(equity, 9"}
+    ),
+    "window of prices": ("return 1.0", {"head": "k(r: window[price, 64], n: const int) -> float"}),
+    "window without a length": ("return 1.0", {"head": "k(r: window[f32], n: const int) -> float"}),
+    "window as long as a param": (
+        "return 1.0", {"head": "k(r: window[float, n], n: const int) -> float"}
+    ),
+    "window too long": (
+        "return 1.0", {"head": "k(r: window[float, 2_000_000], n: const int) -> float"}
+    ),
+    "kernel without a window": ("return x", {"head": "k(x: float, n: const int) -> float"}),
+    "kernel of a duration": (
+        "return r[0]",
+        {"head": "k(r: window[float, 4], n: duration) -> float", "call": "k(close, 5m)"},
+    ),
+    "write to what turns share": (SUM.format("r.len\n    s = r[0]"), {}),
+    "write to what is not reduced": (
+        "var s = 0.0\nvar t = 0.0\nparallel for i in 0..<min(n, 9) reduce(s: +):\n"
+        "    s += r[i]\n    t += 1.0\nreturn s + t", {}
+    ),
+    "read what is being reduced": (SUM.format("s += s / 2.0"), {}),
+    "return from a turn": (SUM.format("return 1.0"), {}),
+    "break out of a turn": (SUM.format("break"), {}),
+    "reduce in another way": (SUM.format("s -= 1.0"), {}),
+    "reduce a number by and": (
+        "var s = 0.0\nparallel for i in 0..<n reduce(s: and):\n    s = s and true\nreturn s", {}
+    ),
+    "reduce what is fixed": (
+        "let s = 0.0\nparallel for i in 0..<n reduce(s: +):\n    s += 1.0\nreturn s", {}
+    ),
+    "reduce what is not there": (
+        "parallel for i in 0..<n reduce(s: +):\n    s += 1.0\nreturn r[0]", {}
+    ),
+    "reduce in order": (
+        "var s = 0.0\nfor i in 0..<n reduce(s: +):\n    s += 1.0\nreturn s", {}
+    ),
+    "parallel in parallel": (
+        SUM.format("parallel for j in 0..<n reduce(s: +):\n        s += 1.0"), {}
+    ),
+    "read another turn's element": (
+        "var a: array[float, n] = 0.0\nparallel for i in 0..<n:\n    a[i] = a[0]\nreturn a[0]",
+        {},
+    ),
+    "write another turn's element": (
+        "var a: array[float, n] = 0.0\nparallel for i in 0..<n:\n    a[0] = 1.0\nreturn a[0]", {}
+    ),
+    "element by another counter": (
+        "var a: array[float, n] = 0.0\nparallel for i in 0..<n:\n    if i > 0:\n"
+        "        let i = 0\n        a[i] = 1.0\nreturn a[0]", {}
+    ),
+    "float into an f32": ("var s: f32 = 0.0\ns += r[0]\nreturn s", {}),
+    "untrue kind": ("return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+    "    return r[0]\n\n@kernel(scan)\nkernel l(r: window[float, 4], n: const int) -> float"}),
+    "kind that there is not": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@kernel(fast)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "workgroup of half a warp": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@workgroup(16)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "workgroup of words": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@workgroup(all)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "kernel on a gpu alone": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@device(gpu)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "unrolled kernel": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@unroll(4)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+}
+
 FILES = {
+    "parallel outside a kernel": "fn f(n: const int) -> float:\n    var s = 0.0\n"
+    "    parallel for i in 0..<n reduce(s: +):\n        s += 1.0\n    return s\n"
+    + STRATEGY + ORDER,
+    "f32 outside a kernel": "fn f(x: f32) -> float = float(x)\n" + STRATEGY + ORDER,
+    "f32() outside a kernel": STRATEGY + "    plot(f32(close))\n",
+    "kernel in an indicator": "kernel k(r: window[float, 4]) -> float:\n    return r[0]\n"
+    "indicator f(x: series[float]) -> float:\n    return k(x)\n"
+    + STRATEGY + "    plot(f(close))\n",
+    "device of a handler": STRATEGY + "    @device(auto)\n" + ORDER,
     "no strategy": "const a = 1\n",
     "two strategies": STRATEGY + ORDER + "strategy T:\n    bars 5m\n" + ORDER,
     "nothing to do": STRATEGY,
     "nothing but a session": STRATEGY + '    session "XNYS", flat_by = 15:55\n',
-    "kernel": "kernel k(r: window[f32, 64]) -> f32?:\n    return r[0]\n" + STRATEGY
-    + "    plot(k(close))\n",
+    "kernel of a constant": "kernel k(r: window[f32, 64]) -> f32?:\n    return r[0]\n" + STRATEGY
+    + "    plot(k(3.0))\n",
+    **{name: kernel(body, **more) for name, (body, more) in KERNELS.items()},
     "annotation of a handler": STRATEGY + "    @no_allocation\n" + ORDER,
     "latency without a percentile": STRATEGY + "    @latency(1us)\n" + ORDER,
     "a critical equation": STRATEGY + "    @critical_path\n    let a = close\n    plot(a)\n"

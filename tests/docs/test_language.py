@@ -11,7 +11,7 @@ from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
 from quantdsl.check.universe import NeedsUniverse
-from quantdsl.cli.reference import EVERYWHERE, Entry, entries
+from quantdsl.cli.reference import EVERYWHERE, KERNELS, Entry, entries
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
 from tests.docs import tour
@@ -61,6 +61,11 @@ strategy Example:
     at 15:45:
         rebalance(xs.scale(score), via = moc)
 """
+KERNEL = """language 1
+
+kernel example(close: window[float, 4]) -> float:
+    return {example}
+"""
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -76,6 +81,10 @@ def errors(text):
 def in_a_strategy(entry: Entry) -> str:
     """The example of an entry where it belongs."""
     example = entry.details["example"]
+    if entry.section == KERNELS:
+        return f"{KERNEL.format(example=example)}\n{STRATEGY.format(**PLAIN)}".replace(
+            "\nlanguage 1\n", ""
+        )
     if entry.section == "xs":
         return UNIVERSE.format(example=example)
     if entry.section == "risk:":
@@ -108,7 +117,8 @@ def test_the_example_of_help_compiles(entry):
 
 def test_every_entry_is_placed_and_says_what_it_does():
     sections = {entry.section for entry in entries()}
-    assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | {"risk:", "backtest:", "xs"}
+    others = {"risk:", "backtest:", "xs", KERNELS}
+    assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | others
     for entry in entries():
         assert entry.signature, entry.name
         assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name

@@ -1,0 +1,92 @@
+"""The codes of kernels, of family 09, for the registry."""
+
+from quantdsl.lang.codes import define
+
+_KERNEL = """\
+{note}kernel drift(r: {window}) -> float:
+    var sum = 0.0
+    {loop}:
+{turn}    return sum
+
+"""
+_STRATEGY = """\
+strategy S:
+    bars 5m
+    let d = {call}
+    on bar:
+        if flat and d > 0.0:
+            buy(100 shares)
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
+_LOOP = "parallel for i in 0..<(r.len - 1) reduce(sum: +)"
+_TURN = "        sum += r[i] - r[i + 1]\n"
+
+
+def _file(
+    loop: str = _LOOP,
+    turn: str = _TURN,
+    window: str = "window[float, 64]",
+    note: str = "",
+    call: str = "drift(close)",
+) -> str:
+    """A whole strategy with a kernel, around what matters."""
+    kernel = _KERNEL.format(note=note, window=window, loop=loop, turn=turn)
+    return kernel + _STRATEGY.format(call=call)
+
+
+def _of_kernel(code: str, title: str, why: str, wrong: str) -> None:
+    define(code, title, why, wrong, _file())
+
+
+_of_kernel(
+    "QD0902",
+    "belongs to a kernel",
+    "'parallel for', windows and f32 stand in a kernel, and a parallel loop in no other one. The\n"
+    "turns of a parallel loop may run at the same time; what is to happen in order is a 'for'.",
+    _file().replace("kernel drift(r: window[float, 64])", "fn drift(r: window[float, 64])")
+    .replace("    parallel for i in 0..<(r.len - 1) reduce(sum: +):\n" + _TURN, "")
+    .replace("    let d = drift(close)\n", "    let d = log(close)\n"),
+)
+_of_kernel(
+    "QD0903",
+    "the turns of a parallel loop depend on each other",
+    "The turns run in any order and many at a time. A turn writes to what it declares, to its\n"
+    "own element a[i], and into what the loop reduces; it cannot end the others, nor see what\n"
+    "they have made so far.",
+    _file("parallel for i in 0..<(r.len - 1)"),
+)
+_of_kernel(
+    "QD0904",
+    "no such reduction",
+    "A parallel loop reduces numbers by + * min and max, truth values by 'and' and 'or', each in\n"
+    "one form: sum += x, low = min(low, x), any = any or x. The order is fixed (docs/kernels.md),\n"
+    "so that every target has the same bits.",
+    _file(turn="        sum -= r[i] - r[i + 1]\n"),
+)
+_of_kernel(
+    "QD0905",
+    "the length of a window",
+    "A kernel runs over windows: the last values of a series, as many as its declaration says.\n"
+    "The length is a constant, for the memory and the warm-up follow from it; what a param\n"
+    "shortens loops to min(n, r.len).",
+    _file(window="window[float, n], n: const int", call="drift(close, 64)"),
+)
+_of_kernel(
+    "QD0906",
+    "an annotation of a kernel is not true",
+    "@kernel(KIND) says what kind of kernel this is: elementwise, reduce, scan or general.\n"
+    "@workgroup(n) says how many threads, in whole warps, share the strands of a parallel loop.\n"
+    "@device(auto) says where it runs. They change no result; one that is not true is an error.",
+    _file(note="@kernel(scan)\n"),
+)
+_of_kernel(
+    "QD0907",
+    "a window is the history of an equation",
+    "A kernel is called in an equation: a 'let' of the strategy, or an expression of series\n"
+    "alone. Its window is what the strategy keeps of that series; a value of a handler, a fn or\n"
+    "an indicator has no history.",
+    _file(call="drift(3.0)"),
+)

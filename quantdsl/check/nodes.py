@@ -1,0 +1,21 @@
+"""Walking the syntax tree."""
+
+from collections.abc import Iterator
+
+from quantdsl.lang import ast
+
+
+def inside(node: ast.Node) -> Iterator[ast.Node]:
+    """The node and all that it holds, as written."""
+    yield node
+    for name in node.__struct_fields__:
+        part = getattr(node, name)
+        yield from _nodes(part)
+
+
+def _nodes(part: object) -> Iterator[ast.Node]:
+    if isinstance(part, ast.Node):
+        yield from inside(part)
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _nodes(one)

@@ -1,0 +1,168 @@
+"""Kernels of the language for a GPU, a block of threads an instrument, or the simulated one.
+
+The text of both is the same but for the convention of the entry. The rings of all instruments lie
+one after the other; each has a word that says how many values it has seen, and one for its result.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from quantdsl.codegen.emit import emit, entry_symbol, import_text, signatures
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.primitives import on_ptx
+from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import LLVM_TYPE
+from quantdsl.ir import ops
+from quantdsl.ir.link import Decl, link
+from quantdsl.passes.blocks import (
+    BARRIER,
+    BLOCK_NUMBER,
+    PRIMITIVES,
+    SHARED,
+    SHUFFLE,
+    THREAD_NUMBER,
+    blocked,
+)
+
+BATCH = "batch"
+ENTRY = entry_symbol(BATCH)
+OUT, AT_END = "out", ".at"
+HELD = "h"
+
+BODIES = {
+    THREAD_NUMBER: """\
+define internal i64 @{0}() alwaysinline {{
+  %x = call i32 @quantdsl.thread()
+  %wide = zext i32 %x to i64
+  ret i64 %wide
+}}""",
+    BLOCK_NUMBER: """\
+define internal i64 @{0}() alwaysinline {{
+  %x = call i32 @quantdsl.block()
+  %wide = zext i32 %x to i64
+  ret i64 %wide
+}}""",
+    BARRIER: """\
+define internal void @{0}() alwaysinline convergent {{
+  call void @quantdsl.barrier()
+  ret void
+}}""",
+    SHUFFLE: """\
+define internal i64 @{0}(i64 %value, i64 %bits) alwaysinline convergent {{
+  %by = trunc i64 %bits to i32
+  %low = trunc i64 %value to i32
+  %top = lshr i64 %value, 32
+  %high = trunc i64 %top to i32
+  %other.low = call i32 @quantdsl.shuffle(i32 %low, i32 %by)
+  %other.high = call i32 @quantdsl.shuffle(i32 %high, i32 %by)
+  %low.wide = zext i32 %other.low to i64
+  %high.wide = zext i32 %other.high to i64
+  %shifted = shl i64 %high.wide, 32
+  %word = or i64 %shifted, %low.wide
+  ret i64 %word
+}}""",
+}
+"""What passes/blocks.py asks of a device, in terms of primitives.py. A word is two halves."""
+
+
+class Batch(NamedTuple):
+    """A kernel over many instruments: a launch has a block of `threads` for each.
+
+    `params` are the words and buffers of a launch, in order: of each window its rings and, with
+    the end `.at`, how many values each ring has seen; the scalars; `out`, a word an instrument.
+    """
+
+    module: ops.Module
+    threads: int
+    shared_words: int
+    params: tuple[str, ...]
+
+
+def batch(module: ops.Module, kernel: str, threads: int) -> Batch:
+    """The batch of a kernel of a linked module, by the name of its function there."""
+    own = next(func for func in module.funcs if func.name == kernel)
+    made, words = blocked(own, threads)
+    structs: list[ops.StructDecl] = []
+    params: list[ops.ParamDecl] = []
+    args: list[ops.Expr] = []
+    which = ops.Var("which")
+    for param in own.params:
+        name = param.name.removeprefix("p.")
+        if isinstance(param.type, ops.ArrayType):
+            ring = ops.StructType(f"ring.{name}")
+            structs.append(ops.StructDecl(ring.name, (ops.FieldDecl(HELD, param.type),)))
+            params.append(ops.ParamDecl(name, ops.BufferType(ring)))
+            args.append(ops.Field(ops.Elem(ops.Var(name), which), HELD))
+        elif name.endswith(AT_END):
+            params.append(ops.ParamDecl(name, ops.BufferType(ops.I64_T)))
+            args.append(ops.Elem(ops.Var(name), which))
+        else:
+            params.append(ops.ParamDecl(name, param.type))
+            args.append(ops.Var(name))
+    params.append(ops.ParamDecl(OUT, ops.BufferType(ops.I64_T), inout=True))
+    params.append(made.params[-1])
+    result = own.result
+    assert isinstance(result, str)
+    word: ops.Expr = ops.Var("result")
+    if result != ops.I64_T:
+        word = ops.Unary("bits" if result == ops.F64_T else "bool_to_i64", word)
+    first = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
+    body: tuple[ops.Stmt, ...] = (
+        ops.Let(which.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ())),
+        ops.Let("result", result, ops.Call(kernel, (*args, SHARED))),
+        ops.If(first, (ops.Assign(ops.Elem(ops.Var(OUT), which), word),)),
+    )
+    entry = ops.Func(BATCH, tuple(params), None, body)
+    declared: dict[str, Decl] = {one.name: one for one in (*module.structs, *structs)}
+    declared |= {one.name: one for one in module.tables}
+    declared |= {one.name: one for one in (*module.funcs, *PRIMITIVES)}
+    declared |= {kernel: made, BATCH: entry}
+    linked = link(declared.get, [BATCH], dict(module.sizes))
+    used = {func.name for func in linked.funcs}
+    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
+    linked = msgspec.structs.replace(linked, imports=imports)
+    return Batch(linked, threads, words, tuple(param.name for param in params[:-1]))
+
+
+def batch_text(made: Batch, target: Target, *, gpu: bool) -> str:
+    """LLVM IR of a batch: a kernel of a GPU, or what devices/simulated.py takes."""
+
+    def outside(_module: ops.Module, shared: Shared) -> Iterator[str]:
+        convention = "ptx_kernel " if gpu else ""
+        yield _entry(convention, shared)
+        if gpu:
+            yield on_ptx(max(made.shared_words, 1))
+        bounds = f' "nvvm.maxntid"="{made.threads}"' if gpu else ""
+        yield f'attributes #2 = {{ nounwind "no-builtins"{bounds} }}'
+
+    text = emit(made.module, target, outside)
+    symbols = signatures(made.module)
+    for name in made.module.imports:
+        text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))
+    return text
+
+
+def _entry(convention: str, shared: Shared) -> str:
+    """The entry: scalars arrive as words, and shared memory is that of the block."""
+    signature = shared.signatures[BATCH]
+    *params, _ = signature.decl.params
+    heads, lines, args = [], [], []
+    for index, param in enumerate(params):
+        name = f"%p{index}"
+        if not isinstance(param.type, str):
+            heads.append(f"ptr noalias {name}")
+            args.append(f"ptr {name}")
+            continue
+        heads.append(f"i64 {name}")
+        type_ = LLVM_TYPE[param.type]
+        if param.type == ops.F64_T:
+            lines.append(f"  {name}.as = bitcast i64 {name} to double")
+        elif param.type == ops.BOOL_T:
+            lines.append(f"  {name}.as = icmp ne i64 {name}, 0")
+        args.append(f"{type_} {name}{'' if param.type == ops.I64_T else '.as'}")
+    call = f"  call void @{signature.symbol}({', '.join([*args, 'ptr %shared'])})"
+    head = f"define {convention}void @{ENTRY}({', '.join(heads)}) #2 {{"
+    memory = "  %shared = call ptr @quantdsl.shared()"
+    return "\n".join([head, *lines, memory, call, "  ret void", "}"])

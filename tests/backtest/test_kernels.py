@@ -1,0 +1,66 @@
+"""Kernels: the same bits on every target, and those that the order in docs/kernels.md says."""
+
+import numpy as np
+import pytest
+
+from quantdsl.check import check_source
+from quantdsl.codegen.jit import Program, object_code
+from quantdsl.codegen.target import native
+from quantdsl.lang.source import Source
+from tests.backtest.kernel_programs import PROGRAMS
+from tests.backtest.test_every_target import assert_one_hash
+from tests.backtest.test_lane_entry import checked_text
+from tests.backtest.test_same_bits import assert_same, run
+
+STRANDS = 256
+EVENTS = {"analog": 90, "sums of f32": 306, "sums of float": 306, "the rest": 70}
+"""Some more than the window is long: the interpreter makes each of the turns."""
+PLOT = 2  # the first word of a row of the curve that is a plot
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_target_has_the_same_bits(name):
+    assert_one_hash(checked_text(PROGRAMS[name]), EVENTS[name])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_run_has_the_same_bits(name):
+    made = assert_same(PROGRAMS[name], events=EVENTS[name])
+    assert made.memory.view("e.metrics").any()
+
+
+def tree(values, neutral, operation):
+    """The reduction of docs/kernels.md, written from it."""
+    strands = [neutral] * STRANDS
+    for turn, value in enumerate(values):
+        strands[turn % STRANDS] = operation(strands[turn % STRANDS], value)
+    while len(strands) > 1:
+        half = len(strands) // 2
+        strands = [operation(strands[j], strands[j + half]) for j in range(half)]
+    return strands[0]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 255, 256, 300])
+def test_the_order_is_what_the_docs_say(kind, n):
+    """Against numpy's own float32: no double stands behind its operations."""
+    text = PROGRAMS["sums of f32" if kind is np.float32 else "sums of float"]
+    text = text.replace("param n = 290", f"param n = {n}").replace(
+        "    plot(s", "    plot(log(close), \"x\")\n    plot(s"
+    )
+    checked, _ = check_source(Source(text, "sums.qdsl"))
+    module, target = checked.module(), native()
+    made = run(checked, module, Program(object_code(module, target), module, target), 340)
+    rows = made.curve()[:, PLOT : PLOT + 2].view(np.float64)
+    assert len(rows) > 310
+    for at in range(299, len(rows)):
+        window = rows[at::-1, 0][:n].astype(kind)
+        plus = kind(0.25) + tree(window * kind(1.1), kind(-0.0), lambda x, y: x + y)
+        least, most = (window / kind(3)).min(), np.sqrt(window).max()
+        assert float(plus + least - most) == rows[at, 1]
+    assert np.isnan(rows[:299, 1]).all()
+
+
+def test_a_sum_in_order_would_differ():
+    values = np.random.default_rng(1).normal(size=300)
+    assert tree(values, -0.0, lambda x, y: x + y) != sum(values.tolist())
