@@ -69,7 +69,10 @@ def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "strategies").glob("*.qdsl")), ids=lambda p: p.stem)
 def test_shipped_strategies(path: Path) -> None:
-    assert_same(path.read_text(), str(path), events=1500)
+    text = path.read_text()
+    # A window of 1,024 is full by then; the interpreter makes each turn of a kernel.
+    events = 1035 if "\nkernel " in text else 1500
+    assert_same(text, str(path), events=events)
 
 
 def test_orders_inside_bars() -> None:
