@@ -7,6 +7,7 @@ import msgspec
 
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import Checked, compile_file
+from quantdsl.codegen.blocks import batch, batch_text
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
@@ -16,6 +17,7 @@ from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import function_proof, turn_proof
+from quantdsl.errors import ConfigError
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
 from quantdsl.lang import ast
@@ -28,7 +30,8 @@ PASS_NAMES = tuple(name for name, _ in PASSES)
 GPU_STAGES = ("ptx", "sass")
 PLAN = "plan"
 PROOF = "proof"
-STAGES = ("ast", PLAN, "ir", *PASS_NAMES, "llvm", "optimised", "asm", PROOF, *GPU_STAGES)
+KERNELS = "kernels"
+STAGES = ("ast", PLAN, "ir", *PASS_NAMES, "llvm", "optimised", "asm", PROOF, *GPU_STAGES, KERNELS)
 """In the order in which the compiler goes through them."""
 ARCHITECTURE = "sm_90"
 """Shown of the lanes; `quantdsl compile` makes the others."""
@@ -44,6 +47,8 @@ def show(path: Path, stage: str) -> str:
     module = checked.module()
     if stage == PROOF:
         return _proof_text(checked, module)
+    if stage == KERNELS:
+        return _kernels_text(checked, module)
     if stage == "ir":
         return show_ir(module)
     if stage in PASS_NAMES:
@@ -92,6 +97,22 @@ def _gpu_text(path: Path, stage: str) -> str:
     ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept), target, bounds)
     cubin = link_ptx(Ptx(ptx, ""), ARCHITECTURE, None, bounds)
     return f"// {occupancy(cubin)}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
+
+
+def _kernels_text(checked: Checked, module: Module) -> str:
+    """Each kernel of the file as PTX, for a block of threads an instrument."""
+    target, texts = target_of(ARCHITECTURE), []
+    for func in module.funcs:
+        facts = checked.library.kernels.get(func.name.partition("[")[0])
+        if facts is None:
+            continue
+        made = batch(module, func.name, facts.threads)
+        parsed, machine = optimised(batch_text(made, target, gpu=True), target)
+        head = f"// {facts.name}: {facts}; {made.threads} threads, {8 * made.shared_words:,} bytes"
+        texts.append(f"{head} shared\n{machine.emit_assembly(parsed)}")
+    if not texts:
+        raise ConfigError(f"{checked.source.path} calls no kernel")
+    return "\n".join(texts)
 
 
 def _tree(path: Path) -> str:

@@ -37,6 +37,12 @@ class KernelFacts:
         """Its parallel loops."""
         return sum(isinstance(n, ast.For) and n.parallel for n in inside(self.node.body))
 
+    @property
+    def threads(self) -> int:
+        """Of a block that runs it: those of @workgroup, or one for each strand."""
+        said = [note.args[0].value for note in self.node.annotations if note.name == "workgroup"]
+        return int(said[0].text) if said and isinstance(said[0], ast.Num) else STRANDS
+
     def __str__(self) -> str:
         lengths = " and ".join(f"{length:,}" for length in self.windows)
         loops = self.parallel

@@ -23,7 +23,7 @@ def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
     The stages are ast, ir, each pass by its name, llvm, optimised and asm; proof: what the machine
     code of the live engine does and does not, read back from it; of the lanes of a sweep
     ptx and sass, with the registers and memory that a thread takes, and plan: which equations are
-    computed once for all points that agree on their params.
+    computed once for all points that agree on their params; kernels: those of the file as PTX.
     """
     if stage is None:
         _explain_code(subject)
