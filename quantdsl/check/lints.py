@@ -89,6 +89,8 @@ def _sources(strategy: "Strategy") -> dict[str, set[str]]:
             sources.setdefault(_root(stmt.place), set()).update(_fields_of(stmt.value))
     for (place, _), ring in strategy.equations.rings.items():
         sources[ring.place.name] = set(_fields_of(place))
+    for signal in strategy.signals.all:
+        sources.setdefault(signal.place.name, set()).update(_fields_of(signal.equation.ir))
     return sources
 
 
