@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from quantdsl import cli
 from quantdsl.check import check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
@@ -64,3 +65,15 @@ def test_the_order_is_what_the_docs_say(kind, n):
 def test_a_sum_in_order_would_differ():
     values = np.random.default_rng(1).normal(size=300)
     assert tree(values, -0.0, lambda x, y: x + y) != sum(values.tolist())
+
+
+def test_data_shorter_than_the_window_are_told_of(tmp_path, capsys):
+    source, data = tmp_path / "analog.qdsl", tmp_path / "short.csv"
+    source.write_text(PROGRAMS["analog"])
+    rows = "".join(f"2024-01-02T14:{n:02}:00Z,100,101,99,100,1000\n" for n in range(0, 60, 5))
+    data.write_text("time,open,high,low,close,volume\n" + rows)
+    out = tmp_path / "out"
+    assert cli.run(["backtest", str(source), "--data", str(data), "--out", str(out)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "'on bar' reads series that may need 41 bars to be defined" in text
+    assert "the data have 12 bars" in text
