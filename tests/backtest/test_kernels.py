@@ -12,6 +12,7 @@ from tests.backtest.kernel_programs import PROGRAMS
 from tests.backtest.test_every_target import assert_one_hash
 from tests.backtest.test_lane_entry import checked_text
 from tests.backtest.test_same_bits import assert_same, run
+from tests.std.universe import Panels, table, walks
 
 STRANDS = 256
 EVENTS = {"analog": 90, "sums of f32": 306, "sums of float": 306, "the rest": 70}
@@ -77,3 +78,42 @@ def test_data_shorter_than_the_window_are_told_of(tmp_path, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "'on bar' reads series that may need 41 bars to be defined" in text
     assert "the data have 12 bars" in text
+
+
+PANEL = """language 1
+kernel drift(r: window[float, 16], n: const int) -> float:
+    var s = 0.0
+    parallel for i in 0..<min(n, r.len) reduce(s: +):
+        s += r[i] * float(n - i)
+    return s
+
+strategy Drifts:
+    bars 1d
+    universe "ALL"
+    let c      = float(close)
+    let d      = drift(c, 7)
+    let weight = xs.scale(d, gross = 50%)
+    at session_close - 5m:
+        rebalance(weight, via = moc)
+    session "XNYS"
+    risk:
+        max_gross = 60% of equity
+    backtest:
+        cash = 1_000_000 USD
+        fees = 1bps
+"""
+
+
+def test_on_a_universe_the_window_is_that_of_each_instrument():
+    """Which counts its own bars: some have gaps, or begin late."""
+    ran = Panels(PANEL, data=table(walks(4, 40)))
+    own: list[list[float]] = [[] for _ in ran.symbols]
+    for bars in ran.bars():
+        closes = ran.panel("c")
+        for which in bars["instrument"].tolist():
+            own[which].append(closes[which])
+        for which, found in enumerate(ran.panel("d")):
+            last = [own[which][-1 - i] * (7 - i) for i in range(7)] if len(own[which]) > 15 else []
+            wanted = tree(last, -0.0, lambda x, y: x + y) if last else np.nan
+            np.testing.assert_array_equal(found, wanted)
+    assert sum(len(closes) > 15 for closes in own) >= 3
