@@ -11,7 +11,7 @@ Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, pol
 out as pyarrow. In a notebook a report shows its page.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -120,11 +120,13 @@ class Strategy:
         start: str | None = None,
         end: str | None = None,
         benchmark: str | None = None,
+        hosts: Sequence[str] = (),
         **params: object,
     ) -> Report:
         """Run over `data`, a path or a table (None: the built-in market), with params by name.
 
-        Raises DataError or ConfigError with one message that says how to mend it.
+        `hosts` are the Python modules that `@host` indicators of the file may run. Raises
+        DataError or ConfigError with one message that says how to mend it.
         """
         result = run_checked(
             self.checked,
@@ -135,6 +137,7 @@ class Strategy:
             end=end,
             config=Path(config) if config is not None else None,
             benchmark=benchmark,
+            hosts=hosts,
         )
         return Report(result)
 
@@ -145,6 +148,7 @@ class Strategy:
         config: str | Path | None = None,
         start: str | None = None,
         end: str | None = None,
+        hosts: Sequence[str] = (),
         **params: object,
     ) -> pa.Table:
         """Every equation at every bar: time, instrument, a column each; null is missing.
@@ -153,7 +157,7 @@ class Strategy:
         (polars, pandas, DuckDB) reads them without a copy. Raises DataError or ConfigError with
         one message that says how to mend it.
         """
-        return self._signals(data, config, start, end, params).table()
+        return self._signals(data, config, start, end, params, hosts).table()
 
     def describe(
         self,
@@ -162,10 +166,11 @@ class Strategy:
         config: str | Path | None = None,
         start: str | None = None,
         end: str | None = None,
+        hosts: Sequence[str] = (),
         **params: object,
     ) -> SignalReport:
         """How the signals are distributed and what they say of forward returns; see `signals`."""
-        prepared = self._signals(data, config, start, end, params, closes=True)
+        prepared = self._signals(data, config, start, end, params, hosts, closes=True)
         return prepared.described(prepared.table())
 
     def _signals(
@@ -175,6 +180,7 @@ class Strategy:
         start: str | None,
         end: str | None,
         params: Mapping[str, object],
+        hosts: Sequence[str],
         *,
         closes: bool = False,
     ) -> PreparedSignals:
@@ -185,6 +191,7 @@ class Strategy:
             start=start,
             end=end,
             config=Path(config) if config is not None else None,
+            hosts=hosts,
             closes=closes,
         )
 

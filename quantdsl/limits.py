@@ -56,6 +56,7 @@ STATEMENTS = Limit(
     "STATEMENTS", 4_000, "steps in one handler", "bounds the compile time, actions included"
 )
 SERIES = Limit("SERIES", 300, "equations and indicators", "bounds the compile time")
+HOST_CALLS = Limit("HOST_CALLS", 64, "calls of the host", "each is a trait, which is one byte")
 PARAMS = Limit("PARAMS", 64, "params", "more than anybody can sweep or understand")
 POINTS = Limit("POINTS", 1_000_000, "points of one param", "a sweep must end; steps can be wider")
 SWEEP_POINTS = Limit(

@@ -4,6 +4,7 @@ The compiler proves that no expression reads the future; this is the second, dyn
 would also show a leak in the data layer, the core or the compiler itself.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,13 @@ CUTS = 5
 """Where the data are cut: this many places, evenly spread."""
 
 
-def check(path: Path, data: str | None = None) -> list[str]:
-    """What changes when the future is cut away, one line each; empty if nothing does."""
+def check(path: Path, data: str | None = None, hosts: Sequence[str] = ()) -> list[str]:
+    """What changes when the future is cut away, one line each; empty if nothing does.
+
+    `hosts` are the modules of Python that `@host` may run; one that looks ahead is a ConfigError.
+    """
     checked = compile_file(path)
-    whole = prepare(checked, data=data)
+    whole = prepare(checked, data=data, hosts=hosts)
     events = np.concatenate(list(whole.data.chunks()))
     if len(events) < 2 * CUTS:
         raise DataError(f"{whole.data.name}: {len(events)} events are too few to cut")
@@ -31,7 +35,7 @@ def check(path: Path, data: str | None = None) -> list[str]:
     for number in range(1, CUTS + 1):
         cut = events[known_at][len(events) * number // (CUTS + 1)]
         # The file itself ends here, so that reading and aggregating it are on trial too.
-        part = prepare(checked, data=data, end=f"{np.datetime64(int(cut), 'ns')}Z")
+        part = prepare(checked, data=data, hosts=hosts, end=f"{np.datetime64(int(cut), 'ns')}Z")
         known = np.concatenate(list(part.data.chunks()))
         part.run.feed(known[known[known_at] <= cut])
         differences += _compare(whole.run, part.run, names, cut)

@@ -1,6 +1,6 @@
 """Before the first event: settings merged, data opened, code loaded, state filled."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from quantdsl import config as configuration
-from quantdsl.backtest import awaited, currencies, settings, universe, values
+from quantdsl.backtest import awaited, currencies, hosted, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.check.ticks import SOURCES
@@ -38,6 +38,7 @@ class Arranged:
     given: Mapping[str, object]  # values of params, from the config and the caller
     notes: tuple[str, ...]  # what of the strategy does not apply here
     parts: frozenset[str] = frozenset()  # of the core, that the data or a live run need
+    hosts: tuple[str, ...] = ()  # modules of Python that the user allows to run
 
     def fill(self, memory: Memory) -> None:
         """Write the engine's config and instruments into a state."""
@@ -81,6 +82,7 @@ def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepare
     """Load the code, fill the state; trading starts at `trade_from`, ns since 1970."""
     checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
+    hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     run = native_run(checked, arranged.uses, Cache())
     arranged.fill(run.memory)
     values.write(run.memory, checked.strategy.params, chosen)
@@ -109,11 +111,13 @@ def arrange(
     listed: Mapping[str, Instrument] | None = None,
     opened: Callable[[DataSpec], RunData] = open_run_data,
     live: frozenset[str] = frozenset(),
+    hosts: Sequence[str] = (),
 ) -> Arranged:
     """Merge the settings and open the data; `more` are settings by key, as said by the caller.
 
     `listed` are instruments as a venue has them, by the strategy's names; a file of the user's
-    comes first. `live` are parts of the core that only a live run needs.
+    comes first. `live` are parts of the core that only a live run needs, `hosts` the modules of
+    Python that `@host` may run.
     """
     line = {
         "data.path": data if isinstance(data, str | Path) else None,
@@ -145,11 +149,18 @@ def arrange(
     found = opened(data_spec(checked, resolved, known, chosen))
     answered = awaited.notes(checked, resolved.config.signals)
     notes = (*converted, *chosen.notes, *_notes(checked, found), *answered)
-    return Arranged(resolved, found, given, notes, live | _parts(checked, found))
+    parts = live | _parts(checked, found)
+    return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 
 
 def hold_single(checked: Checked, what: str) -> None:
-    """UnavailableError where the strategy has a universe, of which `what` knows nothing yet."""
+    """UnavailableError where `what` knows nothing of a universe, or of columns of the host."""
+    if checked.strategy.hosts:
+        raise UnavailableError(
+            f"{what} of a strategy with a '@host' indicator is not available: Python computes its "
+            "values before a run, over the whole history\n"
+            "help: quantdsl backtest FILE --host MODULE runs it"
+        )
     if checked.strategy.universe is not None:
         raise UnavailableError(
             f"{what} of a strategy on a universe is not available yet\n"

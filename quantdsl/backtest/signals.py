@@ -18,21 +18,16 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import quantdsl
-from quantdsl.backtest import values
+from quantdsl.backtest import hosted, values
 from quantdsl.backtest.prepare import arrange, hold_admitted
-from quantdsl.backtest.program import Memory
-from quantdsl.backtest.settings import write_instruments
+from quantdsl.backtest.turns import Events, Turn, loaded
 from quantdsl.check import Checked
-from quantdsl.check.signal_turn import ENTRY, ROW_WORDS, Column, Signals
+from quantdsl.check.signal_turn import ROW_WORDS, Column, Signals
 from quantdsl.check.types import MISSING
-from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import load
-from quantdsl.codegen.target import native
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import parse_instant
 from quantdsl.errors import ConfigError, UnavailableError
@@ -42,7 +37,6 @@ from quantdsl.report.signal_report import SignalReport
 from quantdsl.report.signal_study import Cells, study
 
 T = TypeVar("T")
-Events = npt.NDArray[np.void]
 INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
@@ -59,8 +53,7 @@ class PreparedSignals:
 
     checked: Checked
     data: RunData
-    memory: Memory
-    executor: Any
+    turn: Turn
     columns: tuple[Column, ...]
     constants: tuple[str, ...]
     closes: bool
@@ -98,10 +91,9 @@ class PreparedSignals:
         """
         schema = self.schema
         words = pa.array([one.name for one in self.data.instruments], pa.string())
-        state = self.memory.words.copy()
-        self.executor.call("init", state)
+        state = self.turn.begin()
         for events in ahead(self.data.chunks()) if chunks is None else chunks:
-            rows = self._rows(state, events)
+            rows = self.turn.rows(state, events)
             if rows.shape[1]:
                 yield pa.record_batch(list(self._arrays(rows, words)), schema=schema)
 
@@ -135,15 +127,6 @@ class PreparedSignals:
             notes=(*self.notes, *self.data.notes),
         )
 
-    def _rows(self, state: Int64s, events: Events) -> Int64s:
-        """i64[word, row] of these events; they are whole instants."""
-        count = len(events)
-        width = ROW_WORDS + len(self.columns) + int(self.closes)
-        out = np.empty(width * count, np.int64)
-        flat = np.ascontiguousarray(events).view(np.int64).reshape(-1)
-        rows = self.executor.call(ENTRY, state, flat, count, out, count)
-        return out.reshape(width, count)[:, :rows]
-
     def _arrays(self, rows: Int64s, words: pa.Array) -> Iterator[pa.Array]:
         yield times(rows[0])
         yield pa.DictionaryArray.from_arrays(numbers(rows[1].astype(np.int32)), words)
@@ -166,26 +149,21 @@ def prepare_signals(
     close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
     """
     hold_device(device)
-    turn = turn_of(checked, closes=closes)
+    signals = turn_of(checked, closes=closes)
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
-    module = checked.signals_module(turn, arranged.uses)
-    memory, program = Memory(module), load(module, native(), Cache())
-    write_instruments(memory, arranged.data)
-    if "money_scale" in memory.layout.slots("State"):
-        memory.set("money_scale", 10.0**arranged.data.money_digits)
-    values.write(memory, checked.strategy.params, chosen)
-    hold_admitted(checked, program, memory, chosen)
-    trade_from = parse_instant(start) if start else np.iinfo(np.int64).min
-    memory.set("trade_from", trade_from)
+    turn = loaded(checked, signals, arranged.uses, arranged.data, chosen)
+    hold_admitted(checked, turn.executor, turn.memory, chosen)
+    hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
+    if start:
+        turn.memory.set("trade_from", parse_instant(start))
     return PreparedSignals(
         checked=checked,
         data=arranged.data,
-        memory=memory,
-        executor=program,
-        columns=turn.shown,
-        constants=tuple(turn.constants),
+        turn=turn,
+        columns=signals.shown,
+        constants=tuple(signals.constants),
         closes=closes,
         chosen=chosen,
         notes=arranged.notes,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from quantdsl.check import signals
+from quantdsl.check import hosted, signals
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
@@ -22,6 +22,7 @@ AVAILABLE = {
     "latency": HANDLERS,
     "cpu": HANDLERS,
     signals.NOTE: (ast.Let,),
+    hosted.NOTE: (ast.Indicator,),
     "device": (ast.Kernel,),
     "workgroup": (ast.Kernel,),
     "kernel": (ast.Kernel,),
@@ -38,7 +39,9 @@ SHAPES = {
     "latency": "@latency(p99 = 1us)",
     "cpu": "@cpu(3)",
     signals.NOTE: "@async(deadline = 2ms)",
+    hosted.NOTE: hosted.SHAPE,
 }
+FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits}
 LATER = (
     "no_allocation",
     "inline_always",
@@ -132,8 +135,8 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
     if not isinstance(node, AVAILABLE[name]):
         where = WHERE.get(AVAILABLE[name], "an indicator")
         cx.error("QD0219", f"'@{name}' stands above {where}", annotation.span)
-    elif name == signals.NOTE or AVAILABLE[name] == HANDLERS:
-        fits = signals.fits if name == signals.NOTE else _fits
+    elif name in FORMS or AVAILABLE[name] == HANDLERS:
+        fits = FORMS.get(name, _fits)
         if not fits(annotation):
             cx.error(
                 "QD0219",

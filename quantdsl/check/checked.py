@@ -15,6 +15,7 @@ from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
+from quantdsl.check.hosted import hold_offline
 from quantdsl.check.imports import Importer
 from quantdsl.check.lanes import STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
@@ -278,6 +279,7 @@ def _strategy(library: Library, module: Module, *, library_too: bool) -> Strateg
     found = Strategy(library, module, nodes[0])
     found.elaborate()
     found.tests += tests
+    hold_offline(found)
     return found
 
 

@@ -19,6 +19,7 @@ from quantdsl.check.builtins import TABLE, Builtin
 from quantdsl.check.calls import call
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, IndicatorBuilder, Routine, bar_struct
+from quantdsl.check.hosted import HostIndicator, target_of
 from quantdsl.check.kernels import KernelBuilder, KernelFacts
 from quantdsl.check.modules import Module, Namespace
 from quantdsl.check.signatures import resolve
@@ -218,6 +219,10 @@ class Library:
         existing = cx.module.scope.names.get(item.name.id)
         if isinstance(existing, Declared) and cx.module.std:
             existing.nodes.append(item)
+            return
+        target = target_of(item) if isinstance(item, ast.Indicator) else None
+        if target is not None and isinstance(item, ast.Indicator):
+            self._enter(cx, item.name, HostIndicator(cx.module, item, target))
             return
         self._enter(cx, item.name, Declared(cx.module, [item]))
 

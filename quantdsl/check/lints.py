@@ -91,6 +91,9 @@ def _sources(strategy: "Strategy") -> dict[str, set[str]]:
         sources[ring.place.name] = set(_fields_of(place))
     for signal in strategy.signals.all:
         sources.setdefault(signal.place.name, set()).update(_fields_of(signal.equation.ir))
+    for call in strategy.hosts.values():
+        given = (*call.series, *(value for _, value in call.constants))
+        sources[call.raw.name] = set(_fields_of(*(value.ir for value in given)))
     return sources
 
 

@@ -13,6 +13,7 @@ from quantdsl.check.bindings import Local
 from quantdsl.check.columns import NO_COLUMNS, live
 from quantdsl.check.equations import STATE, THIS
 from quantdsl.check.graph import fields, kept, target, used, used_by, used_in
+from quantdsl.check.hosted import HostCall
 from quantdsl.check.lanes import Lanes
 from quantdsl.check.market import ENGINE, BarsBinding
 from quantdsl.check.panel_step import own_tick
@@ -50,13 +51,18 @@ class Column:
 
 
 class Signals(Lanes):
-    """Builds the turn of one strategy; with `closes` a row ends with the close of its bar."""
+    """Builds the turn of one strategy; with `closes` a row ends with the close of its bar.
 
-    def __init__(self, assembly: Assembly, *, closes: bool = False) -> None:
+    Its columns are the strategy's equations, or the arguments `of` a function of the host.
+    """
+
+    def __init__(
+        self, assembly: Assembly, *, closes: bool = False, of: HostCall | None = None
+    ) -> None:
         super().__init__(assembly, NO_COLUMNS)
         self.constants: list[str] = []
         """Equations that are no series: params alone decide them."""
-        self.shown = tuple(self._columns())
+        self.shown = tuple(self._columns() if of is None else self._arguments(of))
         self.closes = tuple(self._closes()) if closes else ()
 
     def decls(self) -> list[Decl]:
@@ -97,6 +103,13 @@ class Signals(Lanes):
                 self.constants.append(node.name.id)
             else:
                 yield from self._parts(node.name.id, value, node)
+
+    def _arguments(self, call: HostCall) -> Iterator[Column]:
+        """What a function of the host takes: its series, then its constants."""
+        for number, value in enumerate(call.series):
+            yield self._column(f"{number}", value)
+        for name, value in call.constants:
+            yield Column(name, "float", value.ir, ops.boolean(True))
 
     def _parts(self, name: str, value: Value, node: ast.Let) -> Iterator[Column]:
         """The column of a value; of a struct one for each of its fields."""

@@ -8,6 +8,7 @@ outbox and, per bar, a row of the curve.
 
 from typing import TYPE_CHECKING
 
+from quantdsl.check import hosted
 from quantdsl.check.cross import Across, Gather
 from quantdsl.check.equations import STATE, Equation
 from quantdsl.check.graph import Use, used_by
@@ -401,6 +402,8 @@ class Assembly:
         if self.panel is not None:
             clock, single = SIDE, False
             no_bar = (*no_bar, *self.panel.trait(KIND, INSTRUMENT, SIDE, EVENT))
+        if self.strategy.hosts:
+            no_bar += hosted.ingest(self.strategy, KIND, INSTRUMENT, SIDE, EVENT, uses)
         bit = ops.Binary("shl", ops.i64(1), CLOCK)
         ticked = ops.i64(1) if single else ops.Binary("ior", TICKED, bit)
         stmts: list[ops.Stmt] = [ops.Assign(TICKED, ticked)]

@@ -8,6 +8,7 @@ from quantdsl import limits
 from quantdsl.check import (
     consistency,
     grid,
+    hosted,
     lints,
     naming,
     params,
@@ -148,6 +149,7 @@ class Strategy:
         self.loops: list[ops.Func] = []  # bodies of loops over the universe
         self.bars: dict[tuple[int, int], ops.Field] = {}
         self.uses: set[str] = set()  # of library.USES
+        self.hosts: dict[tuple[object, ...], hosted.HostCall] = {}  # by what is called with what
         self.models: dict[str, str] = {}  # std model -> the user's fn in its place
         self.scratch: ops.Field | None = None
         self.has_risk = False

@@ -5,13 +5,14 @@ from typing import Any
 
 import click
 
-from quantdsl.cli.options import FILE, assignments, of_market
+from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
 from quantdsl.config import find
 
 
 @click.command("backtest")
 @click.argument("file", type=FILE)
 @of_market
+@HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
 @click.option("--benchmark", metavar="PATH|hold", help="Compare with a file or with holding.")

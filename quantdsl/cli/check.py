@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from quantdsl.cli.options import HOSTS
 from quantdsl.errors import EXIT_USER_ERROR, LimitError
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ EXIT_LOOKAHEAD = 1
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON document.")
 @click.option("--causality", is_flag=True, help="Rerun on cut data: no signal may change.")
 @click.option("--data", metavar="PATH", help="Data for --causality; the built-in market if absent.")
-def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int:
+@HOSTS
+def command(
+    file: Path, as_json: bool, causality: bool, data: str | None, hosts: tuple[str, ...]
+) -> int:
     """Check the strategy FILE: every mistake, then warm-up, state and operations of a bar.
 
     The exit code is 2 if there are errors and 1 if --causality finds a signal that changes.
@@ -38,7 +42,7 @@ def command(file: Path, as_json: bool, causality: bool, data: str | None) -> int
     width = max((len(label) for label, _ in checked.facts), default=0)
     for label, text in checked.facts:
         click.echo(f"{label:<{width}}  {text}")
-    return _causality(file, data) if causality else 0
+    return _causality(file, data, hosts) if causality else 0
 
 
 def _as_json(file: Path) -> int:
@@ -68,11 +72,11 @@ def _over_limit(checked: "Checked") -> "list[Diagnostic]":
     return []
 
 
-def _causality(file: Path, data: str | None) -> int:
+def _causality(file: Path, data: str | None, hosts: tuple[str, ...]) -> int:
     """Say whether every signal is the same when the future is cut away."""
     from quantdsl.backtest.causality import check
 
-    differences = check(file, data=data)
+    differences = check(file, data=data, hosts=hosts)
     for difference in differences:
         click.echo(f"changes with the future: {difference}")
     if not differences:

@@ -32,6 +32,11 @@ _MARKET = (
 )
 
 
+HOSTS = click.option(
+    "--host", "hosts", multiple=True, metavar="MODULE", help="Let @host run this Python module."
+)
+
+
 def of_market(command: Command) -> Command:
     """The command with the options that say which market data a run sees."""
     for option in reversed(_MARKET):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, assignments, of_market
+from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
 from quantdsl.config import find
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ NOTES_MAX = 8
 @click.command("signals")
 @click.argument("file", type=FILE)
 @of_market
+@HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--config", metavar="FILE|NAME", help="Instruments and data as TOML.")
 @click.option("--device", default="auto", metavar="auto|cpu", help="Where to compute.")

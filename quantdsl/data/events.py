@@ -19,6 +19,7 @@ from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
+from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.rows import Rows
 from quantdsl.data.signals import answered
@@ -68,6 +69,8 @@ class Data:
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
         self.counts: Counter[str] = Counter()
+        self.hosted: HostColumns | None = None
+        """Columns that were computed before the run."""
         self.placing = [
             Placing(
                 feed.scan.interval,
@@ -127,6 +130,7 @@ class Data:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""
         self.counts.clear()
         chunks = _Stream(self).chunks()
+        chunks = chunks if self.hosted is None else self.hosted.placed(chunks)
         awaited = self.spec.awaited
         yield from chunks if awaited is None else answered(chunks, awaited, "ts_event")
 

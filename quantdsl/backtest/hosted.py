@@ -1,0 +1,145 @@
+"""`@host("module:function")`: values that Python computes before a run, once for each instrument.
+
+A strategy file is text that nobody need trust: what it names is imported only where the user has
+allowed that very module. The function gets the whole history of its series, one array each, NaN
+where one is missing, and its constants by name; it returns one value a bar. A value may depend on
+what came before it alone, which is tried out: the function is called again on data that end
+earlier, and what it said of the bars that are left must be the same.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from quantdsl.backtest.turns import loaded
+from quantdsl.check import Checked
+from quantdsl.check.hosted import TRAIT, HostCall
+from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.data.events import Data
+from quantdsl.data.hosted import HostColumns
+from quantdsl.data.tick_data import RunData
+from quantdsl.data.times import show_instant
+from quantdsl.errors import ConfigError
+from quantdsl.report.result import Float64s, Int64s
+
+CUTS, SAMPLED = 3, 3
+"""Where a history is cut to try it out, evenly spread; and of how many instruments."""
+Function = Callable[..., Any]
+
+
+def attach(
+    checked: Checked,
+    data: RunData,
+    uses: frozenset[str],
+    chosen: Mapping[str, Fraction],
+    allowed: Sequence[str],
+) -> None:
+    """Compute the columns of the host that the strategy has, and put them among the events.
+
+    Raises ConfigError where a module is not allowed or a function does not keep to its rules.
+    """
+    calls = list(checked.strategy.hosts.values())
+    functions = [function_of(call, checked.source.path, allowed) for call in calls]
+    columns: list[list[Float64s]] = []
+    for call, function in zip(calls, functions, strict=True):
+        assert isinstance(data, Data)  # the checker refuses ticks
+        turn = loaded(checked, Signals(checked.assembly, of=call), uses, data, chosen)
+        state = turn.begin()
+        pieces = [turn.rows(state, events).copy() for events in data.chunks()]
+        rows = np.concatenate([np.empty((turn.width, 0), np.int64), *pieces], axis=1)
+        own = [rows[:, rows[1] == number] for number in range(len(data.instruments))]
+        names = [one.name for one in data.instruments]
+        told = [_Told(call, function, part, name) for part, name in zip(own, names, strict=True)]
+        columns.append([one.values() for one in told])
+        for one in told[:: max(len(told) // SAMPLED, 1)]:
+            one.hold_causal()
+        data.hosted = HostColumns(columns, TRAIT)
+
+
+def function_of(call: HostCall, path: str, allowed: Sequence[str]) -> Function:
+    """The function that a call names; ConfigError where it is not allowed, or not there."""
+    module, _, name = call.target.partition(":")
+    where = f"{path}:{call.line}: {call.text}"
+    if module not in allowed:
+        raise ConfigError(
+            f"{where} runs {name} of the Python module {module}, which is not allowed\n"
+            f"help: a strategy file is only text; if you trust the module, add --host {module}"
+        )
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise ConfigError(
+            f"{where}: the module {module} cannot be imported: {error}\n"
+            "help: install it, or name its folder in PYTHONPATH"
+        ) from None
+    except AttributeError:
+        raise ConfigError(f"{where}: the module {module} has no {name!r}") from None
+    if not callable(found):
+        raise ConfigError(f"{where}: {call.target} is no function")
+    function: Function = found
+    return function
+
+
+class _Told:
+    """What a function says of one instrument; `rows` are i64[word, bar] of its arguments."""
+
+    def __init__(self, call: HostCall, function: Function, rows: Int64s, name: str) -> None:
+        self.call, self.function, self.name = call, function, name
+        self.time_ns = rows[0]
+        words = np.ascontiguousarray(rows[ROW_WORDS:]).view(np.float64)
+        count = len(call.series)
+        self.series = list(words[:count])
+        constants = words[count:, 0].tolist() if rows.shape[1] else []
+        self.constants = dict(zip((key for key, _ in call.constants), constants, strict=False))
+        self._known: Float64s | None = None
+
+    def values(self) -> Float64s:
+        """One value a bar."""
+        if self._known is None:
+            self._known = self._asked(len(self.time_ns))
+        return self._known
+
+    def hold_causal(self) -> None:
+        """ConfigError where a value changes when later data are cut away."""
+        whole = self.values()
+        for number in range(1, CUTS + 1):
+            end = len(whole) * number // (CUTS + 1)
+            part = self._asked(end)
+            known = whole[:end]
+            changed = (part != known) & ~(np.isnan(part) & np.isnan(known))
+            if changed.any():
+                at = int(np.flatnonzero(changed)[0])
+                raise ConfigError(
+                    f"{self.call.target} looks into the future: of {self.name} at "
+                    f"{show_instant(int(self.time_ns[at]))} it says {float(known[at])!r}, and "
+                    f"{float(part[at])!r} where the data end at "
+                    f"{show_instant(int(self.time_ns[end - 1]))}\n"
+                    "help: a value may depend on its own bar and those before it alone"
+                )
+
+    def _asked(self, count: int) -> Float64s:
+        """What the function says of the first bars; ConfigError where that is no column."""
+        if count == 0:
+            return np.empty(0)
+        target = self.call.target
+        given = [one[:count].copy() for one in self.series]  # which it may write to
+        try:
+            said = self.function(*given, **self.constants)
+            found = np.array(said, np.float64)
+        except Exception as error:
+            raise ConfigError(
+                f"{target} failed on {self.name}: {type(error).__name__}: {error}"
+            ) from None
+        if found.shape != (count,):
+            raise ConfigError(
+                f"{target} returned {_shape(found)} for {count:,} bars of {self.name}\n"
+                "help: one value for each bar, NaN where there is none"
+            )
+        return found
+
+
+def _shape(found: Float64s) -> str:
+    return f"{len(found):,} values" if found.ndim == 1 else f"an array of shape {found.shape}"

@@ -1,0 +1,63 @@
+"""The equations of a strategy as loaded code with its memory: what signals and hosts both drive."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest import values
+from quantdsl.backtest.program import Memory
+from quantdsl.backtest.settings import write_instruments
+from quantdsl.check import Checked
+from quantdsl.check.signal_turn import ENTRY, ROW_WORDS, Signals
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
+from quantdsl.data.tick_data import RunData
+
+Events = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Code, the state before the first event, and how many words a row has."""
+
+    executor: Any
+    memory: Memory
+    width: int
+
+    def begin(self) -> Int64s:
+        """A state that is ready for the first event."""
+        state = self.memory.words.copy()
+        self.executor.call("init", state)
+        return state
+
+    def rows(self, state: Int64s, events: Events) -> Int64s:
+        """i64[word, row] of these events; they are whole instants."""
+        count = len(events)
+        out = np.empty(self.width * count, np.int64)
+        flat = np.ascontiguousarray(events).view(np.int64).reshape(-1)
+        rows = self.executor.call(ENTRY, state, flat, count, out, count)
+        return out.reshape(self.width, count)[:, :rows]
+
+
+def loaded(
+    checked: Checked,
+    signals: Signals,
+    uses: frozenset[str],
+    data: RunData,
+    chosen: Mapping[str, Fraction],
+) -> Turn:
+    """The turn of a strategy that is made for the instruments of the data."""
+    module = checked.signals_module(signals, uses)
+    memory, program = Memory(module), load(module, native(), Cache())
+    write_instruments(memory, data)
+    if "money_scale" in memory.layout.slots("State"):
+        memory.set("money_scale", 10.0**data.money_digits)
+    values.write(memory, checked.strategy.params, chosen)
+    memory.set("trade_from", np.iinfo(np.int64).min)
+    return Turn(program, memory, ROW_WORDS + len(signals.shown) + bool(signals.closes))

@@ -1,0 +1,47 @@
+"""Functions of the host for tests: some keep to the rules, some do not."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+CALLS: list[int] = []
+NO_FUNCTION = 1.0
+
+
+def move(src: Floats, n: float) -> Floats:
+    """src - src[n]."""
+    CALLS.append(len(src))
+    found = np.full(len(src), np.nan)
+    found[int(n) :] = src[int(n) :] - src[: -int(n) or None]
+    return found
+
+
+def ratio(x: Floats, y: Floats) -> Floats:
+    """x / y."""
+    return x / y
+
+
+def ahead(src: Floats, n: float) -> Floats:
+    """The next value: what no signal may know."""
+    return np.append(src[1:], np.nan)
+
+
+def whole(src: Floats, n: float) -> Floats:
+    """Standardised by the whole sample, as is often done."""
+    return (src - np.nanmean(src)) / np.nanstd(src)
+
+
+def short(src: Floats, n: float) -> Floats:
+    """One value too few."""
+    return src[1:]
+
+
+def broken(src: Floats, n: float) -> Floats:
+    """Fails."""
+    raise ValueError("no such window")
+
+
+def writes(src: Floats, n: float) -> Floats:
+    """Spoils its argument, which is its own copy."""
+    src[:] = 0.0
+    return src
