@@ -95,10 +95,12 @@ class Signals(Lanes):
     # ---- columns ----
 
     def _columns(self) -> Iterator[Column]:
+        awaited = {signal.name: signal.equation for signal in self.strategy.signals.all}
         for node in self.strategy.node.items:
             if not isinstance(node, ast.Let):
                 continue
-            value = self.strategy.scope.names[node.name.id].get()
+            name = node.name.id
+            value = awaited[name] if name in awaited else self.strategy.scope.names[name].get()
             if value.series is None or not value.series.clocks:
                 self.constants.append(node.name.id)
             else:

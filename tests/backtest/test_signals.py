@@ -207,6 +207,22 @@ strategy Several:
     assert found["m.hist"].null_count == 5
 
 
+def test_what_is_awaited_shows_what_is_computed_of_its_bar() -> None:
+    text = """language 1
+strategy Awaited:
+    bars 1d
+    let same = ta.sma(close, 5)
+    @async(deadline = 2ms)
+    let late = ta.sma(close, 5)
+    on ready(late):
+        if flat and late is not na and late > same:
+            buy(1 share)
+"""
+    found = prepare_signals(compiled(text)).table()
+    assert found["late"].null_count == 4
+    assert found["late"].equals(found["same"])
+
+
 def test_equal_inputs_leave_equal_files(tmp_path: Path) -> None:
     checked = compiled((ROOT / "strategies" / "sma_cross.qdsl").read_text(encoding="utf-8"))
     for name in ("one.parquet", "two.parquet", "one.arrow", "two.arrow"):
