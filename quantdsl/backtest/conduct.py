@@ -26,6 +26,7 @@ from quantdsl.report.sweep_store import POINTS, save
 from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.tables import trades
+from quantdsl.report.words import plural
 
 Say = Callable[[str], None]
 """Takes one line for the user."""
@@ -92,7 +93,7 @@ def said(sweep: Sweep) -> str:
     """What is run, before it is."""
     return (
         f"{sweep.grid.describe()}: {sweep.n_points:,} of {sweep.grid.size:,} points, "
-        f"{len(sweep.bar_ns):,} bars, all trade from {sweep.start}"
+        f"{plural(len(sweep.bar_ns), sweep.moment)}, all trade from {sweep.start}"
     )
 
 

@@ -19,8 +19,8 @@ from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import native
 from quantdsl.ir import ops
-from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
+from quantdsl.passes.common import own_leaves
 from quantdsl.report.metrics import ACCUMULATORS
 
 Int64s = npt.NDArray[np.int64]
@@ -75,7 +75,7 @@ def settings(
 ) -> tuple[tuple[str, int], ...]:
     """Path and bits of every word of SETTLED that lanes do not differ in."""
     found = []
-    for leaf in Layout(module.structs).leaves(STATE):
+    for leaf in own_leaves(module, STATE):
         if SETTLED.fullmatch(leaf.path) and leaf.path not in varying:
             word = int(template[leaf.offset_words])
             found.append((leaf.path, word % (1 << 64) if leaf.type == ops.F64_T else word))

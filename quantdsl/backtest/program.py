@@ -1,5 +1,6 @@
 """A checked strategy as loaded code with its memory: what a backtest and a test both drive."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
 from quantdsl.errors import InternalError
 from quantdsl.events import layout
-from quantdsl.ir.layout import Layout, Slot
-from quantdsl.ir.ops import F64_T, Module, StructType
+from quantdsl.ir.layout import Layout, Slot, array_size
+from quantdsl.ir.ops import F64_T, ArrayType, Module, StructType, Type
 
 STATE = StructType("State")
 
@@ -73,9 +74,21 @@ class Memory:
             if own[name].type == slot.type and self.layout.same(part.layout, slot.type):
                 part.view(name)[:] = self.view(name)
                 continue
-            for leaf in part.layout.leaves(slot.type, name):
-                part.view(leaf.path)[:] = self.view(leaf.path)
+            for path in self._parts(part.layout, slot.type, name):
+                part.view(path)[:] = self.view(path)
         return part
+
+    def _parts(self, other: Layout, type_: Type, path: str) -> Iterator[str]:
+        """The largest places inside a place of another layout that lie alike here."""
+        mine = self.slot(path).type
+        if mine == type_ and self.layout.same(other, type_):
+            yield path
+        elif isinstance(type_, StructType):
+            for name, slot in other.slots(type_.name).items():
+                yield from self._parts(other, slot.type, f"{path}.{name}")
+        elif isinstance(type_, ArrayType) and isinstance(mine, ArrayType):
+            for index in range(min(array_size(type_), array_size(mine))):
+                yield from self._parts(other, type_.elem, f"{path}[{index}]")
 
     def struct(self, path: str) -> dict[str, float | int]:
         """Every scalar field of a struct by name; of a compensated sum NAME and NAME_lo."""

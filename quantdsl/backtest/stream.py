@@ -10,11 +10,12 @@ from quantdsl.backtest import settings
 from quantdsl.backtest.run import run_end
 from quantdsl.data.tick_data import RunData
 from quantdsl.errors import DataError
-from quantdsl.events.layout import WORDS, Kind
+from quantdsl.events.layout import MORE, WORDS, Kind
 
 Int64s = npt.NDArray[np.int64]
 SPOOL_BYTES = 2 << 30
 """More events than this lie in an unnamed file, from which the system pages them in."""
+PART_EVENTS = 1 << 20
 NS_PER_DAY = 86_400_000_000_000
 
 
@@ -48,21 +49,33 @@ def _spool(pieces: list[npt.NDArray[np.void]], file: IO[bytes]) -> None:
     pieces.clear()
 
 
-def bar_times(events: Int64s) -> Int64s:
-    """The instants at which a bar of the finest clock closes, ascending."""
-    head = events[:, 2]
-    bars = ((head >> 32) & 255 == Kind.BAR) & ((head >> 40) & 255 == 0)
-    times = events[bars, 0]
+def market_times(events: Int64s) -> Int64s:
+    """When the market moved, ascending: a bar of the finest clock closed, or ticks came in."""
+    times = np.concatenate([_moved(part) for part in np.array_split(events, _parts(events))])
     different: Int64s = times[np.diff(times, prepend=-1) != 0]
     return different
+
+
+def _moved(events: Int64s) -> Int64s:
+    head = events[:, 2]
+    kind = (head >> 32) & 255
+    bars = (kind == Kind.BAR) & ((head >> 40) & 255 == 0)
+    ticks = (kind >= Kind.QUOTE) & (kind <= Kind.BOOK_SNAPSHOT) & ((head >> 48) & MORE == 0)
+    times: Int64s = np.where(ticks, events[:, 1], events[:, 0])[bars | ticks]
+    return times
+
+
+def _parts(events: Int64s) -> int:
+    """How many parts the events are read in, so that what is made of them stays small."""
+    return len(events) // PART_EVENTS + 1
 
 
 def day_samples(events: Int64s, day_rule: int) -> int:
     """About how many returns between days the core will sample."""
     if day_rule == settings.DAY_BAR:
-        return len(bar_times(events))
+        return len(market_times(events))
     if day_rule == settings.DAY_SESSION:
         head = events[:-1, 2]  # the end of the run closes no session
         closes = ((head >> 32) & 255 == Kind.SESSION) & ((head >> 40) & 255 == 1)
         return int(np.count_nonzero(closes))
-    return len(np.unique((bar_times(events) - 1) // NS_PER_DAY))
+    return len(np.unique((market_times(events) - 1) // NS_PER_DAY))

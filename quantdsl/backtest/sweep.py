@@ -27,9 +27,9 @@ from quantdsl.backtest.points import Grid
 from quantdsl.backtest.prepare import Arranged, arrange, day_rule, hold_single
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
-from quantdsl.backtest.stream import bar_times, day_samples, materialised
+from quantdsl.backtest.stream import day_samples, market_times, materialised
 from quantdsl.backtest.sweep_parts import Manifest, Parts
-from quantdsl.backtest.warm import sweep_start
+from quantdsl.backtest.warm import sweep_start, tick_start
 from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
 from quantdsl.check.lanes import STEP, column
@@ -91,12 +91,17 @@ class Sweep(Chosen):
     table: Table | None  # where what is computed once for several points lies
     work: LaneWork  # its columns are filled when it is run
     start_ns: int  # all points trade from here on
-    bar_ns: Int64s  # when each bar of the finest clock closes
+    bar_ns: Int64s  # when each bar of the finest clock closes, or ticks come in
 
     @property
     def start(self) -> str:
         """When trading starts, as `--from` takes it."""
         return exact_instant(self.start_ns)
+
+    @property
+    def moment(self) -> str:
+        """What `bar_ns` are, for people."""
+        return "tick moment" if self.checked.strategy.ticks else "bar"
 
     def manifest(self) -> Manifest:
         """What the results depend on, as digests."""
@@ -168,11 +173,6 @@ def prepare_sweep(
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
-    if checked.strategy.ticks:
-        raise UnavailableError(
-            "a sweep of a strategy on quotes, trades or a book is not available yet\n"
-            "help: run its points one by one: quantdsl backtest FILE --set NAME=VALUE"
-        )
     hold_single(checked, "a sweep")
     more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
     arranged = arrange(checked, more=more, **options)
@@ -210,9 +210,8 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
     `plan` says what is computed once for several points; unless told, it is decided here.
     """
     events = materialised(chosen.arranged.data)
-    warm = sweep_start(chosen.checked, chosen.needs, [events.view(EVENT).reshape(-1)])
-    start = max(warm, start_ns) // MICROSECOND_NS * MICROSECOND_NS  # as `--from` can say it
-    bar_ns = bar_times(events)
+    start = max(_warm(chosen, events), start_ns) // MICROSECOND_NS * MICROSECOND_NS
+    bar_ns = market_times(events)
     if start > bar_ns[-1]:
         raise ConfigError(
             f"trading starts at {show_instant(start)}, and the data end at "
@@ -225,7 +224,8 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
     code = lane_code(chosen.checked, chosen.arranged.uses, config.blocks, plan)
     by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
     table = table_of(plan, by_name, len(events)) if plan.hoisted else None
-    traded = events[np.searchsorted(events[:, 0], start) :]
+    order = events[:, 1 if chosen.checked.strategy.ticks else 0]  # of receipt, or of events
+    traded = events[np.searchsorted(order, start) :]
     samples = day_samples(traded, day_rule(chosen.arranged.data))
     chosen.memory.set("trade_from", start)
     chosen.memory.set("e.config.block_days", max(samples // config.blocks, 1))
@@ -247,6 +247,15 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
     )
     known = {field.name: getattr(chosen, field.name) for field in fields(Chosen)}
     return Sweep(**known, code=code, table=table, work=work, start_ns=start, bar_ns=bar_ns)
+
+
+def _warm(chosen: Chosen, events: Int64s) -> int:
+    """From when on all points are warm, as far as `--from` can say it: to the microsecond."""
+    checked, needs = chosen.checked, chosen.needs
+    if not checked.strategy.ticks:
+        return sweep_start(checked, needs, [events.view(EVENT).reshape(-1)])
+    warm = tick_start(checked, chosen.arranged.uses, chosen.memory, needs, events)
+    return warm + MICROSECOND_NS - 1  # later than ticks that come before it in its microsecond
 
 
 def files_of(checked: Checked, data: Any) -> list[Any]:

@@ -60,6 +60,7 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
         start_ns=sweep.start_ns,
         end_ns=int(sweep.bar_ns[-1]),
         bars=len(sweep.bar_ns),
+        moment=sweep.moment,
         device=device,
         rerun=rerun(sweep),
         precision=config.precision,

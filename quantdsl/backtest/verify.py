@@ -38,6 +38,7 @@ from quantdsl.events.layout import MORE
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.layout import Leaf
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T
+from quantdsl.passes.common import own_leaves
 
 Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
@@ -104,7 +105,7 @@ class Lanes:
                 {param.name: param.field for param in params},
                 table, memory, self.words(), self.events, CpuRunner(),
             )  # fmt: skip
-        leaves = [leaf for leaf in memory.layout.leaves(STATE) if leaf.path.startswith(tuple(kept))]
+        leaves = [one for one in own_leaves(module, STATE) if one.path.startswith(tuple(kept))]
         if kept is KEPT:  # else every word is wanted, also of tables that are left blank
             module = settled(module, settings(module, memory.words, paths))
         return LaneWork(
@@ -228,7 +229,7 @@ def results(work: LaneWork, target: Target) -> Int64s:
 
     target.runner.run(work, 0, work.n_lanes, finished)
     floats = np.zeros(len(work.template), bool)
-    for leaf in Memory(work.module).layout.leaves(STATE):
+    for leaf in own_leaves(work.module, STATE):
         floats[_words_of(leaf)] = leaf.type == F64_T
     nan = floats[work.results, None] & np.isnan(found.view(np.float64))
     return np.where(nan, CANONICAL_NAN_BITS, found)
@@ -268,7 +269,7 @@ def _state(lanes: Lanes, target: Target, lane: int) -> dict[str, tuple[Leaf, Int
     words = results(work, target)[:, lane]
     whole = np.zeros(len(work.template), np.int64)
     whole[work.results] = words
-    leaves = Memory(work.module).layout.leaves(STATE)
+    leaves = own_leaves(work.module, STATE)
     return {leaf.path: (leaf, whole[_words_of(leaf)]) for leaf in leaves}
 
 
@@ -333,6 +334,8 @@ def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     few = rng.choice(len(lanes.points), min(SAMPLE_POINTS, len(lanes.points)), replace=False)
     ends = np.append(0, _ends(lanes.events))
     first = int(rng.integers(max(len(ends) - SAMPLE_INSTANTS, 1)))
+    if lanes.checked.strategy.ticks:
+        first = 0  # without its snapshot there is no book
     last = min(first + SAMPLE_INSTANTS, len(ends) - 1)
     points = tuple(lanes.points[n] for n in sorted(few))
     return replace(lanes, points=points, events=lanes.events[ends[first] : ends[last]])

@@ -9,9 +9,18 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
+from quantdsl.check.ticks import SOURCES
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.target import native
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
+
+Int64s = npt.NDArray[np.int64]
+PART_EVENTS = 1 << 20
+"""Events that are looked through at once: they may lie on disk."""
 
 
 def clock_count(checked: Checked) -> int:
@@ -43,8 +52,31 @@ def sweep_start(
             seen[bit] += len(times)
         if (seen >= needs).all():
             return start
+    raise _too_short(checked, needs, seen)
+
+
+def tick_start(
+    checked: Checked, uses: frozenset[str], memory: Memory, needs: Int64s, events: Int64s
+) -> int:
+    """As `sweep_start`, on events[event, word] of ticks; `memory` is the state of a lane.
+
+    It is a time after that instant and before no later one: several instants may share a time.
+    """
+    module = checked.warming_module(uses)
+    own, program = memory.part(module), load(module, native(), Cache())
+    program.call("init", own.words)
+    seen = np.zeros_like(needs)
+    for part in np.array_split(events, len(events) // PART_EVENTS + 1):
+        flat = np.ascontiguousarray(part).reshape(-1)
+        found = program.call("warming", own.words, flat, len(part), needs, seen)
+        if found < len(part):
+            return int(part[found, 1]) + 1
+    raise _too_short(checked, needs, seen)
+
+
+def _too_short(checked: Checked, needs: Int64s, seen: Int64s) -> DataError:
     short = int(np.argmax(needs - seen))
-    raise DataError(
+    return DataError(
         f"the data are too short for this sweep: its points need {needs[short]:,} "
         f"{_name(checked, short)} before the first trade, and there are {seen[short]:,}\n"
         "help: take longer data, or narrow the ranges of the longest windows"
@@ -52,9 +84,14 @@ def sweep_start(
 
 
 def _name(checked: Checked, bit: int) -> str:
-    """The bars of a clock, as the strategy names them."""
+    """The bars or ticks of a clock, as the strategy names them."""
     strategy = checked.strategy
     instrument, clock = divmod(bit, strategy.width)
+    if strategy.ticks:
+        of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
+        event = list(strategy.ticks.sources)[clock - len(strategy.clocks)]
+        source = next(item for item, brings in SOURCES.items() if brings == event)
+        return f"ticks of its {source}{f' of {of}' if of else ''}"
     text = strategy.clocks[clock].text if strategy.clocks else ""
     of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
     return f"bars{f' of {text}' if text else ''}{f' of {of}' if of else ''}"

@@ -17,7 +17,7 @@ from quantdsl.check.facts import facts
 from quantdsl.check.functions import Declared
 from quantdsl.check.hosted import hold_offline
 from quantdsl.check.imports import Importer
-from quantdsl.check.lanes import STEP, Lanes, column
+from quantdsl.check.lanes import MARKET, STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
@@ -26,6 +26,7 @@ from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
@@ -115,8 +116,13 @@ class Checked:
         """
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "N_BLOCKS": blocks, "USES_DIGEST": int(digest)}
         own["USES_KILL"] = 0  # nobody can reach into a lane
+        if "USES_BOOK" in self.strategy.uses:
+            own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
         decls = Lanes(self.assembly, plan).lane()
-        return self._linked(["admits", "warm", "init", "lane"], uses, own, decls)
+        module = self._linked(["admits", "warm", "init", "lane"], uses, own, decls)
+        assert module.given is not None
+        given = msgspec.structs.replace(module.given, common=_common(module))
+        return msgspec.structs.replace(module, given=given)
 
     def columns_module(self, plan: Plan, params: tuple[str, ...]) -> ops.Module:
         """The linked IR of the lanes that fill columns: init, lane; one for each of the subsets
@@ -131,6 +137,12 @@ class Checked:
         """The linked IR of the equations alone: admits, init, signals."""
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
         return self._linked(["admits", "init", ENTRY], uses, own, turn.decls())
+
+    def warming_module(self, uses: frozenset[str]) -> ops.Module:
+        """The linked IR of what finds where all points are warm on ticks: init, warming."""
+        own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
+        decls = Lanes(self.assembly, NO_COLUMNS).warming()
+        return self._linked(["init", "warming"], uses, own, decls)
 
     def plan(self, scope: Scope) -> tuple[Plan, list[Choice]]:
         """What a sweep hoists, and why; see `columns.choose`."""
@@ -158,7 +170,8 @@ class Checked:
         sizes |= venue_sizes(sizes)
         replaced = {decl.name: decl for decl in decls}
         module = link(lambda name: replaced.get(name) or self._lookup(name), entries, sizes)
-        hold(module, self.strategy.equations.lines)
+        if not sizes["USES_DIGEST"]:  # what mixes records together is none of the strategy's
+            hold(module, self.strategy.equations.lines)
         return msgspec.structs.replace(module, given=self._given(module))
 
     def _given(self, module: ops.Module) -> ops.Given:
@@ -228,6 +241,13 @@ def check_source(
     assembly.define()
     library.raise_std_errors()
     return Checked(source, found, library, assembly, diagnostics, cases), diagnostics
+
+
+def _common(module: ops.Module) -> tuple[str, ...]:
+    """What of the state of a lane is the market's, and so the same in all lanes."""
+    layout, state = Layout(module.structs), ops.StructType("State")
+    held = layout.slots("engine.Engine") if ENGINE.name in layout.slots(state.name) else {}
+    return tuple(f"{ENGINE.name}.{name}" for name in MARKET if name in held and held[name].words)
 
 
 SURE = frozenset({"QD0201", "QD0401", "QD0803"})

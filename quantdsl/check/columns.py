@@ -158,6 +158,8 @@ class _Chooser:
         why = ""
         if not params:
             why = "once, for it is the same at every point"
+        elif self.strategy.ticks:
+            why = "in each lane: columns are made of bars"
         elif not words:
             why = "in each lane: its value is no set of numbers"
         elif distinct == self.points:

@@ -20,6 +20,7 @@ from quantdsl.check.step import (
     STATE_PARAM,
     TICKED,
     Assembly,
+    band,
     grouped,
     instant,
 )
@@ -29,6 +30,8 @@ from quantdsl.ir import ops
 if TYPE_CHECKING:
     from quantdsl.ir.link import Decl
 
+MARKET = ("books", "book_orders")
+"""The last fields of the engine: what no lane can change, and all lanes have in common."""
 STEP = "column_step"
 """Field of the state: words of the table from one event to the next."""
 COLUMNS, AT = ops.Var("columns"), ops.Var("at")
@@ -89,6 +92,37 @@ class Lanes:
         read = tuple(f for f in engine.fields if f.name in ("instruments", "now"))
         always = [p.field for p in self.strategy.params if p.name in params]
         return [self._state(funcs, always), ops.StructDecl(engine.name, read), *funcs]
+
+    def warming(self) -> "list[Decl]":
+        """What finds the instant at which clocks of ticks have ticked often enough.
+
+            warming(inout s, events, n, needs, inout seen) -> the number of its last event; n: none
+
+        Whether a book ticks only the core knows, which here builds it and does no more.
+        """
+        needs, seen = ops.Var("needs"), ops.Var("seen")
+        each: list[ops.Stmt] = []
+        short: ops.Expr = ops.boolean(False)
+        for bit in range(len(self.strategy.instruments) * self.strategy.width):
+            place = ops.Elem(seen, ops.i64(bit))
+            one = ops.Unary("bool_to_i64", band(TICKED, 1 << bit))
+            each.append(ops.Assign(place, ops.Binary("iadd", place, one)))
+            lacks = ops.Binary("ilt", place, ops.Elem(needs, ops.i64(bit)))
+            short = ops.Binary("or", short, lacks)
+        loop = (
+            *instant([]),
+            *each,
+            ops.If(ops.Unary("not", short), (ops.Return(ops.Var("k")),)),
+            ops.Assign(TICKED, ops.i64(0)),
+        )
+        body = (ops.For("k", ops.i64(0), ops.Var("n"), loop), ops.Return(ops.Var("n")))
+        counts = (
+            ops.ParamDecl("needs", ops.BufferType(ops.I64_T)),
+            ops.ParamDecl("seen", ops.BufferType(ops.I64_T), inout=True),
+        )
+        found = ops.Func("warming", (*EVENTS_IN, *counts), ops.I64_T, body)
+        funcs = [self.assembly.ingest(set()), found, self._init(set(), self.assembly.engine_init)]
+        return [self._state(funcs, [f.name for f in BASE_FIELDS]), *funcs]
 
     # ---- equations ----
 
@@ -175,10 +209,12 @@ class Lanes:
         """The fields that functions name; those of the host in any case."""
         named = {*always, *fields(used_by(funcs))}
         words = (STEP, *(column(number) for number in range(len(self.plan.words))))
+        engine, *base = BASE_FIELDS
         every = (
-            *BASE_FIELDS,
+            *base,
             *self.assembly.equations.fields,
             *(ops.FieldDecl(name, ops.I64_T) for name in words),
+            engine,  # last, so that what it holds of the market is the end of a lane
         )
         return ops.StructDecl("State", tuple(one for one in every if one.name in named))
 

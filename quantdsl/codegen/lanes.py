@@ -7,7 +7,7 @@ is one of per lane lies interleaved, so that neighbouring lanes read neighbourin
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from quantdsl.errors import LimitError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
 from quantdsl.limits import LANE_STATE_BYTES
+from quantdsl.passes.common import COMMON, COMMON_TYPE, takes_common
 
 START, FINISH = 1, 2
 """Bits of `mode`: the chunk is a run's first; it is its last."""
@@ -63,9 +64,10 @@ begin:
 fill:
 {fill}
 {points}
-  call void @{init}(ptr %s)
+  call void @{init}(ptr %s{common})
   br label %run
 resume:
+  %kept = getelementptr i64, ptr %states, i64 {apart}
 {resume}
   br label %run
 run:"""
@@ -78,6 +80,7 @@ tell:
 {tell}
   br label %done
 keep:
+  %left = getelementptr i64, ptr %states, i64 {apart}
 {keep}
   br label %done"""
 
@@ -93,20 +96,39 @@ LOOP = """\
   br label %{name}.head
 {name}.end:"""
 
+# What lanes have in common lies in front of their words in `states`: as it was when the chunk
+# began, and as it is now.
+COMMON_COPY = """\
+define internal void @common.{name}({params}) #1 {{
+entry:
+  %first = and i64 %mode, {start}
+  %starts = icmp ne i64 %first, 0
+  %begun = getelementptr i64, ptr %template, i64 {words}
+  %now = getelementptr i64, ptr %states, i64 {common}
+  %before = select i1 %starts, ptr %begun, ptr %states
+{copy}
+  ret void
+}}"""
+
 ON_A_CPU = """\
 define void @{symbol}({params}) #1 {{
 entry:
   %s = alloca [{words} x i64], align 16
+{common}
   br label %next
 next:
   %lane = phi i64 [ %lane_lo, %entry ], [ %lane.next, %done ]
   %more = icmp slt i64 %lane, %lane_hi
-  br i1 %more, label %begin, label %out
+  br i1 %more, label %ready, label %out
+ready:
+{before}
+  br label %begin
 {lane}
 done:
   %lane.next = add nsw i64 %lane, 1
   br label %next
 out:
+{after}
   ret void
 }}"""
 
@@ -163,7 +185,7 @@ def kernel_params(lane: Func) -> str:
 
     Columns are written where the module is one that computes them, as its `lane` declares.
     """
-    columns = lane.params[-1]
+    columns = [param for param in lane.params if param.name != COMMON][-1]
     params = (*(p for p in KERNEL.params if p.name != "columns"), columns)
     written = {param.name for param in params if param.inout}
     return ", ".join(
@@ -174,11 +196,62 @@ def kernel_params(lane: Func) -> str:
     )
 
 
-def lane_text(words: int, signatures: dict[str, Signature]) -> str:
+def lane_text(words: int, signatures: dict[str, Signature], apart: str = "0") -> str:
     """What is done for one lane, on every target that runs one lane at a time."""
-    symbol = signatures["lane"].symbol
-    run = f"  call void @{symbol}(ptr %s, ptr %events, i64 %n_events, ptr %columns)"
-    return "\n".join([begin_text(words, signatures), run, end_text(words)])
+    symbol, common = signatures["lane"].symbol, common_argument(signatures["lane"])
+    run = f"  call void @{symbol}(ptr %s, ptr %events, i64 %n_events, ptr %columns{common})"
+    begin = begin_text(words, signatures, apart)
+    return "\n".join([begin, run, end_text(words, apart)])
+
+
+def common_argument(signature: Signature) -> str:
+    """The argument that hands on what lanes have in common, to a function that takes it."""
+    return ", ptr %common" if takes_common(signature.decl) else ""
+
+
+class CommonText(NamedTuple):
+    """What a kernel of a CPU does about what lanes have in common; nothing where there is none."""
+
+    functions: tuple[str, ...]
+    place: str
+    """Where it lies as it is now."""
+    before: str
+    """Lines in front of the lanes that go through a chunk together."""
+    after: str
+    """Lines behind the last lane."""
+    apart: str
+
+
+def common_text(words: int, shared: Shared, params: str, args: str) -> CommonText:
+    """It lies in front of the lanes' own words in `states`: as it was before the chunk, as it is.
+
+    So that each lane finds it as it was, whichever lane comes first. A lane has `words` of its own.
+    """
+    if not takes_common(shared.signatures["lane"].decl):
+        return CommonText((), "", "", "", "0")
+    size = shared.layout.words(COMMON_TYPE)
+    made = tuple(
+        COMMON_COPY.format(
+            name=name,
+            params=params,
+            start=START,
+            words=words,
+            common=size,
+            copy=loop_text("c", "entry", str(size), copy_text(source, "%c", target, "%c")),
+        )
+        for name, source, target in (("begin", "before", "now"), ("end", "now", "states"))
+    )
+    place = f"  %common = getelementptr i64, ptr %states, i64 {size}"
+    begin, end = (f"  call void @common.{name}({args})" for name in ("begin", "end"))
+    return CommonText(made, place, begin, end, str(2 * size))
+
+
+def kernel_args() -> str:
+    """The parameters of the kernel as it hands them on."""
+    return ", ".join(
+        f"{LLVM_TYPE[param.type] if isinstance(param.type, str) else 'ptr'} %{param.name}"
+        for param in KERNEL.params
+    )
 
 
 def thread_text(convention: str, number: str, shared: Shared, stack: int | None = None) -> str:
@@ -194,23 +267,29 @@ def thread_text(convention: str, number: str, shared: Shared, stack: int | None 
     )
 
 
-def begin_text(words: int, signatures: dict[str, Signature]) -> str:
-    """What makes a lane's State ready for a chunk of events."""
+def begin_text(words: int, signatures: dict[str, Signature], apart: str = "0") -> str:
+    """What makes a lane's State ready for a chunk of events.
+
+    The words of lanes stand `apart` words behind the begin of `states`.
+    """
     return BEGIN.format(
         start=START,
         init=signatures["init"].symbol,
-        fill=_loop("w", "fill", str(words), _copy("template", "%w", "s", "%w")),
-        points=_loop("j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets")),
-        resume=_loop("r", "resume", str(words), _moved("r", "states", "s", "")),
+        common=common_argument(signatures["init"]),
+        apart=apart,
+        fill=loop_text("w", "fill", str(words), copy_text("template", "%w", "s", "%w")),
+        points=loop_text("j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets")),
+        resume=loop_text("r", "resume", str(words), _moved("r", "kept", "s", "")),
     )
 
 
-def end_text(words: int) -> str:
+def end_text(words: int, apart: str = "0") -> str:
     """What becomes of a lane's State after a chunk of events."""
     return END.format(
         finish=FINISH,
-        tell=_loop("q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets")),
-        keep=_loop("k", "keep", str(words), _moved("k", "s", "states", "")),
+        apart=apart,
+        tell=loop_text("q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets")),
+        keep=loop_text("k", "keep", str(words), _moved("k", "s", "left", "")),
     )
 
 
@@ -220,22 +299,27 @@ def _text(module: Module, target: Target) -> str:
 
 def on_a_cpu(_: Module, shared: Shared) -> Iterator[str]:
     """The kernel of one thread of a CPU: a loop over its lanes."""
-    words = state_words(shared)
+    words, params = state_words(shared), kernel_params(shared.signatures["lane"].decl)
+    common = common_text(words, shared, params, kernel_args())
+    yield from common.functions
     yield ON_A_CPU.format(
         symbol=entry_symbol(KERNEL.name),
-        params=kernel_params(shared.signatures["lane"].decl),
+        params=params,
         words=words,
-        lane=lane_text(words, shared.signatures),
+        common=common.place,
+        before=common.before,
+        after=common.after,
+        lane=lane_text(words, shared.signatures, common.apart),
     )
 
 
-def _loop(name: str, before: str, count: str, body: list[str]) -> str:
+def loop_text(name: str, before: str, count: str, body: list[str]) -> str:
     """`body` for %name = 0, 1, ... below `count`; `before` is the block that it follows."""
     lines = "\n".join(f"  {line}" for line in body)
     return LOOP.format(name=name, before=before, count=count, body=lines)
 
 
-def _copy(source: str, at: str, target: str, to: str) -> list[str]:
+def copy_text(source: str, at: str, target: str, to: str) -> list[str]:
     """Move one word."""
     name = f"%{source}.{at[1:]}"
     return [
@@ -260,8 +344,8 @@ def _moved(index: str, source: str, target: str, offsets: str) -> list[str]:
         f"%{index}.at = add i64 %{index}.row, %lane",
     ]
     if source == "s":
-        return lines + _copy(source, word, target, f"%{index}.at")
-    return lines + _copy(source, f"%{index}.at", target, word)
+        return lines + copy_text(source, word, target, f"%{index}.at")
+    return lines + copy_text(source, f"%{index}.at", target, word)
 
 
 class InterpretedLanes:

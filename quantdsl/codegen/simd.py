@@ -16,7 +16,10 @@ from quantdsl.codegen.lanes import (
     INTERFACE,
     KERNEL,
     begin_text,
+    common_argument,
+    common_text,
     end_text,
+    kernel_args,
     kernel_params,
     state_words,
 )
@@ -26,7 +29,7 @@ from quantdsl.codegen.simd_text import LINE_WORDS, METADATA, VectorText, declara
 from quantdsl.codegen.simd_values import Wanted
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
-from quantdsl.codegen.text import LLVM_TYPE, Text
+from quantdsl.codegen.text import Text
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.walk import expressions
@@ -39,7 +42,7 @@ LEVEL = 2
 """LLVM's O2: half as long again as O1, 50 ms, and lanes run a twentieth faster."""
 
 GROUP = """\
-define internal void @begin({params}, ptr %s, i64 %lane) #1 {{
+define internal void @begin({params}, ptr %s, i64 %lane{taken}) #1 {{
 entry:
   br label %begin
 {begin}
@@ -53,25 +56,29 @@ done:
 }}
 define void @{symbol}({params}) #3 {{
 entry:
+{common}
   %states.of.group = alloca [{group_words} x i64], align 64
   %last = sub i64 %lane_hi, 1
   br label %next
 next:
   %first = phi i64 [ %lane_lo, %entry ], [ %first.next, %ended ]
   %more = icmp slt i64 %first, %lane_hi
-  br i1 %more, label %fill, label %out
+  br i1 %more, label %ready, label %out
+ready:
+{before}
+  br label %fill
 fill:
-  %l = phi i64 [ 0, %next ], [ %l.next, %fill ]
+  %l = phi i64 [ 0, %ready ], [ %l.next, %fill ]
   %l.state = getelementptr [{stride} x i64], ptr %states.of.group, i64 %l
   %l.number = add i64 %first, %l
   %l.past = icmp sgt i64 %l.number, %last
   %l.lane = select i1 %l.past, i64 %last, i64 %l.number
-  call void @begin({args}, ptr %l.state, i64 %l.lane)
+  call void @begin({args}, ptr %l.state, i64 %l.lane{given})
   %l.next = add nsw i64 %l, 1
   %l.more = icmp slt i64 %l.next, {lanes}
   br i1 %l.more, label %fill, label %filled
 filled:
-  call void @lanes(ptr %states.of.group, ptr %events, i64 %n_events, ptr %columns)
+  call void @lanes(ptr %states.of.group, ptr %events, i64 %n_events, ptr %columns{given})
   br label %store
 store:
   %k = phi i64 [ 0, %filled ], [ %k.next, %store ]
@@ -87,6 +94,7 @@ ended:
   %first.next = add nsw i64 %first, {lanes}
   br label %next
 out:
+{after}
   ret void
 }}"""
 
@@ -187,16 +195,22 @@ def _scalars(module: Module, wanted: Wanted, target: Target, called: set[str]) -
 
 
 def _group(wanted: Wanted, target: Target, words: int, stride: int) -> Iterator[str]:
-    args = [
-        f"{LLVM_TYPE[param.type] if isinstance(param.type, str) else 'ptr'} %{param.name}"
-        for param in KERNEL.params
-    ]
+    signatures = wanted.shared.signatures
+    params, args = kernel_params(signatures["lane"].decl), kernel_args()
+    common = common_text(words, wanted.shared, params, args)
+    given = common_argument(signatures["lane"])
+    yield from common.functions
     yield GROUP.format(
         symbol=entry_symbol(KERNEL.name),
-        params=kernel_params(wanted.shared.signatures["lane"].decl),
-        args=", ".join(args),
-        begin=begin_text(words, wanted.shared.signatures),
-        end=end_text(words),
+        params=params,
+        args=args,
+        taken=given,
+        given=given,
+        common=common.place,
+        before=common.before,
+        after=common.after,
+        begin=begin_text(words, signatures, common.apart),
+        end=end_text(words, common.apart),
         lanes=target.lanes,
         stride=stride,
         group_words=stride * target.lanes,

@@ -18,6 +18,7 @@ from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
 from quantdsl.codegen.simd_values import Local, Wanted
 from quantdsl.codegen.simd_vary import Loop, parts
 from quantdsl.codegen.text import LLVM_TYPE
+from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
     Assign,
     Break,
@@ -39,6 +40,7 @@ from quantdsl.ir.ops import (
     While,
 )
 from quantdsl.ir.walk import operands, roots, statements
+from quantdsl.passes.common import COMMON
 from quantdsl.passes.uniform import Uniform
 from quantdsl.passes.vector_turn import Row, Turn, row_word
 
@@ -97,7 +99,9 @@ class VectorEmitter(RunEmitter):
                 params.append(f"{LLVM_TYPE[param.type]} {name}")
                 self.bind(param.name, Value(name, param.type, False))
                 continue
-            shared = isinstance(param.type, BufferType)
+            shared = isinstance(param.type, BufferType) or param.name == COMMON
+            if shared and not self.same.expr(Var(param.name)):
+                raise InternalError(f"QD9511 codegen: lanes part over {param.name}")
             params.append(f"ptr {'noalias ' if shared else ''}{name}")
             tag = self.elements_tag(param.type)
             self.spots[param.name] = Spot(name, 0, param.type, tag, 0 if shared else lane_words)
@@ -262,7 +266,9 @@ class VectorEmitter(RunEmitter):
             self.memory.store(spot, value, self.mask)
 
     def do(self, stmt: Do) -> None:
-        if not self.vectorises(stmt.call):  # a call of scalars alone has no effect
+        if self.made_once(stmt.call):
+            self.once(stmt.call)
+        elif not self.vectorises(stmt.call):  # a call of scalars alone has no effect
             self.lane_run((stmt,))
 
     def branch(self, stmt: If) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from quantdsl.codegen.simd_text import Value, VectorText
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE
+from quantdsl.errors import InternalError
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import BOOL_T, F64_T, ArrayType, ScalarType, StructType, Type
 
@@ -78,6 +79,11 @@ class Memory:
     def store(self, spot: Spot, value: Value, mask: str | None) -> None:
         """Store a scalar of each lane to its place, in the active lanes."""
         text = self.text
+        if spot.shared:
+            if value.varies:
+                raise InternalError("QD9511 codegen: lanes store different words to one place")
+            self.store_scalar(self.address(spot), value.text, value.type, spot.tag)
+            return
         masked = mask if spot.at or mask != spot.born else None
         if spot.lane_step > 1 and masked is None and not spot.at and not value.varies:
             for lane in range(text.lanes):  # a scatter would take longer

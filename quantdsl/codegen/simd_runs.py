@@ -122,7 +122,7 @@ class RunEmitter(ValueEmitter):
         return all(map(self.steady, operands(expr)))
 
     def calls_scalar(self, call: Call) -> bool:
-        return not self.vectorises(call)
+        return not (self.vectorises(call) or self.made_once(call))
 
     def fixed(self, place: Expr) -> bool:
         """Whether a place is a scalar at a constant offset in each lane's own memory."""

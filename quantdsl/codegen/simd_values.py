@@ -166,6 +166,8 @@ class ValueEmitter:
         assert isinstance(decl.result, str)
         if self.vectorises(call):
             return self.vector_call(call)
+        if self.made_once(call):
+            return Value(self.once(call), decl.result, False)
         result = self.blank(decl.result)
         self.each_lane([self.lane_call(call, result)])
         return Value(self.loaded(result), decl.result, True)
@@ -182,6 +184,35 @@ class ValueEmitter:
         decl = self.signatures[call.func].decl
         kinds = [decl.result, *(param.type for param in decl.params)]
         return not decl.cold and all(isinstance(kind, str) for kind in kinds)
+
+    def made_once(self, call: Call) -> bool:
+        """Whether a call works on what all lanes have in common alone: then once is enough."""
+        decl = self.signatures[call.func].decl
+        places = [
+            arg
+            for param, arg in zip(decl.params, call.args, strict=True)
+            if not isinstance(param.type, str)
+        ]
+        alike = bool(places) and all(map(self.same.expr, call.args))
+        scalar = decl.result is None or isinstance(decl.result, str)
+        return alike and scalar and all(map(self.shares, places))
+
+    def shares(self, place: Expr) -> bool:
+        """Whether a place lies in memory that all lanes have in common."""
+        while isinstance(place, Field | Elem):
+            place = place.base
+        spot = self.spots.get(place.name) if isinstance(place, Var) else None
+        return spot is not None and spot.shared
+
+    def once(self, call: Call) -> str:
+        """Call a scalar function for all lanes at once; the name of its result."""
+        args = []
+        for param, arg in zip(self.signatures[call.func].decl.params, call.args, strict=True):
+            if isinstance(param.type, str):
+                args.append(f"{LLVM_TYPE[param.type]} {self.agreed(self.value(arg))}")
+            else:
+                args.append(f"ptr {self.memory.address(self.spot(arg))}")
+        return self.scalar_call(call.func, args)
 
     def scalar_call(self, func: str, args: list[str]) -> str:
         """Call a scalar function; the name of its result."""
@@ -219,7 +250,10 @@ class ValueEmitter:
             if isinstance(param.type, str):
                 given.append((LLVM_TYPE[param.type], self.by_lane(self.value(arg))))
             else:
-                given.append(("ptr", functools.partial(self.memory.lane_address, self.spot(arg))))
+                spot = self.spot(arg)
+                if spot.shared and param.inout:
+                    raise InternalError(f"QD9511 codegen: {call.func} runs for each lane by itself")
+                given.append(("ptr", functools.partial(self.memory.lane_address, spot)))
 
         put = self.into(result) if isinstance(result, Local) else None
 

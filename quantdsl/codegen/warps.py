@@ -8,9 +8,20 @@ beyond the last lane run that lane once more, so that all threads of a block mee
 
 from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
-from quantdsl.codegen.lanes import KERNEL, begin_text, end_text, kernel_params, state_words
+from quantdsl.codegen.lanes import (
+    KERNEL,
+    START,
+    begin_text,
+    common_argument,
+    copy_text,
+    end_text,
+    kernel_params,
+    loop_text,
+    state_words,
+)
 from quantdsl.codegen.text import alloca
 from quantdsl.ir.ops import Module
+from quantdsl.passes.common import COMMON_TYPE, takes_common
 from quantdsl.passes.tile import TILE
 from quantdsl.passes.usual import LAST, SLOW, TILE_WORDS, USUAL
 
@@ -33,7 +44,7 @@ entry:
   %greatest = sub i64 %lane_hi, 1
   %exists = icmp slt i64 %own, %greatest
   %lane = select i1 %exists, i64 %own, i64 %greatest
-  br label %begin
+{ready}
 {begin}
 {run}
 {end}
@@ -41,7 +52,25 @@ done:
   ret void
 }}"""
 
-ALONE = "  call void @{lane}(ptr %s, ptr %events, i64 %n_events, ptr %columns)"
+ALONE = "  call void @{lane}(ptr %s, ptr %events, i64 %n_events, ptr %columns{common})"
+READY = "  br label %begin"
+
+# Each lane goes through the events by itself and has what lanes have in common to itself too, in
+# front of all lanes' words in `states`.
+ALL_ALONE = """\
+  %real = icmp slt i64 %own, %lane_hi
+  br i1 %real, label %ready, label %done
+ready:
+  %common.at = mul i64 %lane, {size}
+  %common = getelementptr i64, ptr %states, i64 %common.at
+  %apart = mul i64 %n_lanes, {size}
+  %first.chunk = and i64 %mode, {start}
+  %fresh = icmp ne i64 %first.chunk, 0
+  br i1 %fresh, label %fresh.common, label %begin
+fresh.common:
+  %begun = getelementptr i64, ptr %template, i64 {words}
+{copy}
+  br label %begin"""
 
 TOGETHER = """\
   %tile = call ptr @quantdsl.shared()
@@ -123,13 +152,20 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str
         turns = symbols[SLOW]
     else:
         turns = symbols["lane"]
-        run = ALONE.format(lane=turns.symbol)
+        run = ALONE.format(lane=turns.symbol, common=common_argument(turns))
+    ready, apart = READY, "0"
+    if takes_common(turns.decl):
+        size = shared.layout.words(COMMON_TYPE)
+        copy = loop_text("c", "fresh.common", str(size), copy_text("begun", "%c", "common", "%c"))
+        ready = ALL_ALONE.format(size=size, start=START, words=words, copy=copy)
+        apart = "%apart"
     return THREAD.format(
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
         params=kernel_params(turns.decl),
         state="\n".join(alloca("%s", f"[{words} x i64]", 16, None)),
-        begin=begin_text(words, symbols),
+        ready=ready,
+        begin=begin_text(words, symbols, apart),
         run=run,
-        end=end_text(words),
+        end=end_text(words, apart),
     )

@@ -63,7 +63,7 @@ class CpuRunner:
     def plan(self, work: LaneWork) -> Plan:
         """As Runner promises."""
         lanes = self._block_lanes(work, work.n_lanes)
-        return Plan(f"cpu, {self.threads} threads", 8 * len(work.template), lanes)
+        return Plan(f"cpu, {self.threads} threads", 8 * work.own, lanes)
 
     def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
         """As Runner promises."""
@@ -161,7 +161,7 @@ def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:
     n, work, began = hi - lo, feed.work, time.perf_counter()
     points = np.ascontiguousarray(work.points[:, lo:hi])
     results = np.empty((len(work.results), n), np.int64)
-    states = np.empty((0 if feed.whole else len(work.template), n), np.int64)
+    states = np.empty(2 * work.common + (0 if feed.whole else work.own) * n, np.int64)
     for piece in feed:
         program.call(
             "lanes", work.template, points, work.params, len(points), results, work.results,

@@ -187,12 +187,13 @@ class SimulatedRunner:
             n = min(step, hi - start)
             points = np.ascontiguousarray(work.points[:, start : start + n])
             results = np.empty((len(work.results), n), np.int64)
+            states = np.empty(work.common * n, np.int64)
             grid = grid_of(self.name, values(work, n, piece.turns), BLOCK, LIMITS)
             buffers = (work.template, points, work.params, work.results, piece.words, piece.columns)
             template, at, params, wanted, events, columns = (array.ctypes.data for array in buffers)
             kernel.launch(grid, BLOCK, (
                 template, at, params, len(points), results.ctypes.data, wanted, len(results),
-                events, piece.turns, columns, 0, n, 0, n, piece.mode,
+                events, piece.turns, columns, states.ctypes.data, n, 0, n, piece.mode,
             ), shared_bytes)  # fmt: skip
             finished(start, start + n, results)
 

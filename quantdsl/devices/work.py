@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Module
+from quantdsl.passes.common import common_words, own_leaves
 
 Words = NDArray[np.int64]
 
@@ -50,10 +50,21 @@ class LaneWork(NamedTuple):
         params = np.sort(self.params)
         return frozenset(
             leaf.path
-            for leaf in Layout(self.module.structs).leaves(lane.params[0].type)
+            for leaf in own_leaves(self.module, lane.params[0].type)
             if np.searchsorted(params, leaf.offset_words)
             < np.searchsorted(params, leaf.offset_words + leaf.words)
         )
+
+    @property
+    def common(self) -> int:
+        """Words at the end of a State that all lanes have in common, however many they are."""
+        (lane,) = (func for func in self.module.funcs if func.name == "lane")
+        return common_words(self.module, lane.params[0].type)
+
+    @property
+    def own(self) -> int:
+        """Words of a State that each lane has for itself."""
+        return len(self.template) - self.common
 
     @property
     def inputs(self) -> int:

@@ -321,13 +321,15 @@ class Given(Node, frozen=True, tag="gv"):
     these, nothing is known of its memory. `values` are paths of words inside `paths`, and the bits
     that the host writes there before the first call. `blank` are paths of arrays of structs whose
     elements are written before they are read: what they begin with is of no account, and who reads
-    them from outside finds nothing of use.
+    them from outside finds nothing of use. `common` are paths at the memory's end that are the same
+    in all lanes of a sweep, whatever each of them does.
     """
 
     paths: tuple[str, ...]
     entries: tuple[str, ...]
     values: tuple[tuple[str, int], ...] = ()
     blank: tuple[str, ...] = ()
+    common: tuple[str, ...] = ()
 
 
 class Module(Node, frozen=True, tag="mod"):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Set
 
 from quantdsl.ir.ops import Module
 from quantdsl.passes.cold import outline_cold
+from quantdsl.passes.common import hold_common
 from quantdsl.passes.dead import drop_dead
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.inline import inline_hot
@@ -62,6 +63,7 @@ def lane_steps(
         ("known", settle_known),
         ("unused", drop_unused),
         ("unread", lambda module: drop_unread(module, entry, results)),
+        ("common", lambda module: module if varying is None else hold_common(module, entry)),
         ("inline", lambda module: inline_hot(module, entry)),
         ("fold again", fold_constants),
         ("split", lambda module: split_structs(module, entry)),

@@ -33,6 +33,7 @@ from quantdsl.ir.ops import (
     While,
 )
 from quantdsl.ir.walk import expressions, nested, rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.passes.common import COMMON
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import PathSet, indices, nodes, path_of, type_at
 from quantdsl.passes.scopes import assigned_names, declared_names, local_types, reads_of_names
@@ -68,6 +69,7 @@ class _Outliner:
             for param in entry.params
             if isinstance(param.type, BufferType) and not param.inout
         }
+        self.common = {param.name for param in entry.params if param.name == COMMON}
         self.reads = reads_of_names(entry.body)
         self.made: list[Func] = []
 
@@ -117,6 +119,10 @@ class _Outliner:
                 return True
         return False
 
+    def shares(self, body: Block) -> bool:
+        """Whether a block writes what all lanes have in common."""
+        return any(path[0] in self.common for path in self.analysis.body(body).writes)
+
     def function(self, body: Block) -> Stmt | None:
         """The call of a new function that does what a block does; None where none can."""
         inner = declared_names(body)
@@ -132,12 +138,16 @@ class _Outliner:
             - buffers.params.keys()
             - {self.state.name}
         )
+        held = [name for name in names if name in self.common]
+        names = [name for name in names if name not in self.common]
         given = {name: self.types[name] for name in names}
-        if not all(isinstance(type_, str) for type_ in given.values()):
+        if not all(isinstance(type_, str) for type_ in given.values()) or self.shares(body):
             return None
         given |= buffers.types
         params = (self.state, *itertools.starmap(ParamDecl, given.items()))
+        params += tuple(ParamDecl(name, self.types[name]) for name in held)
         args = (Var(self.state.name), *map(Var, names), *buffers.params.values())
+        args += tuple(map(Var, held))
         if results:
             new = (*new, Return(Var(results[0])))
         func = Func(

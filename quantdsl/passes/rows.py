@@ -46,6 +46,7 @@ from quantdsl.ir.ops import (
     i64,
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.common import takes_common
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import (
     PathSet,
@@ -88,8 +89,8 @@ def split_rows(module: Module, entry: str, results: Set[str], varying: Set[str])
     """
     func = next(func for func in module.funcs if func.name == entry)
     parts = _parts(func)
-    if parts is None:
-        return module
+    if parts is None or takes_common(func):
+        return module  # what is in common is at hand only where lanes take the events themselves
     shared = uniform(module, entry, varying)
     plan = _Plan(frozenset(), frozenset(), 0, 0, 0, 0)
     while True:

@@ -64,14 +64,13 @@ def page(result: SweepResult, study: Study, top: int = 20, walk: WalkForward | N
     )
 
 
-
 def _subtitle(result: SweepResult) -> str:
     return " · ".join(
         [
             f"sweep of {plural(len(result), 'point')}",
             ", ".join(result.instruments),
             f"{date(result.start_ns)} to {date(result.end_ns)}",
-            plural(result.bars, "bar"),
+            plural(result.bars, result.moment),
             result.data_name,
         ]
     )

@@ -67,6 +67,7 @@ class SweepResult:
     start_ns: int  # all points start to trade at this bar
     end_ns: int  # the close of the last bar
     bars: int
+    moment: str  # what `bars` counts: bars, or moments at which ticks came in
     device: str
     rerun: str  # "quantdsl backtest FILE --data PATH --from TIME"
     precision: str = "f64"

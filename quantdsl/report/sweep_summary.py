@@ -56,7 +56,9 @@ def _heading(result: SweepResult) -> Text:
     symbols = ", ".join(result.instruments)
     heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
     span = f"{date(result.start_ns)} to {date(result.end_ns)}"
-    heading.append(f" · {plural(len(result), 'point')} · {span} · {plural(result.bars, 'bar')}")
+    heading.append(
+        f" · {plural(len(result), 'point')} · {span} · {plural(result.bars, result.moment)}"
+    )
     heading.append(f" · {result.data_name}", style="dim")
     swept = ", ".join(f"{axis.name} = {extent(axis.levels)}" for axis in result.axes)
     heading.append(f"\n{swept}", style="cyan")

@@ -119,6 +119,7 @@ def synthetic_sweep(
         "start_ns": 1_704_205_800_000_000_000,
         "end_ns": 1_735_741_800_000_000_000,
         "bars": 24_960,
+        "moment": "bar",
         "device": "cpu",
         "rerun": "quantdsl backtest strategies/sma_cross.qdsl --data 'my bars.csv'",
         "best": run_of(returns[:, columns["sharpe"].argmax()]),

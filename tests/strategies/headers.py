@@ -21,7 +21,10 @@ ON_BARS = tuple(
     if re.search(r"^    bars ", (text := path.read_text("utf-8")), re.MULTILINE)
     and not re.search(r"^    universe ", text, re.MULTILINE)
 )
-"""Those that sweeps and lanes can run."""
+"""Those whose lanes read rows."""
+ON_TICKS = tuple(
+    p for p in FILES if re.search(r"^    (book|quotes|trades)\b", p.read_text("utf-8"), re.M)
+)
 ON_UNIVERSES = tuple(p for p in FILES if re.search(r"^    universe ", p.read_text("utf-8"), re.M))
 """Those that hold no tests of their own yet: a feed of a test is of one instrument."""
 

@@ -344,7 +344,8 @@ def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> It
     """A slot for chunks of the layout; what was allocated goes back if the rest is refused."""
     stream = device.streams.take()
     sizes = values(work, layout.chunk, 0)
-    wanted = ("points", "results") if whole else ("points", "results", "states")
+    kept = not whole or work.common > 0
+    wanted = ("points", "results", "states") if kept else ("points", "results")
     taken: list[Buffer] = []
     try:
         for name in ("points", "results", "states"):
@@ -398,6 +399,6 @@ _LOADED: dict[str, Loaded[Compiled]] = {}
 def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
     """Device memory of a lane in flight, the State included where it waits between pieces."""
     words = len(work.params) + len(work.results)
-    if layout.piece_bytes < 8 * work.inputs:
+    if layout.piece_bytes < 8 * work.inputs or work.common:
         words += len(work.template)
     return 8 * words
