@@ -28,7 +28,7 @@ FLOW = {
     "ir": "errors limits",
     "passes": "errors limits ir",
     "codegen": "errors limits events ir passes",
-    "devices": "errors limits events ir passes codegen",
+    "devices": "errors limits ir passes codegen",
     "check": "errors limits events lang ir",
     "config": "errors limits shipped",
     "feeds": "errors limits events data live.feed live.connection live.rest live.fetch",

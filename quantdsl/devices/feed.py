@@ -8,12 +8,9 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from quantdsl.codegen.lanes import FINISH, START
 from quantdsl.codegen.rows import RowsCode
 from quantdsl.devices.work import LaneWork, Words
-from quantdsl.events.layout import MORE
 
 PIECE_BYTES = 1 << 30
 """Events and columns that are walked in one call; more lies on disk and passes through memory."""
@@ -67,22 +64,17 @@ def pieces(work: LaneWork, bytes_max: int, width: int = 0) -> Iterator[int]:
     start, n_events = 0, len(work.events)
     while start < n_events:
         yield start
-        start = _instant(work.events[:, 2], min(start + events_max, n_events), start)
+        start = _instant(work.events[:, 0], min(start + events_max, n_events), start)
     yield n_events
 
 
-def _instant(heads: Words, end: int, start: int) -> int:
+def _instant(times: Words, end: int, start: int) -> int:
     """The last start of an instant up to `end`; the first one after it if that is `start`."""
     first = end
-    while start < first < len(heads) and _goes_on(heads[first - 1]):
+    while start < first < len(times) and times[first] == times[first - 1]:
         first -= 1
     if first > start:
         return first
-    while end < len(heads) and _goes_on(heads[end - 1]):
+    while end < len(times) and times[end] == times[end - 1]:
         end += 1
     return end
-
-
-def _goes_on(head: np.int64) -> bool:
-    """Whether another event of the same instant follows."""
-    return bool((head >> 48) & MORE)
