@@ -68,7 +68,10 @@ def conduct(
     if plan is not None:
         windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))  # refused now, not after the sweep
     on_ray = config.on == "ray"
-    device = ClusterRunner(config.device) if on_ray else runner(config.device, say, profile)
+    name = config.device
+    if name == "auto" and sweep.work.common:
+        name = "cpu"  # there the lanes that run side by side have one book
+    device = ClusterRunner(name) if on_ray else runner(name, say, profile)
     walk = None
     try:
         device.compile(sweep.work)
