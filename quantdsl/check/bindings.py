@@ -169,5 +169,32 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
             help=f"such as {WINDOWED[node.id]}(close, 20)",
         )
     elif found is None:
-        unknown(cx, node.id, node.span, list(cx.scope.visible()), "here")
+        visible = list(cx.scope.visible())
+        near = None if nearest(node.id, visible) else _in_a_namespace(cx, node.id)
+        if near is None:
+            unknown(cx, node.id, node.span, visible, "here")
+        else:
+            help = f"did you mean {near}?"
+            cx.error(
+                "QD0201",
+                f"there is no {node.id!r} here",
+                node.span,
+                help=help,
+                edit=(node.span, near),
+            )
     return found
+
+
+NAMESPACES = ("ta", "ts", "vol", "size", "xs")
+
+
+def _in_a_namespace(cx: "Context", name: str) -> str | None:
+    """What other tools have without a prefix, such as cross_over, and the language with one."""
+    if len(name) < 3:
+        return None
+    for space in NAMESPACES:
+        binding = cx.library.globals.names.get(space)
+        near = nearest(name, binding.members()) if isinstance(binding, Binding) else None
+        if near is not None:
+            return f"{space}.{near}"
+    return None

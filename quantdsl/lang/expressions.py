@@ -9,8 +9,12 @@ from quantdsl import limits
 from quantdsl.lang import ast, words
 from quantdsl.lang.ast import Expr
 from quantdsl.lang.cursor import CLOSERS, Abandon, Cursor
+from quantdsl.lang.diagnostics import Edit
+from quantdsl.lang.spelling import nearest
 from quantdsl.lang.tree import NAME, NUMBER, STRING, TIME
 
+_DIRECTIONS = {"over": "above", "up": "above", "under": "below", "down": "below"}
+"""What follows `crosses` in other languages."""
 _OR, _AND, _NOT, _COMPARE, _RANGE, _COALESCE, _SUM, _TERM, _SIGN = range(1, 10)
 _BINARY = {
     "or": _OR,
@@ -203,7 +207,14 @@ class ExpressionParser(Cursor):
         self.advance()
         direction = self.texts[self.at]
         if direction not in ("above", "below"):
-            raise self.fail("'above' or 'below'", help="write 'a crosses above b'")
+            meant = _DIRECTIONS.get(direction) or nearest(direction, ("above", "below"))
+            self.error(
+                "QD0113",
+                f"expected 'above' or 'below', found {self.shown()}",
+                help=f"did you mean {meant}?" if meant else "write 'a crosses above b'",
+                edit=Edit(self.here(), meant) if meant else None,
+            )
+            raise Abandon
         self.keywords.add(self.at)
         self.advance()
         right = self.binary(_RANGE)
