@@ -22,8 +22,9 @@ from quantdsl.codegen.lanes import (
 from quantdsl.codegen.text import alloca
 from quantdsl.ir.ops import Module
 from quantdsl.passes.common import COMMON_TYPE, takes_common
+from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import TILE
-from quantdsl.passes.usual import LAST, SLOW, TILE_WORDS, USUAL
+from quantdsl.passes.usual import GATHER, LAST, SLOW, STRIDE_WORDS, TILE_WORDS, USUAL
 
 HALTS, SLOW_ROWS = 4, 16
 """After so many turns that were not usual, so many more are not tried: averages warm up."""
@@ -99,12 +100,12 @@ copied:
   br label %copy
 fetched:
   call void @quantdsl.barrier()
-  br label %pace
+{gathered}  br label %pace
 pace:
-  %from = phi i64 [ %first, %fetched ], [ %from.next, %paced ]
-  %halts = phi i64 [ 0, %fetched ], [ %halts.next, %paced ]
-  %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 %first, i64 %from, i64 %to, \
-ptr %columns)
+  %from = phi i64 [ %first, %{filled} ], [ %from.next, %paced ]
+  %halts = phi i64 [ 0, %{filled} ], [ %halts.next, %paced ]
+  %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 {strides}, i64 %first, i64 %from, \
+i64 %to, ptr %columns)
   %waits = icmp slt i64 %reached, %to
   %waits.32 = zext i1 %waits to i32
   %waiting = call i32 @quantdsl.any(i32 %waits.32)
@@ -121,10 +122,10 @@ slowly:
   %far = add i64 %reached, %run.rows
   %inside = icmp slt i64 %far, %to
   %behind = select i1 %inside, i64 %far, i64 %to
-  call void @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, ptr %columns)
+  %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, ptr %columns)
   br label %paced
 paced:
-  %from.next = phi i64 [ %behind, %slowly ], [ %reached, %aside ]
+  %from.next = phi i64 [ %slowed, %slowly ], [ %reached, %aside ]
   %halts.next = phi i64 [ %halts.now, %slowly ], [ 0, %aside ]
   br label %pace
 stretched:
@@ -132,21 +133,55 @@ stretched:
 turned:
   call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
 
+GATHERED = """\
+  %strides = ashr i64 %count, {stride_bits}
+  br label %gather
+gather:
+  %number.of = phi i64 [ %thread, %fetched ], [ %number.next, %gathered ]
+  %another = icmp slt i64 %number.of, %strides
+  br i1 %another, label %gathered, label %filled
+gathered:
+  call void @{gather}(ptr %tile, i64 %number.of, i64 {strides})
+  %number.next = add i64 %number.of, %threads
+  br label %gather
+filled:
+  call void @quantdsl.barrier()
+"""
+
+LONGER = 4
+"""So many times the rows has a tile of strides: what a tile costs counts for more beside them."""
+
+
+def tile_rows(module: Module, rows: int) -> int:
+    """Rows of a tile where they are `rows` without strides."""
+    return rows * LONGER if STRIDE_WORDS in dict(module.sizes) else rows
+
 
 def tile_size(module: Module, rows: int) -> int:
-    """Words of shared memory that a block needs for tiles of so many rows, and one read ahead."""
-    return (rows + 1) * dict(module.sizes).get(TILE_WORDS, 0)
+    """Words of shared memory that a block needs for a tile, one row read ahead, and strides."""
+    sizes, rows = dict(module.sizes), tile_rows(module, rows)
+    words = (rows + 1) * sizes.get(TILE_WORDS, 0)
+    return words + (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
 
 
 def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str:
-    """The kernel over tiles of so many rows; its text calls primitives.py."""
+    """The kernel over tiles, of so many rows without strides; its text calls primitives.py."""
     words, symbols = state_words(shared), shared.signatures
     if tile_size(module, rows):
+        row_words, rows = dict(module.sizes)[TILE_WORDS], tile_rows(module, rows)
+        strides, gathered = (rows + 1) * row_words, ""
+        if GATHER in symbols:
+            gathered = GATHERED.format(
+                stride_bits=STRIDE_BITS, gather=symbols[GATHER].symbol, strides=strides
+            )
         run = TOGETHER.format(
             rows=rows,
             halts=HALTS,
             long=SLOW_ROWS,
-            words=dict(module.sizes)[TILE_WORDS],
+            words=row_words,
+            strides=strides,
+            gathered=gathered,
+            filled="filled" if gathered else "fetched",
             **{name: symbols[name].symbol for name in (TILE, USUAL, SLOW, LAST)},
         )
         turns = symbols[SLOW]

@@ -42,6 +42,7 @@ from quantdsl.passes.straight import (
     merged,
     settled,
 )
+from quantdsl.passes.stride import Stride
 from quantdsl.passes.tile import HALF, Tile, bounded, half, half_of, is_word
 
 Block = tuple[Stmt, ...]
@@ -70,10 +71,22 @@ class Turn:
         for name, other in self.same.items():
             self.never.append(differ(changed[name], Var(name), Var(other)))
         rest = tuple(map(joined, chosen(merged(rest))))
+        self.halves: dict[Expr, Expr] = {}
+        """How halves of words are read."""
+        stride = Stride(rest, self.uniform, self.steady)
+        self.stride = stride if stride.worth() else None
+        """Several such turns at once, where that is of use."""
+        self.strode = () if self.stride is None else tuple(map(self.tiled, self.stride.turn))
+        """One of them, on the tile."""
         made = tuple(map(self.current, rest))
         self.halves = self.packed(made)
-        """How halves of words are read."""
         self.body = tuple(map(self.tiled, made))
+        mark = None if self.stride is None else self.stride.mark
+        self.price = None if mark is None else self.own(mark.price)
+        """The price of a row that a value is marked to."""
+        held = () if self.stride is None else self.stride.held
+        self.gathered = {key: self.found(key[1]) for key in held}
+        """What a stride gathers of a row, on the tile."""
 
     # ---- what is known before the turn ----------------------------------------------------
 
@@ -275,6 +288,11 @@ class Turn:
         if self.uniform(expr):
             return self.tile.read(expr)
         return rebuild_expr(expr, self.own)
+
+    def found(self, expr: Expr) -> Expr:
+        """An expression over a row, from what the tile holds of it as far as that goes."""
+        held = expr in self.halves or expr in self.tile.held or is_word(expr)
+        return self.own(expr) if held else rebuild_expr(expr, self.found)
 
 
 _NOW = "now."

@@ -14,6 +14,7 @@ import msgspec
 
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import (
+    BOOL_T,
     I64_T,
     Assign,
     Binary,
@@ -41,14 +42,18 @@ from quantdsl.passes.lasting import lasts_to_next
 from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import assigned_names, promoted, reads_of_names
+from quantdsl.passes.straight import either
+from quantdsl.passes.stride import GROUP, RUN, STOPS, STRIDE, STRIDE_BITS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
-SLOW, USUAL, LAST = "slow", "usual", "last"
-"""The functions: any turns on the state in memory; usual ones; what the end of a run stores."""
-TILE_WORDS = "TILE_WORDS"
-"""The module's size that says how many words of a tile a row has."""
+SLOW, USUAL, LAST, GATHER = "slow", "usual", "last", "gather"
+"""The functions: any turns on the state in memory; usual ones; what the end of a run stores; what
+the tile holds of strides."""
+TILE_WORDS, STRIDE_WORDS = "TILE_WORDS", "STRIDE_WORDS"
+"""The module's sizes that say how many words of a tile a row has, and a stride of rows besides."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
+PASS, BEGAN, HALT, NUMBER, STRIDES = "pass@", "began@", "halt@", "number@", "strides@"
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
@@ -62,14 +67,16 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     a tile has room for one row more than there are turns.
 
     It comes as it is where it has no rows, or where no turn makes a call, or every turn makes one
-    or writes memory.
+    or writes memory. STRIDE_WORDS is a size of it, and `gather` a function, where there are strides
+    of turns (stride.py).
 
         tile(rows, row, inout out, at)                       what `usual` reads of a row
-        usual(inout s, tile, first, from, to, ...)     -> the row it stopped before, or `to`
-        slow(inout s, rows, from, to, ...)
+        gather(inout tile, number, strides)                  and of stride `number` of the tile
+        usual(inout s, tile, strides, first, from, to, ...)  -> the row it stopped before, or `to`
+        slow(inout s, rows, from, to, end, ...)  -> the row it stopped before: `to` or one behind
         last(inout s, rows, n)                               after all turns
 
-    `first` is the row that the tile begins with.
+    `first` is the row that the tile begins with, `strides` where words of strides do.
     """
     sizes = dict(module.sizes)
     if ROW_WORDS not in sizes:
@@ -90,13 +97,16 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     if any(map(_rare, maker.known)):
         return module
     usual = maker.usual()
-    new = (maker.tile(), maker.slow(), usual, maker.last())
+    gather = () if maker.turn.stride is None else (maker.gather(maker.turn.stride),)
+    new = (maker.tile(), *gather, maker.slow(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
         funcs += [*new, each] if each is func else [each]
     # What is handed a buffer is an entry.
     entries = (*module.entries, *(each.name for each in new))
     sizes[TILE_WORDS] = maker.turn.tile.words()
+    if maker.turn.stride is not None:
+        sizes[STRIDE_WORDS] = len(maker.turn.stride.held)
     return fold_constants(
         msgspec.structs.replace(
             module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
@@ -137,17 +147,24 @@ class _Maker:
         )
 
     def slow(self) -> Func:
-        """The whole loop on the state in memory: slow(s, rows, from@, n, ...).
+        """The whole loop on the state in memory: slow(s, rows, from@, to@, n, ...).
 
-        Such turns come one at a time, so what one does not need is neither loaded nor stored.
+        Such turns come one at a time, so what one does not need is neither loaded nor stored. With
+        strides they go on beyond `to` as long as it is certain that the next turn is no usual one.
         """
         state, rows, count, *rest = self.func.params
-        loop = msgspec.structs.replace(self.loop, lo=Var(FROM))
+        reached = _plus(Var(self.loop.name), 1)
+        goes_on = Binary("ilt", reached, Var(TO))
+        if self.turn.stride is not None:
+            goes_on = either((goes_on, *self.turn.never))
+        end: Block = (Assign(Var(REACHED), reached), If(Unary("not", goes_on), (Break(),)))
+        loop = msgspec.structs.replace(self.loop, lo=Var(FROM), body=(*self.loop.body, *end))
         places = {let.name: let.value for let in self.words if let.value and path_of(let.value)}
         head = tuple(s for s in self.head if not (isinstance(s, Let) and s.name in places))
-        body = in_memory((*head, loop), places)
-        params = (state, rows, ParamDecl(FROM, I64_T), count, *rest)
-        return Func(SLOW, params, None, body, inline=False)
+        start = Let(REACHED, I64_T, Var(FROM))
+        body = in_memory((*head, start, loop, Return(Var(REACHED))), places)
+        params = (state, rows, ParamDecl(FROM, I64_T), ParamDecl(TO, I64_T), count, *rest)
+        return Func(SLOW, params, I64_T, body, inline=False)
 
     def last(self) -> Func:
         """What is stored once at the end."""
@@ -166,20 +183,148 @@ class _Maker:
         base = Let(BASE, I64_T, Binary("imul", Var(ROW), i64(self.width)))
         return Func(TILE, params, None, (base, *self.turn.tile.writes()))
 
+    def gather(self, stride: Stride) -> Func:
+        """Writes what a stride of usual turns reads of its rows together."""
+        words, held = self.turn.tile.words(), stride.held
+        spot = Binary("imul", Binary("iadd", Var(FROM), Var(ROW)), i64(words))
+        read = self.turn.gathered
+        first = Binary("imul", Var(FROM), i64(words))
+        put = Binary("iadd", Var(STRIDES), Binary("imul", Var(NUMBER), i64(len(held))))
+        body: Block = (
+            Let(FROM, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE))),
+            *(
+                Let(_at("most", k), I64_T, _placed(read[key], SPOT, first))
+                for key, k in held.items()
+            ),
+            For(
+                ROW,
+                i64(1),
+                i64(STRIDE),
+                tuple(
+                    Assign(
+                        Var(_at("most", k)),
+                        Binary(key[0], Var(_at("most", k)), _placed(read[key], SPOT, spot)),
+                    )
+                    for key, k in held.items()
+                ),
+            ),
+            *(
+                Assign(Elem(Var(TILE), Binary("iadd", put, i64(k))), Var(_at("most", k)))
+                for k in held.values()
+            ),
+        )
+        params = (
+            ParamDecl(TILE, TILE_TYPE, inout=True),
+            ParamDecl(NUMBER, I64_T),
+            ParamDecl(STRIDES, I64_T),
+        )
+        return Func(GATHER, params, None, body)
+
     def usual(self) -> Func:
-        """Usual turns until one is another; words that turns leave equal are held as one."""
+        """Usual turns until one is another; words that turns leave equal are held as one.
+
+        They are made in strides where a stride begins and has no row that stops it.
+        """
         state, _, _, *rest = self.func.params
-        same, held = self.turn.same, Var(self.loop.name)
+        same = self.turn.same
+        stride = self.turn.stride
         names = reads_of_names((*map(Return, self.turn.never), *self.turn.body))
+        if stride is not None:
+            asked = (*map(Return, stride.tests), *stride.before, *stride.after, *self.turn.strode)
+            changed = stride.changed()
+            read = reads_of_names(asked)
+            names.update({name: read[name] for name in read if name not in changed})
         kept = {let.name for let in self.changed}
         head = [let for let in self.words if names[let.name] or let.name in kept]
-        carried = [let for let in self.changed if let.name not in same]
-        words = self.turn.tile.words()
-        spot = Binary("imul", Binary("isub", held, Var(FIRST)), i64(words))
-        start = Binary("imul", Binary("isub", Var(FROM), Var(FIRST)), i64(words))
-        following = Binary(
-            "imul", Binary("isub", Binary("iadd", held, i64(1)), Var(FIRST)), i64(words)
+        stores = tuple(
+            msgspec.structs.replace(stmt, value=Var(same.get(stmt.value.name, stmt.value.name)))
+            for stmt in self.stores(self.changed)
+            if isinstance(stmt, Assign) and isinstance(stmt.value, Var)
         )
+        able: Block = (*self.turns(), If(Binary("igt", Var(REACHED), Var(FROM)), stores))
+        for cond in self.turn.never:
+            able = (If(Unary("not", cond), able),)
+        body = (*head, Let(REACHED, I64_T, Var(FROM)), *able, Return(Var(REACHED)))
+        params = (
+            state,
+            ParamDecl(TILE, TILE_TYPE),
+            ParamDecl(STRIDES, I64_T),
+            ParamDecl(FIRST, I64_T),
+            ParamDecl(FROM, I64_T),
+            ParamDecl(TO, I64_T),
+            *rest,
+        )
+        return Func(USUAL, params, I64_T, body)
+
+    def spot(self, row: Expr) -> Expr:
+        """Where the tile holds a row."""
+        words = self.turn.tile.words()
+        return Binary("imul", Binary("isub", row, Var(FIRST)), i64(words))
+
+    def turns(self) -> Block:
+        """Usual turns from REACHED on: by strides, and one by one to the end of one that fails."""
+        stride = self.turn.stride
+        if stride is None:
+            return (Let(HALT, I64_T, Var(TO)), *self.single())
+        inside = Binary("isub", Var(REACHED), Var(FIRST))
+        next_stride = Binary("iand", _plus(inside, STRIDE), i64(-STRIDE))
+        halt = Binary("imin", Var(TO), Binary("iadd", Var(FIRST), next_stride))
+        short, end = Binary("ilt", Var(REACHED), Var(HALT)), Binary("ige", Var(REACHED), Var(TO))
+        stops = If(Binary("or", short, end), (Break(),))
+        one: Block = (*self.strides(stride), Let(HALT, I64_T, halt), *self.single(), stops)
+        return (For(PASS, Var(FROM), Var(TO), one, self.loop.line),)
+
+    def strides(self, stride: Stride) -> Block:
+        """As many strides as there are without a row that stops them, if one begins here."""
+        same = self.turn.same
+        inside = Binary("isub", Var(REACHED), Var(FIRST))
+        last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(STRIDE_BITS))
+        group = Binary("imul", Var(NUMBER), i64(len(stride.held)))
+        words = self.turn.tile.words()
+        changed = [let for let in (*self.changed, *self.passing) if let.name in stride.changed()]
+        passing = {let.name for let in self.passing}
+        turns = stride.copies(self.turn.strode, lambda k: _plus(Var(SPOT), k * words))
+        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        one: Block = (
+            Let(GROUP, I64_T, Binary("iadd", Var(STRIDES), group)),
+            Let(SPOT, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE * words))),
+            Let(STOPS, BOOL_T, either(stride.tests)),
+            *(
+                Let(
+                    RUN + let.name,
+                    let.type,
+                    None if let.name in passing else Var(same.get(let.name, let.name)),
+                )
+                for let in changed
+            ),
+            *turns,
+            If(Var(STOPS), (Break(),)),
+            *stride.after,
+            *(
+                Assign(Var(let.name), Var(RUN + let.name))
+                for let in changed
+                if let.name not in passing and let.name not in same
+            ),
+            Assign(Var(REACHED), _plus(begin, STRIDE)),
+        )
+        price = self.turn.price
+        row = self.spot(_plus(Var(REACHED), -1))
+        finish = stride.finish(_placed(price, SPOT, row)) if price is not None else ()
+        strides = For(NUMBER, Binary("lshr", inside, i64(STRIDE_BITS)), last, one)
+        aligned: Expr = Binary("ieq", Binary("iand", inside, i64(STRIDE - 1)), i64(0))
+        for cond in stride.ready:
+            aligned = Binary("and", aligned, cond)
+        done = If(Binary("igt", Var(REACHED), Var(BEGAN)), finish)
+        return (
+            Let(BEGAN, I64_T, Var(REACHED)),
+            *stride.before,
+            If(aligned, (strides, done) if finish else (strides,)),
+        )
+
+    def single(self) -> Block:
+        """Turns one by one, from REACHED to HALT."""
+        same, held = self.turn.same, Var(self.loop.name)
+        carried = [let for let in self.changed if let.name not in same]
         always = always_read(self.turn.body)
         made = _here(self.turn.body, frozenset(always))
         turn: Block = (
@@ -189,33 +334,18 @@ class _Maker:
             ),
             *(Let(now(let.name), let.type, None) for let in self.passing),
             *(Let(_at("here", k), I64_T, Var(_at("ahead", k))) for k in always),
-            *(Assign(Var(_at("ahead", k)), tile_word(following, k)) for k in always),
-            *_put(made, SPOT, spot),
+            *(
+                Assign(Var(_at("ahead", k)), tile_word(self.spot(_plus(held, 1)), k))
+                for k in always
+            ),
+            *_put(made, SPOT, self.spot(held)),
             *(Assign(Var(let.name), Var(now(let.name))) for let in carried),
-            Assign(Var(REACHED), Binary("iadd", held, i64(1))),
+            Assign(Var(REACHED), _plus(held, 1)),
         )
-        stores = tuple(
-            msgspec.structs.replace(stmt, value=Var(same.get(stmt.value.name, stmt.value.name)))
-            for stmt in self.stores(self.changed)
-            if isinstance(stmt, Assign) and isinstance(stmt.value, Var)
+        return (
+            *(Let(_at("ahead", k), I64_T, tile_word(self.spot(Var(REACHED)), k)) for k in always),
+            For(self.loop.name, Var(REACHED), Var(HALT), turn, self.loop.line),
         )
-        able: Block = (
-            *(Let(_at("ahead", k), I64_T, tile_word(start, k)) for k in always),
-            For(self.loop.name, Var(FROM), Var(TO), turn, self.loop.line),
-            If(Binary("igt", Var(REACHED), Var(FROM)), stores),
-        )
-        for cond in self.turn.never:
-            able = (If(Unary("not", cond), able),)
-        body = (*head, Let(REACHED, I64_T, Var(FROM)), *able, Return(Var(REACHED)))
-        params = (
-            state,
-            ParamDecl(TILE, TILE_TYPE),
-            ParamDecl(FIRST, I64_T),
-            ParamDecl(FROM, I64_T),
-            ParamDecl(TO, I64_T),
-            *rest,
-        )
-        return Func(USUAL, params, I64_T, body)
 
 
 def in_memory(body: Block, places: dict[str, Expr]) -> Block:
@@ -257,6 +387,17 @@ def _here(body: Block, words: frozenset[int]) -> Block:
         return rebuild_stmt(one, expr, stmt)
 
     return tuple(map(stmt, body))
+
+
+def _plus(value: Expr, number: int) -> Expr:
+    return Binary("iadd", value, i64(number)) if number else value
+
+
+def _placed(node: Expr, name: str, value: Expr) -> Expr:
+    """An expression with a value in place of a local."""
+    if node == Var(name):
+        return value
+    return rebuild_expr(node, lambda inner: _placed(inner, name, value))
 
 
 def _put(body: Block, name: str, value: Expr) -> Block:

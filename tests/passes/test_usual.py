@@ -3,15 +3,23 @@
 import numpy as np
 import pytest
 
+from quantdsl.backtest.sweep import prepare_sweep
+from quantdsl.check import compile_file
 from quantdsl.codegen.lanes import FINISH, START
 from quantdsl.codegen.ptx import gpu_part
+from quantdsl.devices.cpu import rows_of
 from quantdsl.devices.simulated import BLOCK, kernel_of_lanes
 from quantdsl.devices.work import LaneWork
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.ops import I64_T, BufferType, StructType
 from quantdsl.ir.verify import verify
+from quantdsl.passes.stride import STRIDE
+from quantdsl.passes.usual import STRIDE_WORDS, TILE_WORDS
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
 from tests.gpu.works import FILES, checked_of, strategy_work
+from tests.truth.test_oracle import market
 
 
 def by_turns(work: LaneWork, pieces: int) -> tuple[np.ndarray, bool]:
@@ -49,3 +57,72 @@ def test_shipped_strategies(path):
 def test_generated_strategies(seed):
     work = strategy_work(checked_text(strategy(seed)), 400)
     assert np.array_equal(by_turns(work, 2)[0], by_events(work))
+
+
+def swept(name: str, ranges: dict[str, str]) -> LaneWork:
+    path = next(path for path in FILES if path.stem == name)
+    return prepare_sweep(compile_file(path), path, data=market(1200), ranges=ranges).work
+
+
+def test_most_turns_are_usual_and_made_in_strides():
+    work = swept("ema_cross", {"fast": "3..5:1", "slow": "514..516:1"})
+    expected = by_events(work)
+    lanes = Interpreted(work)
+    for lane in (0, work.n_lanes - 1):
+        found = lanes.run(lane)
+        assert np.array_equal(found[work.results], expected[:, lane])
+    warm = 2 * (len(work.events) - 600)
+    assert lanes.slow_turns < 2 * len(work.events) - 0.9 * warm
+    assert lanes.usual_calls < warm / 4
+
+
+def test_orders_that_rest_at_prices_leave_no_strides():
+    work = swept("bracket", {"fast": "3..5:2"})
+    sizes = dict(gpu_part(work.module, work.kept, work.varying).sizes)
+    assert TILE_WORDS in sizes
+    assert STRIDE_WORDS not in sizes
+
+
+class Interpreted:
+    """The functions of usual turns called one by one, as a kernel's thread does."""
+
+    ROWS = 32
+
+    def __init__(self, work: LaneWork) -> None:
+        self.work, self.module = work, gpu_part(work.module, work.kept, work.varying)
+        self.interpreter = Interpreter(self.module)
+        sizes = dict(self.module.sizes)
+        self.words, self.stride_words = sizes[TILE_WORDS], sizes[STRIDE_WORDS]
+        self.slow_turns = self.usual_calls = 0
+
+    def run(self, lane: int) -> np.ndarray:
+        """The State of a lane after all events."""
+        work, call = self.work, self.interpreter.call
+        state = work.template.copy()
+        state[work.params] = work.points[:, lane]
+        call("init", state)
+        rows, turns = (
+            rows_of(work).start(work.template, work.params, work.points[:, lane]).rows(work.events)
+        )
+        at, columns = (self.ROWS + 1) * self.words, np.zeros(1, np.int64)
+        memory = self.interpreter.memory
+        given = memory(BufferType(I64_T), rows.reshape(-1))
+        s = memory(StructType("State"), state)
+        for first in range(0, turns, self.ROWS):
+            to = min(first + self.ROWS, turns)
+            tile = memory(BufferType(I64_T), np.zeros(at + 4 * self.stride_words, np.int64))
+            for row in range(first, to):
+                call("tile", given, row, tile, (row - first) * self.words)
+            for number in range((to - first) // STRIDE):
+                call("gather", tile, number, at)
+            reached = first
+            while reached < to:
+                reached = call("usual", s, tile, at, first, reached, to, columns)
+                self.usual_calls += 1
+                if reached < to:
+                    behind = call("slow", s, given, reached, reached + 1, to, columns)
+                    self.slow_turns += behind - reached
+                    reached = behind
+        call("last", s, given, turns)
+        s.store()
+        return state
