@@ -32,6 +32,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.places import nodes as parts
+from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
 from quantdsl.passes.straight import DENIES, alternatives, either
 from quantdsl.passes.tile import SPOT, is_word, tile_word
@@ -213,23 +214,28 @@ class Stride:
     # ---- the code -------------------------------------------------------------------------
 
     def worth(self) -> bool:
-        """Whether a stride is likely to have no row that stops it.
+        """Whether strides may be made and are likely to have no row that stops them.
 
         Where orders rest at prices, rows are compared with them, and one in a few strides fails:
-        on an H200 the bracket strategy of bench/ takes a sixth longer with strides.
+        on an H200 the bracket strategy of bench/ takes a sixth longer with strides. A whole number
+        must not be divided where a turn would have stopped before it.
         """
         return not any(
             isinstance(node, Binary)
-            and node.op in DENIES
-            and any(map(is_word, (*parts(node.x), *parts(node.y))))
+            and (
+                node.op in ("idiv", "imod")
+                or (node.op in DENIES and any(map(is_word, (*parts(node.x), *parts(node.y)))))
+            )
             for node in expressions(self.turn)
         )
 
-    def copies(self, turn: Block, spot: Callable[[int], Expr]) -> Block:
-        """The turns of a stride, `turn` one on the tile, where `spot(k)` begins row k."""
+    def copies(self, turn: Block, spot: Callable[[int], Expr], row: Callable[[int], Expr]) -> Block:
+        """The turns of a stride, `turn` one on the tile, where `spot(k)` begins its row(k)."""
         changed, inner = assigned_names(turn) - {STOPS}, declared_names(turn)
         return tuple(
-            _renamed(stmt, changed, inner, f".{k}", spot(k)) for k in range(STRIDE) for stmt in turn
+            _renamed(stmt, changed, inner, f".{k}", {SPOT: spot(k), ROW: row(k)})
+            for k in range(STRIDE)
+            for stmt in turn
         )
 
     def changed(self) -> Set[str]:
@@ -349,7 +355,9 @@ def _exact(value: Expr) -> Expr:
     return Binary("ieq", _beyond(value), i64(0))
 
 
-def _renamed(stmt: Stmt, changed: Set[str], inner: Set[str], end: str, spot: Expr) -> Stmt:
+def _renamed(
+    stmt: Stmt, changed: Set[str], inner: Set[str], end: str, given: Mapping[str, Expr]
+) -> Stmt:
     """A statement of one copy of a turn: on copies of words, with locals of its own."""
 
     def name(old: str) -> str:
@@ -359,7 +367,7 @@ def _renamed(stmt: Stmt, changed: Set[str], inner: Set[str], end: str, spot: Exp
 
     def expr(node: Expr) -> Expr:
         if isinstance(node, Var):
-            return spot if node.name == SPOT else Var(name(node.name))
+            return given.get(node.name) or Var(name(node.name))
         return rebuild_expr(node, expr)
 
     def one(inside: Stmt) -> Stmt:

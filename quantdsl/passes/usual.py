@@ -154,7 +154,7 @@ class _Maker:
         """
         state, rows, count, *rest = self.func.params
         reached = _plus(Var(self.loop.name), 1)
-        goes_on = Binary("ilt", reached, Var(TO))
+        goes_on: Expr = Binary("ilt", reached, Var(TO))
         if self.turn.stride is not None:
             goes_on = either((goes_on, *self.turn.never))
         end: Block = (Assign(Var(REACHED), reached), If(Unary("not", goes_on), (Break(),)))
@@ -283,12 +283,15 @@ class _Maker:
         words = self.turn.tile.words()
         changed = [let for let in (*self.changed, *self.passing) if let.name in stride.changed()]
         passing = {let.name for let in self.passing}
-        turns = stride.copies(self.turn.strode, lambda k: _plus(Var(SPOT), k * words))
         begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        turns = stride.copies(
+            self.turn.strode, lambda k: _plus(Var(SPOT), k * words), lambda k: _plus(begin, k)
+        )
         one: Block = (
             Let(GROUP, I64_T, Binary("iadd", Var(STRIDES), group)),
             Let(SPOT, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE * words))),
             Let(STOPS, BOOL_T, either(stride.tests)),
+            If(Var(STOPS), (Break(),)),  # what such a row holds is not to be computed with
             *(
                 Let(
                     RUN + let.name,

@@ -101,9 +101,10 @@ class Interpreted:
         state = work.template.copy()
         state[work.params] = work.points[:, lane]
         call("init", state)
-        rows, turns = (
-            rows_of(work).start(work.template, work.params, work.points[:, lane]).rows(work.events)
-        )
+        code = rows_of(work)
+        assert code is not None
+        maker = code.start(work.template, work.params, work.points[:, lane])
+        rows, turns = maker.rows(work.events)
         at, columns = (self.ROWS + 1) * self.words, np.zeros(1, np.int64)
         memory = self.interpreter.memory
         given = memory(BufferType(I64_T), rows.reshape(-1))
