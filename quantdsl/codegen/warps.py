@@ -152,14 +152,25 @@ LONGER = 4
 """So many times the rows has a tile of strides: what a tile costs counts for more beside them."""
 
 
+SHARED_WORDS = 2048
+"""Of shared memory that a longer tile may take: a multiprocessor has room for many blocks then."""
+
+
 def tile_rows(module: Module, rows: int) -> int:
-    """Rows of a tile where they are `rows` without strides."""
-    return rows * LONGER if STRIDE_WORDS in dict(module.sizes) else rows
+    """Rows of a tile: `rows` without strides, with them as many times as have room."""
+    sizes = dict(module.sizes)
+    longest = rows * LONGER if STRIDE_WORDS in sizes else rows
+    while longest > rows and _words(sizes, longest) > SHARED_WORDS:
+        longest //= 2
+    return longest
 
 
 def tile_size(module: Module, rows: int) -> int:
     """Words of shared memory that a block needs for a tile, one row read ahead, and strides."""
-    sizes, rows = dict(module.sizes), tile_rows(module, rows)
+    return _words(dict(module.sizes), tile_rows(module, rows))
+
+
+def _words(sizes: dict[str, int], rows: int) -> int:
     words = (rows + 1) * sizes.get(TILE_WORDS, 0)
     return words + (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
 
