@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
-from quantdsl.check import annotations
+from quantdsl.check import annotations, worker
 from quantdsl.check.budget import hold
 from quantdsl.check.cases import Case, case
 from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
@@ -37,6 +37,8 @@ UNIVERSE_SIZE = 16
 """Instruments of a universe while nothing says how many there are: those of the built-in market."""
 ORDERS_MAX = 32
 RECORDS_MAX = 4096
+WORKER = "USES_WORKER"
+"""The part of the core that takes the values of asynchronous signals from elsewhere."""
 BOOK_ORDERS_MAX = 65_536
 """Slots for single orders (L3) of a book; with more than three quarters taken it is not valid."""
 
@@ -94,11 +96,20 @@ class Checked:
         """
         key = (uses, entries)
         if key not in self.modules:
-            own = {"N_RECORDS": self.records}
-            if "USES_BOOK" in self.strategy.uses:
-                own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
-            self.modules[key] = self._linked(["admits", "init", "run", *entries], uses, own)
+            decls = worker.engine(self.assembly) if WORKER in uses else ()
+            entries = ("admits", "init", "run", *entries)
+            self.modules[key] = self._linked(list(entries), uses, self._sizes(), decls)
         return self.modules[key]
+
+    def worker_module(self, uses: frozenset[str]) -> ops.Module:
+        """The linked IR of the worker that computes the asynchronous signals: init, work."""
+        decls = worker.work(self.assembly)
+        return self._linked(["init", "work"], uses, self._sizes(), decls)
+
+    def _sizes(self) -> dict[str, int]:
+        """Sizes of one run: of its outbox, and of an order book."""
+        book = {"N_BOOK_ORDERS": BOOK_ORDERS_MAX} if "USES_BOOK" in self.strategy.uses else {}
+        return {"N_RECORDS": self.records, **book}
 
     def lane_module(
         self,

@@ -101,12 +101,13 @@ def live(
     return found
 
 
-def roots(assembly: "Assembly") -> set[Use]:
-    """What handlers, limits and invariants name; a lane draws no plots."""
+def roots(assembly: "Assembly", *, worker: bool = False) -> set[Use]:
+    """What handlers, limits, invariants and signals name; a lane draws no plots, and with a
+    `worker` the signals are not computed here."""
     strategy = assembly.strategy
     bodies = [func.body for func in strategy.funcs if func.name.startswith("handler.")]
     bodies += [strategy.risk.values, tuple(assembly.invariants)]
-    bodies += [tuple(stmts) for _, stmts in assembly.signal_step.ask()]
+    bodies += [tuple(stmts) for _, stmts in assembly.signal_step.ask(worker=worker)]
     found = {use for body in bodies for use in used_in(body)}
     counts = [need.count for handler in strategy.handlers for need in handler.reads.values()]
     return found | used(*counts)

@@ -49,7 +49,7 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
 
 
 def _series(checked: "Checked", name: str) -> str:
-    value = checked.strategy.scope.names[name].get()
+    value = checked.strategy.scope.names[name].series()
     warm = max((_int(w.most) for _, w in value.series.warm), default=1) if value.series else 1
     return f"{value.type}, defined from {_step(checked)} {warm} on"
 

@@ -39,6 +39,10 @@ class Lazy(Binding):
             names=value.names,
         )
 
+    def series(self) -> Value:
+        """The value at the instant of its inputs."""
+        return self.get()
+
     def get(self) -> Value:
         """Elaborate once; a definition by itself is an error."""
         if self.value is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NOTE = "async"
 SIGNAL = ops.StructType("engine.Signal")
-NOW = ops.Field(ENGINE, "now")
+NOW, TRADING = ops.Field(ENGINE, "now"), ops.Field(ENGINE, "counting")
 EVENT, KIND = ops.Var("ev"), ops.Var("kind")
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 NOT_DUE = 2**62
@@ -108,6 +108,11 @@ class SignalBinding(Lazy):
             equation = super().get()
             self.value = equation if equation.bad else self._kept(equation)
         return self.value
+
+    def series(self) -> Value:
+        """The value of the equation itself, which no handler sees at once."""
+        value = self.get()
+        return value if self.signal is None else self.signal.equation
 
     def _kept(self, equation: Value) -> Value:
         cx, span = self.strategy.cx, self.node.name.span
@@ -290,7 +295,8 @@ class SignalStep:
             value = NAN if worker else signal.equation.ir
             call = self._call("ask", signal, value)
             series = signal.series
-            parts.append((self.assembly.due(series.clocks, series.warm), [ops.Do(call)]))
+            due = self.assembly.due(series.clocks, series.warm)
+            parts.append((ops.Binary("and", due, TRADING), [ops.Do(call)]))
         return parts
 
     def clear(self) -> list[ops.Stmt]:

@@ -116,7 +116,7 @@ class Assembly:
     def define(self) -> None:
         """Hand State, init, step and run to the library."""
         strategy, library = self.strategy, self.strategy.library
-        step = ops.Func("step", (STATE_PARAM,), None, self.step(self._equations()))
+        step = ops.Func("step", (STATE_PARAM,), None, self.step(self.equations_of()))
         run = self._run()
         readers = (*strategy.funcs, step, run, self.init(), self.admits(), self.warm_up())
         for func in (*readers, self.ingest(used_by(readers)), *strategy.loops):
@@ -178,8 +178,15 @@ class Assembly:
             body.append(self.panel.done())
         return tuple(body)
 
-    def _equations(self) -> list[ops.Stmt]:
-        """Bar histories, then the equations."""
+    def equations_of(
+        self,
+        chosen: set[int] | None = None,
+        *,
+        worker: bool = False,
+        asked: list[tuple[ops.Expr, list[ops.Stmt]]] | None = None,
+    ) -> list[ops.Stmt]:
+        """Bar histories, then the equations, or those `chosen` by number; then what is `asked`, by
+        default the requests for signals, whose values a `worker` may compute."""
         if self.panel is not None:
             return self.panel.equations_of_step(TICKED, BAR_WORDS)
         bars = [
@@ -187,8 +194,12 @@ class Assembly:
             for key, place in self.strategy.bars.items()
             for name in BAR_WORDS
         ]
-        own = [(self.guard(one), self.equations.evaluate(one)) for one in self.equations.all]
-        asked = self.signal_step.ask()
+        own = [
+            (self.guard(one), self.equations.evaluate(one))
+            for number, one in enumerate(self.equations.all)
+            if chosen is None or number in chosen
+        ]
+        asked = self.signal_step.ask(worker=worker) if asked is None else asked
         return grouped([*bars, *self.tick_step.histories(), *own, *asked])
 
     def ticks(self, instrument: int, clock: int) -> ops.Expr:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import quantdsl
 from quantdsl.backtest.prepare import Arranged, Prepared, data_spec, make_ready
 from quantdsl.check import Checked, compile_file
+from quantdsl.check.checked import WORKER
 from quantdsl.check.precompiled import source_digest
 from quantdsl.codegen.compile import compiler_version
 from quantdsl.config import Resolved
@@ -197,7 +198,7 @@ def prepared(folder: Path, name: str, events: Events | None = None) -> Prepared:
     known: list[Instrument | None] = [instrument_of(dict(one), FILE) for one in part.terms]
     spec = data_spec(checked, part.settings, known)
     data = SessionData(spec, part.prices, part.begin, manifest.name, events)
-    uses = frozenset(manifest.uses)
+    uses = frozenset(manifest.uses) | ({WORKER} if checked.strategy.signals else set())
     return make_ready(
         checked, Arranged(part.settings, data, part.params, (), uses), part.trade_from
     )

@@ -12,7 +12,7 @@ what was given is given the newest time.
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,17 @@ class Inputs(Protocol):
     """The part of a journal that a sequencer writes."""
 
     def inputs(self, events: Events) -> None: ...
+
+
+class Answer(NamedTuple):
+    """The value of an asynchronous signal."""
+
+    signal: int
+    of_ts: int
+    """The instant of its request."""
+    bits: int
+    took_ns: int
+    """From when the request was sent to when the value was there."""
 
 
 class Lane:
@@ -77,6 +88,8 @@ class Lane:
         """Why nothing is sent any more."""
         self.seen: Callable[[Events], None] = _unseen
         """Is shown what the engine gets, for people's eyes; must be quick and keep no view."""
+        self.asked: Callable[[Events], None] = _unseen
+        """The same for the worker of asynchronous signals."""
 
     def feed(self, events: Events) -> None:
         """Whole messages of the session, of any instruments."""
@@ -150,6 +163,17 @@ class Lane:
         event["kind"], event["side"], event["payload"][0, 0] = Kind.COMMAND, side, bits
         self.send(event)
 
+    def answer(self, answer: Answer, now_ns: int) -> None:
+        """The value of a signal, in an instant of its own: so long after the instant of its request
+        as it took, but neither before what was sent nor after the session's present."""
+        self.advance(now_ns)
+        present = self.clock.floor if isinstance(self.clock, BarClock) else now_ns
+        event = np.zeros(1, EVENT)
+        event["ts_event"] = max(self.last_ts, min(answer.of_ts + answer.took_ns, present))
+        event["ts_recv"], event["kind"] = event["ts_event"], Kind.SIGNAL
+        event["payload"][0, :3] = answer.signal, answer.of_ts, answer.bits
+        self.send(event)
+
     def send(self, events: Events) -> None:
         """To the journal, then into the ring; waits for an engine that is behind."""
         if not len(events):
@@ -162,6 +186,7 @@ class Lane:
         self.last_ts = max(self.last_ts, int(last["ts_event"] if bars else last["ts_recv"]))
         self.journal.inputs(events)
         self.seen(events)
+        self.asked(events)
         self.sent_ns = time.monotonic_ns()
         self.count += len(events)
         sent, since = 0, 0.0
@@ -217,6 +242,12 @@ class Sequencer:
             if self.held is None:
                 for lane in self.lanes:
                     lane.advance(now_ns)
+
+    def answer(self, lane: Lane, answer: Answer, now_ns: int) -> None:
+        """An answer of a strategy's worker; of what was asked for in warming up none is wanted."""
+        with self.lock:
+            if self.held is None:
+                lane.answer(answer, now_ns)
 
     def command(self, lanes: Sequence[Lane], side: int, bits: int, now_ns: int) -> None:
         """A command to some of the strategies."""

@@ -30,7 +30,7 @@ from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read, same_build
 from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import Wish, plan
-from quantdsl.live.sequencer import Sequencer
+from quantdsl.live.sequencer import Answer, Sequencer
 from quantdsl.live.showing import Showing
 from quantdsl.live.strategy import LiveStrategy
 
@@ -92,7 +92,7 @@ class Session:
         self._seek()
         self.sequencer.hold()
         for one, core in zip(self.strategies, self._cores(), strict=True):
-            one.start(core)
+            one.start(core, self._answering(one))
         if self.resumed:
             self._resume()
         threads += [self._thread(self._feed, feed.name, feed) for feed in self.feeds]
@@ -110,6 +110,14 @@ class Session:
             return f"a new session of {names}"
         events = sum(one.recovered.inputs for one in self.strategies)
         return f"{names} goes on after {events:,} events; what was committed is all there"
+
+    def _answering(self, one: LiveStrategy) -> Callable[[Answer], None]:
+        """What takes the answers of a strategy's worker."""
+
+        def answer(said: Answer) -> None:
+            self.sequencer.answer(one.lane, said, self.now_ns())
+
+        return answer
 
     def _cores(self) -> list[int]:
         """A core for each engine; where there are too few they share."""
@@ -306,6 +314,8 @@ class Session:
                         one.note_checkpoint()
             for one in self.strategies:
                 one.keep_checkpoint()
+                if lost := one.lost_worker():
+                    self.showing.log("error", one.name, f"its signals stay stale: {lost}")
             self._fill_gaps()
             if all(one.look() for one in self.strategies):
                 self._stop("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.awaited import answers
 from quantdsl.data.instrument import Instrument, decimals
 from quantdsl.events.layout import BAR, Kind
 from quantdsl.live.feed import LiveFeed
@@ -24,6 +25,7 @@ from quantdsl.live.view import (
     Level,
     LogLine,
     Position,
+    SignalView,
     Snapshot,
     State,
     StrategyView,
@@ -183,7 +185,15 @@ def _strategy(one: "LiveStrategy") -> StrategyView:
         orders=one.ledger.orders,
         rejected=one.ledger.rejected,
         fills=one.ledger.filled,
+        signals=tuple(_signals(one)),
     )
+
+
+def _signals(one: "LiveStrategy") -> Iterator[SignalView]:
+    for found in answers(one.prepared.checked, one.memory):
+        mean_us, most_us = found.age_mean_ns / 1_000, found.age_most_ns / 1_000
+        counts = (found.asked, found.ready, found.stale, found.dropped)
+        yield SignalView(found.name, *counts, mean_us, most_us)
 
 
 def _drawdown_max(one: "LiveStrategy") -> float:

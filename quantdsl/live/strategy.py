@@ -3,6 +3,7 @@
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +26,8 @@ from quantdsl.live.clockwork import BEFORE_ALL, BarClock, TickClock
 from quantdsl.live.ledger import Ledger
 from quantdsl.live.loop import EventLoop, Pace, open_loop
 from quantdsl.live.manifest import Manifest, StrategyPart, prepared
-from quantdsl.live.sequencer import Lane
+from quantdsl.live.sequencer import Answer, Lane
+from quantdsl.live.worker import Worker
 
 INBOUND, OUTBOUND = 1 << 12, 1 << 14
 """Records of the rings: an event that has to wait for a whole ring waits milliseconds."""
@@ -102,6 +104,7 @@ class LiveStrategy:
             self.prepared, inbound=self.inbound, outbound=self.outbound
         )
         self.drained = self.outbound.consumer()
+        self.worker = self._worker()
         self._checkpoint: tuple[npt.NDArray[np.int64], int, int] | None = None
 
     @property
@@ -136,9 +139,11 @@ class LiveStrategy:
         """One whole number of its state."""
         return int(self.memory.words[self.memory.slot(path).offset_words])
 
-    def start(self, core: int) -> None:
-        """Let its engine run."""
+    def start(self, core: int, answer: Callable[[Answer], None]) -> None:
+        """Let its engine run, and the worker of its signals, which gives them to `answer`."""
         live = self.config.live
+        if self.worker is not None:
+            self.worker.start(answer)
         self.loop.start(
             core, Pace(live.wait, live.polls), priority=live.priority, lock_memory=live.lock_memory
         )
@@ -170,8 +175,27 @@ class LiveStrategy:
             self.fault = self.lane.failed or self.journal.failed or self.loop.failure
         return self.fault
 
+    def _worker(self) -> Worker | None:
+        """What computes its asynchronous signals, where it has any, as far as its journal is."""
+        if not self.prepared.checked.strategy.signals:
+            return None
+        worker = Worker(self.prepared)
+        if self.resumed:
+            worker.catch_up(self.folder, self.digest)
+        self.lane.asked = worker.take
+        return worker
+
+    def lost_worker(self) -> str:
+        """Why the worker of its signals ended, once; the strategy goes on without answers."""
+        if self.worker is None or not self.worker.failure:
+            return ""
+        why, self.worker = self.worker.failure, None
+        return why
+
     def stop(self) -> None:
         """End its engine behind its last event; what it wrote is on disk at the return."""
+        if self.worker is not None:
+            self.worker.stop()
         until = time.monotonic() + LAST_S
         while self.inbound.waiting and not self.loop.failure and time.monotonic() < until:
             if not self.drain():

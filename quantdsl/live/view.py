@@ -37,6 +37,21 @@ class InstrumentView(Struct, frozen=True):
     currency: str = ""
 
 
+class SignalView(Struct, frozen=True):
+    """What became of the requests of one asynchronous signal; the rest of them is in flight."""
+
+    name: str
+    asked: int = 0
+    ready: int = 0
+    stale: int = 0
+    """Not answered by their deadline."""
+    dropped: int = 0
+    """Refused while too many were in flight, or overtaken by a newer answer."""
+    age_mean_us: float = 0.0
+    """Of the inputs of what was ready."""
+    age_most_us: float = 0.0
+
+
 class StrategyView(Struct, frozen=True):
     """One strategy of the session."""
 
@@ -58,6 +73,7 @@ class StrategyView(Struct, frozen=True):
     orders: int = 0
     rejected: int = 0
     fills: int = 0
+    signals: tuple[SignalView, ...] = ()
 
 
 class Position(Struct, frozen=True):

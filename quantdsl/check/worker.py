@@ -1,0 +1,78 @@
+"""A live strategy with asynchronous signals: what its engine leaves out, and what a worker does.
+
+The engine asks and goes on; the equations that only signals read are evaluated by a worker, from
+the same events and by the same equations, and come back as SIGNAL events with their values.
+"""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.check.columns import live, roots
+from quantdsl.check.graph import Graph, Use, used, used_in
+from quantdsl.check.signals import NOW
+from quantdsl.check.step import (
+    EVENTS_IN,
+    STATE_PARAM,
+    TICKED,
+    TIMERS,
+    Assembly,
+    instant,
+)
+from quantdsl.ir import ops
+
+if TYPE_CHECKING:
+    from quantdsl.ir.link import Decl
+
+ANSWER_WORDS = 3
+"""Number of the signal, instant of the request, bits of the value."""
+OUT, COUNT = ops.Var("answers"), ops.Var("m")
+
+
+def engine(assembly: Assembly) -> "list[Decl]":
+    """The step of an engine whose signals a worker computes."""
+    plots = [plot.value.ir for plot in assembly.strategy.plots]
+    chosen = _needed(assembly, roots(assembly, worker=True) | used(*plots))
+    equations = assembly.equations_of(chosen, worker=True)
+    return [ops.Func("step", (STATE_PARAM,), None, assembly.step(equations))]
+
+
+def work(assembly: Assembly) -> "list[Decl]":
+    """`work(state, events, n, answers)`: whole instants in, ANSWER_WORDS words of each answer out;
+    gives how many there are."""
+    asked = assembly.signal_step.ask()
+    chosen = _needed(assembly, used_in([stmt for _, stmts in asked for stmt in stmts]))
+    loop = (
+        *instant(assembly.counters()),
+        *assembly.equations_of(chosen, asked=_answers(assembly)),
+        ops.Assign(TICKED, ops.i64(0)),
+        ops.Assign(TIMERS, ops.i64(0)),
+        *assembly.tick_step.clear(),
+        *assembly.signal_step.clear(),
+    )
+    out = ops.ParamDecl(OUT.name, ops.BufferType(ops.I64_T), inout=True)
+    body = (
+        ops.Let(COUNT.name, ops.I64_T, ops.i64(0)),
+        ops.For("k", ops.i64(0), ops.Var("n"), loop),
+        ops.Return(COUNT),
+    )
+    return [ops.Func("work", (*EVENTS_IN, out), ops.I64_T, body)]
+
+
+def _needed(assembly: Assembly, uses: set[Use]) -> set[int]:
+    """The equations that these uses need, by number."""
+    return set(live(Graph(assembly.strategy), uses, lambda *_: None).evaluated)
+
+
+def _answers(assembly: Assembly) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
+    """Each signal's value into the answers, where its clock ticks and it is warm."""
+    parts = []
+    for signal in assembly.strategy.signals.all:
+        first = ops.Binary("imul", COUNT, ops.i64(ANSWER_WORDS))
+        bits = ops.Unary("bits", signal.equation.ir)
+        words: tuple[ops.Expr, ...] = (ops.i64(signal.number), NOW, bits)
+        stmts: list[ops.Stmt] = [
+            ops.Assign(ops.Elem(OUT, ops.Binary("iadd", first, ops.i64(n))), word)
+            for n, word in enumerate(words)
+        ]
+        stmts.append(ops.Assign(COUNT, ops.Binary("iadd", COUNT, ops.i64(1))))
+        parts.append((assembly.due(signal.series.clocks, signal.series.warm), stmts))
+    return parts
