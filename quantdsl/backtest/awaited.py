@@ -5,6 +5,7 @@ from typing import NamedTuple
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.ticks import SOURCES
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.config import SignalsConfig
 from quantdsl.data.signals import Awaited
 from quantdsl.data.tick_feed import KINDS
@@ -47,6 +48,7 @@ def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:
     mask, clocks, kinds = strategy.signals.clocks, set[int](), set[int]()
     for traded in strategy.instruments:
         own = mask >> (traded.index * strategy.width)
+        own |= mask >> PANEL_SHIFT if strategy.universe is not None else 0
         clocks |= {n for n in range(len(strategy.clocks)) if own >> n & 1}
         for item, event in SOURCES.items():
             if event in strategy.ticks.sources and own >> strategy.ticks.clock(event) & 1:
@@ -70,14 +72,18 @@ def notes(checked: Checked, config: SignalsConfig) -> tuple[str, ...]:
 
 
 def answers(checked: Checked, memory: Memory) -> tuple[Answers, ...]:
-    """The counts of each signal by now."""
+    """The counts of each signal by now; of a universe those of all instruments together."""
     found = []
     for signal in checked.strategy.signals.all:
+        places = [signal.place.name]
+        if signal.panel:
+            places = [f"panel[{n}].{signal.place.name}" for n in range(checked.instruments)]
         counts = {
-            name: int(memory.get(f"{signal.place.name}.{name}"))
-            for name in ("asked", "ready", "stale", "dropped", "age", "age_most")
+            name: sum(int(memory.get(f"{place}.{name}")) for place in places)
+            for name in ("asked", "ready", "stale", "dropped", "age")
         }
-        age, most = counts.pop("age"), counts.pop("age_most")
+        age = counts.pop("age")
+        most = max(int(memory.get(f"{place}.age_most")) for place in places)
         mean = age // counts["ready"] if counts["ready"] else 0
         found.append(Answers(signal.name, **counts, age_mean_ns=mean, age_most_ns=most))
     return tuple(found)

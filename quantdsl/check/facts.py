@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from quantdsl.check.signals import SignalBinding
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import expressions
@@ -49,9 +50,11 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
 
 
 def _series(checked: "Checked", name: str) -> str:
-    value = checked.strategy.scope.names[name].series()
+    binding = checked.strategy.scope.names[name]
+    value = binding.series()
     warm = max((_int(w.most) for _, w in value.series.warm), default=1) if value.series else 1
-    return f"{value.type}, defined from {_step(checked)} {warm} on"
+    begins = "asked for" if isinstance(binding, SignalBinding) else "defined"
+    return f"{value.type}, {begins} from {_step(checked)} {warm} on"
 
 
 def _step(checked: "Checked") -> str:

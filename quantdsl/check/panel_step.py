@@ -66,6 +66,8 @@ class PanelStep:
         stmts += [ops.Assign(at, initial(which)) for which, (at, _) in universe.traits.items()]
         if universe.factor is not None:
             stmts.append(ops.Assign(universe.factor, ops.f64(1.0)))
+        signals = self.strategy.signals
+        stmts += [one for signal in signals.all if signal.panel for one in signals.initial(signal)]
         source = ops.Elem(ops.Field(ops.Field(STATE, "e"), "instruments"), THIS)
         for place in self.strategy.bars.values():
             for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
@@ -177,7 +179,7 @@ class PanelStep:
             conditions.append(present(equation.type, equation.value))
             cell = ops.Elem(equation.place, THIS)
             missing = nothing(equation.type)
-            value = ops.Select(_all(conditions), equation.value, missing)
+            value = ops.Select(all_true(conditions), equation.value, missing)
             return [ops.Assign(cell, value, equation.line)]
         if isinstance(equation, Scatter):
             kept = self.equations.evaluate(equation)
@@ -192,7 +194,7 @@ class PanelStep:
             conditions = [own_tick(equation.clocks), *conditions]
         else:
             conditions = [band(ops.Field(STATE, "ticked"), equation.clocks), *conditions]
-        return [ops.If(_all(conditions), tuple(self.equations.evaluate(equation)))]
+        return [ops.If(all_true(conditions), tuple(self.equations.evaluate(equation)))]
 
     def _batch(self, equation: Across) -> tuple[ops.Stmt, ...]:
         call = equation.value
@@ -202,16 +204,24 @@ class PanelStep:
         return tuple(self.equations.evaluate(equation))
 
     def handler(self, handler: "Handler", needs: list[ops.Expr]) -> ops.Stmt:
-        """`on bar` for each instrument with a bar that is a member, or of which some is held."""
+        """`on bar` for each instrument with a bar that is a member, or of which some is held; so
+        too `on ready` for those whose signal has come."""
         universe = self.strategy.universe
         assert universe is not None
-        conditions = [own_tick(handler.clocks << PANEL_SHIFT), *needs]
+        conditions = [self._happens(handler), *needs]
         if Trait.MEMBER in universe.traits:
             member = ops.Binary("ieq", universe.traits[Trait.MEMBER][0], ops.i64(1))
             lots = ops.Call(self.strategy.core("engine.position"), (ops.Field(STATE, "e"), THIS))
             conditions.append(ops.Binary("or", member, ops.Binary("ine", lots, ops.i64(0))))
         call = ops.Do(ops.Call(handler.func, (STATE, THIS)))
-        return self.strategy.loop((ops.If(_all(conditions), (call,)),))
+        return self.strategy.loop((ops.If(all_true(conditions), (call,)),))
+
+    def _happens(self, handler: "Handler") -> ops.Expr:
+        """What an instrument's handler is about has happened to it at this instant."""
+        if handler.event == "bar":
+            return own_tick(handler.clocks << PANEL_SHIFT)
+        signal = self.strategy.signals.all[handler.timer]
+        return band(signal.ready if handler.event == "ready" else signal.late, 1 << signal.number)
 
     def done(self) -> ops.Stmt:
         """At the end of an instant no clock ticks any more."""
@@ -223,7 +233,8 @@ def _of_each(equation: Equation) -> bool:
     return isinstance(equation, Gather | Scatter) or equation.place.base == OF_THIS
 
 
-def _all(conditions: list[ops.Expr]) -> ops.Expr:
+def all_true(conditions: list[ops.Expr]) -> ops.Expr:
+    """Every condition holds; there is one at least."""
     total = conditions[0]
     for condition in conditions[1:]:
         total = ops.Binary("and", total, condition)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Local
+from quantdsl.check.equations import THIS
 from quantdsl.check.lazy import Lazy
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import ENGINE, NEVER
+from quantdsl.check.panel_step import all_true, own_tick
 from quantdsl.check.types import DURATION, FLOAT
 from quantdsl.check.values import Series, Value
 from quantdsl.events.layout import Kind
@@ -46,6 +48,13 @@ class Signal:
     equation: Value
     place: ops.Field
     deadline_ns: int
+    ready: ops.Field
+    late: ops.Field
+
+    @property
+    def panel(self) -> bool:
+        """Whether there is one of each instrument of a universe."""
+        return self.series.panel
 
     @property
     def series(self) -> Series:
@@ -61,26 +70,38 @@ class Signal:
 
 @dataclass
 class Signals:
-    """Those of a strategy, and two words of each instant: which are ready, which are too late."""
+    """Those of a strategy, and two words of each instant: which are ready, which are too late.
+
+    Of a universe each instrument has its own signals, and such words, in its part of the state.
+    """
 
     strategy: "Strategy"
     all: list[Signal] = field(default_factory=list)
+    words: dict[bool, tuple[ops.Field, ops.Field]] = field(default_factory=dict)  # by `panel`
 
     def __bool__(self) -> bool:
         return bool(self.all)
 
     def add(self, node: ast.Let, equation: Value, deadline_ns: int) -> Signal:
         """One more; `equation` has a place of its own."""
-        fields, made = self.strategy.equations, self.strategy.initial
-        if not self.all:
-            self.ready, self.late = fields.field("f", ops.I64_T), fields.field("f", ops.I64_T)
-        place = fields.field("a", SIGNAL)
-        made.append(ops.Assign(ops.Field(place, "value"), NAN))
-        made.append(ops.Assign(ops.Field(place, "of_ts"), ops.i64(NEVER)))
-        made.append(ops.Assign(ops.Field(place, "due"), ops.i64(NOT_DUE)))
-        signal = Signal(node.name.id, len(self.all), equation, place, deadline_ns)
+        fields = self.strategy.equations
+        assert equation.series is not None
+        panel = equation.series.panel
+        if panel not in self.words:
+            ready = fields.field("f", ops.I64_T, panel=panel)
+            self.words[panel] = (ready, fields.field("f", ops.I64_T, panel=panel))
+        place = fields.field("a", SIGNAL, panel=panel)
+        words = self.words[panel]
+        signal = Signal(node.name.id, len(self.all), equation, place, deadline_ns, *words)
         self.all.append(signal)
+        if not panel:
+            self.strategy.initial += self.initial(signal)
         return signal
+
+    def initial(self, signal: Signal) -> list[ops.Stmt]:
+        """Nothing is asked for, and nothing has come."""
+        first = (("value", NAN), ("of_ts", ops.i64(NEVER)), ("due", ops.i64(NOT_DUE)))
+        return [ops.Assign(ops.Field(signal.place, name), word) for name, word in first]
 
     @property
     def clocks(self) -> int:
@@ -115,7 +136,7 @@ class SignalBinding(Lazy):
         return value if self.signal is None else self.signal.equation
 
     def _kept(self, equation: Value) -> Value:
-        cx, span = self.strategy.cx, self.node.name.span
+        cx = self.strategy.cx
         if equation.type.kind != "float":
             return cx.error(
                 "QD0301",
@@ -130,11 +151,9 @@ class SignalBinding(Lazy):
                 self.node.value.span,
                 reason="there is no bar or tick on which it would be asked for",
             )
-        if self.strategy.universe is not None:
-            return cx.error("QD0216", "'@async' on a universe is not available yet", span)
         self.signal = self.strategy.signals.add(self.node, equation, self.deadline_ns)
         value = ops.Field(self.signal.place, "value")
-        return Value(FLOAT.missing(), value, span)
+        return Value(FLOAT.missing(), value, self.node.name.span)
 
     def read(self, cx: "Context", node: ast.Expr) -> Value:
         """The newest answer, na before the first."""
@@ -152,6 +171,13 @@ class SignalBinding(Lazy):
                 help="compute it inside the '@async' equation, or read it in 'on ready'",
             )
         value = self.get()
+        if self.signal is not None and self.signal.panel and cx.alone:
+            return cx.error(
+                "QD0307",
+                "of which instrument? There is one answer for each here",
+                node.span,
+                help=f"read it in 'on ready({self.node.name.id})' or 'on bar', which run for each",
+            )
         if self.signal is not None:
             cx.need(self.signal.series.warm)
         return value
@@ -240,6 +266,7 @@ def handler(strategy: "Strategy", node: ast.On) -> None:
         node,
         node.when,
         timer=binding.signal.number,
+        each=binding.signal.panel,
         facts=facts,
         warm=binding.signal.series.warm,
     )
@@ -257,19 +284,29 @@ class SignalStep:
         core = self.strategy.core(f"engine.signal_{name}")
         return ops.Call(core, (signal.place, NOW, ops.i64(signal.deadline_ns), *args))
 
+    def _each(self, stmts: dict[bool, list[ops.Stmt]]) -> list[ops.Stmt]:
+        """Statements of signals, by `panel`: those of instruments for each of them."""
+        loop = [self.strategy.loop(tuple(stmts[True]))] if stmts.get(True) else []
+        return [*stmts.get(False, []), *loop]
+
     def ingest(self, rest: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
         """A SIGNAL event answers one signal or all; `rest` is for other kinds."""
         if not self.signals:
             return rest
-        stmts: list[ops.Stmt] = []
+        stmts: dict[bool, list[ops.Stmt]] = {}
         which, of_ts = ops.Field(EVENT, "a"), ops.Field(EVENT, "b")
         given = ops.Unary("from_bits", ops.Field(EVENT, "c"))
         for signal in self.signals.all:
             mine = ops.Binary("ieq", which, ops.i64(signal.number))
             one = ops.Binary("or", mine, ops.Binary("ieq", which, ops.i64(ALL)))
             answer = self._call("answer", signal, of_ts, given)
-            stmts.append(ops.If(one, self._noted(signal, answer, self.signals.ready)))
-        return (ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.SIGNAL)), tuple(stmts), rest),)
+            said = ops.If(one, self._noted(signal, answer, signal.ready))
+            stmts.setdefault(signal.panel, []).append(said)
+        answers = tuple(stmts.get(False, ()))
+        if True in stmts:  # in place: a function of an instrument does not see the event
+            count = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
+            answers += (ops.For(THIS.name, ops.i64(0), count, tuple(stmts[True])),)
+        return (ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.SIGNAL)), answers, rest),)
 
     def _noted(self, signal: Signal, call: ops.Call, word: ops.Field) -> tuple[ops.Stmt, ...]:
         """A call, and the signal's bit in a word of the instant where it says yes."""
@@ -280,28 +317,42 @@ class SignalStep:
 
     def lapse(self) -> list[ops.Stmt]:
         """What is past its deadline at this instant is given up."""
-        return [
-            ops.If(
-                ops.Binary("igt", NOW, ops.Field(signal.place, "due")),
-                self._noted(signal, self._call("lapse", signal), self.signals.late),
-            )
-            for signal in self.signals.all
-        ]
+        stmts: dict[bool, list[ops.Stmt]] = {}
+        for signal in self.signals.all:
+            late = ops.Binary("igt", NOW, ops.Field(signal.place, "due"))
+            given_up = self._noted(signal, self._call("lapse", signal), signal.late)
+            stmts.setdefault(signal.panel, []).append(ops.If(late, given_up))
+        return self._each(stmts)
 
     def ask(self, *, worker: bool = False) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
         """The requests of this instant, each with its condition; a worker computes by itself."""
-        parts: list[tuple[ops.Expr, list[ops.Stmt]]] = []
-        for signal in self.signals.all:
-            value = NAN if worker else signal.equation.ir
-            call = self._call("ask", signal, value)
-            series = signal.series
-            due = self.assembly.due(series.clocks, series.warm)
-            parts.append((ops.Binary("and", due, TRADING), [ops.Do(call)]))
-        return parts
+        return [
+            (ops.Binary("and", self._due(signal), TRADING), [self._asks(signal, worker=worker)])
+            for signal in self.signals.all
+        ]
+
+    def ask_all(self) -> list[ops.Stmt]:
+        """The requests of a universe."""
+        stmts: dict[bool, list[ops.Stmt]] = {}
+        for signal, (due, asks) in zip(self.signals.all, self.ask(), strict=True):
+            stmts.setdefault(signal.panel, []).append(ops.If(due, tuple(asks)))
+        return self._each(stmts)
+
+    def _asks(self, signal: Signal, *, worker: bool) -> ops.Stmt:
+        return ops.Do(self._call("ask", signal, NAN if worker else signal.equation.ir))
+
+    def _due(self, signal: Signal) -> ops.Expr:
+        series, panel = signal.series, self.assembly.panel
+        if not signal.panel or panel is None:
+            return self.assembly.due(series.clocks, series.warm)
+        return all_true([own_tick(series.clocks), *self.assembly.needs(series.warm)])
 
     def clear(self) -> list[ops.Stmt]:
         """What an instant leaves to the next one."""
-        if not self.signals:
-            return []
-        words = (self.signals.ready, self.signals.late)
-        return [ops.Assign(word, ops.i64(0)) for word in words]
+        zero = ops.i64(0)
+        return self._each(
+            {
+                panel: [ops.Assign(word, zero) for word in words]
+                for panel, words in self.signals.words.items()
+            }
+        )

@@ -188,7 +188,8 @@ class Assembly:
         """Bar histories, then the equations, or those `chosen` by number; then what is `asked`, by
         default the requests for signals, whose values a `worker` may compute."""
         if self.panel is not None:
-            return self.panel.equations_of_step(TICKED, BAR_WORDS)
+            stmts = self.panel.equations_of_step(TICKED, BAR_WORDS)
+            return stmts + self.signal_step.ask_all()
         bars = [
             (self.ticks(*key), self.equations.record(ops.Field(place, name)))
             for key, place in self.strategy.bars.items()
@@ -220,10 +221,11 @@ class Assembly:
         handlers = sorted(self.strategy.handlers, key=_order)
         stmts: list[ops.Stmt] = []
         for handler in handlers:
-            if self.panel is not None and handler.event == "bar":
+            if self.panel is not None and (handler.event == "bar" or handler.each):
                 needs = self.needs(tuple(sorted(handler.reads.items(), key=lambda item: item[0])))
                 each = self.panel.handler(handler, needs)
-                stmts.append(ops.If(band(TICKED, handler.clocks), (each,)))
+                ticks = handler.event == "bar"
+                stmts.append(ops.If(band(TICKED, handler.clocks), (each,)) if ticks else each)
                 continue
             call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
             if handler.event in ("fill", "order"):
@@ -253,7 +255,8 @@ class Assembly:
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
         elif event in ("ready", "late"):
-            first = band(getattr(self.strategy.signals, event), 1 << handler.timer)
+            signal = self.strategy.signals.all[handler.timer]
+            first = band(signal.ready if event == "ready" else signal.late, 1 << signal.number)
         elif event == "stale":
             first = band(self.strategy.ticks.stale_bits(), handler.clocks)
         elif handler.clocks:

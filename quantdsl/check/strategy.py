@@ -79,6 +79,7 @@ class Handler:
     event: str  # start bar quote trade book stale ready late fill stop timer
     clocks: int = 0  # the mask of those that it runs on
     timer: int = -1  # the number of its timer or signal
+    each: bool = False  # it runs for each instrument whose signal has come
     reads: dict[int, Warm] = field(default_factory=dict)
     promises: Promises = field(default_factory=Promises)
 
@@ -431,6 +432,7 @@ class Strategy:
         timer: int = -1,
         facts: frozenset[ops.Expr] = frozenset(),
         warm: tuple[tuple[int, Warm], ...] = (),
+        each: bool = False,
     ) -> None:
         """Elaborate the body of a handler into a function of the state.
 
@@ -445,7 +447,7 @@ class Strategy:
         cx.scope = Scope(self.scope)
         params = [ops.ParamDecl("s", ops.StructType("State"), inout=True)]
         if self.universe is not None:
-            cx.alone = event != "bar"
+            cx.alone = event != "bar" and not each
             params += [] if cx.alone else [ops.ParamDecl(THIS.name, ops.I64_T)]
         if event in ("fill", "order"):
             self.uses.add("USES_NEWS")
@@ -461,7 +463,7 @@ class Strategy:
         self.acting = self.critical = False
         name = f"handler.{len(self.handlers)}"
         self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block)))
-        self.handlers.append(Handler(name, event, clocks, timer, cx.reads, promised))
+        self.handlers.append(Handler(name, event, clocks, timer, each, cx.reads, promised))
 
     def _pin(self, node: ast.On | ast.Every | ast.At, cpu: int | None) -> None:
         """One loop runs all handlers, so they agree on its core."""

@@ -25,7 +25,7 @@ def instrument(strategy: "Strategy") -> None:
     strategy.plots = []
     for node in strategy.node.items:
         if isinstance(node, ast.Let):
-            value = strategy.scope.names[node.name.id].get()
+            value = strategy.scope.names[node.name.id].series()
             shown = value.type.kind not in ("struct", "enum", "choice", "time")
             series = value.series
             if shown and series is not None and series.clocks and not series.panel:

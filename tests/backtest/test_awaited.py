@@ -240,3 +240,65 @@ def test_ticks_ask_too_and_too_many_at_once_are_refused(delay_us: float) -> None
     assert found.ready + found.dropped == 460
     assert found.dropped == (0 if delay_us < 1_000 else 60 - IN_FLIGHT)
     assert run.memory.get("e.metrics.fills") > 0
+
+
+UNIVERSE = """language 1
+
+strategy Forecasts:
+    bars 1h
+    universe "MANY"
+
+    let strength = xs.rank(close / close[5])
+
+    @async(deadline = {deadline})
+    let fc = ta.linreg(close, 10)
+
+    @async(deadline = {deadline})
+    let breadth = xs.mean(close / close[1] - 1)
+
+    state late = 0
+
+    on ready(fc):
+        if flat and fc > close and strength > 0.6:
+            buy(value = 2% of equity, limit = close)
+        elif long and fc < close and fc.age < 10s:
+            close_position()
+
+    on ready(breadth):
+        if breadth < -0.05:
+            flatten()
+
+    on stale(fc):
+        late += 1
+
+    on session_close:
+        log("{late}")
+
+    risk:
+        max_gross = 90% of equity
+
+    backtest:
+        fees         = 1bps
+        signal_delay = 1s
+"""
+
+
+@pytest.mark.parametrize("deadline", ["2s", "500ms"])
+def test_each_instrument_of_a_universe_has_its_own_answers(deadline: str) -> None:
+    source = UNIVERSE.replace("{deadline}", deadline)
+    made = assert_same(source, events=1_200)
+    checked = checked_text(source)
+    fc, breadth = awaited.answers(checked, made.memory)
+    in_time = deadline == "2s"
+    assert fc.asked > 14 * breadth.asked > 500
+    for found in (fc, breadth):
+        assert (found.ready if in_time else found.stale) == found.asked - found.waiting
+        assert found.waiting <= (0 if not in_time else 16)
+    assert (made.memory.get("e.metrics.orders") > 0) == in_time
+    prepared, (first, _) = prepare(checked), checked.strategy.signals.all
+    events = next(iter(prepared.data.chunks()))[:1_200]
+    answers = np.flatnonzero(events["kind"] == Kind.SIGNAL)
+    prepared.run.feed(events[: answers[-1] + 1])
+    for n in range(16 * in_time):
+        shown = prepared.run.memory.get(f"panel[{n}].{first.place.name}.value")
+        assert shown == prepared.run.memory.get(f"panel[{n}].{first.equation.ir.name}")

@@ -434,6 +434,8 @@ UNIVERSES = {
     "plot of a panel": 'plot(xs.rank(close))',
     "adjusted without being asked": 'plot(xs.sum(adj.close))',
     "price for a portfolio": 'at 15:45:\n        log("{close}")',
+    "signal for a portfolio": "@async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
+    "    at 15:45:\n        if a is not na:\n            flatten()",
     "order for a portfolio": 'at 15:45:\n        buy(1 shares)',
     "position for a portfolio": 'at 15:45:\n        if flat:\n            flatten()',
     "rebalance of each": 'on bar:\n        rebalance(close)',
