@@ -3,7 +3,7 @@
 #                .venv/bin/pip install -e .
 #                .venv/bin/quantdsl demo
 #   make test    .venv/bin/pip install -e '.[test]'
-#                .venv/bin/pytest -n auto
+#                .venv/bin/pytest -n auto --dist worksteal
 
 PYTHON ?= python3
 VENV := .venv
@@ -16,9 +16,10 @@ WORKERS ?= auto
 demo: $(VENV)/run-time
 	$(BIN)/quantdsl demo
 
-# ruff and mypy are two of the tests, so that one run tells of everything.
+# ruff and mypy are two of the tests, so that one run tells of everything. A worker takes tests that
+# stand together, which share what one of them compiles, and from the others when it has no more.
 test: $(VENV)/test-time
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 clean:
 	rm -rf $(VENV) build dist out

@@ -138,7 +138,6 @@ CASES = {
 }
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", CASES)
 def test_decode(name, benchmark, full, tmp_path):
     write, rival, word, lines, promised = CASES[name]

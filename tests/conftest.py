@@ -1,6 +1,7 @@
 """Fixtures that every test may use: golden files, the hypothesis profile, the data folder."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
+
+# Hundreds of processes are started, each of which would compile all that it imports anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("default", deadline=None, derandomize=True, database=None)
 settings.register_profile("deep", deadline=None, max_examples=10_000, database=None)

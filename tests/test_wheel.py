@@ -18,7 +18,6 @@ def run(*command: object, cwd: Path) -> str:
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +66,6 @@ def test_one_import_name_with_everything_in_it(wheel):
     assert not [name for name in names if name.endswith(".png")]  # the README's, not the product's
 
 
-@pytest.mark.timeout(180)
 def test_the_demo_runs_from_another_folder(installed, tmp_path):
     code = "import quantdsl, sys; print(quantdsl.__file__)"
     where = run(installed / "python", "-c", code, cwd=tmp_path).strip()

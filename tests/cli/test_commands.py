@@ -18,8 +18,6 @@ from quantdsl.report.store import load, save
 from quantdsl.shipped import shipped
 from tests.report.synthetic import synthetic_run
 
-HELP_SECONDS_MAX = 0.150
-
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -27,34 +25,17 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=30,
         check=False,
     )
 
 
 def test_help_imports_nothing_that_a_command_needs():
+    """Which is what makes it quick; bench_startup.py times it."""
     code = "import sys, quantdsl.cli; quantdsl.cli.run(['--help']); print(*sys.modules)"
     loaded = python("-c", code).stdout.split()
     heavy = {"numpy", "pyarrow", "msgspec", "rich", "llvmlite", "quantdsl.lang", "asyncio"}
     assert "click" in loaded
     assert not heavy & set(loaded)
-
-
-def test_help_is_quick():
-    """In CPU time: on a machine that also runs other tests a clock on the wall tells of those."""
-    code = (
-        "import os, subprocess, sys\n"
-        "def spent():\n"
-        "    times = os.times()\n"
-        "    return times.children_user + times.children_system\n"
-        "def once():\n"
-        "    before = spent()\n"
-        "    command = [sys.executable, '-m', 'quantdsl.cli', '--help']\n"
-        "    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)\n"
-        "    return spent() - before\n"
-        "print(min(once() for _ in range(5)))"
-    )
-    assert float(python("-c", code).stdout) <= HELP_SECONDS_MAX
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from quantdsl.devices.cpu import CpuRunner
 from quantdsl.errors import DeviceError
 from quantdsl.report.store import load
 from tests.truth.test_oracle import market
+from tests.waiting import WAIT_S, until
 
 ROOT = Path(__file__).parents[2]
 STRATEGY = ROOT / "tests/truth/oracle_sma.qdsl"
@@ -241,7 +241,7 @@ class Halting(CpuRunner):
             finished(*block)
             blocks.append(block)
             if len(blocks) == 2:
-                time.sleep(60)  # the signal comes here
+                time.sleep(3600)  # the signal comes here
         super().run(work, lo, hi, halting)
 import quantdsl.backtest.conduct as conduct
 conduct.runner = lambda *_: Halting(threads=1)
@@ -260,12 +260,9 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    waited = 0.0
-    while len(list((out / FOLDER).glob("*.npy"))) < 2 and waited < 30.0:
-        time.sleep(0.02)
-        waited += 0.02
+    until(lambda: len(list((out / FOLDER).glob("*.npy"))) >= 2, child.poll)
     child.send_signal(how)
-    assert child.wait(30) == (-9 if how == signal.SIGKILL else 130)
+    assert child.wait(WAIT_S) == (-9 if how == signal.SIGKILL else 130)
     assert (out / "points.parquet").exists() == (how == signal.SIGINT)
     kept = len(list((out / FOLDER).glob("*.npy")))
     assert kept >= 2

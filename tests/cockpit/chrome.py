@@ -4,18 +4,18 @@ import base64
 import json
 import shutil
 import subprocess
-import time
 import urllib.request
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import connect
 
+from tests.waiting import WAIT_S, until
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-START_S, WAIT_S = 30.0, 15.0
 KEYS = {"Escape": 27, "Enter": 13, "Tab": 9, "ArrowRight": 39, "ArrowLeft": 37}
 
 
@@ -40,7 +40,7 @@ class Page:
         self.open_things = ExitStack()
         self.open_things.callback(self._kill)
         self.socket = self.open_things.enter_context(
-            connect(self._address(), max_size=None, open_timeout=START_S)
+            connect(self._address(), max_size=None, open_timeout=WAIT_S)
         )
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -52,16 +52,17 @@ class Page:
         )  # fmt: skip
 
     def _address(self) -> str:
-        deadline, file = time.monotonic() + START_S, self.profile / "DevToolsActivePort"
-        while time.monotonic() < deadline:
-            if file.exists() and file.read_text().strip():
-                port = file.read_text().split()[0]
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
-                    pages = [one for one in json.load(answer) if one["type"] == "page"]
-                if pages:
-                    return str(pages[0]["webSocketDebuggerUrl"])
-            time.sleep(0.05)
-        raise TimeoutError("chromium did not start")
+        file = self.profile / "DevToolsActivePort"
+
+        def found() -> str:
+            if not file.exists() or not file.read_text().strip():
+                return ""
+            port = file.read_text().split()[0]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+                pages = [one for one in json.load(answer) if one["type"] == "page"]
+            return str(pages[0]["webSocketDebuggerUrl"]) if pages else ""
+
+        return until(found, lambda: self.process.poll())
 
     def __enter__(self) -> "Page":
         return self
@@ -78,7 +79,7 @@ class Page:
         self.number += 1
         self.socket.send(json.dumps({"id": self.number, "method": method, "params": params}))
         while True:
-            message = json.loads(self.socket.recv(timeout=START_S))
+            message = json.loads(self.socket.recv(timeout=WAIT_S))
             if message.get("id") == self.number:
                 assert "error" not in message, message
                 return message["result"]
@@ -107,17 +108,14 @@ class Page:
     def text(self, selector: str) -> str:
         return str(self.value(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
-    def wait(self, expression: str, wait_s: float = WAIT_S) -> Any:
+    def wait(self, expression: str) -> Any:
         """Waits until an expression is true."""
-        deadline = time.monotonic() + wait_s
-        while time.monotonic() < deadline:
-            try:
-                if found := self.value(expression):
-                    return found
-            except AssertionError:  # the page is not there yet
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"never true: {expression}; complaints: {self.complaints}")
+
+        def true() -> Any:
+            with suppress(AssertionError):  # the page is not there yet
+                return self.value(expression)
+
+        return until(true, lambda: (expression, self.complaints))
 
     def click(self, selector: str) -> None:
         """Presses and releases the mouse in the middle of what is on top there."""

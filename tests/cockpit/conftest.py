@@ -1,8 +1,10 @@
 """A cockpit over a played session."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +39,15 @@ class Played:
         if self.thread.ident is not None:
             self.thread.join()
         self.cockpit.close()
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    """The seconds that a history reads: they stand still until a test moves them."""
+    now = [1_000.0]
+    own = SimpleNamespace(monotonic=lambda: now[0], time_ns=time.time_ns)
+    monkeypatch.setattr("quantdsl.cockpit.history.time", own)
+    return now
 
 
 @pytest.fixture

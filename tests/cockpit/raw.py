@@ -5,7 +5,7 @@ import json
 import socket
 from typing import Any
 
-WAIT_S = 10.0
+from tests.waiting import WAIT_S
 
 
 def dial(port: int, host: str = "127.0.0.1") -> socket.socket:

@@ -1,6 +1,5 @@
 """/metrics: read back by Prometheus' own parser, with the figures of the session."""
 
-import time
 
 import pytest
 from msgspec.structs import replace
@@ -60,12 +59,12 @@ def test_buckets_only_grow():
     assert max(buckets) == float("inf")
 
 
-def test_before_the_first_snapshot_and_after_the_last_it_is_down():
+def test_before_the_first_snapshot_and_after_the_last_it_is_down(clock):
     history = History()
     assert parsed(history)["quantdsl_up",] == 0
     history.take(Snapshot(1, 1, "s", "active", 1))
     assert parsed(history)["quantdsl_up",] == 1
-    time.sleep(SILENT_S + 0.1)
+    clock[0] += SILENT_S + 0.1
     assert parsed(history)["quantdsl_up",] == 0
 
 

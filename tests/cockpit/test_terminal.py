@@ -2,7 +2,6 @@
 
 import io
 import threading
-import time
 
 import pytest
 from msgspec.structs import replace
@@ -44,12 +43,12 @@ def test_a_halt_and_its_reason_stand_first(state):
     assert "daily loss" in first
 
 
-def test_a_silent_session_is_said_to_be_silent():
+def test_a_silent_session_is_said_to_be_silent(clock):
     history = History()
     assert "waiting for the session" in printed(history)
     history.take(Snapshot(1, 1, "s", "active", 1))
     assert "ACTIVE" in printed(history)
-    time.sleep(SILENT_S + 0.1)
+    clock[0] += SILENT_S + 0.1
     assert "SILENT" in printed(history)
     assert "ACTIVE" not in printed(history)
 

@@ -1,7 +1,6 @@
 """The built-in market: the same everywhere, as lively as a real one, and a pair that is a pair."""
 
 import hashlib
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -100,10 +99,3 @@ def test_the_users_own_tick_rounds_it() -> None:
     own = Instrument(symbol="X", tick=Fraction(1, 4), named=frozenset({"symbol", "tick"}))
     made = bars(open_data(market(instruments=(SourceSpec(instrument=own),))))
     assert made["close"][0] == 400
-
-
-def test_it_is_made_quickly() -> None:
-    open_data(market())
-    began = time.perf_counter()
-    open_data(market())
-    assert time.perf_counter() - began < 1.0  # 0.1 s where nothing else runs

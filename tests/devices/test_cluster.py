@@ -24,7 +24,6 @@ ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python or mac
 STRATEGY = Path(__file__).parents[2] / "tests/truth/oracle_sma.qdsl"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
     pytest.mark.filterwarnings("ignore"),  # of Ray's own
 ]
 

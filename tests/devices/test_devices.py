@@ -23,10 +23,11 @@ from quantdsl.devices.measure import PROMISES, Figure
 from quantdsl.devices.profile import Ceilings, Profile
 from quantdsl.devices.simulated import SimulatedRunner, kernel_of
 from quantdsl.devices.sizes import Operation, Symbol, evaluate
-from quantdsl.devices.together import Together
+from quantdsl.devices.together import Together, _Shares
 from quantdsl.errors import ConfigError, DeviceError, LimitError, UnavailableError
 from tests.devices.fake_driver import FakeDriver
 from tests.devices.lane_work import expected, random_work, run
+from tests.waiting import WAIT_S
 
 
 @pytest.fixture
@@ -81,28 +82,37 @@ def test_a_word_that_is_no_device(word):
 # ---- several devices ------------------------------------------------------------------------
 
 
-class Slow(CpuRunner):
-    """A device that waits before each of its lanes."""
+def test_a_device_takes_half_of_its_share_by_speed():
+    shares, sizes = _Shares(0, 10_000, [100, 100]), []
+    for number in (0, 1):
+        lo, hi = shares.take(number)
+        assert hi - lo == 100  # to measure it by
+        shares.took(number, 100, [0.1, 1.0][number])
+    for number in (0, 1, 0):
+        lo, hi = shares.take(number)
+        sizes.append(hi - lo)
+    assert sizes == [9_800 * 10 // 11 // 2, (9_800 - 4_454) // 11 // 2, 2_319]
 
-    def run(self, work, lo, hi, finished):
-        threading.Event().wait((hi - lo) * 1e-3)
-        super().run(work, lo, hi, finished)
 
-
-def test_devices_share_by_speed_and_every_lane_is_run_once():
-    work, counts = random_work(1, lanes=600), [0, 0]
-    fast, slow = CpuRunner(1), Slow(1)
-    runners = [fast, slow]
+def test_devices_share_and_every_lane_is_run_once():
+    """One is held at its first lanes, of which it gets no more than a quarter, until the other has
+    run most of the rest."""
+    work, counts, most = random_work(1, lanes=1_200), [0, 0], threading.Event()
+    runners = [CpuRunner(1), CpuRunner(1)]
     for number, one in enumerate(runners):
 
         def counted(work, lo, hi, finished, number=number, one=one):
+            if number:
+                assert most.wait(WAIT_S)
+            CpuRunner.run(one, work, lo, hi, finished)
             counts[number] += hi - lo
-            type(one).run(one, work, lo, hi, finished)
+            if counts[0] >= 850:
+                most.set()
 
         one.run = counted
     assert np.array_equal(run(Together(runners), work), expected(work))
-    assert sum(counts) == 600
-    assert counts[0] > 3 * counts[1]
+    assert sum(counts) == 1_200
+    assert counts[1] <= 350
 
 
 def test_a_device_that_fails_ends_the_run_of_all():

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quantdsl.feeds.itch import LENGTHS
 
 from quantdsl.data.tick_formats import Opening, open_ticks
 from quantdsl.data.ticks import Fault
@@ -22,6 +21,8 @@ E4 = 1e4
 
 def plainly(raw: bytes, stock: str) -> tuple[Counter[str], dict[int, list[int]], int, int]:
     """Messages by type, the stock's live orders, its hidden volume, changes of unknown orders."""
+    from quantdsl.feeds.itch import LENGTHS  # it compiles its decoder
+
     counts: Counter[str] = Counter()
     live: dict[int, list[int]] = {}
     owner: dict[int, str] = {}

@@ -72,7 +72,6 @@ def touch(held: dict[int, tuple[int, int, int]]) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("name", BINANCE)
-@pytest.mark.timeout(300)
 def test_binance_trades_and_final_book(name: str, shared_data: Path) -> None:
     path = f"ws/binance_hftbacktest/{name}_20240808.gz"
     known = expected(shared_data, path)
@@ -95,7 +94,6 @@ def test_binance_trades_and_final_book(name: str, shared_data: Path) -> None:
     assert [ask / E8, asks[ask] / E8] == known["final_best_ask"]
 
 
-@pytest.mark.timeout(300)
 def test_binance_receipt_is_late_by_what_hftbacktest_adds(shared_data: Path) -> None:
     """Its converter keeps depth and trades; of those the quickest took -1,272,156,851 ns."""
     _, events = decoded(shared_data / "ws/binance_hftbacktest/usdm_btcusdt_20240808.gz")
@@ -103,7 +101,6 @@ def test_binance_receipt_is_late_by_what_hftbacktest_adds(shared_data: Path) -> 
     assert int((kept["ts_recv"] - kept["ts_event"]).min()) == -1_272_156_851
 
 
-@pytest.mark.timeout(300)
 def test_lobster_counts(shared_data: Path) -> None:
     path = "book/lobster/AAPL_2012-06-21_34200000_37800000_message_50.csv.gz"
     known = expected(shared_data, path)
@@ -116,7 +113,6 @@ def test_lobster_counts(shared_data: Path) -> None:
     assert visible["payload"][:, 0].max() / 1e4 == known["exec_price_max"]
 
 
-@pytest.mark.timeout(300)
 def test_lobster_book_equals_the_published_rows(shared_data: Path) -> None:
     """After each message the ten best levels of both sides are those of the book file."""
     folder = shared_data / "book/lobster"
@@ -153,7 +149,6 @@ def _side(row: Any, side: int) -> list[list[int]]:
         "ESM4_mbo_2024-05-08T00-00-00_2024-05-08T00-00-02.dbn.zst",
     ],
 )
-@pytest.mark.timeout(300)
 def test_databento_orders(name: str, shared_data: Path) -> None:
     pytest.importorskip("databento_dbn")
     known = expected(shared_data, f"book/l3/{name}")
@@ -169,7 +164,6 @@ def test_databento_orders(name: str, shared_data: Path) -> None:
     assert np.all(np.diff(events["ts_recv"]) >= 0)
 
 
-@pytest.mark.timeout(300)
 def test_databento_quotes_and_trades(shared_data: Path) -> None:
     pytest.importorskip("databento_dbn")
     folder = shared_data / "ticks/databento"

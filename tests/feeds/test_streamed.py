@@ -6,7 +6,6 @@ The decoders are compiled when the first test needs them, not when tests are col
 import random
 import resource
 import threading
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
@@ -22,17 +21,15 @@ from quantdsl.events.layout import Feed, Kind
 from quantdsl.live.connection import Backoff, Connection, stay_connected
 from quantdsl.live.feed import FeedSpec, Health, open_feed
 from tests.venues import coinbase, kraken, okx
-from tests.venues.faults import Close, Dial, Insert, Instead, Lose, Reset, Stall, mutations
+from tests.venues.faults import Close, Dial, Insert, Instead, Lose, Reset, mutations
 from tests.venues.server import Venue
 from tests.venues.streamed import ALL, Books, batch, desk, play
 from tests.venues.tape import Book
+from tests.waiting import WAIT_S, until
 
 DIALECTS: dict[str, Any] = {"okx": okx, "kraken": kraken, "coinbase": coinbase}
 COUNTED = ("okx", "kraken")
 """Venues that let a client see that a change of a book is missing."""
-
-pytestmark = pytest.mark.timeout(300)  # whichever comes first compiles the decoders
-
 
 @dataclass
 class Adapter:
@@ -264,22 +261,19 @@ def test_d3_a_sequence_that_begins_anew_without_a_snapshot_is_a_gap():
 
 
 def test_d6_damaged_messages_are_dropped_and_counted(adapter):
-    """3,000 mutations between sound messages: no exception, no bad number, no long pause."""
+    """3,000 mutations between sound messages: no exception, no bad number. bench_live_decode.py
+    holds that none makes a pause."""
     one, books = adapter.desk(), Books()
     corpus = [message.text.encode() for message in adapter.venue.tape[:200]]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    longest = 0.0
     for number, text in zip(range(3_000), mutations(6, corpus), strict=False):
         waiting, place = batch([text], number), 0
-        began = time.thread_time()
         place, events = one.decode(waiting, 0)
-        longest = max(longest, time.thread_time() - began)
         books.push(events)
         assert place in (0, 1)
     received, processed, passed, dropped = one.tally[:4].tolist()
     assert dropped > 1_000
     assert received == processed + passed + dropped
-    assert longest < 0.01
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
     books.push(play(one, [adapter.snapshot(50), *adapter.books[50:60]]))
     assert books.sides[0] == adapter.sides(adapter.oracle(60))
@@ -347,48 +341,40 @@ def test_d7_an_instrument_that_nobody_asked_for_is_dropped(adapter):
 
 
 class Running:
-    """A feed on a thread against a test venue, and the books of its sink."""
+    """A feed on a thread against a test venue, and the books of its sink.
+
+    The tape is played to a connection that has sent all its subscriptions. An instrument is stale
+    after an hour unless a test says otherwise, so that a slow machine makes none stale.
+    """
 
     def __init__(self, venue: Venue, name: str, symbols: tuple[str, ...], **spec: Any) -> None:
-        spec = {"ticks": ALL, "good_messages_min": 2} | spec
+        spec = {"ticks": ALL, "good_messages_min": 2, "stale_ns_max": 3600 * 10**9} | spec
         self.feed = open_feed(FeedSpec(
             feed=name, symbols=symbols, stream_url=venue.stream_url + "/ws/v5/public",
             rest_url=venue.rest_url, ca_file=venue.ca_file, **spec))
-        self._venue, self.books, self._stop = venue, Books(), threading.Event()
+        self.books, self._stop = Books(), threading.Event()
         self.instruments = self.feed.instruments()
+        venue.texts_min = 2  # the book and the trades
         self._thread = threading.Thread(
             target=self.feed.run, args=(self.books, self._stop), daemon=True)
 
     def __enter__(self) -> "Running":
-        self._venue.hold()  # or the tape would begin at the first of several subscriptions
         self._thread.start()
-        self.until(lambda: len(self._venue.log.texts) >= 2)
-        self._venue.resume()
         return self
 
     def __exit__(self, *_: object) -> None:
-        began = time.monotonic()
         self._stop.set()
-        self._thread.join(10)
+        self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
-        assert time.monotonic() - began < 3.0
 
-    def until(self, what: Any, seconds: float = 20.0) -> None:
-        end = time.monotonic() + seconds
-        while not what():
-            assert time.monotonic() < end, (self.feed.health, self.books.feed)
-            time.sleep(0.005)
+    def until(self, what: Any) -> None:
+        until(what, lambda: (self.feed.health, self.books.feed, self.books.good))
 
 
 @pytest.fixture
 def hurried(monkeypatch):
-    """Waits of a hundredth; dials of half a second."""
-    from quantdsl.feeds import streamed
-
+    """Waits of a hundredth of a second between dials."""
     monkeypatch.setattr(Backoff, "FIRST_S", 0.01)
-    monkeypatch.setattr(streamed, "Connection",
-                        lambda url, **given: Connection(url, dial_s_max=0.5, **given))
-    return streamed
 
 
 def test_a_session_of_a_venue_from_subscribing_to_the_end(adapter):
@@ -423,8 +409,11 @@ def test_d1_over_the_network_a_lost_book_is_asked_for_again(name):
     dialect = type(adapter.venue)(adapter.venue.tape)
     with Venue(dialect) as venue:
         venue.faults.at(40, Lose(25))
+        venue.hold_before(len(dialect.tape) - 50)
         with Running(venue, adapter.name, (adapter.symbol,)) as run:
-            run.until(lambda: venue.cursor == len(dialect.tape) and run.feed.health.resyncs)
+            run.until(lambda: run.feed.health.resyncs and run.books.valid.get(0))
+            venue.resume()
+            run.until(lambda: venue.cursor == len(dialect.tape))
             run.until(lambda: run.books.valid.get(0) and run.books.good.get(0))
             run.until(lambda: run.books.sides[0] == adapter.sides(adapter.oracle(9**9)))
         assert venue.log.live_max == 1
@@ -435,11 +424,12 @@ def test_d1_over_the_network_a_lost_book_is_asked_for_again(name):
 def test_d4_silence_with_heartbeats_is_stale_until_good_messages_come(adapter):
     dialect = type(adapter.venue)(adapter.venue.tape)
     with Venue(dialect, speed=0, ping_s=0.05) as venue:
-        venue.faults.at(60, Stall(1.5, heartbeats=True))
+        venue.hold_before(60)
         with Running(venue, adapter.name, (adapter.symbol,), stale_ns_max=400_000_000) as run:
             run.until(lambda: (0, Feed.STALE) in run.books.feed)
-            assert run.feed.health.state == "stale"
-            run.until(lambda: run.books.good[0])
+            run.until(lambda: run.feed.health.state == "stale")
+            venue.resume()
+            run.until(lambda: len(run.books.feed) >= 3)
     states = [state for _, state in run.books.feed]
     assert states[:3] == [Feed.GOOD, Feed.STALE, Feed.GOOD]
     assert run.feed.health.connects == 1
@@ -458,8 +448,14 @@ def test_d4_the_venues_time_that_stands_still_is_stale(adapter):
 
 
 @pytest.mark.parametrize("how", list(Dial))
-def test_d5_every_way_to_fail_a_dial_ends_in_a_connection(hurried, how):
-    """Dials are the same for all; one adapter stands for them."""
+def test_d5_every_way_to_fail_a_dial_ends_in_a_connection(hurried, monkeypatch, how):
+    """Dials are the same for all; one adapter stands for them. The two that fail are given up
+    soon, the others have all the time they need."""
+    from quantdsl.feeds import streamed
+
+    bounds_s = iter([0.5, 0.5])
+    monkeypatch.setattr(streamed, "Connection", lambda url, **given: Connection(
+        url, dial_s_max=next(bounds_s, WAIT_S), **given))
     adapter = Adapter("okx")
     dialect = type(adapter.venue)(adapter.venue.tape)
     with Venue(dialect) as venue:
@@ -523,6 +519,27 @@ def test_d6_garbage_on_the_wire_is_counted_and_no_more(adapter):
                       and run.books.sides[0] == adapter.sides(adapter.oracle(9**9)))
     health = run.feed.health
     assert (health.connects, health.dropped >= 5) == (1, True)
+
+
+def test_a_feed_that_is_stopped_reads_no_more_than_twice(adapter, monkeypatch):
+    """Each read and the farewell are bounded, so that this is what makes its end come soon."""
+    from quantdsl.feeds import streamed
+
+    reads: list[bool] = []
+
+    class Counted(Connection):
+        def receive(self) -> Any:
+            reads.append(run._stop.is_set())
+            return super().receive()
+
+    monkeypatch.setattr(streamed, "Connection", Counted)
+    dialect = type(adapter.venue)(adapter.venue.tape)
+    with Venue(dialect) as venue:
+        run = Running(venue, adapter.name, (adapter.symbol,))
+        with run:
+            run.until(lambda: run.books.good.get(0))
+    assert len(reads) > sum(reads) <= 1
+    assert run.feed.health.connects == 1
 
 
 def test_a_symbol_that_the_venue_does_not_list_is_refused_with_its_words(adapter):

@@ -4,19 +4,26 @@ import hashlib
 
 import numpy as np
 import pytest
-from quantdsl.feeds.synthetic_ticks import LEVELS, SESSIONS, SyntheticTicks
 
 from quantdsl.events.layout import EVENT, MORE, Kind
+
+LEVELS, SESSIONS = 10, 2
+
+
+def made(seed):
+    from quantdsl.feeds.synthetic_ticks import SyntheticTicks  # it is compiled on import
+
+    return np.concatenate(list(SyntheticTicks(0, seed).chunks()))
 
 
 @pytest.fixture(scope="module")
 def events():
-    return np.concatenate(list(SyntheticTicks(0, 1).chunks()))
+    return made(1)
 
 
 def test_the_same_bytes_on_every_machine(events):
     assert hashlib.sha256(events.tobytes()).hexdigest()[:16] == "98199dd06c795f69"
-    again = np.concatenate(list(SyntheticTicks(0, 2).chunks()))
+    again = made(2)
     assert again[:1000].tobytes() != events[:1000].tobytes()
 
 

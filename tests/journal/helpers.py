@@ -33,12 +33,12 @@ def opened(folder: Path, **options) -> Journal:
     )
 
 
-def written(folder: Path, frames: int, *, end: bool = False, **options) -> None:
-    """A journal of so many frames: two events, a record and a short note in each."""
+def written(folder: Path, frames: int, *, each: int = 1, end: bool = False, **options) -> None:
+    """A journal of so many frames: `each` records, twice as many events, a short note in each."""
     journal = opened(folder, **options)
     for k in range(frames):
-        journal.inputs(events(2 * k, 2))
-        journal.outputs(records(1000 + k, 1))
+        journal.inputs(events(2 * k * each, 2 * each))
+        journal.outputs(records(1000 + k * each, each))
         journal.note(7, f"note {k}".encode())
         journal.commit()
     if end:

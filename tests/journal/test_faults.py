@@ -1,6 +1,5 @@
 """The n-th operation on a file fails, for every n: the journal halts, and a restart is whole."""
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from quantdsl.journal.recovery import checkpoint, newest_checkpoint
 from quantdsl.journal.writer import Journal, Policy
 from tests.journal.faults import CODES, Failing, Faulty, Short
 from tests.journal.helpers import DIGEST, contents, events, opened, records
+from tests.waiting import until
 
 SMALL = Policy(segment_bytes=600)
 FRAMES = 8
@@ -128,10 +128,14 @@ def test_a_journals_thread_that_fails_tells(tmp_path):
         tmp_path, manifest_digest=DIGEST, policy=Policy(group_ms=0.1), files=files
     )
     count = 0
-    while journal.failed is None and count < 1_000_000:
+
+    def failed():
+        nonlocal count
         journal.inputs(events(count, 1))
         count += 1
-        time.sleep(0)  # lets the journal's thread have the interpreter's lock
+        return journal.failed
+
+    until(failed, lambda: journal.committed)
     journal.close()
     assert "Input/output error" in journal.failed
     assert journal.committed.inputs < count

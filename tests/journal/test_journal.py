@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from quantdsl.journal.format import HEADER
 from quantdsl.journal.reader import CLOSED, OPEN, segments
 from quantdsl.journal.writer import Journal, Policy
 from tests.journal.helpers import DIGEST, contents, events, opened, records, written
+from tests.waiting import until
 
 
 def test_gives_back_what_was_written(tmp_path):
@@ -95,10 +95,7 @@ def test_a_thread_commits_what_others_hand_over(tmp_path, fsync):
         thread.start()
     for thread in threads:
         thread.join()
-    deadline = time.monotonic() + 10
-    while journal.committed.inputs < 3000 and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert journal.committed.inputs == 3000
+    until(lambda: journal.committed.inputs == 3000, lambda: journal.committed)
     journal.close()
     assert journal.failed is None
     inputs, _, _ = contents(tmp_path)

@@ -165,8 +165,8 @@ def test_killed_25_times(tmp_path):
     kills(tmp_path, 25)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.long
+@pytest.mark.timeout(7200)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_killed_1000_times(tmp_path):
     kills(tmp_path, 1000)

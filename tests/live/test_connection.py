@@ -7,7 +7,6 @@ import random
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,6 +15,7 @@ import pytest
 from quantdsl.errors import FeedError
 from quantdsl.live.connection import Backoff, Batch, Connection, stay_connected
 from quantdsl.live.feed import Health
+from tests.waiting import until
 
 TEXT, CONT, CLOSE, PING = 0x1, 0x0, 0x8, 0x9
 
@@ -77,9 +77,12 @@ def texts(batch: Batch) -> list[bytes]:
 
 def received(connection: Connection, count: int) -> list[bytes]:
     found: list[bytes] = []
-    until = time.monotonic() + 5
-    while len(found) < count and time.monotonic() < until:
-        found += texts(connection.receive())
+
+    def enough() -> bool:
+        found.extend(texts(connection.receive()))
+        return len(found) >= count
+
+    until(enough, lambda: found)
     return found
 
 
@@ -159,7 +162,7 @@ def test_a_broken_stream_ends_the_connection_with_a_reason(name):
 
 @pytest.mark.parametrize("drip", [b"", b"x"])
 def test_a_dial_is_bounded(drip):
-    """Accepted and then left hanging, or answered a byte at a time."""
+    """Accepted and then left hanging, or answered a byte at a time, for ever."""
     done = threading.Event()
 
     def behave(peer: socket.socket) -> None:
@@ -167,10 +170,8 @@ def test_a_dial_is_bounded(drip):
             peer.sendall(drip)
 
     with server(behave) as url:
-        began = time.monotonic()
         with pytest.raises(FeedError, match="no answer in time"):
             Connection(url, dial_s_max=0.4)
-        assert time.monotonic() - began < 2
         done.set()
 
 

@@ -17,8 +17,6 @@ from quantdsl.live.fetch import Wanted, fetch, source_of
 from tests.venues import binance
 from tests.venues.server import Venue
 
-pytestmark = pytest.mark.timeout(120)
-
 MINUTE = Interval.parse("1m")
 
 

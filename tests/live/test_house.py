@@ -25,8 +25,6 @@ strategy Buyer:
     on bar:
         buy(10 shares, limit = close + 0.50)
 """
-pytestmark = pytest.mark.timeout(200)  # the interpreter takes its time on a loaded machine
-
 USES = frozenset({"USES_COMMAND", "USES_HOUSE"})
 MINUTE = 60_000_000_000
 WIDE = {

@@ -21,8 +21,6 @@ from tests.venues import binance
 from tests.venues.market import Market
 from tests.venues.server import Venue
 
-pytestmark = pytest.mark.timeout(300)
-
 MINUTE = Interval.parse("1m")
 STRATEGY = """language 1
 
@@ -95,7 +93,7 @@ def test_a_session_warms_up_from_the_file_and_asks_for_the_rest(venue, tmp_path)
     path = kept(venue, tmp_path, 1_500, 20)
     venue.log.requests.clear()
     words = ("--config", config(tmp_path, venue), "--data", path, "--for", "2")
-    said = finished(paper(folder, strategy, *words), 250)
+    said = finished(paper(folder, strategy, *words))
     assert re.search(r"[\d,]+ bars of BTCUSDT from .*bars\.parquet", said), said
     bars = journalled(folder, "Slow")[0]
     bars = bars[bars["kind"] == Kind.BAR]

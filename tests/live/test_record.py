@@ -15,11 +15,10 @@ from quantdsl.errors import DataError
 from quantdsl.events.layout import Feed, Kind
 from quantdsl.live import record as recorder
 from quantdsl.live.record import record
-from tests.feeds.test_binance_live import Kept, book_of, known, spec_of, until
+from tests.feeds.test_binance_live import Kept, book_of, good, known, played_to_the_end, spec_of
 from tests.venues import binance
 from tests.venues.server import Venue
-
-pytestmark = pytest.mark.timeout(180)
+from tests.waiting import WAIT_S, until
 
 
 class Both(recorder.Recorder):
@@ -49,16 +48,18 @@ def recorded(tmp_path_factory) -> Any:
     patch = pytest.MonkeyPatch()
     patch.setattr(recorder, "Recorder", Both)
     Both.kept = Kept()
-    with Venue(dialect, speed=20.0) as venue:
+    with Venue(dialect, speed=5.0) as venue:
         feed = open_feed(spec_of(venue))
         told: list[int] = []
         thread = threading.Thread(
             target=lambda: record(feed, folder, stop, seconds_a_file=0.05, told=told.append)
         )
         thread.start()
-        until(lambda: book_of(Both.kept.events) == known(dialect), 60)
+        good(Both.kept)
+        until(lambda: list(folder.glob("*.parquet")))
+        played_to_the_end(venue, Both.kept, known(dialect))
         stop.set()
-        thread.join(20)
+        thread.join(WAIT_S)
     patch.undo()
     assert told[-1] == len(Both.kept.events)
     return folder, Both.kept.events, dialect
@@ -111,9 +112,26 @@ def test_a_slow_disk_stops_the_recording_and_hides_nothing(monkeypatch):
     assert len(sink.take()) == 6
 
 
-def test_the_command_records_and_says_what_it_did(tmp_path, capsys):
-    dialect = binance.made_up(steps=500)
-    with Venue(dialect, speed=20.0) as venue:
+def test_the_command_records_and_says_what_it_did(tmp_path, capsys, monkeypatch):
+    class Timer(threading.Thread):
+        """Is over when something worth a recording has come."""
+
+        def __init__(self, seconds: float, over: Any) -> None:
+            assert seconds == 2
+            super().__init__(target=self.wait, args=(over,))
+
+        def wait(self, over: Any) -> None:
+            until(lambda: len(Both.kept.events) > 200)
+            over()
+
+        def cancel(self) -> None:
+            self.join(WAIT_S)
+
+    Both.kept = Kept()
+    monkeypatch.setattr(recorder, "Recorder", Both)
+    monkeypatch.setattr("quantdsl.cli.record.threading.Timer", Timer)
+    dialect = binance.made_up(steps=1_500)
+    with Venue(dialect, speed=5.0) as venue:
         line = ["record", "binance", "BTCUSDT", "--out", str(tmp_path / "btc"), "--for", "2"]
         line += ["--stream-url", venue.stream_url, "--rest-url", venue.rest_url]
         line += ["--ca-file", venue.ca_file]

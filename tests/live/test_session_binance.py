@@ -2,18 +2,26 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import Command, Feed, KilledBy, Kind
 from quantdsl.live.tearsheet import session_result
-from tests.live.test_session import child_of, finished, journalled, paper
+from tests.live.test_session import (
+    armed_again,
+    child_of,
+    count_of,
+    ended_when,
+    finished,
+    journalled,
+    outputs_of,
+    paper,
+)
 from tests.venues import binance
 from tests.venues.server import Venue
+from tests.waiting import until
 
 STRATEGY = """language 1
 
@@ -45,31 +53,26 @@ ca_file = "{venue.ca_file}"
     return path
 
 
-def _ordered(folder: Path) -> bool:
-    """Whether some orders are on disk."""
-    try:
-        return (journalled(folder, "Maker")[1]["kind"] == Kind.ORDER).sum() > 10
-    except (OSError, ValueError, QuantDSLError):
-        return False
+def ordered(folder: Path) -> int:
+    """How many orders are on disk."""
+    return count_of(outputs_of(folder, "Maker"), Kind.ORDER)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(580)
 def test_a_session_on_the_venue_survives_a_kill(tmp_path):
     strategy, folder = tmp_path / "maker.qdsl", tmp_path / "session"
     strategy.write_text(STRATEGY, encoding="utf-8")
-    with Venue(binance.made_up(steps=20_000), speed=20.0) as venue:
+    with Venue(binance.made_up(steps=20_000), speed=1.0) as venue:
         process = paper(folder, strategy, "--config", config(tmp_path, venue))
-        child = child_of(folder, 200)  # decoders are compiled before it starts, and in it
-        until = time.monotonic() + 200
-        while not _ordered(folder) and time.monotonic() < until:
-            assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.1)
+        child = child_of(folder)  # decoders are compiled before it starts, and in it
+        until(lambda: process.poll() is not None or ordered(folder) > 10)
+        assert process.poll() is None, process.communicate()[0]
         os.kill(child, signal.SIGKILL)
         said = finished(process)
         assert "killed by SIGKILL" in said, said
         first, before = journalled(folder, "Maker")
-        said = finished(paper(folder, "--for", "3"), 200)
+        said = ended_when(paper(folder), lambda: (
+            armed_again(folder, "Maker") and ordered(folder) > count_of(before, Kind.ORDER)))
         assert "goes on after" in said, said
     inputs, outputs = journalled(folder, "Maker")
     assert inputs.tobytes().startswith(first.tobytes())

@@ -32,7 +32,6 @@ def drawn(page: str, folder: Path) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=50,
         check=False,
     )
     assert "CONSOLE" not in done.stderr

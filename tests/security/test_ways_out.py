@@ -71,7 +71,7 @@ def test_names_and_texts_of_the_user_are_not_in_the_machine_code(seed):
 def test_the_corpus_compiles_confined():
     files = [str(path) for path in sorted(SHIPPED.glob("*.qdsl"))]
     run = subprocess.run([sys.executable, "-c", SANDBOX, *files], cwd=ROOT, capture_output=True,
-                         text=True, timeout=55, check=False)
+                         text=True, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
     assert set(json.loads(run.stdout)) == set(files)
 

@@ -11,8 +11,6 @@ from quantdsl.live import simulator
 from quantdsl.live.simulator import Market, Ran, Simulation
 
 SEEDS, GROUPS = 200, 8
-pytestmark = pytest.mark.timeout(300)  # a few seconds; the machine may be busy
-
 
 @pytest.fixture(scope="module")
 def market() -> Market:

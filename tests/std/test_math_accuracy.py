@@ -64,7 +64,6 @@ def test_error_on_5_000_points_of_each_kind(function: Function) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @needs_extended
 @every_function
 @pytest.mark.parametrize("family", FAMILIES)

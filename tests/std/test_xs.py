@@ -163,7 +163,6 @@ def sectors(folder: Path, symbols: list[str], count: int = SECTORS) -> str:
     return write(folder, "sectors.csv", "symbol,sector", rows)
 
 
-@pytest.mark.timeout(300)
 def test_the_real_universe(stocks: Path, tmp_path: Path) -> None:
     """Every tenth of 1,259 days, all stocks that have a bar: 1e-12, ranks and tails exactly."""
     symbols = [path.name.partition("_")[0] for path in stocks.glob("*.csv")]
@@ -213,7 +212,6 @@ def test_ties_share_ranks_and_stand_in_order(tmp_path: Path) -> None:
     assert run.single("present") == 6
 
 
-@pytest.mark.timeout(300)
 def test_machine_code_and_interpreter_leave_the_same_bits(tmp_path: Path) -> None:
     closes = walks(9, 24)
     more = {"universe.groups": sectors(tmp_path, list(closes), 2)}

@@ -17,7 +17,6 @@ from tests.strategies import headers
 SMA_CROSS = headers.ROOT / "strategies" / "sma_cross.qdsl"
 
 
-@pytest.mark.timeout(300)  # of ticks there are a million and more
 @pytest.mark.parametrize("path", headers.FILES, ids=lambda path: path.stem)
 def test_nothing_changes_when_the_future_is_cut_away(path):
     assert causality.check(path) == []

@@ -1,8 +1,10 @@
 """A local venue: TLS websocket and REST on one port, with faults below, within and above them.
 
 Each connection has a thread with a blocking socket, so that a fault may stop at any byte: before
-TLS, within it, before the upgrade, within a frame. A Venue plays one tape; its market goes on
-while nobody listens, at `speed` times the recorded pace, or at `speed` 0 as fast as it is read.
+TLS, within it, before the upgrade, within a frame. A Venue plays one tape, at `speed` times the
+recorded pace, or at `speed` 0 as fast as it is read. Its market's time goes on in small steps, one
+for each time that the venue looks at it, and only while somebody listens: a machine that is slow
+makes the market slow and never leaps over a part of the tape that a test counts on.
 """
 
 import contextlib
@@ -103,12 +105,17 @@ class Venue:
     """Serves one dialect until `close`; a context manager."""
 
     def __init__(self, dialect: Dialect, *, tls: bool = True, speed: float = 0.0,
-                 compress: bool = False, ping_s: float = 20.0, rest_delay_s: float = 0.0) -> None:
+                 compress: bool = False, ping_s: float = 20.0, rest_delay_s: float = 0.0,
+                 texts_min: int = 0) -> None:
+        """`texts_min`: what a client says before the tape is played to it."""
         self.dialect, self.faults, self.log = dialect, Faults(), Log()
+        self.texts_min = texts_min
         self.held = threading.Event()
+        self.resumes = 0
+        self._before: int | None = None
         self._tls, self._speed, self._ping_s = tls, speed, ping_s
         self._compress, self._rest_delay_s = compress, rest_delay_s
-        self._began_s = 0.0
+        self._market_s = self._looked_s = 0.0
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
@@ -136,8 +143,19 @@ class Venue:
         """Play nothing more until `resume`."""
         self.held.set()
 
+    def hold_before(self, place: int) -> None:
+        """Play message `place` of the tape and what follows after `resume` only."""
+        self._before = place
+
     def resume(self) -> None:
+        """Go on after a hold, and after a stall whose time is not over."""
+        self.resumes += 1
+        self._before = None
         self.held.clear()
+
+    def hurry(self) -> None:
+        """Play the rest as fast as it is read."""
+        self._speed = 0.0
 
     def refuse(self) -> None:
         """Nobody listens any more; open connections stay."""
@@ -287,14 +305,15 @@ class Venue:
 
     def due(self, place: int) -> float:
         """Seconds until message `place` is to be played, at most 0 where it is late."""
-        tape = self.dialect.tape
-        if self.held.is_set():
+        now, tape = time.monotonic(), self.dialect.tape
+        step_s, self._looked_s = min(now - self._looked_s, _TURN_S), now
+        if self.held.is_set() or (self._before is not None and place >= self._before):
             return _TURN_S
         if not self._speed:
             return 0.0
-        now = time.monotonic()
-        self._began_s = self._began_s or now
-        return (tape[place].at_ns - tape[0].at_ns) / 1e9 / self._speed - (now - self._began_s)
+        self._market_s += step_s * self._speed
+        due_s = (tape[place].at_ns - tape[0].at_ns) / 1e9
+        return (due_s - self._market_s) / self._speed
 
     @property
     def stopped(self) -> bool:
@@ -316,6 +335,7 @@ class _Stream:
         self._client = client
         self._quiet_until_s = 0.0
         self._heartbeats = True
+        self._texts = self._resumes = 0
         self._spoke_s = self._pinged_s = time.monotonic()
         self._pending = b""
         self._outs: deque[Out] = deque()
@@ -326,7 +346,7 @@ class _Stream:
         for text in self._client.opened():
             self._frame(text)
         while not venue.stopped:
-            waits = place < len(tape) and self._client.ready
+            waits = place < len(tape) and self._ready
             wait = max(venue.due(place) if waits else _TURN_S, self._quiet_s())
             self._flush()
             if not self._read(min(max(wait, 0.0), _TURN_S)):
@@ -334,7 +354,7 @@ class _Stream:
             self._keep_alive()
             place = max(place, venue.cursor)
             while (place < len(tape) and len(self._pending) < self._BATCH_BYTES
-                   and self._client.ready and self._quiet_s() <= 0 and venue.due(place) <= 0):
+                   and self._ready and self._quiet_s() <= 0 and venue.due(place) <= 0):
                 self._play(tape[place])
                 place += 1
                 venue.dialect.cursor = max(venue.cursor, place)
@@ -343,7 +363,13 @@ class _Stream:
             if self._sent():
                 return
 
+    @property
+    def _ready(self) -> bool:
+        return self._client.ready and self._texts >= self._venue.texts_min
+
     def _quiet_s(self) -> float:
+        if self._resumes != self._venue.resumes:
+            self._quiet_until_s = 0.0
         return self._quiet_until_s - time.monotonic()
 
     def _play(self, message: Message) -> None:
@@ -365,6 +391,7 @@ class _Stream:
         match one:
             case Stall(seconds, heartbeats):
                 self._quiet_until_s = time.monotonic() + seconds
+                self._resumes = self._venue.resumes
                 self._heartbeats = heartbeats
             case Reset():
                 self._flush()
@@ -427,6 +454,7 @@ class _Stream:
             if event.opcode is Opcode.TEXT:
                 text = bytes(event.data).decode()
                 self._venue.log.texts.append(text)
+                self._texts += 1
                 for answer in self._client.received(text):
                     self._frame(answer)
             elif event.opcode is Opcode.PONG:

@@ -21,7 +21,6 @@ MESSAGES = {
 """Depth messages after the snapshot."""
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", MESSAGES)
 def test_binance_depth_has_the_touch_of_its_book_ticker(name):
     """The ticker names the touch at each update that changes it, the stream at some of them."""
@@ -36,7 +35,6 @@ def test_binance_depth_has_the_touch_of_its_book_ticker(name):
     assert book.word("sides[0].given_up") == book.word("sides[1].given_up") == 0
 
 
-@pytest.mark.timeout(300)
 def test_lobster_levels_equal_the_published_rows():
     """After each of 999 messages the ten best levels of both sides are those of the file."""
     folder = "book/lobster/AAPL_2012-06-21_"
@@ -59,7 +57,6 @@ def test_lobster_levels_equal_the_published_rows():
     assert done == len(found)
 
 
-@pytest.mark.timeout(300)
 def test_single_orders_of_a_future_cross_only_in_the_auction_before_the_open():
     """CME ESH4, 2023-12-25: no unknown order; crossed 891 times, from 22:39:55 to 23:00 UTC."""
     found = recordings.of_book(
@@ -103,7 +100,6 @@ def kraken():
             yield message[-1], "as" in message[1], levels, checksum
 
 
-@pytest.mark.timeout(300)
 def test_kraken_books_have_the_checksum_of_each_message():
     """4,269 messages of ten pairs; the venue keeps a thousand levels a side, we all of them."""
     books, ticks, checked = {}, {}, 0
