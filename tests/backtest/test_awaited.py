@@ -20,7 +20,6 @@ from tests.backtest.tick_runs import checked_strategy, quote, run_both
 
 BAR_NS = 300_000_000_000
 IN_FLIGHT = 8
-pytestmark = pytest.mark.timeout(300)  # the interpreter takes its time
 TEXT = """language 1
 
 strategy Forecast:

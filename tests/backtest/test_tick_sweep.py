@@ -30,7 +30,6 @@ from tests.backtest.tick_runs import START, delta, event, flat_book, message, qu
 from tests.std.book.recordings import path as recording
 from tests.strategies.headers import ON_TICKS
 
-pytestmark = pytest.mark.timeout(300)  # two markets of ticks are made anew for each backtest
 END = "2023-01-03T14:45"
 RANGES = {"imbalance_taker": {"entry": "0.2, 0.25", "leave": "0, 0.1", "pressure": "0, 0.1"}}
 """Within which something happens in so short a time."""
