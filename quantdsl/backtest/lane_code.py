@@ -71,12 +71,15 @@ class LaneCode:
 
 
 def settings(
-    module: ops.Module, template: Int64s, varying: Collection[str]
+    module: ops.Module,
+    template: Int64s,
+    varying: Collection[str],
+    settled: re.Pattern[str] = SETTLED,
 ) -> tuple[tuple[str, int], ...]:
-    """Path and bits of every word of SETTLED that lanes do not differ in."""
+    """Path and bits of every word that is `settled`, but for the paths in `varying`."""
     found = []
     for leaf in own_leaves(module, STATE):
-        if SETTLED.fullmatch(leaf.path) and leaf.path not in varying:
+        if settled.fullmatch(leaf.path) and leaf.path not in varying:
             word = int(template[leaf.offset_words])
             found.append((leaf.path, word % (1 << 64) if leaf.type == ops.F64_T else word))
     return tuple(found)

@@ -54,6 +54,8 @@ SINGLE_WORDS = 16
 """Up to so many words are copied or zeroed one by one, so that LLVM may keep each in a register."""
 STRAIGHT_WORDS = 256
 """Up to so many go by wide moves, more by a loop."""
+RARELY, MOSTLY = "!999999997", "!999999998"
+"""Weights of a branch to cold code, and of one past it; numbers that no other metadata has."""
 WIDE = 4
 WIDE_TYPE = f"<{WIDE} x i64>"
 
@@ -228,7 +230,7 @@ class FunctionEmitter:
         condition = self.value(stmt.cond).text
         then, after = text.label(), text.label()
         otherwise = text.label() if stmt.otherwise else after
-        text.branch(condition, then, otherwise)
+        text.branch(condition, then, otherwise, self.weights(stmt))
         before, ends = self.held.state, []
         for label, body in ((then, stmt.then), (otherwise, stmt.otherwise)):
             self.held.state = dict(before)
@@ -241,6 +243,21 @@ class FunctionEmitter:
                 text.jump(after)
         self.held.meet(before, ends)
         text.start(after)
+
+    def weights(self, stmt: If) -> str:
+        """What is known of how often a branch is taken: a cold function is called rarely."""
+        cold = tuple(map(self.calls_cold, (stmt.then, stmt.otherwise)))
+        if cold[0] == cold[1]:
+            return ""
+        return f", !prof {RARELY if cold[0] else MOSTLY}"
+
+    def calls_cold(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether a block runs rarely: it calls a cold function whenever it runs."""
+        for stmt in body:
+            call = stmt.call if isinstance(stmt, Do) else getattr(stmt, "value", None)
+            if isinstance(call, Call) and self.signatures[call.func].decl.cold:
+                return True
+        return False
 
     def for_loop(self, stmt: For) -> None:
         lo, hi = self.value(stmt.lo).text, self.value(stmt.hi).text

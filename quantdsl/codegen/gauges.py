@@ -1,7 +1,9 @@
 """Code that measures other code by the cycle counter of x86-64.
 
 `sampled` runs a probe (a part of a strategy's `run`) on events of a recorded stream, on a copy of
-the state that the whole run has at that event, between two stamps. `empty` notes what two stamps
+the state that the whole run has at that event, between two stamps. The events before them the probe
+has run already, on another copy: so neither its code nor its branches are new to the core. `empty`
+notes what two stamps
 cost with nothing between them, again and again: the noise of the core. `ping` publishes events in a
 ring and notes how long it takes until the other end has released each; `echo` is an other end that
 does nothing else. `still` takes the place of a strategy's `run` where the state is not to move.
@@ -23,7 +25,7 @@ from quantdsl.events.layout import WORDS
 from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
 from quantdsl.ir.ops import I64_T, Func, Module, ParamDecl
 
-NUMBERS = {"n_starts", "n_stamps", "n_events", "warm", "batch", "full"}
+NUMBERS = {"n_starts", "n_stamps", "n_events", "n_parts", "warm", "batch", "full"}
 
 
 def _func(name: str, *params: str) -> Func:
@@ -34,8 +36,8 @@ def _func(name: str, *params: str) -> Func:
 
 
 SAMPLED = _func(
-    "sampled", "state", "copy", "events", "starts", "n_starts", "warm", "batch", "curve", "stamps",
-    "full",
+    "sampled", "state", "copy", "spare", "parts", "n_parts", "events", "starts", "n_starts", "warm",
+    "batch", "curve", "stamps", "full",
 )  # fmt: skip
 EMPTY = _func("empty", "stamps", "n_stamps")
 PING = _func("ping", "there", "back", "events", "n_events", "stamps")
@@ -53,7 +55,9 @@ STAMP = """\
 """
 
 # `full` is the address of `run`: the whole strategy moves `state` from event to event. From `warm`
-# events before each start the copy goes along, so that its words are in the cache.
+# events before each start the copy goes along, so that its words are in the cache; what the probe
+# makes of those is in `spare`, and forgotten. A copy is made of the `parts` of the state: i64[n, 2],
+# their first words and those after their last.
 SAMPLED_TEXT = """\
 define internal void @moved(ptr %state, ptr %events, i64 %from, i64 %to, ptr %curve, ptr %full) {{
 entry:
@@ -73,19 +77,32 @@ body:
 after:
   ret void
 }}
-define internal void @copied(ptr %from, ptr %to, i64 %lo, i64 %hi) {{
+define internal void @copied(ptr %from, ptr %to, ptr %parts, i64 %n) {{
 entry:
   br label %head
 head:
-  %at = phi i64 [ %lo, %entry ], [ %next, %body ]
+  %k = phi i64 [ 0, %entry ], [ %k.next, %after.part ]
+  %some = icmp slt i64 %k, %n
+  br i1 %some, label %part, label %after
+part:
+  %lo.at = getelementptr [2 x i64], ptr %parts, i64 %k
+  %hi.at = getelementptr i64, ptr %lo.at, i64 1
+  %lo = load i64, ptr %lo.at, align 8
+  %hi = load i64, ptr %hi.at, align 8
+  br label %word.head
+word.head:
+  %at = phi i64 [ %lo, %part ], [ %next, %body ]
   %more = icmp slt i64 %at, %hi
-  br i1 %more, label %body, label %after
+  br i1 %more, label %body, label %after.part
 body:
   %source = getelementptr i64, ptr %from, i64 %at
   %target = getelementptr i64, ptr %to, i64 %at
   %word = load i64, ptr %source, align 8
   store i64 %word, ptr %target, align 8
   %next = add i64 %at, 1
+  br label %word.head
+after.part:
+  %k.next = add i64 %k, 1
   br label %head
 after:
   ret void
@@ -106,14 +123,21 @@ body:
   %behind = icmp slt i64 %early, %reached
   %from = select i1 %behind, i64 %reached, i64 %early
   call void @moved(ptr %state, ptr %events, i64 %reached, i64 %from, ptr %curve, ptr %run)
-  call void @copied(ptr %state, ptr %copy, i64 0, i64 {outbox})
-  call void @copied(ptr %state, ptr %copy, i64 {outbox_end}, i64 {words})
+  call void @copied(ptr %state, ptr %spare, ptr %parts, i64 %n_parts)
+  call void @copied(ptr %state, ptr %copy, ptr %parts, i64 %n_parts)
   call void @moved(ptr %copy, ptr %events, i64 %from, i64 %start, ptr %curve, ptr %run)
+  %early.event = getelementptr [{WORDS} x i64], ptr %events, i64 %from
+  %before = sub i64 %start, %from
+  %idle = call i64 @{probe}(ptr %spare, ptr %early.event, i64 %before, ptr %curve)
+  %spare.count.at = getelementptr i64, ptr %spare, i64 {outbox_count}
+  store i64 0, ptr %spare.count.at, align 8
   %event = getelementptr [{WORDS} x i64], ptr %events, i64 %start
 {begin}  %unused = call i64 @{probe}(ptr %copy, ptr %event, i64 %batch, ptr %curve)
 {end}  %took = sub i64 %ended, %began
   %stamp = getelementptr i64, ptr %stamps, i64 %i
   store i64 %took, ptr %stamp, align 8
+  %copy.count.at = getelementptr i64, ptr %copy, i64 {outbox_count}
+  store i64 0, ptr %copy.count.at, align 8
   %i.next = add i64 %i, 1
   br label %head
 after:
@@ -238,17 +262,13 @@ def load_gauges(target: Target) -> Program:
 
 
 def _sampled(_: Module, shared: Shared) -> Iterator[str]:
-    outbox = shared.layout.locate(STATE, "e.outbox")
     yield SAMPLED_TEXT.format(
         symbol=entry_symbol(SAMPLED.name),
         params=", ".join(
             f"{'i64' if p.type == I64_T else 'ptr noalias'} %{p.name}" for p in SAMPLED.params
         ),
         probe=shared.signatures[PROBE].symbol,
-        outbox=outbox.offset_words,
-        outbox_end=outbox.offset_words + outbox.words,
         outbox_count=shared.layout.locate(STATE, "e.outbox_count").offset_words,
-        words=shared.layout.words(STATE),
         WORDS=WORDS,
         begin=STAMP.format(name="began"),
         end=STAMP.format(name="ended"),

@@ -94,9 +94,9 @@ class Text:
         if not self.ended:
             self.end(f"br label %{label}")
 
-    def branch(self, condition: str, then: str, otherwise: str) -> None:
+    def branch(self, condition: str, then: str, otherwise: str, weights: str = "") -> None:
         """End the block with a choice."""
-        self.end(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        self.end(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
 
 def alloca(name: str, type_: str, align: int, stack: int | None) -> list[str]:

@@ -244,7 +244,7 @@ def whole(module: Module, entry: str = "run") -> Module:
         if size <= WHOLE_NODES:
             break
     funcs = (
-        msgspec.structs.replace(func, inline=inlined[func.name], cold=False)
+        msgspec.structs.replace(func, inline=inlined[func.name], cold=func.cold and inlined[func.name])
         for func in module.funcs
     )
     return msgspec.structs.replace(module, funcs=tuple(funcs))

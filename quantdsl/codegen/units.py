@@ -18,7 +18,7 @@ def split(module: Module) -> tuple[Module, Module | None]:
 
     What the shared module holds, and in which order, follows from its exports alone.
     """
-    cold = {func.name for func in module.funcs if func.cold}
+    cold = {func.name for func in module.funcs if func.cold and not func.inline}
     own = set(module.entries)
     for func in reversed(module.funcs):  # callers stand after their callees
         if func.name in own - cold:
@@ -27,7 +27,7 @@ def split(module: Module) -> tuple[Module, Module | None]:
     if not exports:
         return module, None
     funcs = tuple(
-        msgspec.structs.replace(func, body=()) if func.cold else func
+        msgspec.structs.replace(func, body=()) if func.name in cold else func
         for func in module.funcs
         if func.name in own
     )

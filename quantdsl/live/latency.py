@@ -9,6 +9,7 @@ same events. Whole: every event of the stream through the turn as it runs live, 
 taken to after its records are in the ring.
 """
 
+import functools
 import os
 import threading
 from collections.abc import Callable
@@ -35,16 +36,19 @@ from quantdsl.live.clock import calibrate, counter
 from quantdsl.live.loop import EventLoop, Pace, module_of
 from quantdsl.live.machine import on_linux, usable
 from quantdsl.live.placement import Plan, settle
-from quantdsl.live.stages import Probe, book_probe, gate_probe, stage_probes
+from quantdsl.live.stages import Probe, book_probe, gate_probe, hold_probe, stage_probes
 
 NOISE = "noise floor"
 PERCENTILES = (50.0, 90.0, 99.0, 99.9, 99.99)
 HIGHEST_NS, DIGITS = 10_000_000_000, 3
-BATCH, WARM = 16, 32
-"""Events between two stamps, events before them that bring the state into the cache."""
-SAMPLES_LEAST, SAMPLES_MAX = 1_000, 20_000
-COPIED_WORDS = 200_000_000
-"""Of state, in all samples of a probe together: some tenths of a second."""
+BATCH, WARM = 16, 128
+"""Events between two stamps, events before them that bring code and state into the cache."""
+LOOKS, LINE = 64, 64
+"""How often a run is looked at for the words of the state that it changes; words kept together."""
+SAMPLES = 4_000
+"""Batches of a probe, at most."""
+INPUTS = 1_000_000
+"""Of a routine that is replayed by itself."""
 PASSES = 5
 """Over the same events, where two probes are compared."""
 NOISE_STAMPS = 1_000_000
@@ -108,6 +112,7 @@ def measure(prepared: Prepared, plan: Plan, *, events: int, rate: float = 0.0) -
         bench = Bench(prepared, plan, events)
         rows = [bench.noise(), *bench.whole(rate), *bench.stages(), *bench.submission()]
         rows += bench.routine(gate_probe, Kind.ORDER)
+        rows += bench.routine(hold_probe, Kind.FILL)
         rows += bench.routine(book_probe, Kind.FILL)
         rows += bench.between_cores()
     finally:
@@ -127,7 +132,6 @@ class Bench:
         self.run.memory.set("curve_on", False)
         self.begin = self.run.memory.words.copy()
         self.module = module_of(prepared)
-        self.samples = min(max(COPIED_WORDS // len(self.begin), SAMPLES_LEAST), SAMPLES_MAX)
         self.stream = np.ascontiguousarray(materialised(prepared.data)[:events])
         if len(self.stream) < EVENTS_LEAST:
             raise ConfigError(
@@ -174,7 +178,7 @@ class Bench:
 
     def stages(self) -> list[Row]:
         """Each stage as the difference of two probes, an event's share of a batch."""
-        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), self.samples)
+        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), SAMPLES)
         rows: list[Row] = []
         before = np.full(len(starts), self.stamp_cycles)
         how = f"difference of probes, medians of {PASSES} batches of {BATCH}"
@@ -192,7 +196,7 @@ class Bench:
 
     def submission(self) -> list[Row]:
         """From the return of the handler to the record: events that send an order, one by one."""
-        starts = _spread(self.ordering[self.ordering >= WARM], self.samples)
+        starts = _spread(self.ordering[self.ordering >= WARM], SAMPLES)
         if not len(starts):
             return []
         probes = {probe.name: probe for probe in stage_probes(self.module)}
@@ -208,7 +212,7 @@ class Bench:
             self.notes.append(f"{probe.name}: not measured: {len(words)} records of {kind.name}")
             return []
         starts = np.arange(0, len(words) - BATCH + 1, BATCH)
-        repeated = np.tile(starts, max(self.samples // len(starts), 1))
+        repeated = np.tile(starts, max(min(INPUTS, len(self.stream)) // len(words), 1))
         took = self.sampled(probe, words, repeated, BATCH, still=True)
         how = f"by itself on {kind.name} records, batches of {BATCH}"
         return [self.row(probe.name, how, np.maximum(took - self.stamp_cycles, 0) / BATCH)]
@@ -242,14 +246,31 @@ class Bench:
     ) -> npt.NDArray[np.float64]:
         """Cycles of a probe from each start on; if `still` on a state from the midst of the run."""
         state, full, warm = self.begin.copy(), self.run.executor, WARM
+        parts = self.parts
         if still:
-            state, full, warm = self.middle(), self.gauges, 0
+            state, full, warm, parts = self.middle(), self.gauges, 0, parts[:0]
         stamps = np.zeros(len(starts), np.int64)
         load_sampled(probe.module, native(), Cache()).call(
-            "sampled", state, state.copy(), inputs.reshape(-1), starts, len(starts), warm, batch,
-            self.curve(), stamps, full.address("still" if still else "run"),
+            "sampled", state, state.copy(), state.copy(), parts.reshape(-1), len(parts),
+            inputs.reshape(-1), starts, len(starts), warm, batch, self.curve(), stamps,
+            full.address("still" if still else "run"),
         )  # fmt: skip
         return stamps.astype(np.float64)
+
+    @functools.cached_property
+    def parts(self) -> Int64s:
+        """The parts of the state that the run changes, the outbox left out: i64[n, 2]."""
+        self.run.memory.words = self.begin.copy()
+        changed = np.zeros(len(self.begin), bool)
+        for piece in np.array_split(self.stream, LOOKS):
+            self.run.feed(np.ascontiguousarray(piece).reshape(-1).view(EVENT))
+            changed |= self.run.memory.words != self.begin
+        outbox = self.run.memory.slot("e.outbox")
+        changed[outbox.offset_words : outbox.offset_words + outbox.words] = False
+        lines = np.unique(np.flatnonzero(changed) // LINE)
+        begins = lines[np.diff(lines, prepend=-2) > 1]
+        ends = lines[np.diff(lines, append=lines[-1] + 2) > 1] + 1
+        return np.minimum(np.stack([begins, ends], axis=1) * LINE, len(self.begin))
 
     def middle(self) -> Int64s:
         """A state from the midst of the run."""

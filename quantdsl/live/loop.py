@@ -7,14 +7,17 @@ the session's close; ticks stay in the order in which they were received.
 
 import mmap
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.lane_code import settings
 from quantdsl.backtest.prepare import Prepared
 from quantdsl.backtest.program import Run
 from quantdsl.check.step import CURVE_WORDS
@@ -34,6 +37,11 @@ SPIN_POLLS = 1 << 24
 """Looks at the ring in one call where the engine never yields: tens of milliseconds."""
 JOIN_S = 0.001
 Take = Callable[[Records], None]
+SETTLED = re.compile(
+    r"e\.config\.\w+|e\.instruments\[\d+\]\.\w+|e\.venues\[\d+\]\.(queue_power|latency_feed)"
+    r"|p\d+|money_scale"
+)
+"""What the host writes before the first event and never again."""
 FULL_WAIT_S = 0.000_1
 """How long the engine leaves a slow reader of its orders before it looks again."""
 
@@ -176,8 +184,16 @@ def open_loop(prepared: Prepared, *, inbound: Ring, outbound: Ring) -> EventLoop
 
 
 def module_of(prepared: Prepared) -> Module:
-    """The strategy with those parts of the core that its run needs."""
-    return prepared.checked.module(prepared.uses)
+    """The strategy with those parts of the core that its run needs, for the settings of this run.
+
+    Params, costs and grids of prices do not change while a session lasts: its code has them as
+    constants, so that what they decide costs nothing.
+    """
+    module = prepared.checked.module(prepared.uses)
+    assert module.given is not None
+    values = settings(module, prepared.run.memory.words, (), SETTLED)
+    given = msgspec.structs.replace(module.given, values=(*values, ("curve_on", 0)))
+    return msgspec.structs.replace(module, given=given)
 
 
 def _records_of_an_instant(run: Run) -> int:

@@ -77,7 +77,7 @@ def stage_probes(module: Module) -> list[Probe]:
     probes, body = [], list[Stmt]()
     for name in STAGES:
         body += parts[name]
-        ends = (*body, *_forgotten(name))
+        ends = (*body, *_forgotten(name, dict(module.sizes)["N_INSTRUMENTS"]))
         short = Func(PROBE_STEP, step.params, None, ends)
         probes.append(Probe(name, _with(module, short, _probe_of_run(module))))
     return probes
@@ -88,9 +88,14 @@ def gate_probe(module: Module) -> Probe:
     return Probe("risk gate", _with(module, _repeated(module, "risk.gate", GATE)))
 
 
+def hold_probe(module: Module) -> Probe:
+    """A fill into position, cash and equity alone, on FILL records."""
+    return Probe("position update", _with(module, _repeated(module, "account.hold", BOOK)))
+
+
 def book_probe(module: Module) -> Probe:
-    """The update of a position alone, on FILL records."""
-    return Probe("position update", _with(module, _repeated(module, "account.book", BOOK)))
+    """The same with the round trips that it closes and their records."""
+    return Probe("fill booked", _with(module, _repeated(module, "account.book", BOOK)))
 
 
 PROBE_STEP = "probe_step"
@@ -116,11 +121,13 @@ def _parts(step: Func) -> dict[str, list[Stmt]]:
     return parts
 
 
-def _forgotten(name: str) -> Iterator[Stmt]:
+def _forgotten(name: str, instruments: int) -> Iterator[Stmt]:
     """What the rest of the step would have done away with."""
     if name != STAGES[-1]:
         yield Assign(TICKED, i64(0))
         yield Assign(TIMERS, i64(0))
+        fresh = Field(Elem(Field(ENGINE, "market"), Var("seen")), "fresh")
+        yield For("seen", i64(0), i64(instruments), (Assign(fresh, i64(0)),))
     if STAGES.index(name) < STAGES.index("risk and orders"):
         yield Assign(Field(ENGINE, "intent_count"), i64(0))
 
