@@ -7,8 +7,8 @@ i64 and double; a bool travels as an i64.
 
 from collections.abc import Callable, Iterator
 
-from quantdsl.codegen.function import MOSTLY, RARELY, FunctionEmitter, Shared, Signature
-from quantdsl.codegen.target import Target
+from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
+from quantdsl.codegen.target import TRAILING_ZEROS, Target
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE, Text, literal
 from quantdsl.errors import InternalError
@@ -23,10 +23,7 @@ ATTRIBUTES = [
     # Left to itself LLVM would inline what the passes keep out of line to save compile time.
     f"attributes #1 = {{ noinline {COMMON} }}",
 ]
-WEIGHTS = [
-    f'{RARELY} = !{{!"branch_weights", i32 1, i32 12}}',
-    f'{MOSTLY} = !{{!"branch_weights", i32 12, i32 1}}',
-]
+
 
 Outside = Callable[[Module, Shared], Iterator[str]]
 """What a module shows to its callers, as the lines of external functions."""
@@ -58,7 +55,7 @@ def emit(module: Module, target: Target, outside: Outside = entry_functions) -> 
         called |= text.called
     lines += outside(module, shared)
     lines += (_declaration(name) for name in sorted(called))
-    return "\n".join([*lines, *ATTRIBUTES, *WEIGHTS, *shared.tags.lines]) + "\n"
+    return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"
 
 
 def signatures(module: Module) -> dict[str, Signature]:
@@ -134,5 +131,7 @@ def table_text(symbol: str, table: TableDecl) -> str:
 
 
 def _declaration(intrinsic: str) -> str:
+    if intrinsic == TRAILING_ZEROS:
+        return f"declare i64 @{intrinsic}(i64, i1)"
     count = 3 if ".fma." in intrinsic else 1
     return f"declare double @{intrinsic}({', '.join(['double'] * count)})"

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from quantdsl.codegen import scalar
 from quantdsl.codegen.held import Held
+from quantdsl.codegen.idioms import EXPONENT_BIAS, lowest_bit
+from quantdsl.codegen.target import TRAILING_ZEROS
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE, Text, literal
 from quantdsl.errors import InternalError
@@ -245,17 +247,18 @@ class FunctionEmitter:
         text.start(after)
 
     def weights(self, stmt: If) -> str:
-        """What is known of how often a branch is taken: a cold function is called rarely."""
+        """How often a branch is taken, where a copy of a cold function stands in it: rarely."""
         cold = tuple(map(self.calls_cold, (stmt.then, stmt.otherwise)))
         if cold[0] == cold[1]:
             return ""
         return f", !prof {RARELY if cold[0] else MOSTLY}"
 
     def calls_cold(self, body: tuple[Stmt, ...]) -> bool:
-        """Whether a block runs rarely: it calls a cold function whenever it runs."""
+        """Whether a block copies a cold function that it calls whenever it runs."""
         for stmt in body:
             call = stmt.call if isinstance(stmt, Do) else getattr(stmt, "value", None)
-            if isinstance(call, Call) and self.signatures[call.func].decl.cold:
+            decl = self.signatures[call.func].decl if isinstance(call, Call) else None
+            if decl is not None and decl.cold and decl.inline:
                 return True
         return False
 
@@ -430,6 +433,10 @@ class FunctionEmitter:
         return Value(scalar.unary(self.text, expr.op, x.text), UNARY[expr.op].result)
 
     def binary(self, expr: Binary) -> Value:
+        word = lowest_bit(expr)
+        if word is not None and self.text.has(TRAILING_ZEROS):
+            bits = self.value(word).text
+            return Value(scalar.lowest_bit(self.text, bits, -EXPONENT_BIAS), "i64")
         x, y = self.value(expr.x), self.value(expr.y)
         return Value(scalar.binary(self.text, expr.op, x.text, y.text), BINARY[expr.op].result)
 

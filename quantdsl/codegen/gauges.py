@@ -56,8 +56,8 @@ STAMP = """\
 
 # `full` is the address of `run`: the whole strategy moves `state` from event to event. From `warm`
 # events before each start the copy goes along, so that its words are in the cache; what the probe
-# makes of those is in `spare`, and forgotten. A copy is made of the `parts` of the state: i64[n, 2],
-# their first words and those after their last.
+# makes of those is in `spare`, and forgotten. Copied are the `parts` of the state: i64[n, 2], their
+# first words and those after their last.
 SAMPLED_TEXT = """\
 define internal void @moved(ptr %state, ptr %events, i64 %from, i64 %to, ptr %curve, ptr %full) {{
 entry:

@@ -6,6 +6,7 @@ ops.py says. What LLVM leaves undefined (shift counts, division, conversions) is
 
 from collections.abc import Callable
 
+from quantdsl.codegen.target import TRAILING_ZEROS
 from quantdsl.codegen.text import Text
 from quantdsl.ir.ops import CANONICAL_NAN_BITS
 
@@ -69,6 +70,14 @@ CHOICES = {
     "fmin": ("fcmp olt", "double"),
     "fmax": ("fcmp ogt", "double"),
 }
+
+
+def lowest_bit(text: Text, x: str, none: int) -> str:
+    """Emit the index of the lowest bit of a word, or `none` where it has no bit."""
+    text.called.add(TRAILING_ZEROS)
+    index = text.pure(f"call i64 @{TRAILING_ZEROS}(i64 {x}, i1 false)")
+    empty = text.pure(f"icmp eq i64 {x}, 0")
+    return text.pure(f"select i1 {empty}, i64 {none}, i64 {index}")
 
 
 def unary(text: Text, op: str, x: str) -> str:

@@ -49,6 +49,8 @@ def scatter(lanes: int) -> str:
 
 TRAILING_ZEROS = "llvm.cttz.i64"
 PREFETCH = "llvm.prefetch.p0"
+ONE_LANE = FLOAT_INTRINSICS | {TRAILING_ZEROS}
+"""What code for one lane of a CPU may use."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -95,9 +97,9 @@ def native() -> Target:
     triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
     require(triple, features)
     if triple.startswith("x86_64"):
-        return Target(triple, "x86-64-v3", "")
+        return Target(triple, "x86-64-v3", "", intrinsics=ONE_LANE)
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
-    return Target(triple, llvm.get_host_cpu_name(), text)
+    return Target(triple, llvm.get_host_cpu_name(), text, intrinsics=ONE_LANE)
 
 
 def avx512() -> Target:

@@ -66,6 +66,10 @@ class Text:
         self.head += alloca(name, type_, 8, self._stack)
         return name
 
+    def has(self, intrinsic: str) -> bool:
+        """Whether the target is known to lower an intrinsic."""
+        return intrinsic in self._intrinsics
+
     def intrinsic(self, name: str, *operands: str) -> str:
         """Call an f64 intrinsic that the target is known to lower."""
         if name not in self._intrinsics:

@@ -23,7 +23,7 @@ import msgspec
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load, object_files
 from quantdsl.codegen.emit import COMMON, Outside, emit, entry_functions, entry_symbol
-from quantdsl.codegen.function import Shared
+from quantdsl.codegen.function import MOSTLY, RARELY, Shared
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
 from quantdsl.codegen.target import Target
@@ -191,6 +191,11 @@ full.here:
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 {RARE} = !{{!"branch_weights", i32 1, i32 1000000}}
 """
+WEIGHTS = f"""\
+{RARELY} = !{{!"branch_weights", i32 1, i32 12}}
+{MOSTLY} = !{{!"branch_weights", i32 12, i32 1}}
+"""
+"""Of branches to cold code: an order is rare among ticks, and still what all of this is for."""
 RARE = "!999999999"
 """Weights of a branch that ends the function; a number that no other metadata has."""
 
@@ -227,7 +232,7 @@ declare void @llvm.x86.sse2.lfence()
 
 WHOLE_NODES = 40_000
 """Expressions of a turn with all its copies: LLVM takes a minute for more than about this."""
-COPIED_NODES = (1 << 62, 3000, 1000, 300, 100)
+COPIED_NODES = (1 << 62, 3000, 2000, 1000, 300, 100)
 """A function of more expressions than this, its inlined callees included, is copied only once."""
 
 
@@ -244,15 +249,17 @@ def whole(module: Module, entry: str = "run") -> Module:
         if size <= WHOLE_NODES:
             break
     funcs = (
-        msgspec.structs.replace(func, inline=inlined[func.name], cold=func.cold and inlined[func.name])
+        msgspec.structs.replace(func, inline=copied, cold=func.cold and copied)
         for func in module.funcs
+        for copied in (inlined[func.name],)
     )
     return msgspec.structs.replace(module, funcs=tuple(funcs))
 
 
 def hot_text(module: Module, target: Target, outside: Outside = entry_functions) -> str:
     """LLVM IR of code whose jumps are all to be seen in its machine code: no tables."""
-    return emit(module, target, outside).replace(COMMON, f'{COMMON} "no-jump-tables"="true"')
+    text = emit(module, target, outside).replace(COMMON, f'{COMMON} "no-jump-tables"="true"')
+    return text + WEIGHTS
 
 
 def turn_text(module: Module, target: Target) -> str:
