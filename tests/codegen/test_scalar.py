@@ -4,7 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import Program, assemble, object_code
 from quantdsl.codegen.target import FLOAT_INTRINSICS, native
 from quantdsl.codegen.text import Text
@@ -22,6 +24,7 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     f64_to_bits,
+    i64,
 )
 from tests.codegen.elf import undefined_symbols
 from tests.codegen.programs import FLOATS, INTS
@@ -35,10 +38,16 @@ def function(name, operand, result, value, count):
     return Func(name, params, result, (Return(value),))
 
 
+POWER = Unary("i64_to_f64", Binary("iand", x, Unary("ineg", x)))
+EXPONENT = Binary("iand", Binary("lshr", Unary("bits", POWER), i64(52)), i64(2047))
+LOWEST_BIT = Binary("isub", EXPONENT, i64(1023))
+"""As std/book.qdsl finds it; a CPU has an instruction for it."""
+
 OPERATIONS = [
     *((function(op, t.operand, t.result, Unary(op, x), 1)) for op, t in UNARY.items()),
     *((function(op, t.operand, t.result, Binary(op, x, y), 2)) for op, t in BINARY.items()),
     function("fma", "f64", "f64", Fma(x, y, z), 3),
+    function("lowest_bit", "i64", "i64", LOWEST_BIT, 1),
 ]
 
 
@@ -83,3 +92,9 @@ def test_every_intrinsic_on_the_list_becomes_code_without_calls(intrinsic):
 def test_an_intrinsic_off_the_list_is_never_emitted():
     with pytest.raises(InternalError, match=r"llvm\.exp\.f64 is not on the target's list"):
         Text(FLOAT_INTRINSICS).intrinsic("llvm.exp.f64", "0.0")
+
+
+def test_the_lowest_bit_of_a_word_is_one_instruction():
+    module = Module((), (), (OPERATIONS[-1],), ("lowest_bit",))
+    assert "llvm.cttz" in emit(module, native())
+    assert emit(module, replace(native(), intrinsics=FLOAT_INTRINSICS)).count("cttz") == 0
