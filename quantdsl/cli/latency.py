@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from quantdsl.live.latency_store import Change
 
 EXIT_SLOWER = 1
-SHIPPED = "strategies/sma_cross.qdsl"
+SHIPPED = "strategies/skewed_maker.qdsl"
 """Measured where no file is named."""
 
 
