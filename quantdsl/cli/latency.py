@@ -144,9 +144,12 @@ def _show(report: "Report") -> None:
 
 
 def _kept(report: "Report", row: Any) -> str:
-    """Whether the median keeps its promise, where there is one."""
-    from quantdsl.live.latency import PROMISED, PROMISES_NS
+    """Whether a promise is kept, where there is one: of ours by the median, of @latency by p99."""
+    from quantdsl.live.latency import PERCENTILES, PROMISED, PROMISES_NS
 
+    if row.p99_at_most_ns:
+        verdict = row.percentiles_ns[PERCENTILES.index(99.0)] <= row.p99_at_most_ns
+        return f"  p99 at most {row.p99_at_most_ns:,}: {'kept' if verdict else 'MISSED'}"
     if report.strategy != PROMISED or row.name not in PROMISES_NS:
         return ""
     promise, _ = PROMISES_NS[row.name]

@@ -12,7 +12,7 @@ taken to after its records are in the ring.
 import functools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -69,6 +69,14 @@ PROMISES_NS = {
 }
 """Of a median on a pinned core: the aim for PROMISED, and what no strategy shipped exceeds."""
 PROMISED = "SkewedMaker"
+KINDS = {
+    "bar": (Kind.BAR,),
+    "quote": (Kind.QUOTE,),
+    "trade": (Kind.TRADE,),
+    "book": (Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT),
+    "timer": (Kind.TIMER,),
+}
+"""The events on which a handler runs."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -82,6 +90,8 @@ class Row(msgspec.Struct, frozen=True):
     percentiles_ns: tuple[float, ...]
     """Those of PERCENTILES."""
     max_ns: float
+    p99_at_most_ns: int = 0
+    """What the strategy itself promises by @latency; 0: nothing."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -174,7 +184,21 @@ class Bench:
             rows.append(self.row("tick to order", what, spans[with_order]))
         else:
             self.notes.append("tick to order: not measured: no order in the run")
-        return rows
+        return [*rows, *self.annotated(spans, last, how)]
+
+    def annotated(self, spans: Int64s, last: Int64s, how: str) -> Iterator[Row]:
+        """The whole turn of the instants of each handler that has a @latency."""
+        kinds = (self.stream[: last[-1] + 1, 2] >> 32) & 0xFF
+        first = np.concatenate([[0], last[:-1] + 1])
+        for handler in self.prepared.checked.strategy.handlers:
+            most, name = handler.promises.p99_ns, f"on {handler.event}"
+            here = np.isin(kinds, KINDS.get(handler.event, ()))
+            own = spans[np.logical_or.reduceat(here, first)]
+            if most and len(own):
+                row = self.row(name, f"instants of the handler with @latency, {how}", own)
+                yield msgspec.structs.replace(row, p99_at_most_ns=most)
+            elif most:
+                self.notes.append(f"{name}: not measured: no such event")
 
     def stages(self) -> list[Row]:
         """Each stage as the difference of two probes, an event's share of a batch."""

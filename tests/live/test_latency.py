@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.program import Run
+from quantdsl.check.annotations import Promises
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
@@ -28,7 +29,11 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def report() -> Report:
     found = plan(read_machine(), [Wish("engine", max(usable()))], [FEED])
-    return measure(ready("buy_and_hold"), found, events=4_000, rate=0.0)
+    prepared = ready("buy_and_hold")
+    handlers = {handler.event: handler for handler in prepared.checked.strategy.handlers}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(handlers["bar"], "promises", Promises(p99_ns=1_000))
+        return measure(prepared, found, events=4_000, rate=0.0)
 
 
 def test_every_row_is_a_histogram_of_what_it_says(report):
@@ -40,6 +45,13 @@ def test_every_row_is_a_histogram_of_what_it_says(report):
         assert row.how
     assert rows["turn"].percentiles_ns[0] > rows[NOISE].percentiles_ns[0] * 0.5
     assert report.events <= 4_000
+
+
+def test_a_handler_with_a_latency_has_a_row(report):
+    rows = {row.name: row for row in report.rows}
+    assert rows["on bar"].p99_at_most_ns == 1_000
+    assert 400 < rows["on bar"].count <= rows["turn"].count
+    assert [name for name, row in rows.items() if row.p99_at_most_ns] == ["on bar"]
 
 
 def test_what_could_not_be_measured_is_said(report):
