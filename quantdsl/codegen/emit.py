@@ -35,8 +35,13 @@ def entry_functions(module: Module, shared: Shared) -> Iterator[str]:
         yield from _entry(shared.signatures[entry])
 
 
-def emit(module: Module, target: Target, outside: Outside = entry_functions) -> str:
-    """LLVM IR of a verified module; the same module and target give the same text."""
+def emit(
+    module: Module, target: Target, outside: Outside = entry_functions, *, weighed: bool = False
+) -> str:
+    """LLVM IR of a verified module; the same module and target give the same text.
+
+    With `weighed` branches to copies of cold functions refer to metadata that the caller adds.
+    """
     shared = Shared(
         Layout(module.structs),
         signatures(module),
@@ -51,7 +56,7 @@ def emit(module: Module, target: Target, outside: Outside = entry_functions) -> 
             lines.append(import_text(signature))
             continue
         text = Text(target.intrinsics, target.stack)
-        lines += FunctionEmitter(shared, signature, text).lines()
+        lines += FunctionEmitter(shared, signature, text, weighed=weighed).lines()
         called |= text.called
     lines += outside(module, shared)
     lines += (_declaration(name) for name in sorted(called))

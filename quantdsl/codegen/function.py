@@ -117,10 +117,12 @@ class Local(NamedTuple):
 class FunctionEmitter:
     """Emits one function; `lines()` is its definition."""
 
-    def __init__(self, shared: Shared, signature: Signature, text: Text) -> None:
+    def __init__(
+        self, shared: Shared, signature: Signature, text: Text, *, weighed: bool = False
+    ) -> None:
         self.layout, self.signatures, self.tables, self.tags = shared
         self.signature = signature
-        self.text = text
+        self.text, self.weighed = text, weighed
         self.held = Held(self.tags)
         self.locals: dict[str, Local] = {}
         self.assigned = {
@@ -249,7 +251,7 @@ class FunctionEmitter:
     def weights(self, stmt: If) -> str:
         """How often a branch is taken, where a copy of a cold function stands in it: rarely."""
         cold = tuple(map(self.calls_cold, (stmt.then, stmt.otherwise)))
-        if cold[0] == cold[1]:
+        if not self.weighed or cold[0] == cold[1]:
             return ""
         return f", !prof {RARELY if cold[0] else MOSTLY}"
 

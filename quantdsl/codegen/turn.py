@@ -258,8 +258,8 @@ def whole(module: Module, entry: str = "run") -> Module:
 
 def hot_text(module: Module, target: Target, outside: Outside = entry_functions) -> str:
     """LLVM IR of code whose jumps are all to be seen in its machine code: no tables."""
-    text = emit(module, target, outside).replace(COMMON, f'{COMMON} "no-jump-tables"="true"')
-    return text + WEIGHTS
+    text = emit(module, target, outside, weighed=True)
+    return text.replace(COMMON, f'{COMMON} "no-jump-tables"="true"') + WEIGHTS
 
 
 def turn_text(module: Module, target: Target) -> str:
