@@ -21,7 +21,7 @@ import pytest
 from quantdsl.backtest.signals import prepare_signals
 from quantdsl.check import compile_file
 
-STRATEGY = Path(__file__).parent / "strategies" / "signals.qdsl"
+STRATEGY = Path(__file__).parent / "signals.qdsl"
 SMALL, LARGE = (20, 120), (500, 2_520)
 ROUNDS = 3
 TIGHT = 1e-9

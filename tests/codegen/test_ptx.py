@@ -94,7 +94,7 @@ def test_every_operation_becomes_instructions_that_round_as_written(func):
     assert "call" not in ptx
     assert not re.search(r"\.(approx|ftz|sat|full)\b", ptx)
     assert ("fma" in ptx) == (func.name == "fma")
-    assert len(OPERATIONS) == len(UNARY) + len(BINARY) + 1
+    assert {*UNARY, *BINARY, "fma"} <= {one.name for one in OPERATIONS}
 
 
 def test_nothing_is_contracted():
