@@ -100,8 +100,8 @@ class VectorEmitter(RunEmitter):
                 self.bind(param.name, Value(name, param.type, False))
                 continue
             shared = isinstance(param.type, BufferType) or param.name == COMMON
-            if shared and not self.same.expr(Var(param.name)):
-                raise InternalError(f"QD9511 codegen: lanes part over {param.name}")
+            if param.name == COMMON and not self.same.expr(Var(COMMON)):
+                raise InternalError("QD9511 codegen: lanes part over what they share")
             params.append(f"ptr {'noalias ' if shared else ''}{name}")
             tag = self.elements_tag(param.type)
             self.spots[param.name] = Spot(name, 0, param.type, tag, 0 if shared else lane_words)

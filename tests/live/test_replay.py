@@ -51,7 +51,7 @@ def carried(folder: Path, manifest: Manifest) -> None:
     """A session without processes around it: as long as it takes on a machine that is busy."""
     strategy = LiveStrategy(folder, manifest, manifest.strategies[0])
     feed, sequencer = open_feed(manifest.feeds[0]), Sequencer([strategy.lane])
-    strategy.start(max(usable()))
+    strategy.start(max(usable()), pytest.fail)  # it has no signal that a worker would answer
     feed.run(sequencer, threading.Event())
     sequencer.advance(feed.now_ns())
     strategy.stop()
