@@ -27,7 +27,8 @@ from tests.backtest.test_lane_entry import checked_of, checked_text
 from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parents[2]
-OTHERS = (path for folder in ("bench/strategies", "tests/truth") for path in (ROOT / folder).rglob("*.qdsl"))
+FOLDERS = (ROOT / "bench/strategies", ROOT / "tests/truth")
+OTHERS = (path for folder in FOLDERS for path in folder.rglob("*.qdsl"))
 FILES = sorted([*ON_BARS, *OTHERS])
 GATED = """language 1
 
