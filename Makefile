@@ -1,6 +1,6 @@
 # Two commands do everything, a virtual environment included. What each runs, as plain commands:
 #   make demo    python3 -m venv .venv
-#                .venv/bin/pip install -e .
+#                .venv/bin/pip install --no-compile -e .
 #                .venv/bin/quantdsl demo
 #   make test    .venv/bin/pip install -e '.[test]'
 #                .venv/bin/pytest -n auto --dist worksteal
@@ -27,10 +27,11 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
+# The demo imports a few of the modules that it installs: Python compiles those when it does.
 # The two marks are files that say which packages are in place; pyproject.toml renews them.
 $(VENV)/run-time: $(BIN)/python pyproject.toml
 	@echo "installing quantdsl into $(VENV)"
-	@$(PIP) install -e .
+	@$(PIP) install --no-compile -e .
 	@touch $@
 
 $(VENV)/test-time: $(BIN)/python pyproject.toml
