@@ -33,8 +33,8 @@ def chain(first: str, step: str, count: int, *, indent: str = "    let") -> str:
 
 
 def doubled(kind: str, body: str, last: str) -> str:
-    """f0, f1 = f0 twice, f2 = f1 twice ...: calls that grow exponentially."""
-    return "".join(f"{kind} f{n}{body.format(f'f{n - 1}' if n else last)}\n" for n in range(40))
+    """g0, g1 = g0 twice, g2 = g1 twice ...: calls that grow exponentially."""
+    return "".join(f"{kind} g{n}{body.format(f'g{n - 1}' if n else last)}\n" for n in range(40))
 
 
 DOUBLE = "(x: float) -> float = {0}(x) + {0}(x + 1.0)"
@@ -52,9 +52,9 @@ REFUSED = {
     "2,500 statements": HANDLER + "        buy(1 shares)\n" * 2_500,
     "1,500 series": HEAD
     + "".join(f"    let x{n} = ta.sma(close, {n + 1})\n" for n in range(1_500)),
-    "functions that double": doubled("fn", DOUBLE, "sqrt") + HEAD + "    plot(f39(close))\n",
+    "functions that double": doubled("fn", DOUBLE, "sqrt") + HEAD + "    plot(g39(close))\n",
     "indicators that double": doubled("indicator", DOUBLE_SERIES, "sqrt") + HEAD
-    + "    plot(f39(close))\n",
+    + "    plot(g39(close))\n",
     "actions that double": HEAD + "    action f0():\n        flatten()\n"
     + "".join(f"    action f{n}():\n        f{n - 1}()\n        f{n - 1}()\n" for n in range(1, 40))
     + "    on bar:\n        f39()\n",
