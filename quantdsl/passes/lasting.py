@@ -5,6 +5,7 @@ from collections.abc import Iterator, Set
 from quantdsl.ir.ops import Assign, Binary, Expr, If, Stmt, Var
 from quantdsl.ir.walk import nested, operands, roots
 from quantdsl.passes.scopes import assigned_names, reads_of_names
+from quantdsl.passes.straight import requirements
 
 Block = tuple[Stmt, ...]
 Guards = frozenset[Expr]
@@ -32,7 +33,7 @@ class _Finder:
         for stmt in body:
             if isinstance(stmt, If):
                 self.read(stmt.cond, guards)
-                both = frozenset(self.lasting(_conjuncts(stmt.cond)))
+                both = frozenset(self.lasting(requirements(stmt.cond)))
                 self.block(stmt.then, guards | both)
                 self.block(stmt.otherwise, guards)
                 continue
@@ -52,7 +53,7 @@ class _Finder:
             ):
                 self.found.add(expr.name)
         elif isinstance(expr, Binary) and expr.op == "and":
-            parts = list(_conjuncts(expr))
+            parts = list(requirements(expr))
             for part in parts:  # where another part does not hold, this one does not matter
                 others = frozenset(self.lasting(other for other in parts if other is not part))
                 self.part(part, guards | others, guards)
@@ -74,11 +75,3 @@ def _names(expr: Expr) -> frozenset[str]:
     if isinstance(expr, Var):
         return frozenset((expr.name,))
     return frozenset(name for operand in operands(expr) for name in _names(operand))
-
-
-def _conjuncts(cond: Expr) -> Iterator[Expr]:
-    if isinstance(cond, Binary) and cond.op == "and":
-        yield from _conjuncts(cond.x)
-        yield from _conjuncts(cond.y)
-    else:
-        yield cond

@@ -109,6 +109,15 @@ def either(parts: Iterable[Expr]) -> Expr:
     return whole
 
 
+def requirements(cond: Expr) -> Iterator[Expr]:
+    """The conditions of which all must hold."""
+    if isinstance(cond, Binary) and cond.op == "and":
+        yield from requirements(cond.x)
+        yield from requirements(cond.y)
+    else:
+        yield cond
+
+
 def alternatives(cond: Expr) -> Iterator[Expr]:
     """The conditions of which one must hold."""
     if isinstance(cond, Binary) and cond.op == "or":

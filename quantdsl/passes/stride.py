@@ -34,7 +34,7 @@ from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, st
 from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
-from quantdsl.passes.straight import DENIES, alternatives, either
+from quantdsl.passes.straight import DENIES, alternatives, either, requirements
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
 STRIDE_BITS = 3
@@ -117,7 +117,7 @@ class Stride:
                 self.tests.append(self.asked(cond))
                 continue
             rest: list[Expr] = []
-            for part in _conjuncts(cond):
+            for part in requirements(cond):
                 if self.of_row(part) and isinstance(part, Binary) and part.op in CONTRARY:
                     self.tests.append(self.asked(Binary(CONTRARY[part.op], part.x, part.y)))
                 else:
@@ -324,14 +324,6 @@ def _compares(cond: Expr, name: str, firm: Set[str]) -> bool:
 def _rare(stmt: Stmt) -> bool:
     """Whether a statement is a branch that most turns jump over."""
     return isinstance(stmt, If) and not stmt.otherwise and any(map(nested, stmt.then))
-
-
-def _conjuncts(cond: Expr) -> Iterator[Expr]:
-    if isinstance(cond, Binary) and cond.op == "and":
-        yield from _conjuncts(cond.x)
-        yield from _conjuncts(cond.y)
-    else:
-        yield cond
 
 
 def _all(parts: Sequence[Expr]) -> Expr:
