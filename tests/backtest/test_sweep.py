@@ -10,11 +10,10 @@ from quantdsl.backtest import lane_code, stream
 from quantdsl.backtest import sweep as sweep_module
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_table import result_of
-from quantdsl.check import check_source, compile_file
+from quantdsl.check import compile_file
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.errors import DataError, UnavailableError
-from quantdsl.lang.source import Source
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.sweep_result import SweepResult
 from tests.strategies.headers import ON_BARS
@@ -149,9 +148,7 @@ def test_data_without_rows_are_refused(bars: pa.Table) -> None:
         prepared(ORACLE, bars.slice(0, 100))
 
 
-def test_a_sweep_on_ticks_is_refused_before_anything_runs() -> None:
-    text = "strategy S:\n    quotes\n    param n = 1 in 1..3\n    plot(mid * n)\n"
-    checked, _ = check_source(Source(text, "s.qdsl"))
-    assert checked is not None
-    with pytest.raises(UnavailableError, match="not available yet"):
-        prepare_sweep(checked, Path("s.qdsl"))
+def test_a_sweep_on_a_universe_is_refused_before_anything_runs() -> None:
+    path = ROOT / "strategies" / "xs_reversal.qdsl"
+    with pytest.raises(UnavailableError, match="on a universe is not available yet"):
+        prepare_sweep(compile_file(path), path)
