@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ import quantdsl
 from quantdsl import cli
 from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
+from tests.tables import Streamed, hourly
 
 STRATEGY = """language 1
 
@@ -31,20 +31,7 @@ strategy Cross:
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    hours = np.arange(2_000)
-    close = np.round(100 + 5 * np.sin(hours / 30) + 2 * np.sin(hours / 7), 2)
-    columns = {"high": close + 0.5, "low": close - 0.5, "close": close}
-    return pa.table({"time": hours * 3_600 + 1_700_000_000, "open": close, **columns})
-
-
-class Streamed:
-    """A table of some other library: all that is known of it is the Arrow C stream."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
+    return hourly(2_000)
 
 
 def test_any_table_gives_the_same_run(table, tmp_path):

@@ -1,6 +1,5 @@
 """Signals from Python: any table in, a pyarrow table out, and no copy on the way."""
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +10,7 @@ from quantdsl.errors import ConfigError
 from quantdsl.report.signal_report import SignalReport
 from tests.std.universe import table as universe
 from tests.std.universe import walks
+from tests.tables import Streamed, hourly
 
 STRATEGY = """language 1
 
@@ -38,20 +38,7 @@ strategy Ranked:
 
 @pytest.fixture(scope="module")
 def bars() -> pa.Table:
-    hours = np.arange(500)
-    close = np.round(100 + 5 * np.sin(hours / 30) + 2 * np.sin(hours / 7), 2)
-    columns = {"high": close + 0.5, "low": close - 0.5, "close": close}
-    return pa.table({"time": hours * 3_600 + 1_700_000_000, "open": close, **columns})
-
-
-class Streamed:
-    """A table of some other library: all that is known of it is the Arrow C stream."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
+    return hourly(500)
 
 
 def test_any_table_gives_the_same_signals(bars: pa.Table) -> None:
