@@ -12,6 +12,7 @@ what was given is given the newest time.
 import threading
 import time
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +37,10 @@ def _unseen(_: Events) -> None:
 
 class Inputs(Protocol):
     """The part of a journal that a sequencer writes."""
+
+    @property
+    def failed(self) -> str | None:
+        """Why nothing can be written any more."""
 
     def inputs(self, events: Events) -> None: ...
 
@@ -178,6 +183,7 @@ class Lane:
         """To the journal, then into the ring; waits for an engine that is behind."""
         if not len(events):
             return
+        self.failed = self.failed or self.journal.failed or ""
         if self.failed:
             self.dropped += len(events)
             return
@@ -207,12 +213,22 @@ class Lane:
 
 
 class Sequencer:
-    """Gives each strategy its events in one order; may be called by any thread."""
+    """Gives each strategy its events in one order; may be called by any thread.
+
+    What fails in the lane of one strategy ends that lane, and no other notices.
+    """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self.lanes, self.lock = lanes, threading.Lock()
         self.held: list[Events] | None = None
         """While strategies are warmed up: what feeds have pushed meanwhile."""
+
+    def _each(self, lanes: Sequence[Lane], act: Callable[[Lane], None]) -> None:
+        for lane in lanes:
+            try:
+                act(lane)
+            except Exception as failure:
+                lane.failed = lane.failed or f"{type(failure).__name__}: {failure}"
 
     def push(self, events: Events) -> None:
         """Whole messages of a feed; copied before this returns."""
@@ -220,8 +236,7 @@ class Sequencer:
             if self.held is not None:
                 self.held.append(events.copy())
                 return
-            for lane in self.lanes:
-                lane.feed(events)
+            self._each(self.lanes, lambda lane: lane.feed(events))
 
     def hold(self) -> None:
         """Keep what feeds push from now on until `release`."""
@@ -233,24 +248,21 @@ class Sequencer:
         with self.lock:
             held, self.held = self.held or [], None
             for events in held:
-                for lane in self.lanes:
-                    lane.feed(events)
+                self._each(self.lanes, methodcaller("feed", events))
 
     def advance(self, now_ns: int) -> None:
         """Time has passed: sessions and timers, and bars that were waited for."""
         with self.lock:
             if self.held is None:
-                for lane in self.lanes:
-                    lane.advance(now_ns)
+                self._each(self.lanes, lambda lane: lane.advance(now_ns))
 
     def answer(self, lane: Lane, answer: Answer, now_ns: int) -> None:
         """An answer of a strategy's worker; of what was asked for in warming up none is wanted."""
         with self.lock:
             if self.held is None:
-                lane.answer(answer, now_ns)
+                self._each([lane], lambda lane: lane.answer(answer, now_ns))
 
     def command(self, lanes: Sequence[Lane], side: int, bits: int, now_ns: int) -> None:
         """A command to some of the strategies."""
         with self.lock:
-            for lane in lanes:
-                lane.command(side, bits, now_ns)
+            self._each(lanes, lambda lane: lane.command(side, bits, now_ns))

@@ -266,9 +266,16 @@ class Session:
     def _drain(self) -> None:
         """Records from the engines to the journals."""
         while not self.ended.is_set():
-            found = [one.drain() for one in self.strategies]
+            found = [self._drained(one) for one in self.strategies]
             if not any(found):
                 time.sleep(DRAIN_S)
+
+    def _drained(self, one: LiveStrategy) -> int:
+        try:
+            return one.drain()
+        except Exception as failure:
+            one.lane.failed = one.lane.failed or f"{type(failure).__name__}: {failure}"
+            return 0
 
     def _receive(self) -> None:
         """Commands of the supervisor; its silence halts the session."""
@@ -313,12 +320,21 @@ class Session:
                     for one in self.strategies:
                         one.note_checkpoint()
             for one in self.strategies:
-                one.keep_checkpoint()
-                if lost := one.lost_worker():
-                    self.showing.log("error", one.name, f"its signals stay stale: {lost}")
+                self._care_for(one)
             self._fill_gaps()
-            if all(one.look() for one in self.strategies):
+            if all(one.fault for one in self.strategies):
                 self._stop("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))
+
+    def _care_for(self, one: LiveStrategy) -> None:
+        """What is due of one strategy; a fault halts it alone."""
+        try:
+            one.keep_checkpoint()
+        except OSError as failure:  # the journal by itself is enough to go on from
+            self.showing.log("warning", one.name, f"no checkpoint was written: {failure}")
+        if lost := one.lost_worker():
+            self.showing.log("error", one.name, f"its signals stay stale: {lost}")
+        if not one.fault and (fault := one.look()):
+            self.showing.log("error", one.name, f"it is halted, others go on: {fault}")
 
     def _fill_gaps(self) -> None:
         """Bars that a feed missed are asked for again."""

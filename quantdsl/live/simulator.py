@@ -323,6 +323,11 @@ class Simulation:
             lane.last_ts = now
         return lane
 
+    @property
+    def failed(self) -> str | None:
+        """Why its journal can write no more."""
+        return self.journal.failed
+
     def inputs(self, events: Events) -> None:
         """What the sequencer hands to the journal: kept, to be compared with."""
         self.truth.append(events.copy())

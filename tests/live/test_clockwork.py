@@ -83,6 +83,8 @@ def test_an_instant_waits_for_the_bars_of_others_but_not_for_ever():
 class Kept:
     """A journal that keeps events in memory."""
 
+    failed: str | None = None
+
     def __init__(self) -> None:
         self.events: list[np.ndarray] = []
 

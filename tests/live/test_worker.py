@@ -158,6 +158,8 @@ def test_an_answer_lies_behind_what_was_sent_and_not_in_the_future() -> None:
 
 
 class Journal:
+    failed: str | None = None
+
     def inputs(self, events: np.ndarray) -> None:
         pass
 
