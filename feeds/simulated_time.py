@@ -85,6 +85,8 @@ class SimulatedTime:
                 health.received += end
                 health.processed += end
                 health.last_recv_ns = health.last_event_ns = reached
+                if key == "ts_recv":  # a bar's time of receipt is its open
+                    health.latency_ns = reached - int(events["ts_event"][end - 1])
                 events = events[end:]
         health.state = "stopped"
         return True

@@ -143,6 +143,9 @@ class VenueConfig(_Section, frozen=True):
     latency_feed: Annotated[
         float, Meta(ge=0, le=1_000, description="Times the feed's own latency, added to both")
     ] = 0.0
+    latency_file: Annotated[
+        str, Meta(description="Measured latencies in place of both, as latency.csv of a session")
+    ] = ""
     queue: Annotated[
         Literal["pessimistic", "proportional"],
         Meta(description="Who cancels at a level: those behind an order, or both in proportion"),

@@ -74,6 +74,9 @@ STATE_BYTES = Limit(
 COLUMN_BYTES = Limit(
     "COLUMN_BYTES", 1 << 30, "bytes", "what a sweep computes ahead fits beside its data"
 )
+LATENCY_ROWS = Limit(
+    "LATENCY_ROWS", 5_000_000, "rows", "measured latencies of a run are kept in memory"
+)
 LANE_STATE_BYTES = Limit(
     "LANE_STATE_BYTES", 512 * 1024, "bytes", "the local memory of a thread on a GPU"
 )

@@ -146,11 +146,22 @@ def arrange(
         )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
+    _hold_ticks(checked, resolved)
     found = opened(data_spec(checked, resolved, known, chosen))
     answered = awaited.notes(checked, resolved.config.signals)
     notes = (*converted, *chosen.notes, *_notes(checked, found), *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
+
+
+def _hold_ticks(checked: Checked, resolved: Resolved) -> None:
+    """ConfigError where a file of latencies is named and orders meet bars, which know of none."""
+    path = resolved.config.venue.latency_file
+    if path and not checked.strategy.ticks:
+        raise ConfigError(
+            f"{path}: latencies are of strategies on ticks, and {checked.strategy.name} is on bars"
+            "\nhelp: fills.delay_bars lets its orders wait"
+        )
 
 
 def hold_single(checked: Checked, what: str) -> None:
@@ -268,6 +279,7 @@ def data_spec(
         format=one.format,
         actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
+        latencies=resolved.config.venue.latency_file,
         changes=_changes(checked, resolved, members),
         awaited=awaited.awaited(checked, resolved.config.signals),
     )

@@ -126,9 +126,13 @@ def _execution(prepared: Prepared) -> Execution | None:
     if not data.spec.ticks or isinstance(data, Data):
         return None
     ahead = f"with a power of {venue.queue_power:g}" if venue.queue == "proportional" else ""
-    assumptions = (
+    constant = (
         f"an order takes {venue.latency_entry_us:,g} microseconds to the venue, and word of it "
-        f"{venue.latency_response_us:,g} back",
+        f"{venue.latency_response_us:,g} back"
+    )
+    assumptions = (
+        *(data.latencies.statement() if isinstance(data, TickData) else ()),
+        *(() if venue.latency_file else (constant,)),
         f"{venue.latency_feed:g} times the feed's own latency is added to both",
         f"queues: {venue.queue} {ahead}".strip(),
         "the data are a recording: orders of the run change nothing in it",

@@ -178,6 +178,11 @@ def prepare_sweep(
     arranged = arrange(checked, more=more, **options)
     config = arranged.resolved.config.sweep
     _supported(config)
+    if latencies := arranged.resolved.config.venue.latency_file:
+        raise UnavailableError(
+            f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
+            "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
+        )
     grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
     code = lane_code(checked, arranged.uses, config.blocks)
     memory = Memory(code.module)

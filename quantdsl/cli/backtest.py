@@ -15,6 +15,7 @@ from quantdsl.config import find
 @HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
+@click.option("--latency", metavar="PATH", help="Measured latencies: latency.csv of a session.")
 @click.option("--benchmark", metavar="PATH|hold", help="Compare with a file or with holding.")
 @click.option("--trace", metavar="FROM..TO", help="Print each bar's equations, orders and fills.")
 @click.option(
@@ -26,6 +27,7 @@ def command(
     file: Path,
     sets: tuple[str, ...],
     config: str | None,
+    latency: str | None,
     trace: str | None,
     out: Path | None,
     **options: Any,
@@ -40,6 +42,8 @@ def command(
     from quantdsl.cli.output import finish, progress_bar
 
     options |= {"params": assignments(sets), "config": find(config) if config else None}
+    if latency is not None:
+        options["more"] = {"venue.latency_file": latency}
     with progress_bar(file.name) as progress:
         result = backtest(file, progress=progress, **options)
     if trace is not None:

@@ -31,7 +31,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     `ticks` are what a strategy on ticks listens to (quotes, trades, book), empty for one on bars;
     `actions` is a file of splits, dividends and funding, empty for none;
     `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
-    arrive where the data do not tell.
+    arrive where the data do not tell. `latencies` is a file of measured ones, empty for none.
 
     `changes` are what a universe's files say of its instruments; `awaited` is what asks for
     asynchronous signals, None where nothing does.
@@ -56,5 +56,6 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     actions: str = ""
     format: str = ""
     feed_latency_ns: int = 0
+    latencies: str = ""
     changes: tuple[Change, ...] = ()
     awaited: Awaited | None = None

@@ -20,6 +20,7 @@ from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.latency import Latencies
 from quantdsl.data.recording import RecordingReader
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.signals import answered
@@ -119,6 +120,7 @@ class TickData:
         self.actions = Actions(
             spec.actions, self.instruments, self.money_digits, self.schedule, self.span
         )
+        self.latencies = Latencies(spec.latencies, self.instruments, self.span)
         self.counts: Counter[str] = Counter()
 
     def _check_kinds(self) -> None:
@@ -137,7 +139,7 @@ class TickData:
     def sha256(self) -> str:
         """One hash of all data: of the file itself where there is one only."""
         hashes = [feed.reader.sha256() for feed in self.feeds]
-        return joined_sha256([*hashes, *self.actions.hashes()])
+        return joined_sha256([*hashes, *self.actions.hashes(), *self.latencies.hashes()])
 
     @property
     def name(self) -> str:
@@ -152,7 +154,7 @@ class TickData:
         lines = []
         for feed in self.feeds:
             lines += [*feed.facts(), feed.instrument.statement(), *feed.counted()]
-        lines += self.actions.statement()
+        lines += self.actions.statement() + self.latencies.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
         lines += [f"{what}: {count:,}" for what, count in self.counts.items() if count]
@@ -223,6 +225,11 @@ def _fill_in(found: Float64s, moments: Int64s, ts: Int64s, middle: Float64s) -> 
 RunData = Data | TickData | SessionData
 
 
+def _in_order(one: Events, other: Events) -> Events:
+    both = np.concatenate([one, other])
+    return both[np.argsort(both["ts_recv"], kind="stable")]
+
+
 class _Stream:
     """One pass over the ticks: reads each feed a chunk at a time and merges what is certain."""
 
@@ -232,7 +239,7 @@ class _Stream:
         # Lanes in the order of one instant.
         self._timer_lane, self._close_lane, self._late_open_lane = n + 2, n + 3, n + 4
         self._merge = Merge(n + 5, "ts_recv")
-        self._merge.push(0, data.actions.events)
+        self._merge.push(0, _in_order(data.actions.events, data.latencies.events))
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])

@@ -98,6 +98,7 @@ class Feed(IntEnum):
     STALE = 1
     GAP = 2
     RESET = 3
+    LATENCY = 4  # no state: from here on orders take so long (ns there, ns back)
 
 
 class Command(IntEnum):

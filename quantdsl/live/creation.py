@@ -60,6 +60,12 @@ def create(
     """
     resolved = configuration.resolve({k: str(v) for k, v in said.items()}, config).config
     check_limits(resolved, config)
+    if resolved.venue.latency_file:
+        raise ConfigError(
+            f"{configuration.place(config, 'venue.latency_file')}: a session has constant "
+            "latencies and measures those of its feeds into latency.csv\nhelp: take it out here, "
+            "and give it to quantdsl backtest"
+        )
     if not resolved.feed:
         raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
     checked = [compile_file(wish.path) for wish in wishes]

@@ -28,6 +28,7 @@ from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read, same_build
+from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import Wish, plan
 from quantdsl.live.sequencer import Answer, Sequencer
@@ -40,6 +41,8 @@ TICK_S = 0.005
 """Between two looks at the clock: what a timer may be late."""
 DRAIN_S = 0.000_5
 SNAPSHOT_S = 0.1
+MEASURE_S = 1.0
+"""Between two rows of the file of latencies."""
 ORPHAN_S = 2.0
 """Without word from its supervisor for so long a session halts, and ends."""
 CANCELS_S = 1.0
@@ -55,6 +58,7 @@ class Session:
         self.manifest = read(folder)
         same_build(self.manifest)
         self._lock = _locked(folder)
+        self.measured = Measured(folder)
         self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
         for feed in self.feeds:
             feed.instruments()
@@ -212,6 +216,7 @@ class Session:
                 thread.join(2.0)
         for one in self.strategies:
             one.stop()
+        self.measured.close()
         self.showing.state = "stopped"
         self.showing.reason = self.why
         self.showing.log("info", "session", f"ended: {self.why}" if self.why else "ended")
@@ -311,9 +316,12 @@ class Session:
 
     def _show(self) -> None:
         """Snapshots, ten a second, and what else is due now and then."""
-        kept = time.monotonic()
+        kept = measured = time.monotonic()
         while not self.stopping.wait(SNAPSHOT_S):
             self.sender.send(self.showing.snapshot())
+            if time.monotonic() - measured > MEASURE_S:
+                measured = time.monotonic()
+                self.measured.add(self.feeds, self.manifest.feeds)
             if time.monotonic() - kept > self.config.paper.checkpoint_s:
                 kept = time.monotonic()
                 with self.sequencer.lock:

@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.run import backtest
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.latency import Latencies
 from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import RECORD, Command, KilledBy, Kind
 from quantdsl.journal.reader import segments
 from quantdsl.live.manifest import read
+from quantdsl.live.measured import FILE
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
@@ -301,3 +304,6 @@ def test_two_strategies_on_ticks_killed_and_resumed_are_their_backtests(tmp_path
         assert (own["kind"] == Kind.LOG).sum() == 1
         assert own.tobytes() == whole[: len(own)].tobytes()
         assert (np.diff(inputs["ts_recv"]) >= 0).all()
+    took = Latencies(str(folder / FILE), [Instrument(symbol="SYN1")], (0, 2**62)).events
+    assert len(took) > 1
+    assert (took["payload"][:, :2] > 0).all()
