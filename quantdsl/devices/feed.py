@@ -31,7 +31,7 @@ class Feed:
 
     def __init__(self, work: LaneWork, rows: RowsCode | None, bytes_max: int) -> None:
         self.work, self._rows = work, rows
-        self.width = rows.width if rows is not None else work.events.shape[1]
+        self.width = width_of(work, rows)
         """Words of a row."""
         self.ends = list(pieces(work, bytes_max, self.width))
         self.whole = len(self.ends) <= 2
@@ -57,10 +57,24 @@ class Feed:
             yield Piece(words, turns, work.columns[a:b], mode)
 
 
+def width_of(work: LaneWork, rows: RowsCode | None) -> int:
+    """Words of a row that a kernel takes."""
+    return rows.width if rows is not None else work.events.shape[1]
+
+
+def whole_bytes(work: LaneWork, rows: RowsCode | None) -> int:
+    """How large a piece must be to hold all events."""
+    return 8 * len(work.events) * _words(work, width_of(work, rows))
+
+
+def _words(work: LaneWork, width: int) -> int:
+    """Words of an event and of its row, whichever are more, and of its columns."""
+    return int(max(work.events.shape[1], width) + work.columns.shape[1])
+
+
 def pieces(work: LaneWork, bytes_max: int, width: int = 0) -> Iterator[int]:
     """Where pieces of the events begin, and the end; `width` words are read of each event."""
-    words = max(work.events.shape[1], width) + work.columns.shape[1]
-    events_max = max(bytes_max // (8 * words), 1)
+    events_max = max(bytes_max // (8 * _words(work, width)), 1)
     start, n_events = 0, len(work.events)
     while start < n_events:
         yield start

@@ -2,13 +2,14 @@
 
 import os
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import Compiled, CpuRunner
-from quantdsl.devices.feed import pieces
+from quantdsl.devices.feed import pieces, whole_bytes, width_of
 from tests.devices.lane_work import expected, random_work, run
 
 
@@ -31,6 +32,14 @@ def test_events_larger_than_a_piece(monkeypatch):
     monkeypatch.setattr(cpu, "PIECE_BYTES", 100)
     assert len(list(pieces(work, 100))) > 3
     assert np.array_equal(run(CpuRunner(2), work), expected(work))
+
+
+@pytest.mark.parametrize("width", [None, 1, 30])
+def test_a_piece_of_all_bytes_holds_all_events(width):
+    work = random_work(2, events=40)
+    rows = None if width is None else SimpleNamespace(width=width)
+    found = pieces(work, whole_bytes(work, rows), width_of(work, rows))
+    assert list(found) == [0, 40]
 
 
 def test_no_params_and_no_lanes():

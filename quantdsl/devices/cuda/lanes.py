@@ -26,7 +26,7 @@ from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.stream import Event, Stream
 from quantdsl.devices.cuda.tune import bounds_for
-from quantdsl.devices.feed import Feed, Piece
+from quantdsl.devices.feed import Feed, Piece, whole_bytes
 from quantdsl.devices.kernel import WORDS, grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Profile
@@ -34,8 +34,8 @@ from quantdsl.devices.sizes import evaluate
 from quantdsl.devices.work import Finished, LaneWork, Plan
 from quantdsl.errors import DeviceError
 
-STREAMS = 3
-"""One copies up, one computes, one copies down."""
+STREAMS = 5
+"""One copies up, one copies down, and some compute while the host takes what came down."""
 PIECE_SHARE = 4
 """A piece of events takes at most this part of the free memory: two are there at a time."""
 WARP = 32
@@ -58,7 +58,9 @@ class Layout(NamedTuple):
     """Lanes that run at once when all multiprocessors are full."""
     chunk: int
     piece_bytes: int
-    """Of events and columns on the device at a time."""
+    """Of rows and columns on the device at a time."""
+    whole: bool
+    """Whether these are all of them."""
 
 
 class CudaRunner:
@@ -132,9 +134,10 @@ class CudaRunner:
         free, _ = self.device.memory()
         resident = multiprocessors * self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
         left = max(free - kernel.use.local_bytes * resident, 0)
-        piece = min(8 * work.inputs, left // PIECE_SHARE)
-        layout = Layout(block, wave, min(n_lanes, wave), piece)
-        pieces_there = 2 if piece < 8 * work.inputs else 1
+        whole = whole_bytes(work, compiled.rows)
+        piece = min(whole, left // PIECE_SHARE)
+        layout = Layout(block, wave, min(n_lanes, wave), piece, piece == whole)
+        pieces_there = 1 if layout.whole else 2
         room = max(left - pieces_there * piece, 0) // STREAMS
         lanes = room // max(_bytes_a_lane(work, layout), 1) // WARP * WARP
         return layout._replace(chunk=max(min(layout.chunk, lanes), min(n_lanes, WARP)))
@@ -399,6 +402,6 @@ _LOADED: dict[str, Loaded[Compiled]] = {}
 def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
     """Device memory of a lane in flight, the State included where it waits between pieces."""
     words = len(work.params) + len(work.results)
-    if layout.piece_bytes < 8 * work.inputs or work.common:
+    if not layout.whole or work.common:
         words += len(work.template)
     return 8 * words
