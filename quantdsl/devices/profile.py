@@ -59,10 +59,17 @@ class Profile:
         self._nvtx = _nvtx()
 
     def kernel(
-        self, name: str, seconds: float, lane_steps: int, bytes_moved: int, row: str = "device"
+        self,
+        name: str,
+        seconds: float,
+        lane_steps: int,
+        bytes_moved: int,
+        row: str = "device",
+        began_s: float | None = None,
     ) -> None:
-        """Note a kernel that has just ended."""
-        begin = time.perf_counter() - self._start_s - seconds
+        """Note a kernel that began at `began_s` of time.perf_counter; None: it has just ended."""
+        began = time.perf_counter() - seconds if began_s is None else began_s
+        begin = began - self._start_s
         self.intervals.append(Interval(name, begin, seconds, lane_steps, bytes_moved, row))
 
     @contextmanager

@@ -6,6 +6,7 @@ device pass through it in pieces, each uploaded while the one before is worked o
 States wait between pieces in device memory. When memory runs out the chunk is halved.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -159,15 +160,16 @@ class CudaRunner:
                 stack.enter_context(_slot(self.device, work, layout, inputs.feed.whole))
                 for _ in range(n_slots)
             ]
+            begin = stack.enter_context(_begin(slots[0].stream))
             running: deque[_Slot] = deque()
             for number, start in enumerate(range(lo, hi, layout.chunk)):
                 if len(running) == len(slots):
-                    self._report(running.popleft(), work, finished)
+                    self._report(running.popleft(), begin, work, finished)
                 slot = slots[number % len(slots)]
                 slot.start(kernel, layout, inputs, start, min(start + layout.chunk, hi))
                 running.append(slot)
             while running:
-                self._report(running.popleft(), work, finished)
+                self._report(running.popleft(), begin, work, finished)
         return hi
 
     def _told(self, profile: Profile, kernel: Kernel, layout: Layout) -> None:
@@ -181,10 +183,10 @@ class CudaRunner:
         )
         profile.ceilings[self.device.name] = ceilings(self.device)
 
-    def _report(self, slot: "_Slot", work: LaneWork, finished: Finished) -> None:
+    def _report(self, slot: "_Slot", begin: "_Begin", work: LaneWork, finished: Finished) -> None:
         slot.down.wait()
         if self._profile is not None:
-            slot.measured(self._profile, work)
+            slot.measured(self._profile, begin, work)
         finished(slot.lo, slot.hi, slot.results(work))
         self._reached = slot.hi
 
@@ -299,13 +301,14 @@ class _Slot:
         offset = len(work.points) * n
         return self.pinned.words(offset + len(work.results) * n)[offset:].reshape(-1, n)
 
-    def measured(self, profile: Profile, work: LaneWork) -> None:
+    def measured(self, profile: Profile, begin: "_Begin", work: LaneWork) -> None:
         """Tell a profile of the chunk, which is done."""
         n = self.hi - self.lo
+        began_s = begin.host_s + self.began.seconds_since(begin.event)
         profile.kernel(
             "lanes", self.ended.seconds_since(self.began), n * work.lane_steps,
             8 * n * (len(work.points) + len(work.results)) + 8 * work.inputs,
-            row=self.stream.device.name,
+            row=self.stream.device.name, began_s=began_s,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -340,6 +343,26 @@ class _Slot:
             for param in KERNEL.params
         ]
         kernel.prepare(arguments, grid, layout.block)(self.stream)
+
+
+class _Begin(NamedTuple):
+    """One moment on the clocks of host and device, so that times of one are told in the other's."""
+
+    event: Event
+    host_s: float
+    """Of time.perf_counter."""
+
+
+@contextmanager
+def _begin(stream: Stream) -> Iterator[_Begin]:
+    """Now."""
+    event = Event(stream.device)
+    try:
+        stream.mark(event)
+        stream.synchronize()
+        yield _Begin(event, time.perf_counter())
+    finally:
+        event.close()
 
 
 @contextmanager
