@@ -151,6 +151,8 @@ def test_a_plan_and_a_profile(monkeypatch):
     assert "occupancy 100%" in profile.facts["kernel on cuda:0"]
     assert "measured copy" in profile.table()
     assert row.lane_steps_per_s == pytest.approx(400 * 12 / (4 * 2e-3))
+    # By the clock of the device, where all marks lie 2 ms apart: not when the host came to them.
+    assert len({one.begin_s for one in profile.intervals if one.lane_steps}) == 1
     machine.close()
 
 
