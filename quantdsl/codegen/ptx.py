@@ -74,9 +74,9 @@ GPU_DEPTH: int | None = None
 class Bounds(NamedTuple):
     """What a launch keeps to, so that the compiler knows how many registers a thread may use."""
 
-    threads: int = 32
-    """Of a block, at most: those of one warp wait for no other at the end of a tile."""
-    blocks: int = 16
+    threads: int = 128
+    """Of a block, at most: its warps share one tile, which leaves more of the cache for States."""
+    blocks: int = 4
     """On a multiprocessor at a time, at least."""
     rows: int = 32
     """In a tile: longer ones let lanes drift apart, shorter ones make them wait more often."""

@@ -60,7 +60,7 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     if backend in ("ptx", "cubin"):
         assert 64 < told["registers"] <= 128
         assert told["shared_bytes"] == 0
-        assert told["launch"]["threads_max"] == 32
+        assert told["launch"]["threads_max"] == 128
 
 
 def test_several_architectures_have_a_file_each():
@@ -130,7 +130,7 @@ def test_explain_shows_the_code_of_a_gpu_and_what_a_thread_takes(stage, line, ca
     assert cli.run(["explain", "--stage", stage, EMA_CROSS]) == 0
     out = capsys.readouterr().out
     assert re.match(r"// sm_90: 128 registers, [1-9]\d* bytes shared, ", out)
-    assert "16 blocks of 32 threads on a multiprocessor: 25% of its 2,048 threads" in out
+    assert "4 blocks of 128 threads on a multiprocessor: 25% of its 2,048 threads" in out
     assert line in out
 
 

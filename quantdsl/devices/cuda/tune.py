@@ -19,8 +19,8 @@ USUAL = Bounds()
 FEW_LANES = 32_768
 FEW = Bounds(32, 8)
 """Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
-CANDIDATES = (Bounds(), Bounds(32, 16, 64), Bounds(32, 20), Bounds(32, 12), Bounds(128, 4, 64))
-"""128, 128, 96, 168 and 128 registers a thread where a multiprocessor has 65,536."""
+CANDIDATES = (Bounds(), Bounds(128, 4, 64), Bounds(128, 5), Bounds(128, 3), Bounds(128, 2))
+"""128, 128, 96, 168 and 255 registers a thread where a multiprocessor has 65,536."""
 WORTH_LANE_STEPS = 10**12
 """A sweep below takes less than the compiling of its candidates."""
 TRIAL_EVENTS = 20_000
