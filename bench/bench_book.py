@@ -1,10 +1,12 @@
 """Promise: an update of an order book takes 15 ns, on the recorded depth of a futures venue."""
 
+import time
+
 import numpy as np
 import pytest
 
 from tests.std.book import recordings
-from tests.std.book.books import ROW, SEAL, Book
+from tests.std.book.books import CLEAR, ROW, SEAL, SET, Book
 
 NS_PER_UPDATE = 15.0
 READS = {
@@ -64,3 +66,41 @@ def test_read(benchmark, depth, name):
     assert (values == book.read(name, **args)).all()
     assert values[0] == values[0] != 0.0
     benchmark.extra_info["calls"] = CALLS
+
+
+DEEP = {
+    "microprice": {"n": 40},
+    "imbalance": {"n": 20},
+    "depth_to": {"side": 1, "ticks": 100_132},
+    "vwap_to_fill": {"side": 1, "lots": 60_000},
+}
+ROUNDS = 30
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_sums_of_the_ladder_in_wide_registers(benchmark, name, full):
+    """A book with lots at every tick, its best levels in one word: the same function in wide registers and one word at a time,
+    turn about in one process; `scalar_ratio` is how many times as long the second takes.
+    """
+    forms = {wide: Book(wide=wide) for wide in (True, False)}
+    lots = np.random.default_rng(1).integers(1, 1000, (500, 2)).tolist()
+    rows = [(CLEAR, 0, 0, 0)]
+    for k, (bid, ask) in enumerate(lots):
+        rows += [(SET, 0, 99_968 - k, bid), (SET, 1, 100_032 + k, ask)]
+    calls = CALLS if full else 10
+    given = np.array([DEEP[name].get(arg, 0) for arg in ("side", "ticks", "lots", "n")], np.int64)
+    took: dict[bool, list[float]] = {wide: [] for wide in forms}
+    told = {wide: np.zeros(calls, np.int64) for wide in forms}
+
+    def both():
+        for wide, book in forms.items():
+            begun = time.perf_counter()
+            book.runner.call(name, book.words, calls, np.tile(given, calls), told[wide])
+            took[wide].append(time.perf_counter() - begun)
+
+    for book in forms.values():
+        book.play([*rows, (SEAL, 0, 0, 0)])
+    benchmark.pedantic(both, rounds=ROUNDS if full else 1)
+    assert (told[True] == told[False]).all()
+    assert told[True][0] != 0
+    benchmark.extra_info["scalar_ratio"] = float(np.median(took[False]) / np.median(took[True]))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from quantdsl.backtest.critical import proofs
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import Checked, compile_file
 from quantdsl.codegen.blocks import batch, batch_text
@@ -16,7 +17,7 @@ from quantdsl.codegen.occupancy import occupancy
 from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
-from quantdsl.codegen.turn import function_proof, turn_proof
+from quantdsl.codegen.turn import turn_proof
 from quantdsl.errors import ConfigError
 from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
@@ -63,9 +64,8 @@ def _proof_text(checked: Checked, module: Module) -> str:
         "the whole turn, from ring to ring:",
         *turn_proof(module, target, cache).lines(),
     ]
-    for handler in checked.strategy.handlers:
-        proof = function_proof(module, handler.func, target, cache)
-        lines += ["", f"on {handler.event}, by itself:", *proof.lines()]
+    for title, proof in proofs(checked, module, target, cache):
+        lines += ["", f"{title}, by itself:", *proof.lines()]
     return "\n".join(lines)
 
 

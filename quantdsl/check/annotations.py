@@ -4,6 +4,7 @@ An annotation is an assertion that the compiler verifies; one that it cannot ver
 never ignored.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,10 +16,14 @@ from quantdsl.check.literals import DURATION_NS
 from quantdsl.lang import ast
 
 HANDLERS = (ast.On, ast.Every, ast.At)
+ROUTINES = (*HANDLERS, ast.Fn, ast.Indicator)
 AVAILABLE = {
     "warmup": (ast.Indicator,),
     "cost": (ast.Indicator, ast.Fn),
     "critical_path": HANDLERS,
+    "no_allocation": ROUTINES,
+    "inline_always": ROUTINES,
+    "vectorizable": ROUTINES,
     "latency": HANDLERS,
     "cpu": HANDLERS,
     signals.NOTE: (ast.Let,),
@@ -29,23 +34,22 @@ AVAILABLE = {
 }
 WHERE: dict[tuple[type, ...], str] = {
     HANDLERS: "a handler",
+    ROUTINES: "a handler, a fn or an indicator",
     (ast.Kernel,): "a kernel",
     (ast.Let,): "an equation of the strategy",
 }
 SHAPES = {
     "warmup": "@warmup(len)",
     "cost": '@cost("O(1)")',
-    "critical_path": "@critical_path",
     "latency": "@latency(p99 = 1us)",
     "cpu": "@cpu(3)",
     signals.NOTE: "@async(deadline = 2ms)",
     hosted.NOTE: hosted.SHAPE,
 }
 FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits}
+PROVEN = ("critical_path", "no_allocation", "inline_always", "vectorizable")
+"""What is said of machine code, and held against it; these have no argument."""
 LATER = (
-    "no_allocation",
-    "inline_always",
-    "vectorizable",
     "shared",
     "unroll",
     "lanes",
@@ -81,6 +85,15 @@ def check(cx: Context, node: ast.Node) -> None:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """An annotation that machine code is held against, and the inner loops of what it marks."""
+
+    name: str
+    span: ast.Span
+    loops: tuple[ast.Span, ...]
+
+
+@dataclass(frozen=True)
 class Promises:
     """What is promised of a handler; `span` is that of the annotation that makes it critical."""
 
@@ -88,12 +101,30 @@ class Promises:
     span: ast.Span = (0, 0)
     p99_ns: int = 0  # 0: nothing is said of its latency
     cpu: int | None = None
+    marks: tuple[Mark, ...] = ()
 
 
-def promises(notes: tuple[ast.Annotation, ...]) -> Promises:
+def marks(
+    node: ast.On | ast.Every | ast.At | ast.Fn | ast.Indicator | ast.Kernel,
+) -> tuple[Mark, ...]:
+    """What is said of the machine code of a handler or function."""
+    loops = tuple(_inner_loops(node.body)) if isinstance(node.body, ast.Suite) else ()
+    said = (note for note in node.annotations if note.name in PROVEN and not note.args)
+    return tuple(Mark(note.name, note.span, loops) for note in said)
+
+
+def _inner_loops(suite: ast.Suite) -> Iterator[ast.Span]:
+    """The loops that hold no other, in the order of the text."""
+    for stmt in suite.body:
+        inner = [span for block in ast.suites(stmt) for span in _inner_loops(block)]
+        loop = isinstance(stmt, ast.For | ast.While)
+        yield from [stmt.span] if loop and not inner else inner
+
+
+def promises(node: ast.On | ast.Every | ast.At) -> Promises:
     """The promises of well-formed annotations; others are reported already."""
-    made: dict[str, Any] = {}
-    for note in notes:
+    made: dict[str, Any] = {"marks": marks(node)}
+    for note in node.annotations:
         if note.name not in ("critical_path", "latency", "cpu") or not _fits(note):
             continue
         if note.name == "critical_path":
@@ -108,7 +139,7 @@ def promises(notes: tuple[ast.Annotation, ...]) -> Promises:
 
 def _fits(note: ast.Annotation) -> bool:
     """Whether the annotation of a handler has its form."""
-    if note.name == "critical_path":
+    if note.name in PROVEN:
         return not note.args
     if len(note.args) != 1 or not isinstance(note.args[0].value, ast.Num):
         return False
@@ -135,14 +166,14 @@ def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
     if not isinstance(node, AVAILABLE[name]):
         where = WHERE.get(AVAILABLE[name], "an indicator")
         cx.error("QD0219", f"'@{name}' stands above {where}", annotation.span)
-    elif name in FORMS or AVAILABLE[name] == HANDLERS:
+    elif name in FORMS or name in PROVEN or AVAILABLE[name] == HANDLERS:
         fits = FORMS.get(name, _fits)
         if not fits(annotation):
             cx.error(
                 "QD0219",
                 f"this is no '@{name}'",
                 annotation.span,
-                help=f"write {SHAPES[name]}",
+                help=f"write {SHAPES.get(name, f'@{name}')}",
             )
     elif isinstance(node, ast.Kernel):
         return  # check/kernels.py holds what is said of a kernel to be true

@@ -171,7 +171,8 @@ _at_top(
     "QD0219",
     "annotation out of place",
     "@warmup(expr) and @cost(text) stand above an indicator, with one argument; @async above an\n"
-    "equation, with its deadline; @critical_path, @latency and @cpu above a handler.",
+    "equation, with its deadline; @critical_path, @latency and @cpu above a handler;\n"
+    "@no_allocation, @inline_always and @vectorizable above a handler, a fn or an indicator.",
     "@warmup(1)\nfn f(x: float) -> float:\n    return x\n",
     "fn f(x: float) -> float:\n    return x\n",
 )
@@ -637,10 +638,13 @@ define(
 
 define(
     "QD0901",
-    "a critical path is not kept",
-    "The machine code of a handler with '@critical_path' is read back: no call, no system\n"
-    "call, no lock, a bounded stack. One with more to do than can be inlined (some forty thousand\n"
-    "operations) does not keep that: repeat in a loop, or leave the annotation away.",
+    "machine code is not as said",
+    "Machine code is read back and held against what is said of it. '@critical_path': no call, no\n"
+    "system call, no lock, a bounded stack; '@inline_always': no call; '@no_allocation': nothing\n"
+    "that another object would have to do. What has more to do than can be inlined (some forty\n"
+    "thousand operations) keeps none of these: repeat in a loop, or leave the annotation away.\n"
+    "'@vectorizable': each inner loop is in wide registers, which takes turns that do not need\n"
+    "each other: no branch, no call, no division, and sums of integers alone.",
     _TICKS.format(
         items="    quotes\n    @critical_path\n", handler="on quote", condition="spread < 2 ticks"
     ),

@@ -8,7 +8,7 @@ instance, a struct of its states, histories and inner instances, as the first ar
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from quantdsl.check import arith, sizes, windows
+from quantdsl.check import annotations, arith, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
@@ -242,6 +242,9 @@ class Builder:
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """Hand the IR function to the library."""
         result = None if routine.result in (VOID, ERROR) else ir_type(routine.result)
+        notes = {note.name for note in self.node.annotations}
+        if not self.module.std and (found := annotations.marks(self.node)):
+            self.cx.library.marked[self.ir_name] = self.module, found
         self.cx.library.define(
             ops.Func(
                 self.ir_name,
@@ -249,7 +252,8 @@ class Builder:
                 result,
                 tuple(self.cx.block),
                 routine.sizes,
-                cold=any(note.name == "cold" for note in self.node.annotations),
+                cold="cold" in notes,
+                wide="vectorizable" in notes,
             )
         )
 
@@ -259,14 +263,7 @@ def _returns(suite: ast.Suite) -> bool:
     for stmt in suite.body:
         if isinstance(stmt, ast.Return) and stmt.value is not None:
             return True
-        suites: list[ast.Suite] = []
-        if isinstance(stmt, ast.If):
-            suites = [s for _, s in stmt.branches] + ([stmt.otherwise] if stmt.otherwise else [])
-        elif isinstance(stmt, ast.Match):
-            suites = [case.body for case in stmt.cases]
-        elif isinstance(stmt, ast.For | ast.While):
-            suites = [stmt.body]
-        if any(_returns(inner) for inner in suites):
+        if any(_returns(inner) for inner in ast.suites(stmt)):
             return True
     return False
 

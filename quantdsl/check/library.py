@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quantdsl.check import arith, naming, precompiled, rings, ticks
+from quantdsl.check.annotations import Mark
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
     Binding,
@@ -130,6 +131,7 @@ class Library:
         self.struct_bindings: dict[str, StructBinding] = {}
         self.enums: dict[str, EnumBinding] = {}
         self.kernels: dict[str, KernelFacts] = {}  # by the name of their function
+        self.marked: dict[str, tuple[Module, tuple[Mark, ...]]] = {}  # likewise, of user files
         self.modules: list[Module] = []
         self._namespaces: dict[str, Scope] = {}
         self.globals = GlobalScope(self)

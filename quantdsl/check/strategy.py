@@ -441,7 +441,7 @@ class Strategy:
         cx = self.context()
         cx.facts = facts
         cx.need(warm)
-        promised = promises(node.annotations)
+        promised = promises(node)
         self._pin(node, promised.cpu)
         self.critical = promised.critical
         cx.scope = Scope(self.scope)
@@ -462,7 +462,8 @@ class Strategy:
         cx.report_unused(cx.scope)
         self.acting = self.critical = False
         name = f"handler.{len(self.handlers)}"
-        self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block)))
+        wide = any(mark.name == "vectorizable" for mark in promised.marks)
+        self.funcs.append(ops.Func(name, tuple(params), None, tuple(cx.block), wide=wide))
         self.handlers.append(Handler(name, event, clocks, timer, each, cx.reads, promised))
 
     def _pin(self, node: ast.On | ast.Every | ast.At, cpu: int | None) -> None:

@@ -7,8 +7,10 @@ i64 and double; a bool travels as an i64.
 
 from collections.abc import Callable, Iterator
 
+from quantdsl.codegen import wide
 from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
-from quantdsl.codegen.target import TRAILING_ZEROS, Target
+from quantdsl.codegen.simd_text import declaration
+from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE, Text, literal
 from quantdsl.errors import InternalError
@@ -55,11 +57,13 @@ def emit(
         if signature.decl.name in module.imports:
             lines.append(import_text(signature))
             continue
-        text = Text(target.intrinsics, target.stack)
+        text = (wide.text_of(target) if signature.decl.wide else None) or Text(
+            target.intrinsics, target.stack
+        )
         lines += FunctionEmitter(shared, signature, text, weighed=weighed).lines()
         called |= text.called
     lines += outside(module, shared)
-    lines += (_declaration(name) for name in sorted(called))
+    lines += (declaration(name) for name in sorted(called))
     return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"
 
 
@@ -133,10 +137,3 @@ def table_text(symbol: str, table: TableDecl) -> str:
     values = ", ".join(f"{type_} {literal(Const(scalar, bits))}" for bits in table.bits)
     head = f"@{symbol} = internal unnamed_addr constant"
     return f"{head} [{len(table.bits)} x {type_}] [{values}], align 8"
-
-
-def _declaration(intrinsic: str) -> str:
-    if intrinsic == TRAILING_ZEROS:
-        return f"declare i64 @{intrinsic}(i64, i1)"
-    count = 3 if ".fma." in intrinsic else 1
-    return f"declare double @{intrinsic}({', '.join(['double'] * count)})"

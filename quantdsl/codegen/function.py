@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from quantdsl.codegen import scalar
+from quantdsl.codegen import scalar, wide
 from quantdsl.codegen.held import Held
 from quantdsl.codegen.idioms import EXPONENT_BIAS, lowest_bit
-from quantdsl.codegen.target import TRAILING_ZEROS
+from quantdsl.codegen.places import Local, Spot, Value
+from quantdsl.codegen.simd_text import VectorText
+from quantdsl.codegen.target import TRAILING_ZEROS, WIDE
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE, Text, literal
 from quantdsl.errors import InternalError
@@ -38,7 +40,6 @@ from quantdsl.ir.ops import (
     If,
     Let,
     Return,
-    ScalarType,
     Select,
     Stmt,
     StructOf,
@@ -58,7 +59,6 @@ STRAIGHT_WORDS = 256
 """Up to so many go by wide moves, more by a loop."""
 RARELY, MOSTLY = "!999999997", "!999999998"
 """Weights of a branch to cold code, and of one past it; numbers that no other metadata has."""
-WIDE = 4
 WIDE_TYPE = f"<{WIDE} x i64>"
 
 
@@ -88,30 +88,6 @@ class Shared(NamedTuple):
     signatures: dict[str, Signature]
     tables: dict[str, tuple[str, TableDecl]]
     tags: AliasTags
-
-
-class Value(NamedTuple):
-    """A scalar: an LLVM value or literal."""
-
-    text: str
-    type: ScalarType
-
-
-class Spot(NamedTuple):
-    """A place: `offset` words after the address `base`; `tag` where it is a scalar or array."""
-
-    base: str
-    offset: int
-    type: Type
-    tag: str
-
-
-class Local(NamedTuple):
-    """A name in scope; `text` is its value, or its address where it is `in_memory`."""
-
-    text: str
-    type: Type
-    in_memory: bool
 
 
 class FunctionEmitter:
@@ -265,6 +241,9 @@ class FunctionEmitter:
         return False
 
     def for_loop(self, stmt: For) -> None:
+        if isinstance(self.text, VectorText) and not wide.obstacle(stmt):
+            wide.WideLoop(self, self.text, stmt).emit()
+            return
         lo, hi = self.value(stmt.lo).text, self.value(stmt.hi).text
         with self.counted_loop(lo, hi) as index:
             self.locals[stmt.name] = Local(index, "i64", False)
@@ -543,6 +522,9 @@ class FunctionEmitter:
                 return self.layout.slots(base.name)[place.name].type
             case Elem():
                 return element(self.type_of(place.base))
+            case Table():
+                table = self.tables[place.name][1]
+                return ArrayType(table.type, len(table.bits))
         raise InternalError(f"QD9502 codegen: not a place: {place}")
 
 

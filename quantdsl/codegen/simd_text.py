@@ -149,6 +149,9 @@ def declaration(intrinsic: str) -> str:
         return f"declare i64 @{intrinsic}(i64, i1)"
     if intrinsic == PREFETCH:
         return f"declare void @{intrinsic}(ptr, i32, i32, i32)"
+    if intrinsic.startswith("llvm.masked.load."):
+        lanes = name.rpartition(".v")[2].removesuffix("i64")
+        return f"declare <{lanes} x i64> @{intrinsic}(ptr, <{lanes} x i1>, <{lanes} x i64>)"
     if "masked" in intrinsic:
         lanes = last.removeprefix("v").removesuffix("p0")
         words, where, mask = (f"<{lanes} x {kind}>" for kind in ("i64", "ptr", "i1"))

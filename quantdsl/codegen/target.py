@@ -47,10 +47,21 @@ def scatter(lanes: int) -> str:
     return f"llvm.masked.scatter.v{lanes}i64.v{lanes}p0"
 
 
+def masked_load(lanes: int) -> str:
+    """The intrinsic that loads `lanes` neighbouring words, those of a mask."""
+    return f"llvm.masked.load.v{lanes}i64.p0"
+
+
+WIDE = 4
+"""Words of a wide register of one lane's code: those that x86-64-v3 has."""
 TRAILING_ZEROS = "llvm.cttz.i64"
 PREFETCH = "llvm.prefetch.p0"
 ONE_LANE = FLOAT_INTRINSICS | {TRAILING_ZEROS}
 """What code for one lane of a CPU may use."""
+ONE_WIDE = ONE_LANE | {masked_load(WIDE)} | {
+    f"{name.removesuffix('.f64')}.v{WIDE}f64" for name in FLOAT_INTRINSICS
+}
+"""The same where it has wide registers."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -97,7 +108,7 @@ def native() -> Target:
     triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
     require(triple, features)
     if triple.startswith("x86_64"):
-        return Target(triple, "x86-64-v3", "", intrinsics=ONE_LANE)
+        return Target(triple, "x86-64-v3", "", intrinsics=ONE_WIDE, converts=False)
     text = ",".join(f"{'+' if on else '-'}{name}" for name, on in sorted(features.items()))
     return Target(triple, llvm.get_host_cpu_name(), text, intrinsics=ONE_LANE)
 

@@ -40,12 +40,15 @@ from quantdsl.events.ring import (
 )
 from quantdsl.ir.ops import (
     I64_T,
+    Assign,
     BufferType,
     Call,
     Do,
     Func,
     Module,
     ParamDecl,
+    Return,
+    Stmt,
     StructType,
     Var,
 )
@@ -333,14 +336,29 @@ def turn_proof(module: Module, target: Target, cache: Cache | None) -> Proof:
 
 def function_proof(module: Module, name: str, target: Target, cache: Cache | None) -> Proof:
     """As `turn_proof`, of one function by itself, such as a handler."""
+    form = Form(ALONE, functools.partial(whole, entry=ALONE), hot_text)
+    own, _ = object_files(alone(module, name), target, cache, form)
+    return prove(own, ALONE)
+
+
+ALONE = "alone"
+"""The entry that stands for one function by itself."""
+
+
+def alone(module: Module, name: str) -> Module:
+    """The module with an entry that does what one of its functions does, its result kept."""
     func = next(one for one in module.funcs if one.name == name)
-    call = Do(Call(name, tuple(Var(param.name) for param in func.params)))
-    alone = Func("alone", func.params, None, (call,))
-    entries = (*module.entries, alone.name)
-    both = msgspec.structs.replace(module, funcs=(*module.funcs, alone), entries=entries)
-    form = Form(alone.name, functools.partial(whole, entry=alone.name), hot_text)
-    own, _ = object_files(both, target, cache, form)
-    return prove(own, alone.name)
+    call = Call(name, tuple(Var(param.name) for param in func.params))
+    params, result = func.params, None
+    body: tuple[Stmt, ...] = (Do(call),)
+    if isinstance(func.result, str):
+        body, result = (Return(call),), func.result
+    elif func.result is not None:
+        params = (*params, ParamDecl("told", func.result, inout=True))
+        body = (Assign(Var("told"), call),)
+    entry = Func(ALONE, params, result, body)
+    entries = (*module.entries, ALONE)
+    return msgspec.structs.replace(module, funcs=(*module.funcs, entry), entries=entries)
 
 
 def load_stamped(module: Module, target: Target, cache: Cache | None) -> Program:

@@ -149,7 +149,7 @@ class _Instance:
         params = tuple(ParamDecl(p.name, self.type(p.type), p.inout) for p in decl.params)
         result = None if decl.result is None else self.type(decl.result)
         body = self.body(decl.body)
-        return Func(self.name, params, result, body, (), decl.inline, decl.cold)
+        return Func(self.name, params, result, body, (), decl.inline, decl.cold, decl.wide)
 
     def size(self, size: Size) -> int:
         if isinstance(size, int):

@@ -295,6 +295,7 @@ class Func(Node, frozen=True, tag="fn"):
     """`result` is None, a scalar or a struct. `inline` asks that no call of it remains.
 
     `cold`: it runs rarely and serves many programs, so machine code of it is shared by them.
+    `wide`: its inner loops are to run in wide registers, where one lane's code has any.
     """
 
     name: str
@@ -304,6 +305,7 @@ class Func(Node, frozen=True, tag="fn"):
     sizes: tuple[str, ...] = ()
     inline: bool = True
     cold: bool = False
+    wide: bool = False
 
 
 class TableDecl(Node, frozen=True, tag="td"):

@@ -318,6 +318,19 @@ Stmt = (
 # ---- items ----------------------------------------------------------------------------------
 
 
+def suites(stmt: Stmt) -> tuple[Suite, ...]:
+    """The blocks that stand inside a statement, in the order of the text."""
+    match stmt:
+        case If():
+            otherwise = () if stmt.otherwise is None else (stmt.otherwise,)
+            return (*(suite for _, suite in stmt.branches), *otherwise)
+        case Match():
+            return tuple(case.body for case in stmt.cases)
+        case For() | While() | Atomic():
+            return (stmt.body,)
+    return ()
+
+
 class Language(Node, frozen=True):
     version: str
 

@@ -55,6 +55,64 @@ def test_a_handler_that_does_not_is_an_error_at_its_annotation(monkeypatch):
     assert "calls of its own functions" in finding.note
 
 
+MARKED = """\
+language 1
+
+{note}
+fn squares(n: const int) -> int:
+    var sum = 0
+    for i in 0..<n:
+        {step}
+    return sum
+
+strategy S:
+    bars 5m
+
+    on bar:
+        if flat and squares(20) > 30:
+            buy(1 shares)
+"""
+WIDE, PRODUCT = "sum = max(sum, i * (12 - i))", "sum = sum * 3 + i"
+
+
+@pytest.mark.parametrize("name", ["no_allocation", "inline_always", "vectorizable"])
+def test_each_annotation_of_a_function_is_held_by_itself(name):
+    one = checked(MARKED.format(note=f"@{name}", step=WIDE))
+    native_run(one, frozenset(), None)
+    module = one.module()
+    [found] = critical.marked(one, module)
+    assert [mark.name for mark in found.marks] == [name]
+    proof = turn.function_proof(module, found.func, native(), None)
+    assert critical.kept(proof)
+    assert [loop.width_bytes for loop in proof.loops] == [32 if name == "vectorizable" else 8]
+
+
+def test_a_loop_that_is_not_wide_is_an_error_at_the_loop():
+    one = checked(MARKED.format(note="@vectorizable", step=PRODUCT))
+    with pytest.raises(SourceError) as raised:
+        native_run(one, frozenset(), None)
+    [finding] = raised.value.diagnostics
+    assert finding.code == "QD0901"
+    assert one.source.text[slice(*finding.span)].startswith("for i in 0..<n:")
+    assert "depends on" in finding.note
+    native_run(checked(MARKED.format(note="@no_allocation", step=PRODUCT)), frozenset(), None)
+
+
+def test_a_handler_without_a_loop_is_not_vectorizable():
+    one = checked(MAKER.replace("@critical_path", "@vectorizable"))
+    with pytest.raises(SourceError) as raised:
+        native_run(one, frozenset(), None)
+    assert raised.value.diagnostics[0].note == "there is no loop in it"
+
+
+def test_the_proof_shows_what_is_marked():
+    one = checked(MARKED.format(note="@vectorizable", step=WIDE))
+    titles = [title for title, _ in critical.proofs(one, one.module(), native(), None)]
+    assert titles[0] == "on bar"
+    assert titles[1].startswith("fn ")
+    assert "squares" in titles[1]
+
+
 def test_other_handlers_promise_nothing(monkeypatch):
     def never(*_: object) -> None:
         raise AssertionError("nothing is to be proven")

@@ -3,6 +3,7 @@
 from functools import cache
 from typing import Any
 
+import msgspec
 import numpy as np
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
@@ -159,9 +160,12 @@ def module(ladder: int, far: int, orders: int = 1) -> ops.Module:
 
 
 @cache
-def machine(ladder: int, far: int, orders: int = 1) -> Program:
-    """The book as machine code."""
+def machine(ladder: int, far: int, orders: int = 1, *, wide: bool = True) -> Program:
+    """The book as machine code, its sums in wide registers or one word at a time."""
     made = module(ladder, far, orders)
+    if not wide:
+        funcs = tuple(msgspec.structs.replace(func, wide=False) for func in made.funcs)
+        made = msgspec.structs.replace(made, funcs=funcs)
     return Program(object_code(made, native()), made, native())
 
 
@@ -175,10 +179,11 @@ class Book:
         orders: int = 1,
         *,
         interpreted: bool = False,
+        wide: bool = True,
     ) -> None:
         sizes = ladder, far, orders
         self.module = module(*sizes)
-        self.runner: Any = Interpreter(self.module) if interpreted else machine(*sizes)
+        self.runner: Any = Interpreter(self.module) if interpreted else machine(*sizes, wide=wide)
         entry = next(f for f in self.module.funcs if f.name == "play_orders")
         words = Layout(self.module.structs).words
         self.words = np.zeros(words(entry.params[0].type), np.int64)
