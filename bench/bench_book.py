@@ -79,8 +79,9 @@ ROUNDS = 30
 
 @pytest.mark.parametrize("name", DEEP)
 def test_sums_of_the_ladder_in_wide_registers(benchmark, name, full):
-    """A book with lots at every tick, its best levels in one word: the same function in wide registers and one word at a time,
-    turn about in one process; `scalar_ratio` is how many times as long the second takes.
+    """A book with lots at every tick, its best levels in one word: the same function in wide
+    registers and one word at a time, turn about in one process; `scalar_ratio` is how many times
+    as long the second takes.
     """
     forms = {wide: Book(wide=wide) for wide in (True, False)}
     lots = np.random.default_rng(1).integers(1, 1000, (500, 2)).tolist()

@@ -53,7 +53,9 @@ class Arranged:
     @property
     def uses(self) -> frozenset[str]:
         """Parts of the core that the run needs."""
-        return settings.needs(self.resolved.config) | self.parts
+        inverse = any(one.inverse for one in self.data.instruments)
+        parts = self.parts | ({"USES_INVERSE"} if inverse else set())
+        return settings.needs(self.resolved.config) | parts
 
 
 @dataclass(frozen=True)

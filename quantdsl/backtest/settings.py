@@ -125,6 +125,7 @@ def write_instruments(memory: Memory, data: RunData) -> None:
         _instrument(memory, f"e.instruments[{index}]", one.tick, one.lot)
         limits = data.limits(index)
         memory.set(f"e.instruments[{index}].money_per_tick_lot", limits.money_per_tick_lot)
+        memory.set(f"e.instruments[{index}].inverse", one.inverse)
         memory.set(f"e.instruments[{index}].price_min", limits.price_ticks_min)
         memory.set(f"e.instruments[{index}].price_max", limits.price_ticks_max)
         memory.set(f"e.instruments[{index}].lots_max", limits.position_lots_max)

@@ -639,12 +639,10 @@ define(
 define(
     "QD0901",
     "machine code is not as said",
-    "Machine code is read back and held against what is said of it. '@critical_path': no call, no\n"
-    "system call, no lock, a bounded stack; '@inline_always': no call; '@no_allocation': nothing\n"
-    "that another object would have to do. What has more to do than can be inlined (some forty\n"
-    "thousand operations) keeps none of these: repeat in a loop, or leave the annotation away.\n"
-    "'@vectorizable': each inner loop is in wide registers, which takes turns that do not need\n"
-    "each other: no branch, no call, no division, and sums of integers alone.",
+    "Machine code is read back. '@critical_path' and '@inline_always': no call is left;\n"
+    "'@no_allocation': nothing that another object must do. More than some forty thousand operations\n"
+    "are not inlined: repeat in a loop. '@vectorizable': each inner loop is in wide registers, with\n"
+    "no branch, call or division, and sums of integers alone, so that no turn needs another.",
     _TICKS.format(
         items="    quotes\n    @critical_path\n", handler="on quote", condition="spread < 2 ticks"
     ),

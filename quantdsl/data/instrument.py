@@ -34,6 +34,8 @@ class Fees(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One traded thing. `tick` is in quote currency, `lot` in units, `multiplier` units a lot unit.
 
+    An `inverse` contract is worth a number of its own over its price: it is recorded and charted,
+    and an order on it is refused, since money here is a whole number a tick.
     `named` holds the fields that the user wrote; what he wrote is law, the rest was inferred.
     """
 
@@ -44,6 +46,7 @@ class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     multiplier: Fraction = Fraction(1)
     currency: str = "USD"
     calendar: str = ""
+    inverse: bool = False
     prices: Literal["traded", "adjusted"] = "traded"
     price_min: Fraction | None = None
     price_max: Fraction | None = None
@@ -68,6 +71,8 @@ class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         ]
         if self.multiplier != 1:
             parts.append(f"multiplier {show_fraction(self.multiplier)}")
+        if self.inverse:
+            parts.append("inverse: charted, not traded")
         known = "currency" in self.named
         parts.append(self.currency if known else f"{self.currency} (assumed)")
         return f"{self.name}: {', '.join(parts)}"
@@ -83,6 +88,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     multiplier: str | int | float = ""
     currency: str = ""
     calendar: str = ""
+    inverse: bool = False
     prices: Literal["traded", "adjusted"] = "traded"
     price_min: str | int | float = ""
     price_max: str | int | float = ""

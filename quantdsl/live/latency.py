@@ -212,11 +212,23 @@ class Bench:
             spans[probe.name] = took
             rows.append(self.row(probe.name, how, np.maximum(took - before, 0) / BATCH))
             before = took
-        signal = np.maximum(spans["handlers"] - spans["market"], 0) / BATCH
-        rows.append(self.row("signal evaluation", "equations and handlers, as above", signal))
+        rows.append(self.signal(spans, starts))
         whole = np.maximum(before - self.stamp_cycles, 0) / BATCH
         rows.append(self.row("step", f"all stages, medians of {PASSES} batches of {BATCH}", whole))
         return rows
+
+    def signal(self, spans: dict[str, npt.NDArray[np.float64]], starts: Int64s) -> Row:
+        """Equations and handlers, of batches after which no order was wanted in the run.
+
+        A probe sends nothing, so it would want the same order again with each event that follows.
+        """
+        orders = np.searchsorted(self.ordering, [starts, starts + BATCH])
+        wanted = orders[1] > orders[0]
+        calm = np.ones(len(starts), bool) if wanted.all() else ~wanted
+        took = np.maximum(spans["handlers"] - spans["market"], 0)[calm] / BATCH
+        what = "" if wanted.all() else " without an order"
+        how = f"equations and handlers, as above, {calm.sum():,} batches{what}"
+        return self.row("signal evaluation", how, took)
 
     def submission(self) -> list[Row]:
         """From the return of the handler to the record: events that send an order, one by one."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.backtest.lane_code import lane_code
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.stream import market_times, materialised
@@ -16,6 +17,8 @@ from quantdsl.backtest.warm import tick_start
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.columns import NO_COLUMNS
 from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.cubin import link_ptx
+from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import avx2, avx512, native_lanes
 from quantdsl.devices import cpu
@@ -254,3 +257,35 @@ def test_a_recording_sweeps_to_the_bit(tmp_path: Path) -> None:
     result = finished(sweep)
     assert sum(result.metric("trades")) > 0
     assert_rows_are_single_backtests(sweep, result)
+
+
+@pytest.mark.parametrize("on", ["book", "quotes"])
+def test_the_lanes_of_a_gpu_assemble(on):
+    """One book for all lanes in global memory, or rows of quotes: PTX without a call left open."""
+    text = MAKER if on == "book" else QUOTER
+    lanes = lane_code(checked_text(text), frozenset(), 1)
+    target, bounds = target_of("sm_90"), Bounds()
+    part = gpu_part(lanes.module, lanes.words.kept, frozenset({"p0", "p1"}))
+    cubin = link_ptx(Ptx(ptx_text(part, target, bounds), ""), "sm_90", None, bounds)
+    assert cubin.code.startswith(b"\x7fELF")
+
+
+QUOTER = """language 1
+
+strategy Quoter:
+    "Quotes behind the touch of a stream of quotes."
+
+    quotes
+
+    param away = 2 in 0..6 step 1
+    param lots = 2 in 1..3 step 1
+    param tick = 0.01
+
+    on quote:
+        quote(bid = bid - away * tick, bid_qty = lots * 1 shares, ask = ask + away * tick,
+              ask_qty = lots * 1 shares, post_only = true, requote_if = 1 tick)
+
+    backtest:
+        cash    = 1_000_000 USD
+        latency = 20ms
+"""

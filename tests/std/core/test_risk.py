@@ -233,6 +233,7 @@ def test_reasons_are_append_only() -> None:
         "house_drawdown",
         "house_collar",
         "house_rate",
+        "inverse_contract",
     )
 
 
