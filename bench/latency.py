@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from quantdsl.backtest.prepare import prepare
-from quantdsl.check import compile_file
+from quantdsl.check import Checked, compile_file
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
@@ -24,10 +24,15 @@ EVENTS, EVENTS_SMALL = 1_000_000, 8_000
 @cache
 def bench(events: int) -> Bench:
     """The shipped strategy before its first event, its orders known."""
-    checked = compile_file(shipped(f"strategies/{STRATEGY}.qdsl"))
+    made = opened(compile_file(shipped(f"strategies/{STRATEGY}.qdsl")), events)
+    made.whole(0.0)
+    return made
+
+
+def opened(checked: Checked, events: int) -> Bench:
+    """A strategy before its first event, on at most `events` of its data."""
     made = Bench(prepare(checked), plan(read_machine(), [Wish("engine", None)], [FEED]), events)
     made.noise()
-    made.whole(0.0)
     return made
 
 

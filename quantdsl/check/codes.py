@@ -639,10 +639,10 @@ define(
 define(
     "QD0901",
     "machine code is not as said",
-    "Machine code is read back. '@critical_path' and '@inline_always': no call is left;\n"
-    "'@no_allocation': nothing that another object must do. More than some forty thousand operations\n"
-    "are not inlined: repeat in a loop. '@vectorizable': each inner loop is in wide registers, with\n"
-    "no branch, call or division, and sums of integers alone, so that no turn needs another.",
+    "Machine code is read back. '@critical_path' and '@inline_always': no call is left (of more\n"
+    "than some forty thousand operations one is); '@no_allocation': nothing that another object\n"
+    "must do; '@vectorizable': each inner loop is in wide registers, with no branch, call or\n"
+    "division, and sums of integers alone, so that no turn needs another.",
     _TICKS.format(
         items="    quotes\n    @critical_path\n", handler="on quote", condition="spread < 2 ticks"
     ),
