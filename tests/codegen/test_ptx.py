@@ -109,8 +109,8 @@ def test_what_all_lanes_read_goes_through_the_read_only_cache():
     loads = re.findall(r"ld\.global(\.\w+)*", own)
     assert own.count("ld.global.nc") >= len(loads) - 1  # all but the states that are resumed
     assert ".visible .entry quantdsl_lanes(" in own
-    assert ".maxntid 32" in own
-    assert ".minnctapersm 16" in own
+    assert ".maxntid 128" in own
+    assert ".minnctapersm 4" in own
 
 
 def test_strategies_share_the_cold_core(tmp_path):
