@@ -166,18 +166,13 @@ def _hold_ticks(checked: Checked, resolved: Resolved) -> None:
         )
 
 
-def hold_single(checked: Checked, what: str) -> None:
-    """UnavailableError where `what` knows nothing of a universe, or of columns of the host."""
+def hold_hosted(checked: Checked, what: str) -> None:
+    """UnavailableError where `what` knows nothing of columns of the host."""
     if checked.strategy.hosts:
         raise UnavailableError(
             f"{what} of a strategy with a '@host' indicator is not available: Python computes its "
             "values before a run, over the whole history\n"
             "help: quantdsl backtest FILE --host MODULE runs it"
-        )
-    if checked.strategy.universe is not None:
-        raise UnavailableError(
-            f"{what} of a strategy on a universe is not available yet\n"
-            "help: quantdsl backtest FILE runs it"
         )
 
 
@@ -241,8 +236,10 @@ def data_spec(
     resolved: Resolved,
     known: list[Instrument | None],
     members: universe.Members | None = None,
+    changes: tuple[Change, ...] | None = None,
 ) -> DataSpec:
-    """What the strategy and the settings ask of the data layer."""
+    """What the strategy and the settings ask of the data layer; unless `changes` do, files tell
+    what there is to know of the instruments of a universe."""
     strategy, one = checked.strategy, resolved.config.data
     members = _members(checked, resolved) if members is None else members
     sources = [
@@ -282,7 +279,7 @@ def data_spec(
         actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
         latencies=resolved.config.venue.latency_file,
-        changes=_changes(checked, resolved, members),
+        changes=_changes(checked, resolved, members) if changes is None else changes,
         awaited=awaited.awaited(checked, resolved.config.signals),
     )
 

@@ -24,7 +24,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
-from quantdsl.backtest.prepare import Arranged, arrange, day_rule, hold_single
+from quantdsl.backtest.prepare import Arranged, arrange, day_rule, hold_hosted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.stream import day_samples, market_times, materialised
@@ -173,9 +173,10 @@ def prepare_sweep(
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
-    hold_single(checked, "a sweep")
+    hold_hosted(checked, "a sweep")
     more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
     arranged = arrange(checked, more=more, **options)
+    checked = arranged.sized(checked)
     config = arranged.resolved.config.sweep
     _supported(config)
     if latencies := arranged.resolved.config.venue.latency_file:

@@ -15,13 +15,14 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.backtest import tick_testing, values
+from quantdsl.backtest import panel_testing, tick_testing, values
 from quantdsl.backtest.awaited import awaited
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.settings import DAY_UTC
 from quantdsl.backtest.tick_testing import tick_of
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.cases import Case
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
@@ -58,10 +59,21 @@ def run_tests(path: Path) -> list[Outcome]:
     checked = compile_file(path, library_too=True)
     if not checked.cases:
         return []
-    module = checked.module(entries=checked.test_entries())
-    interpreter = Interpreter(module)
-    runner = _runner(module, interpreter, frozenset(checked.library.kernels))
-    return [_run(checked, module, runner, interpreter, case) for case in checked.cases]
+    if checked.strategy.universe is not None:
+        sized = [(checked.sized(case.instruments), case) for case in checked.cases]
+        return [_run(_Tested(one, case.entries), case) for one, case in sized]
+    tested = _Tested(checked, checked.test_entries())
+    return [_run(tested, case) for case in checked.cases]
+
+
+class _Tested:
+    """A strategy with the functions of its tests, and what runs both."""
+
+    def __init__(self, checked: Checked, entries: tuple[str, ...]) -> None:
+        self.checked = checked
+        self.module = checked.module(entries=entries)
+        self.interpreter = Interpreter(self.module)
+        self.runner = _runner(self.module, self.interpreter, frozenset(checked.library.kernels))
 
 
 def _runner(
@@ -74,15 +86,10 @@ def _runner(
     return load(alone, native(), Cache())
 
 
-def _run(
-    checked: Checked,
-    module: Module,
-    runner: Interpreter | Program,
-    interpreter: Interpreter,
-    case: Case,
-) -> Outcome:
+def _run(tested: _Tested, case: Case) -> Outcome:
+    checked, interpreter = tested.checked, tested.interpreter
     try:
-        run = _prepare(checked, module, runner, case)
+        run = _prepare(checked, tested.module, tested.runner, case)
         before, after = _events(checked, case)
     except ConfigError as error:
         return Outcome(case.name, case.line, passed=False, message=str(error))
@@ -97,7 +104,7 @@ def _run(
                 case.name,
                 expectation.line,
                 passed=False,
-                message=f"expected {expectation.text}{_state(run)}",
+                message=f"expected {expectation.text}{_state(run, case)}",
             )
     return Outcome(case.name, case.line, passed=True)
 
@@ -134,7 +141,7 @@ def _prepare(
     memory.set("e.config.margin_initial", 1.0)
     memory.set("e.config.day_rule", DAY_UTC)
     memory.set("money_scale", float(scale))
-    for index in range(len(checked.strategy.instruments)):
+    for index in range(checked.instruments):
         at = f"e.instruments[{index}]"
         for name, number in (
             ("tick_num", tick.numerator),
@@ -158,7 +165,8 @@ def _tick(case: Case) -> Fraction:
     """A tick that holds every price of the feed."""
     if case.ticks.mids:
         return tick_of(case.ticks)
-    prices = [price for name, series in case.feeds.items() if name != "volume" for price in series]
+    series = [one for name, one in case.feeds.items() if name != "volume"]
+    prices = [price for one in (*series, *case.panel.closes.values()) for price in one]
     denominator = lcm(
         TICK.denominator, case.range.denominator * 2, *(price.denominator for price in prices)
     )
@@ -172,10 +180,14 @@ def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDA
         clocks = range(checked.strategy.width)
         warm = max(_warm(checked, clock) for clock in clocks)
         return tick_testing.events(checked, case.ticks, warm, START_NS)
-    fed = [_bars(case, name) for name in _feeds(checked, case)]
-    empty = np.empty(0, layout.EVENT)
+    tick, empty = _tick(case), np.empty(0, layout.EVENT)
+    fed = [panel_testing.bars_of(case, name, tick) for name in case.panel.closes]
+    fed = fed or [_bars(case, name) for name in _feeds(checked, case)]
     if not fed or not len(fed[0]):
         return empty, empty
+    if checked.strategy.universe is not None:
+        warm_of = [_warm(checked, clock) for clock in range(len(checked.strategy.clocks))]
+        return panel_testing.events(checked, case, fed, tick, warm_of)
     flat = [np.repeat(bars[:1], _warm(checked, 0) + 2) for bars in fed]
     for bars in flat:
         bars["open"] = bars["close"]
@@ -249,7 +261,7 @@ def _at(values_: list[Fraction] | None, n: int, default: Fraction) -> Fraction:
 
 def _warm(checked: Checked, clock: int) -> int:
     """The longest warm-up of any handler on a clock over all param values, in its bars."""
-    clocks = checked.strategy.width
+    clocks = checked.strategy.width if checked.strategy.universe is None else PANEL_SHIFT
     counts = [
         warm.most
         for handler in checked.strategy.handlers
@@ -259,9 +271,11 @@ def _warm(checked: Checked, clock: int) -> int:
     return max(counts, default=1)
 
 
-def _state(run: Run) -> str:
+def _state(run: Run, case: Case) -> str:
     """What the account looks like, for a failed expectation."""
-    lots = run.memory.get("e.positions[0].lots")
+    held = [int(run.memory.get(f"e.positions[{n}].lots")) for n in range(case.instruments)]
+    names = [f"{name} " for name in case.panel.closes] or [""]
+    lots = ", ".join(f"{name}{count}" for name, count in zip(names, held, strict=True))
     orders = run.memory.get("e.metrics.orders")
     fills = run.memory.get("e.metrics.fills")
     return f"\n      position {lots} lots, orders.count {orders}, fills.count {fills}"

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
 from quantdsl.backtest.lane_code import settings, settled
-from quantdsl.backtest.prepare import Arranged, arrange, hold_single
+from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.stream import materialised
 from quantdsl.check import Checked
@@ -44,8 +44,8 @@ Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
 KEPT = ("e.metrics.", "e.cash")
 """Paths of State that are results."""
-SAMPLE_POINTS, SAMPLE_INSTANTS = 3, 2_000
-"""What the interpreter runs."""
+SAMPLE_POINTS, SAMPLE_INSTANTS, SAMPLE_BARS = 3, 2_000, 4_000
+"""What the interpreter runs; of a universe no more instants than have so many bars."""
 HASH_CHARS = 16
 GPUS_MAX = 16
 DRAWS = 50
@@ -138,8 +138,9 @@ def verify(
     Each with a line that says what was run. `options` are those of `arrange`; raises DataError or
     ConfigError.
     """
-    hold_single(checked, "a proof")
+    hold_hosted(checked, "a proof")
     arranged = arrange(checked, **options)
+    checked = arranged.sized(checked)
     drawn = draw(checked, arranged, points, np.random.default_rng(seed))
     lanes = Lanes(checked, arranged, drawn, materialised(arranged.data))
     machine = targets(usual_plan(checked, len(lanes.events)), say)
@@ -333,10 +334,13 @@ def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     """A few of the points over a window of the events."""
     few = rng.choice(len(lanes.points), min(SAMPLE_POINTS, len(lanes.points)), replace=False)
     ends = np.append(0, _ends(lanes.events))
-    first = int(rng.integers(max(len(ends) - SAMPLE_INSTANTS, 1)))
+    count = SAMPLE_INSTANTS
+    if lanes.checked.strategy.universe is not None:
+        count = min(count, SAMPLE_BARS // lanes.checked.instruments + 1)
+    first = int(rng.integers(max(len(ends) - count, 1)))
     if lanes.checked.strategy.ticks:
         first = 0  # without its snapshot there is no book
-    last = min(first + SAMPLE_INSTANTS, len(ends) - 1)
+    last = min(first + count, len(ends) - 1)
     points = tuple(lanes.points[n] for n in sorted(few))
     return replace(lanes, points=points, events=lanes.events[ends[first] : ends[last]])
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.ticks import SOURCES
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
@@ -19,12 +20,18 @@ from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 
 Int64s = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max
 PART_EVENTS = 1 << 20
 """Events that are looked through at once: they may lie on disk."""
 
 
 def clock_count(checked: Checked) -> int:
-    """How many clocks the strategy's instruments have in all: the length of `needs`."""
+    """How many clocks the strategy's instruments have in all: the length of `needs`.
+
+    On a universe: clocks of all, then from PANEL_SHIFT on those of each.
+    """
+    if checked.strategy.universe is not None:
+        return PANEL_SHIFT + checked.strategy.width
     return len(checked.strategy.instruments) * checked.strategy.width
 
 
@@ -34,8 +41,11 @@ def sweep_start(
     """The time for `trade_from`, ns since 1970: the first instant at which all points are warm.
 
     `needs` is what the entry `warm` left of all admitted points: ticks of clock c of instrument i
-    at [i * clocks + c]. Raises DataError where the data end before that.
+    at [i * clocks + c]. Raises DataError where the data end before that. An instrument of a
+    universe waits for its own bars anyway: there it is the instant at which the first one is warm.
     """
+    if checked.strategy.universe is not None:
+        return _universe_start(checked, needs, chunks)
     clocks = checked.strategy.width
     seen = np.zeros_like(needs)
     start: int | None = None
@@ -53,6 +63,35 @@ def sweep_start(
         if (seen >= needs).all():
             return start
     raise _too_short(checked, needs, seen)
+
+
+def _universe_start(
+    checked: Checked, needs: Int64s, chunks: Iterable[npt.NDArray[np.void]]
+) -> int:
+    """As `sweep_start`: a clock of all ticks where any instrument has a bar of it."""
+    events = np.concatenate(list(chunks))
+    bars = events[events["kind"] == Kind.BAR]
+    start, seen = int(events["ts_event"][0]), np.zeros_like(needs)
+    for bit in np.flatnonzero(needs):
+        clock, each = bit % PANEL_SHIFT, bit >= PANEL_SHIFT
+        of_clock = bars[bars["side"] == clock]
+        times = np.unique(of_clock["ts_event"])
+        if each:
+            times = _times_of_first(of_clock, int(needs[bit]))
+        seen[bit] = len(times)
+        if seen[bit] >= needs[bit]:
+            start = max(start, int(times[needs[bit] - 1]))
+    if (seen < needs).any():
+        raise _too_short(checked, needs, seen)
+    return start
+
+
+def _times_of_first(bars: npt.NDArray[np.void], need: int) -> Int64s:
+    """The bars of the instrument that has so many first; of that with most where none has."""
+    order = np.argsort(bars["instrument"], kind="stable")
+    owner, times = bars["instrument"][order], bars["ts_event"][order]
+    parts = np.split(times, np.flatnonzero(np.diff(owner)) + 1)
+    return min(parts, key=lambda one: (one[need - 1] if len(one) >= need else NEVER, -len(one)))
 
 
 def tick_start(
@@ -86,7 +125,10 @@ def _too_short(checked: Checked, needs: Int64s, seen: Int64s) -> DataError:
 def _name(checked: Checked, bit: int) -> str:
     """The bars or ticks of a clock, as the strategy names them."""
     strategy = checked.strategy
-    instrument, clock = divmod(bit, strategy.width)
+    if strategy.universe is not None:
+        instrument, clock = 0, bit % PANEL_SHIFT
+    else:
+        instrument, clock = divmod(bit, strategy.width)
     if strategy.ticks:
         of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
         event = list(strategy.ticks.sources)[clock - len(strategy.clocks)]

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from quantdsl.check import tick_cases
+from quantdsl.check import panel_cases, tick_cases
 from quantdsl.check.bindings import Binding, Local, unknown
 from quantdsl.check.context import Context, Scope
+from quantdsl.check.equations import THIS
 from quantdsl.check.expr import truth
 from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_cases import PanelFeed
 from quantdsl.check.params import literal
 from quantdsl.check.tick_cases import TickFeed
 from quantdsl.check.types import INT
@@ -44,9 +46,21 @@ class Case:
     feeds: dict[str, list[Fraction]] = field(default_factory=dict)
     range: Fraction = Fraction(0)
     ticks: TickFeed = field(default_factory=TickFeed)
+    panel: PanelFeed = field(default_factory=PanelFeed)
     cash: Fraction | None = None
     given: str = ""
     expectations: list[Expectation] = field(default_factory=list)
+
+    @property
+    def instruments(self) -> int:
+        """How many a strategy on a universe has in this test."""
+        return max(len(self.panel.closes), 1)
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Its functions."""
+        given = [self.given] if self.given else []
+        return (*given, *(e.func for e in self.expectations))
 
 
 class Counts(Binding):
@@ -82,6 +96,7 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
     ):
         cx.scope.names[word] = Counts(strategy, accessor)
     made = Case(node.name, strategy.module.source.position(node.span[0]).line)
+    cx.alone = strategy.universe is not None
     for step in node.steps:
         if step.kind == "expect" and step.cond is not None:
             func = f"expect.{number}.{len(made.expectations)}"
@@ -94,6 +109,7 @@ def case(strategy: "Strategy", node: ast.Test, number: int) -> Case:
                 _feed(strategy, cx, made, binding)
             else:
                 _given(strategy, cx, made, binding, number)
+    made.panel.hold(cx, node.name, node)
     if not any(step.kind == "expect" for step in node.steps):
         cx.warn(
             "QD0220",
@@ -143,7 +159,10 @@ def _expect(strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func:
     if value.bad:
         return
     state = ops.ParamDecl("s", ops.StructType("State"), inout=True)
-    strategy.funcs.append(ops.Func(func, (state,), ops.BOOL_T, (*block, ops.Return(value.ir))))
+    # Ticks and lots are the same for all; a test of one instrument is about that one.
+    first = [] if strategy.universe is None else [ops.Let(THIS.name, ops.I64_T, ops.i64(0))]
+    body = (*first, *block, ops.Return(value.ir))
+    strategy.funcs.append(ops.Func(func, (state,), ops.BOOL_T, body))
     position = strategy.module.source.position(node.span[0])
     text = strategy.module.source.text[slice(*node.span)]
     made.expectations.append(Expectation(func, text, position.line))
@@ -151,12 +170,25 @@ def _expect(strategy: "Strategy", cx: Context, made: Case, node: ast.Expr, func:
 
 def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -> None:
     """`close = [...]` of the only instrument, or `y = [...]`: closes of one of several; of a
-    strategy on ticks `mid = [...]`, `trades = [...]` or a flat book."""
+    strategy on ticks `mid = [...]`, `trades = [...]` or a flat book; of one on a universe closes of
+    an instrument that the feed names."""
     name = binding.name.id
     if strategy.ticks:
         if not tick_cases.feed(strategy, cx, made.ticks, binding):
             found = _list(cx, binding.value) or []
             setattr(made.ticks, "mids" if name == "mid" else "trades", found)
+        return
+    if strategy.universe is not None and name not in FEEDS:
+        if "close" in made.feeds:
+            cx.error(
+                "QD0215",
+                "a test feeds one instrument without a name, or several with one each",
+                binding.span,
+                help=panel_cases.SHAPE,
+            )
+        elif not _once(cx, binding, made.panel.closes):
+            found = _list(cx, binding.value, gaps=True) or []
+            panel_cases.closes(strategy, cx, made.panel, binding.name, found)
         return
     aliases = [traded.name for traded in strategy.instruments if traded.name]
     known = [*aliases, "range"] if len(aliases) > 1 else list(FEEDS)
@@ -172,15 +204,33 @@ def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -
     values = _list(cx, binding.value)
     if values is not None:
         made.feeds[name] = values
+    if strategy.universe is not None:
+        _alone(cx, made, binding, name)
 
 
-def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
-    """`[1, 2, 3]`, `repeat([1, 2, 3], 100)`, or several of them joined by `+`."""
+def _alone(cx: Context, made: Case, binding: ast.Binding, name: str) -> None:
+    """A universe of one instrument, fed without a name."""
+    if made.panel.closes:
+        cx.error(
+            "QD0215",
+            f"{name!r} of which instrument? This test feeds several by name",
+            binding.span,
+            help="leave it out: a volume is a million, and 'range' is that of all",
+        )
+    cx.alone = False
+
+
+def _list(cx: Context, node: ast.Expr, *, gaps: bool = False) -> list[Fraction] | None:
+    """`[1, 2, 3]`, `repeat([1, 2, 3], 100)`, or several of them joined by `+`; with `gaps` an `na`
+    is a moment without a bar."""
     if isinstance(node, ast.Binary) and node.op == "+":
-        left, right = _list(cx, node.left), _list(cx, node.right)
+        left, right = _list(cx, node.left, gaps=gaps), _list(cx, node.right, gaps=gaps)
         return None if left is None or right is None else left + right
     if isinstance(node, ast.Array):
-        found = [literal(cx, item) for item in node.items]
+        none = (panel_cases.NO_BAR, "")
+        found = [
+            none if gaps and isinstance(item, ast.Na) else literal(cx, item) for item in node.items
+        ]
         return None if None in found else [item[0] for item in found if item is not None]
     if (
         isinstance(node, ast.Call)
@@ -188,7 +238,7 @@ def _list(cx: Context, node: ast.Expr) -> list[Fraction] | None:
         and node.func.id == "repeat"
         and len(node.args) == 2
     ):
-        values, times = _list(cx, node.args[0].value), literal(cx, node.args[1].value)
+        values, times = _list(cx, node.args[0].value, gaps=gaps), literal(cx, node.args[1].value)
         if values is not None and times is not None and 0 < times[0] * len(values) <= 100_000:
             return values * int(times[0])
     cx.error("QD0215", "a feed is a list of numbers, repeat([...], n), or a sum of such", node.span)
@@ -199,8 +249,12 @@ def _given(
     strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding, number: int
 ) -> None:
     name = binding.name.id
-    if name not in GIVEN:
-        unknown(cx, name, binding.name.span, list(GIVEN), "to be given")
+    known = GIVEN if strategy.universe is None else ("cash", "equity", *panel_cases.TRAITS)
+    if name not in known:
+        unknown(cx, name, binding.name.span, list(known), "to be given")
+        return
+    if name in panel_cases.TRAITS:
+        panel_cases.given(cx, made.panel, binding)
         return
     if name != "position":
         amount = literal(cx, binding.value)

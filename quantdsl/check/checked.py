@@ -75,6 +75,8 @@ class Checked:
 
     def sized(self, instruments: int) -> "Checked":
         """The same strategy on a universe of so many instruments."""
+        if instruments == self.universe:
+            return self
         return replace(self, universe=instruments, modules={})
 
     @property
@@ -84,8 +86,7 @@ class Checked:
 
     def test_entries(self) -> tuple[str, ...]:
         """The functions of the test blocks."""
-        given = [case.given for case in self.cases if case.given]
-        return (*given, *(e.func for case in self.cases for e in case.expectations))
+        return tuple(entry for case in self.cases for entry in case.entries)
 
     def module(
         self, uses: frozenset[str] = frozenset(), entries: tuple[str, ...] = ()

@@ -106,6 +106,7 @@ def roots(assembly: "Assembly", *, worker: bool = False) -> set[Use]:
     `worker` the signals are not computed here."""
     strategy = assembly.strategy
     bodies = [func.body for func in strategy.funcs if func.name.startswith("handler.")]
+    bodies += [loop.body for loop in assembly.own_loops]
     bodies += [strategy.risk.values, tuple(assembly.invariants)]
     bodies += [tuple(stmts) for _, stmts in assembly.signal_step.ask(worker=worker)]
     found = {use for body in bodies for use in used_in(body)}

@@ -100,6 +100,7 @@ class Graph:
                 *(need.count for _, need in equation.needs),
                 *getattr(equation, "conditions", ()),  # of a cross-section: who takes part
             )
+            - {(equation.place.name, "")}  # a cross-section names the column that it fills
             for equation in self.all
         ]
         self._known: dict[str, frozenset[str]] = {}

@@ -15,6 +15,7 @@ from quantdsl.check.equations import STATE
 from quantdsl.check.graph import Graph, fields, kept, target, used_by, used_in
 from quantdsl.check.market import ENGINE
 from quantdsl.check.step import (
+    BAR_WORDS,
     BASE_FIELDS,
     EVENTS_IN,
     STATE_PARAM,
@@ -59,17 +60,19 @@ class Lanes:
         """What stands for the functions and the state of a single run."""
         planned = {one.number: one for one in self.plan.hoisted}
         found = live(self.graph, roots(self.assembly), lambda n, _parts, _uses: planned.get(n))
-        equations = self._equations(found, (), self.assembly.signal_step.ask())
-        step = self.assembly.step(equations)
+        known = len(self.strategy.loops)
+        step = self.assembly.step(self._step_equations(found))
         handlers = [f for f in self.strategy.funcs if f.name.startswith("handler.")]
-        uses = used_in(step) | used_by(handlers)
+        own = [*handlers, *self.assembly.own_loops, *self.strategy.loops[known:]]
+        uses = used_in(step) | used_by(own)
         named = fields(uses)
         row = [ops.Let(AT.name, ops.I64_T, ROW)] if self.plan.words else []
         lane = _over_events((*instant(self._counters(named)), *row, *step), COLUMNS_READ)
         init = self._init(named, self.assembly.engine_init)
-        funcs = [self.assembly.ingest(uses), lane, init, *self._admission()]
+        made = self._taken_loops(known)
+        funcs = [self.assembly.ingest(uses), lane, init, *self._admission(), *made]
         always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
-        return [self._state((*funcs, *handlers), always), *funcs]
+        return [*self._memory((*funcs, *own), always), *funcs]
 
     def columns(self, params: tuple[str, ...]) -> "list[Decl]":
         """Lanes that fill the columns of the equations that depend on these params alone."""
@@ -123,6 +126,30 @@ class Lanes:
         found = ops.Func("warming", (*EVENTS_IN, *counts), ops.I64_T, body)
         funcs = [self.assembly.ingest(set()), found, self._init(set(), self.assembly.engine_init)]
         return [self._state(funcs, [f.name for f in BASE_FIELDS]), *funcs]
+
+    # ---- a universe ----
+
+    def _step_equations(self, found: Live) -> list[ops.Stmt]:
+        """The equations of a lane's step, and the requests for signals."""
+        panel, signals = self.assembly.panel, self.assembly.signal_step
+        if panel is None:
+            return self._equations(found, (), signals.ask())
+        wanted = frozenset(found.evaluated)
+        return panel.equations_of_step(TICKED, BAR_WORDS, wanted) + signals.ask_all()
+
+    def _taken_loops(self, known: int) -> list[ops.Func]:
+        """The loops over the universe that were made since there were so many, taken out."""
+        made = self.strategy.loops[known:]
+        del self.strategy.loops[known:]
+        return made
+
+    def _memory(self, funcs: Iterable[ops.Func], always: Iterable[str]) -> "list[Decl]":
+        """The state, and what of it each instrument of a universe has."""
+        panel = self.assembly.panel
+        if panel is None:
+            return [self._state(funcs, always)]
+        own = [field.name for field in panel.fields()]
+        return [self._state(funcs, [*always, *own]), panel.struct()]
 
     # ---- equations ----
 
@@ -213,6 +240,7 @@ class Lanes:
         every = (
             *base,
             *self.assembly.equations.fields,
+            *(() if self.assembly.panel is None else self.assembly.panel.fields()),
             *(ops.FieldDecl(name, ops.I64_T) for name in words),
             engine,  # last, so that what it holds of the market is the end of a lane
         )

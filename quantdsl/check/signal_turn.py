@@ -77,8 +77,7 @@ class Signals(Lanes):
         else:
             wanted = frozenset(found.evaluated)
             equations, done = panel.equations_of_step(TICKED, BAR_WORDS, wanted), [panel.done()]
-        loops = strategy.loops[known:]
-        uses = used_in([*equations, *rows]) | used_by(loops)
+        uses = used_in([*equations, *rows]) | used_by(strategy.loops[known:])
         ticks = ops.Binary("ine", TICKED, ops.i64(0))
         clear = ops.Assign(TICKED, ops.i64(0))
         turn = (
@@ -88,8 +87,7 @@ class Signals(Lanes):
         whole = strategy.universe is not None and strategy.universe.factor is not None
         ingest = self.assembly.ingest(uses) if whole else self.assembly.ingest_bars(uses)
         init = self._start(fields(uses), whole=whole)
-        funcs = [ingest, _entry(turn), init, self._admission()[1], *strategy.loops[known:]]
-        del strategy.loops[known:]
+        funcs = [ingest, _entry(turn), init, self._admission()[1], *self._taken_loops(known)]
         return [*self._structs(funcs, whole=whole), *funcs]
 
     # ---- columns ----
@@ -183,18 +181,13 @@ class Signals(Lanes):
     def _structs(self, funcs: list[ops.Func], *, whole: bool) -> list[Decl]:
         """The state with what the functions name, and of the engine no more than they do."""
         always = ["e", "trade_from", "ticked", *(p.field for p in self.strategy.params)]
-        state = self._state(funcs, always)
-        panel = self.assembly.panel
-        found: list[Decl] = []
-        if panel is not None:
-            state = ops.StructDecl(state.name, (*state.fields, *panel.fields()))
-            found.append(panel.struct())
+        found = self._memory(funcs, always)
         if not whole:
             engine = self.strategy.library.lookup("engine.Engine")
             assert isinstance(engine, ops.StructDecl)
             read = tuple(f for f in engine.fields if f.name in ENGINE_FIELDS)
             found.append(ops.StructDecl(engine.name, read))
-        return [state, *found]
+        return found
 
 
 def _bits(number: ops.Expr) -> ops.Expr:

@@ -105,6 +105,7 @@ class Assembly:
         self.strategy = strategy
         self.equations = strategy.equations
         self.clocks = strategy.width
+        self.own_loops = tuple(strategy.loops)  # those that handlers and limits make
         self.tick_step = TickStep(strategy)
         self.signal_step = SignalStep(self)
         self.panel = PanelStep(self) if strategy.universe is not None else None

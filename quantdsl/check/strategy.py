@@ -551,9 +551,6 @@ class Strategy:
         twin = next((test for test in self.tests if test.name == node.name), None)
         if twin is not None:
             self.cx.error("QD0208", f"there is a test {node.name!r} already", node.span)
-        if self.universe is not None:
-            self.cx.error("QD0216", "tests on a universe are not available yet", node.span)
-            return
         self.tests.append(node)
 
     def _uncalled(self) -> None:

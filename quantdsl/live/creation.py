@@ -12,7 +12,7 @@ import numpy as np
 import quantdsl
 from quantdsl import config as configuration
 from quantdsl.backtest import values
-from quantdsl.backtest.prepare import Arranged, arrange, hold_single
+from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.warm import clock_count
 from quantdsl.check import Checked, compile_file
@@ -243,7 +243,7 @@ class _Making(NamedTuple):
 def _part(
     making: _Making, wish: Wish, checked: Checked, said: Mapping[str, object]
 ) -> StrategyPart:
-    hold_single(checked, "a session")
+    hold_hosted(checked, "a session")
     listed = making.listed
     places = [listed.place(traded.symbol) for traded in checked.strategy.instruments]
     symbols = {

@@ -24,12 +24,12 @@ from quantdsl.backtest.verify import (
 from quantdsl.check import Checked, columns
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text
-from tests.strategies.headers import ON_BARS
+from tests.strategies.headers import ON_BARS, ON_UNIVERSES
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "bench/strategies", ROOT / "tests/truth")
 OTHERS = (path for folder in FOLDERS for path in folder.rglob("*.qdsl"))
-FILES = sorted([*ON_BARS, *OTHERS])
+FILES = sorted([*ON_BARS, *ON_UNIVERSES, *OTHERS])
 GATED = """language 1
 
 fn calm(price: float, size: float, position: float, equity: float) -> bool:
@@ -94,11 +94,14 @@ strategy Woken:
 """Orders that are sent inside bars."""
 
 POINTS, EVENTS = 4, 600
+UNIVERSE_EVENTS = 2_400
+"""Of 16 instruments: 126 days, by which each point that is drawn has traded."""
 GENERATED, GENERATED_EVENTS = 12, 300
 
 
 def assert_one_hash(checked: Checked, n_events: int) -> None:
     arranged = arrange(checked)
+    checked = arranged.sized(checked)
     points = draw(checked, arranged, POINTS, np.random.default_rng(1))
     every = materialised(arranged.data)
     events = np.concatenate([every[:n_events], every[-1:]])
@@ -112,7 +115,7 @@ def assert_one_hash(checked: Checked, n_events: int) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_strategy_here(path: Path) -> None:
-    assert_one_hash(checked_of(path), EVENTS)
+    assert_one_hash(checked_of(path), UNIVERSE_EVENTS if path in ON_UNIVERSES else EVENTS)
 
 
 def test_limits_on_repeats_and_an_own_check() -> None:

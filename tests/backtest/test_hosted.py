@@ -19,7 +19,7 @@ from quantdsl.check import check_source
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.events.layout import Kind
 from quantdsl.lang.source import Source
-from quantdsl.live.creation import hold_single
+from quantdsl.live.creation import hold_hosted
 from tests.backtest import host_models
 from tests.std.universe import compiled, table, walks
 
@@ -170,7 +170,7 @@ def test_sweeps_proofs_and_live_sessions_refuse_it() -> None:
     with pytest.raises(UnavailableError, match="a proof of a strategy with a '@host' indicator"):
         verify(checked, lambda _: None, points=1, seed=1)
     with pytest.raises(UnavailableError, match="a session of a strategy with a '@host'"):
-        hold_single(checked, "a session")
+        hold_hosted(checked, "a session")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from quantdsl.backtest.sweep_table import result_of
 from quantdsl.check import compile_file
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
-from quantdsl.errors import DataError, UnavailableError
+from quantdsl.errors import DataError
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.sweep_result import SweepResult
-from tests.strategies.headers import ON_BARS
+from tests.strategies.headers import ON_BARS, ON_UNIVERSES
 from tests.truth.test_oracle import SWEEP, market
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_a_row_is_the_single_backtest_to_the_bit(name: str, bars: pa.Table) -> N
                 assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
 
 
-SHIPPED = [path for path in ON_BARS if path.stem != "buy_and_hold"]
+SHIPPED = [path for path in (*ON_BARS, *ON_UNIVERSES) if path.stem != "buy_and_hold"]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -146,9 +146,3 @@ def test_data_without_rows_are_refused(bars: pa.Table) -> None:
         prepared(ORACLE, bars.slice(0, 0))
     with pytest.raises(DataError, match="its points need 203 bars"):
         prepared(ORACLE, bars.slice(0, 100))
-
-
-def test_a_sweep_on_a_universe_is_refused_before_anything_runs() -> None:
-    path = ROOT / "strategies" / "xs_reversal.qdsl"
-    with pytest.raises(UnavailableError, match="on a universe is not available yet"):
-        prepare_sweep(compile_file(path), path)

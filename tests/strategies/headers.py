@@ -26,7 +26,7 @@ ON_TICKS = tuple(
     p for p in FILES if re.search(r"^    (book|quotes|trades)\b", p.read_text("utf-8"), re.M)
 )
 ON_UNIVERSES = tuple(p for p in FILES if re.search(r"^    universe ", p.read_text("utf-8"), re.M))
-"""Those that hold no tests of their own yet: a feed of a test is of one instrument."""
+"""Those whose lanes take events, and hold every instrument."""
 
 LABELS = ("Idea", "Source", "Data", "Command", "Expected")
 BEGIN, END = "<!-- strategies: generated -->", "<!-- end of strategies -->"

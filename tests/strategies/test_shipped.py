@@ -71,7 +71,7 @@ def test_the_checker_has_nothing_to_say(path):
     assert compile_file(path).diagnostics == []
 
 
-WITH_TESTS = sorted({*headers.FILES, *LIBRARIES} - {*headers.ON_UNIVERSES})
+WITH_TESTS = sorted({*headers.FILES, *LIBRARIES})
 
 
 @pytest.mark.parametrize("path", WITH_TESTS, ids=named)
