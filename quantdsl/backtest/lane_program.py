@@ -60,11 +60,12 @@ def run_lanes(
     columns: Int64s,
 ) -> dict[str, Int64s]:
     """The words `found` of every lane; `points` are its own words, columns[turn, column] all's."""
-    offsets = {leaf.path: leaf.offset_words for leaf in Layout(module.structs).leaves(STATE)}
+    layout = Layout(module.structs)
+    offsets = {leaf.path: leaf.offset_words for leaf in layout.leaves(STATE)}
     work = LaneWork(
         module=module,
         kept=frozenset(found),
-        template=np.zeros(len(offsets), np.int64),
+        template=np.zeros(layout.words(STATE), np.int64),
         params=np.array([offsets[name] for name in points]),
         results=np.array([offsets[name] for name in found]),
         points=np.stack(list(points.values())),

@@ -27,7 +27,7 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan, Scope
 from quantdsl.check.grid import points as range_of
 from quantdsl.check.lanes import STEP, column
-from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
+from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, is_large
 from quantdsl.data.times import show_instant
 from quantdsl.devices import choose, cpu
 from quantdsl.devices.cpu import CpuRunner
@@ -144,6 +144,10 @@ def verify(
     drawn = draw(checked, arranged, points, np.random.default_rng(seed))
     lanes = Lanes(checked, arranged, drawn, materialised(arranged.data))
     machine = targets(usual_plan(checked, len(lanes.events)), say)
+    words = lanes.work(NO_COLUMNS).own
+    if is_large(words):
+        say(f"a lane has {8 * words:,} bytes of state: it runs on cores alone, one at a time")
+        machine = machine[:1]
     sample = _sampled(lanes, np.random.default_rng(seed))
     oracle = Target("interpreter", InterpretedRunner())
     return [

@@ -43,7 +43,8 @@ KERNEL = Func(
         ParamDecl("events", WORDS),
         ParamDecl("n_events", I64_T),
         ParamDecl("columns", WORDS),  # hoisted equations, a row an event
-        ParamDecl("states", WORDS, inout=True),  # between chunks: states[word * n_lanes + lane]
+        # Between chunks: states[word * n_lanes + lane], behind the words of a large State at work.
+        ParamDecl("states", WORDS, inout=True),
         ParamDecl("n_lanes", I64_T),
         ParamDecl("lane_lo", I64_T),
         ParamDecl("lane_hi", I64_T),
@@ -113,7 +114,7 @@ entry:
 ON_A_CPU = """\
 define void @{symbol}({params}) #1 {{
 entry:
-  %s = alloca [{words} x i64], align 16
+{state}
 {common}
   br label %next
 next:
@@ -158,7 +159,7 @@ def load_lanes(
 
     `kept` are the paths of State that are read as results. Call it by the name "lanes" with the
     arguments of KERNEL; with `varying`, the paths that lanes differ in, its events are the rows of
-    codegen/rows.py if there are any. Raises LimitError where a State is too large for a thread.
+    codegen/rows.py if there are any.
     """
     form = Form(
         f"lanes {kernel_form(kept, varying)}",
@@ -172,12 +173,18 @@ def load_lanes(
 def state_words(shared: Shared) -> int:
     """Words of a lane's State; raises LimitError above LANE_STATE_BYTES."""
     words = shared.layout.words(shared.signatures["init"].decl.params[0].type)
-    if 8 * words > LANE_STATE_BYTES:
+    if is_large(words):
         raise LimitError(
-            f"a lane of this sweep needs {8 * words:,} bytes of state, "
-            f"more than {LANE_STATE_BYTES}: shorten the longest window"
+            f"a lane of this sweep needs {8 * words:,} bytes of state, more than "
+            f"{LANE_STATE_BYTES} of a GPU's thread\n"
+            "help: run it on cores (--device cpu), with a smaller universe or shorter windows"
         )
     return words
+
+
+def is_large(words: int) -> bool:
+    """Whether a State is too large for a stack; a CPU has it in memory, one lane at a time."""
+    return 8 * words > LANE_STATE_BYTES
 
 
 def kernel_params(lane: Func) -> str:
@@ -222,13 +229,16 @@ class CommonText(NamedTuple):
     apart: str
 
 
-def common_text(words: int, shared: Shared, params: str, args: str) -> CommonText:
+def common_text(
+    words: int, shared: Shared, params: str, args: str, working: int = 0
+) -> CommonText:
     """It lies in front of the lanes' own words in `states`: as it was before the chunk, as it is.
 
-    So that each lane finds it as it was, whichever lane comes first. A lane has `words` of its own.
+    So that each lane finds it as it was, whichever lane comes first. A lane has `words` of its own;
+    `working` of them lie behind what is in common, for the lane that runs.
     """
     if not takes_common(shared.signatures["lane"].decl):
-        return CommonText((), "", "", "", "0")
+        return CommonText((), "", "", "", str(working))
     size = shared.layout.words(COMMON_TYPE)
     made = tuple(
         COMMON_COPY.format(
@@ -243,7 +253,7 @@ def common_text(words: int, shared: Shared, params: str, args: str) -> CommonTex
     )
     place = f"  %common = getelementptr i64, ptr %states, i64 {size}"
     begin, end = (f"  call void @common.{name}({args})" for name in ("begin", "end"))
-    return CommonText(made, place, begin, end, str(2 * size))
+    return CommonText(made, place, begin, end, str(2 * size + working))
 
 
 def kernel_args() -> str:
@@ -299,13 +309,18 @@ def _text(module: Module, target: Target) -> str:
 
 def on_a_cpu(_: Module, shared: Shared) -> Iterator[str]:
     """The kernel of one thread of a CPU: a loop over its lanes."""
-    words, params = state_words(shared), kernel_params(shared.signatures["lane"].decl)
-    common = common_text(words, shared, params, kernel_args())
+    words = shared.layout.words(shared.signatures["init"].decl.params[0].type)
+    working = words if is_large(words) else 0
+    params = kernel_params(shared.signatures["lane"].decl)
+    common = common_text(words, shared, params, kernel_args(), working)
+    state = f"alloca [{words} x i64], align 16"
+    if working:
+        state = f"getelementptr i64, ptr %states, i64 {int(common.apart) - working}"
     yield from common.functions
     yield ON_A_CPU.format(
         symbol=entry_symbol(KERNEL.name),
         params=params,
-        words=words,
+        state=f"  %s = {state}",
         common=common.place,
         before=common.before,
         after=common.after,

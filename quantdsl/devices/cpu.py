@@ -15,7 +15,7 @@ import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.jit import Program
-from quantdsl.codegen.lanes import load_lanes
+from quantdsl.codegen.lanes import is_large, load_lanes
 from quantdsl.codegen.rows import RowsCode, load_rows
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import native, native_lanes
@@ -146,6 +146,8 @@ def _scalar(work: LaneWork) -> Compiled:
 
 
 def _simd(work: LaneWork) -> Compiled:
+    if is_large(work.own):
+        return _scalar(work)
     program = simd_program(work.module, work.kept, native_lanes(), Cache(), work.varying)
     return Compiled(program, rows_of(work))
 
@@ -153,7 +155,8 @@ def _simd(work: LaneWork) -> Compiled:
 scalar = Loaded(_scalar)
 """One lane at a time."""
 simd = Loaded(_simd)
-"""A lane in each element of the widest vectors that this CPU has."""
+"""A lane in each element of the widest vectors that this CPU has; one at a time where its State is
+too large for as many to lie in a cache."""
 
 
 def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:
@@ -161,7 +164,9 @@ def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:
     n, work, began = hi - lo, feed.work, time.perf_counter()
     points = np.ascontiguousarray(work.points[:, lo:hi])
     results = np.empty((len(work.results), n), np.int64)
-    states = np.empty(2 * work.common + (0 if feed.whole else work.own) * n, np.int64)
+    working = work.own if is_large(work.own) else 0
+    kept = 0 if feed.whole else work.own * n
+    states = np.empty(2 * work.common + working + kept, np.int64)
     for piece in feed:
         program.call(
             "lanes", work.template, points, work.params, len(points), results, work.results,
