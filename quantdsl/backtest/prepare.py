@@ -114,12 +114,13 @@ def arrange(
     opened: Callable[[DataSpec], RunData] = open_run_data,
     live: frozenset[str] = frozenset(),
     hosts: Sequence[str] = (),
+    symbols: Sequence[str] | None = None,
 ) -> Arranged:
     """Merge the settings and open the data; `more` are settings by key, as said by the caller.
 
     `listed` are instruments as a venue has them, by the strategy's names; a file of the user's
     comes first. `live` are parts of the core that only a live run needs, `hosts` the modules of
-    Python that `@host` may run.
+    Python that `@host` may run. `symbols` are the instruments of a universe whose data come later.
     """
     line = {
         "data.path": data if isinstance(data, str | Path) else None,
@@ -137,7 +138,7 @@ def arrange(
     layers = (said, config, {**of_file, **settings.of_strategy(checked.strategy.chosen)})
     resolved = configuration.resolve(*layers)
     table = data if data is not None and not isinstance(data, str | Path) else None
-    chosen = _members(checked, resolved, table)
+    chosen = _members(checked, resolved, table) if symbols is None else universe.awaited(symbols)
     known = _instruments(chosen, resolved, listed or {})
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)

@@ -50,6 +50,16 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
     return Members(tuple(symbols), chosen, tuple(notes))
 
 
+def awaited(symbols: Sequence[str]) -> Members:
+    """Instruments whose bars come later."""
+    return Members(tuple(symbols), (None,) * len(symbols))
+
+
+def listed_by(checked: Checked, config: UniverseConfig) -> list[str]:
+    """The symbols that the strategy or a file lists; none: all that the data or a feed have."""
+    return _listed(checked, config)[0]
+
+
 def _listed(checked: Checked, config: UniverseConfig) -> tuple[list[str], str]:
     """The symbols that the strategy or a file lists, and who does; none: all of the data."""
     universe = checked.strategy.universe

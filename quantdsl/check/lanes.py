@@ -69,7 +69,7 @@ class Lanes:
         row = [ops.Let(AT.name, ops.I64_T, ROW)] if self.plan.words else []
         lane = _over_events((*instant(self._counters(named)), *row, *step), COLUMNS_READ)
         init = self._init(named, self.assembly.engine_init)
-        made = self._taken_loops(known)
+        made = self.strategy.taken(known)
         funcs = [self.assembly.ingest(uses), lane, init, *self._admission(), *made]
         always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
         return [*self._memory((*funcs, *own), always), *funcs]
@@ -136,12 +136,6 @@ class Lanes:
             return self._equations(found, (), signals.ask())
         wanted = frozenset(found.evaluated)
         return panel.equations_of_step(TICKED, BAR_WORDS, wanted) + signals.ask_all()
-
-    def _taken_loops(self, known: int) -> list[ops.Func]:
-        """The loops over the universe that were made since there were so many, taken out."""
-        made = self.strategy.loops[known:]
-        del self.strategy.loops[known:]
-        return made
 
     def _memory(self, funcs: Iterable[ops.Func], always: Iterable[str]) -> "list[Decl]":
         """The state, and what of it each instrument of a universe has."""

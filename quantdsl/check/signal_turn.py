@@ -87,7 +87,7 @@ class Signals(Lanes):
         whole = strategy.universe is not None and strategy.universe.factor is not None
         ingest = self.assembly.ingest(uses) if whole else self.assembly.ingest_bars(uses)
         init = self._start(fields(uses), whole=whole)
-        funcs = [ingest, _entry(turn), init, self._admission()[1], *self._taken_loops(known)]
+        funcs = [ingest, _entry(turn), init, self._admission()[1], *strategy.taken(known)]
         return [*self._structs(funcs, whole=whole), *funcs]
 
     # ---- columns ----

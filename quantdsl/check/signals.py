@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NOTE = "async"
 SIGNAL = ops.StructType("engine.Signal")
 NOW, TRADING = ops.Field(ENGINE, "now"), ops.Field(ENGINE, "counting")
-EVENT, KIND = ops.Var("ev"), ops.Var("kind")
+EVENT, KIND, INSTRUMENT = ops.Var("ev"), ops.Var("kind"), ops.Var("inst")
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
 NOT_DUE = 2**62
 ALL = -1
@@ -298,6 +298,8 @@ class SignalStep:
         given = ops.Unary("from_bits", ops.Field(EVENT, "c"))
         for signal in self.signals.all:
             mine = ops.Binary("ieq", which, ops.i64(signal.number))
+            if signal.panel:
+                mine = ops.Binary("and", mine, ops.Binary("ieq", INSTRUMENT, THIS))
             one = ops.Binary("or", mine, ops.Binary("ieq", which, ops.i64(ALL)))
             answer = self._call("answer", signal, of_ts, given)
             said = ops.If(one, self._noted(signal, answer, signal.ready))
@@ -327,21 +329,24 @@ class SignalStep:
     def ask(self, *, worker: bool = False) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
         """The requests of this instant, each with its condition; a worker computes by itself."""
         return [
-            (ops.Binary("and", self._due(signal), TRADING), [self._asks(signal, worker=worker)])
+            (ops.Binary("and", self.due(signal), TRADING), [self._asks(signal, worker=worker)])
             for signal in self.signals.all
         ]
 
-    def ask_all(self) -> list[ops.Stmt]:
-        """The requests of a universe."""
+    def ask_all(self, *, worker: bool = False) -> list[ops.Stmt]:
+        """The requests of a universe; a worker computes by itself."""
         stmts: dict[bool, list[ops.Stmt]] = {}
-        for signal, (due, asks) in zip(self.signals.all, self.ask(), strict=True):
+        for signal, (due, asks) in zip(
+            self.signals.all, self.ask(worker=worker), strict=True
+        ):
             stmts.setdefault(signal.panel, []).append(ops.If(due, tuple(asks)))
         return self._each(stmts)
 
     def _asks(self, signal: Signal, *, worker: bool) -> ops.Stmt:
         return ops.Do(self._call("ask", signal, NAN if worker else signal.equation.ir))
 
-    def _due(self, signal: Signal) -> ops.Expr:
+    def due(self, signal: Signal) -> ops.Expr:
+        """Whether a signal is asked for at this instant, on a universe that of THIS."""
         series, panel = signal.series, self.assembly.panel
         if not signal.panel or panel is None:
             return self.assembly.due(series.clocks, series.warm)

@@ -189,8 +189,10 @@ class Assembly:
         """Bar histories, then the equations, or those `chosen` by number; then what is `asked`, by
         default the requests for signals, whose values a `worker` may compute."""
         if self.panel is not None:
-            stmts = self.panel.equations_of_step(TICKED, BAR_WORDS)
-            return stmts + self.signal_step.ask_all()
+            stmts = self.panel.equations_of_step(TICKED, BAR_WORDS, chosen)
+            if asked is None:
+                return stmts + self.signal_step.ask_all(worker=worker)
+            return stmts + [ops.If(due, tuple(said)) for due, said in asked]
         bars = [
             (self.ticks(*key), self.equations.record(ops.Field(place, name)))
             for key, place in self.strategy.bars.items()

@@ -213,6 +213,12 @@ class Strategy:
         call = ops.Do(ops.Call(name, (STATE, ops.Var(index))))
         return ops.For(index, ops.i64(0), ops.SizeOf(ops.SizeName("N_INSTRUMENTS")), (call,))
 
+    def taken(self, known: int) -> list[ops.Func]:
+        """The loops that were made since there were so many, for who links them: no others do."""
+        made = self.loops[known:]
+        del self.loops[known:]
+        return made
+
     def tag(self, text: str) -> int:
         """The number of a tag; 0 is no tag."""
         return self.tags.setdefault(text, len(self.tags) + 1)

@@ -7,6 +7,7 @@ the same events and by the same equations, and come back as SIGNAL events with t
 from typing import TYPE_CHECKING
 
 from quantdsl.check.columns import live, roots
+from quantdsl.check.equations import THIS
 from quantdsl.check.graph import Graph, Use, used, used_in
 from quantdsl.check.signals import NOW
 from quantdsl.check.step import (
@@ -22,8 +23,8 @@ from quantdsl.ir import ops
 if TYPE_CHECKING:
     from quantdsl.ir.link import Decl
 
-ANSWER_WORDS = 3
-"""Number of the signal, instant of the request, bits of the value."""
+ANSWER_WORDS = 4
+"""Number of the signal, instant of the request, bits of the value, number of the instrument."""
 OUT, COUNT = ops.Var("answers"), ops.Var("m")
 
 
@@ -31,8 +32,10 @@ def engine(assembly: Assembly) -> "list[Decl]":
     """The step of an engine whose signals a worker computes."""
     plots = [plot.value.ir for plot in assembly.strategy.plots]
     chosen = _needed(assembly, roots(assembly, worker=True) | used(*plots))
+    known = len(assembly.strategy.loops)
     equations = assembly.equations_of(chosen, worker=True)
-    return [ops.Func("step", (STATE_PARAM,), None, assembly.step(equations))]
+    step = ops.Func("step", (STATE_PARAM,), None, assembly.step(equations))
+    return [step, *assembly.strategy.taken(known)]
 
 
 def work(assembly: Assembly) -> "list[Decl]":
@@ -40,6 +43,7 @@ def work(assembly: Assembly) -> "list[Decl]":
     gives how many there are."""
     asked = assembly.signal_step.ask()
     chosen = _needed(assembly, used_in([stmt for _, stmts in asked for stmt in stmts]))
+    known = len(assembly.strategy.loops)
     loop = (
         *instant(assembly.counters()),
         *assembly.equations_of(chosen, asked=_answers(assembly)),
@@ -47,6 +51,7 @@ def work(assembly: Assembly) -> "list[Decl]":
         ops.Assign(TIMERS, ops.i64(0)),
         *assembly.tick_step.clear(),
         *assembly.signal_step.clear(),
+        *([] if assembly.panel is None else [assembly.panel.done()]),
     )
     out = ops.ParamDecl(OUT.name, ops.BufferType(ops.I64_T), inout=True)
     body = (
@@ -54,7 +59,8 @@ def work(assembly: Assembly) -> "list[Decl]":
         ops.For("k", ops.i64(0), ops.Var("n"), loop),
         ops.Return(COUNT),
     )
-    return [ops.Func("work", (*EVENTS_IN, out), ops.I64_T, body)]
+    work = ops.Func("work", (*EVENTS_IN, out), ops.I64_T, body)
+    return [work, *assembly.strategy.taken(known)]
 
 
 def _needed(assembly: Assembly, uses: set[Use]) -> set[int]:
@@ -68,11 +74,17 @@ def _answers(assembly: Assembly) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
     for signal in assembly.strategy.signals.all:
         first = ops.Binary("imul", COUNT, ops.i64(ANSWER_WORDS))
         bits = ops.Unary("bits", signal.equation.ir)
-        words: tuple[ops.Expr, ...] = (ops.i64(signal.number), NOW, bits)
+        whose = THIS if signal.panel else ops.i64(0)
+        words: tuple[ops.Expr, ...] = (ops.i64(signal.number), NOW, bits, whose)
         stmts: list[ops.Stmt] = [
             ops.Assign(ops.Elem(OUT, ops.Binary("iadd", first, ops.i64(n))), word)
             for n, word in enumerate(words)
         ]
         stmts.append(ops.Assign(COUNT, ops.Binary("iadd", COUNT, ops.i64(1))))
-        parts.append((assembly.due(signal.series.clocks, signal.series.warm), stmts))
+        due = assembly.signal_step.due(signal)
+        if signal.panel:  # in place: a function of an instrument does not see the answers
+            count = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
+            each: ops.Stmt = ops.For(THIS.name, ops.i64(0), count, (ops.If(due, tuple(stmts)),))
+            due, stmts = ops.boolean(True), [each]
+        parts.append((due, stmts))
     return parts

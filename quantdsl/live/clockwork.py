@@ -14,6 +14,7 @@ from quantdsl.data.calendar import Schedule
 from quantdsl.data.events import BarStream
 from quantdsl.data.timers import OPEN, Clockwork, Timer
 from quantdsl.data.times import Interval
+from quantdsl.data.universe import Told
 from quantdsl.events.layout import BAR, EVENT, Kind
 
 Events = npt.NDArray[np.void]
@@ -26,7 +27,8 @@ class BarClock:
 
     An instant is given once every instrument has its bar, or `wait_ns` after it was due. Nothing
     at or before `floor` is given: that has been. What comes too late for its instant is counted,
-    and belongs to coarser bars that are not complete yet.
+    and belongs to coarser bars that are not complete yet. `told` is what is known of the
+    instruments of a universe, which each session's opening tells.
     """
 
     def __init__(
@@ -40,8 +42,11 @@ class BarClock:
         begin_ns: int,
         floor: int = BEFORE_ALL,
         sync_all: bool = False,
+        told: Told | None = None,
     ) -> None:
-        self.stream = BarStream(Clockwork(schedule, timers), clocks, finer, sync_all=sync_all)
+        self.stream = BarStream(
+            Clockwork(schedule, timers), clocks, finer, sync_all=sync_all, told=told
+        )
         self.schedule, self.finer, self.wait_ns, self.floor = schedule, finer, wait_ns, floor
         self.placing = [Placing(one, schedule, at_close=False, dates_only=False) for one in finer]
         self.reached = [begin_ns] * len(finer)

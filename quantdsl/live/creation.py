@@ -11,12 +11,13 @@ import numpy as np
 
 import quantdsl
 from quantdsl import config as configuration
-from quantdsl.backtest import values
+from quantdsl.backtest import universe, values
 from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.warm import clock_count
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.ticks import SOURCES
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.config import Config, FeedConfig
 from quantdsl.data.calendar import ALWAYS_OPEN
 from quantdsl.data.instrument import Instrument
@@ -154,10 +155,11 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
             f"the feed {one} gives ticks or bars, and of these strategies some listen to ticks and "
             "some to bars\nhelp: run them in two sessions"
         )
-    wanted = [traded.symbol for one in checked for traded in one.strategy.instruments]
+    wanted = [symbol for one in checked for symbol in _wanted(config, one)]
+    whole = any(one.strategy.universe is not None for one in checked)
     specs, first = [], 0
     for feed in config.feed:
-        symbols = feed.symbols or _symbols(feed, config, wanted)
+        symbols = feed.symbols or _symbols(feed, config, wanted, whole=whole)
         own = frozenset(ticks | ({"funding"} if feed.options.get("funding") else set()))
         specs.append(
             FeedSpec(
@@ -217,10 +219,22 @@ def _finest(config: Config, checked: Checked) -> str:
     )
 
 
-def _symbols(feed: FeedConfig, config: Config, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The symbols of the strategies, for a feed that names none; invented where they have none."""
+def _wanted(config: Config, checked: Checked) -> list[str]:
+    """The symbols that a strategy names, or of a universe its list."""
+    if checked.strategy.universe is not None:
+        return universe.listed_by(checked, config.universe)
+    return [traded.symbol for traded in checked.strategy.instruments]
+
+
+def _symbols(
+    feed: FeedConfig, config: Config, wanted: Sequence[str], *, whole: bool
+) -> tuple[str, ...]:
+    """The symbols of the strategies, for a feed that names none; invented where they have none: one
+    or a `whole` universe."""
     named = [symbol.rpartition(":")[2] for symbol in wanted if symbol]
-    if not named and feed.feed in SIMULATED:
+    if not named and whole and feed.feed == "synthetic":
+        return universe.BUILT_IN
+    if not named and not whole and feed.feed in SIMULATED:
         return ("SYN1",)
     if not named or len(config.feed) > 1:
         raise ConfigError(
@@ -245,10 +259,14 @@ def _part(
 ) -> StrategyPart:
     hold_hosted(checked, "a session")
     listed = making.listed
-    places = [listed.place(traded.symbol) for traded in checked.strategy.instruments]
+    settings = configuration.resolve({k: str(v) for k, v in said.items()}, making.config).config
+    whole = checked.strategy.universe is not None
+    wanted = _wanted(settings, checked)
+    if whole and not wanted:
+        wanted = list(dict.fromkeys(symbol for symbol, _ in listed.places))
+    places = [listed.place(symbol) for symbol in wanted]
     symbols = {
-        traded.symbol: listed.instruments[at]
-        for traded, at in zip(checked.strategy.instruments, places, strict=True)
+        symbol: listed.instruments[at] for symbol, at in zip(wanted, places, strict=True)
     }
     finer, since = [], making.begin
     if not checked.strategy.ticks:
@@ -266,6 +284,7 @@ def _part(
         listed=symbols,
         opened=opened,
         live=making.uses,
+        symbols=wanted if whole else None,
     )
     replayed = all(listed.specs[listed.places[at][1]].feed == "replay" for at in places)
     if not checked.strategy.ticks and not replayed:
@@ -285,11 +304,13 @@ def _part(
         trade_from=int(np.iinfo(np.int64).min) if replayed else making.begin,
         begin=since,
         finer=tuple(str(one) for one in finer),
+        changes=found.data.spec.changes,
     )
 
 
 def _warm_since(checked: Checked, found: Arranged, begin: int) -> int:
     """From where on history warms all handlers up: the bars that they need, nights included."""
+    checked = found.sized(checked)
     module = checked.module(found.uses, entries=("warm",))
     run = Run(checked, module, Interpreter(module))
     found.fill(run.memory)
@@ -298,9 +319,11 @@ def _warm_since(checked: Checked, found: Arranged, begin: int) -> int:
     needs = np.zeros(clock_count(checked), np.int64)
     run.executor.call("admits", run.memory.words)
     run.executor.call("warm", run.memory.words, needs)
-    width = checked.strategy.width
+    width = checked.strategy.width if checked.strategy.universe is None else PANEL_SHIFT
     spans = [
-        (int(needs[k]) + 2) * found.data.clocks[k % width].nominal_ns for k in range(len(needs))
+        (int(needs[k]) + 2) * found.data.clocks[k % width].nominal_ns
+        for k in range(len(needs))
+        if k % width < len(found.data.clocks)
     ]
     nights = NIGHTS if found.data.schedule.named else 1
     return begin - max(spans, default=0) * nights

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 import quantdsl
 from quantdsl.backtest.prepare import Arranged, Prepared, data_spec, make_ready
+from quantdsl.backtest.universe import awaited
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.checked import WORKER
 from quantdsl.check.precompiled import source_digest
@@ -26,6 +27,7 @@ from quantdsl.codegen.compile import compiler_version
 from quantdsl.config import Resolved
 from quantdsl.data.instrument import Instrument, instrument_of, show_fraction
 from quantdsl.data.session_data import SessionData
+from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError
 from quantdsl.live.feed import FeedSpec
 
@@ -73,6 +75,8 @@ class StrategyPart(msgspec.Struct, frozen=True):
     """When its data begin, ns."""
     finer: tuple[str, ...]
     """Length of the bars that the feed gives of each of its instruments; none on ticks."""
+    changes: tuple[Change, ...] = ()
+    """What the files of its universe said of the instruments when it began."""
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -196,7 +200,10 @@ def prepared(folder: Path, name: str, events: Events | None = None) -> Prepared:
             raise ConfigError(f"{path}: is not the text that the session was begun with")
     checked = compile_file(sources / part.file)
     known: list[Instrument | None] = [instrument_of(dict(one), FILE) for one in part.terms]
-    spec = data_spec(checked, part.settings, known)
+    members = None
+    if checked.strategy.universe is not None:
+        members = awaited([manifest.instruments[place].symbol for place in part.places])
+    spec = data_spec(checked, part.settings, known, members, part.changes)
     data = SessionData(spec, part.prices, part.begin, manifest.name, events)
     uses = frozenset(manifest.uses) | ({WORKER} if checked.strategy.signals else set())
     return make_ready(

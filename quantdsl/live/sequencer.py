@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from quantdsl.data.tick_feed import keep
 from quantdsl.errors import RingError
-from quantdsl.events.layout import EVENT, Kind
+from quantdsl.events.layout import EVENT, MORE, Kind
 from quantdsl.events.ring import Ring
 from quantdsl.live.clockwork import BarClock, TickClock
 
@@ -49,6 +49,8 @@ class Answer(NamedTuple):
     """The value of an asynchronous signal."""
 
     signal: int
+    instrument: int
+    """Whose, on a universe."""
     of_ts: int
     """The instant of its request."""
     bits: int
@@ -168,16 +170,20 @@ class Lane:
         event["kind"], event["side"], event["payload"][0, 0] = Kind.COMMAND, side, bits
         self.send(event)
 
-    def answer(self, answer: Answer, now_ns: int) -> None:
-        """The value of a signal, in an instant of its own: so long after the instant of its request
-        as it took, but neither before what was sent nor after the session's present."""
+    def answer(self, answers: Sequence[Answer], now_ns: int) -> None:
+        """The values of a signal for one request, of each instrument of a universe, in an instant
+        of their own: so long after that of the request as they took, but neither before what was
+        sent nor after the session's present."""
         self.advance(now_ns)
         present = self.clock.floor if isinstance(self.clock, BarClock) else now_ns
-        event = np.zeros(1, EVENT)
-        event["ts_event"] = max(self.last_ts, min(answer.of_ts + answer.took_ns, present))
-        event["ts_recv"], event["kind"] = event["ts_event"], Kind.SIGNAL
-        event["payload"][0, :3] = answer.signal, answer.of_ts, answer.bits
-        self.send(event)
+        events = np.zeros(len(answers), EVENT)
+        first = answers[0]
+        events["ts_event"] = max(self.last_ts, min(first.of_ts + first.took_ns, present))
+        events["ts_recv"], events["kind"] = events["ts_event"], Kind.SIGNAL
+        events["instrument"] = [one.instrument for one in answers]
+        events["payload"][:, :3] = [(one.signal, one.of_ts, one.bits) for one in answers]
+        events["flags"][:-1] = MORE
+        self.send(events)
 
     def send(self, events: Events) -> None:
         """To the journal, then into the ring; waits for an engine that is behind."""
@@ -256,11 +262,12 @@ class Sequencer:
             if self.held is None:
                 self._each(self.lanes, lambda lane: lane.advance(now_ns))
 
-    def answer(self, lane: Lane, answer: Answer, now_ns: int) -> None:
-        """An answer of a strategy's worker; of what was asked for in warming up none is wanted."""
+    def answer(self, lane: Lane, answers: Sequence[Answer], now_ns: int) -> None:
+        """What a strategy's worker answers to one request; of what was asked for in warming up
+        nothing is wanted."""
         with self.lock:
             if self.held is None:
-                self._each([lane], lambda lane: lane.answer(answer, now_ns))
+                self._each([lane], lambda lane: lane.answer(answers, now_ns))
 
     def command(self, lanes: Sequence[Lane], side: int, bits: int, now_ns: int) -> None:
         """A command to some of the strategies."""

@@ -115,10 +115,10 @@ class Session:
         events = sum(one.recovered.inputs for one in self.strategies)
         return f"{names} goes on after {events:,} events; what was committed is all there"
 
-    def _answering(self, one: LiveStrategy) -> Callable[[Answer], None]:
+    def _answering(self, one: LiveStrategy) -> Callable[[Sequence[Answer]], None]:
         """What takes the answers of a strategy's worker."""
 
-        def answer(said: Answer) -> None:
+        def answer(said: Sequence[Answer]) -> None:
             self.sequencer.answer(one.lane, said, self.now_ns())
 
         return answer

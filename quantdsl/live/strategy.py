@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from quantdsl.check.ticks import SOURCES
 from quantdsl.config import Config
 from quantdsl.data.tick_feed import KINDS
 from quantdsl.data.times import DAY_NS, Interval
+from quantdsl.data.universe import Told
 from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import RECORD, KilledBy, Kind
 from quantdsl.events.ring import Ring
@@ -139,7 +140,7 @@ class LiveStrategy:
         """One whole number of its state."""
         return int(self.memory.words[self.memory.slot(path).offset_words])
 
-    def start(self, core: int, answer: Callable[[Answer], None]) -> None:
+    def start(self, core: int, answer: Callable[[Sequence[Answer]], None]) -> None:
         """Let its engine run, and the worker of its signals, which gives them to `answer`."""
         live = self.config.live
         if self.worker is not None:
@@ -292,6 +293,7 @@ class LiveStrategy:
             begin_ns=begin,
             floor=floor,
             sync_all=data.spec.sync_all,
+            told=Told(self.part.changes, data.schedule) if self.part.changes else None,
         )
 
 

@@ -9,10 +9,11 @@ like any other input and the engine's loop looks at nothing more than its ring. 
 waits for an answer; one that is late is of no use, and the core counts it as stale.
 """
 
+import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +90,7 @@ class Worker:
             self.waiting += len(events)
         self._queue.put((events.copy(), time.monotonic_ns()))
 
-    def start(self, answer: Callable[[Answer], None]) -> None:
+    def start(self, answer: Callable[[Sequence[Answer]], None]) -> None:
         """Compute on a thread of its own, until `stop`."""
         self._thread = threading.Thread(
             target=self._run, args=(answer,), name="quantdsl-signals", daemon=True
@@ -102,14 +103,17 @@ class Worker:
         if self._thread is not None:
             self._thread.join(JOIN_S)
 
-    def _run(self, answer: Callable[[Answer], None]) -> None:
+    def _run(self, answer: Callable[[Sequence[Answer]], None]) -> None:
         while (taken := self._queue.get()) is not None:
             events, sent_ns = taken
             try:
                 found = self.compute(events)
                 took_ns = time.monotonic_ns() - sent_ns
-                for number, of_ts, bits in found.tolist():
-                    answer(Answer(number, of_ts, bits, took_ns))
+                for _, of_one in itertools.groupby(found.tolist(), key=lambda row: row[:2]):
+                    answer([
+                        Answer(number, instrument, of_ts, bits, took_ns)
+                        for number, of_ts, bits, instrument in of_one
+                    ])  # fmt: skip
             except Exception as failure:
                 self.failure = f"{type(failure).__name__}: {failure}"
                 return

@@ -151,7 +151,7 @@ def test_an_answer_lies_behind_what_was_sent_and_not_in_the_future() -> None:
     lane.seen = lambda events: sent.append(events.copy())
     lane.last_ts = 500
     for of_ts, took, when in ((400, 50, 500), (400, 300, 700), (400, 5_000, 1_000)):
-        lane.answer(Answer(2, of_ts, 7, took), 1_000)
+        lane.answer([Answer(2, 0, of_ts, 7, took)], 1_000)
         event = sent[-1][0]
         assert (event["kind"], event["ts_event"], event["ts_recv"]) == (Kind.SIGNAL, when, when)
         assert event["payload"][:3].tolist() == [2, 400, 7]

@@ -1,0 +1,155 @@
+"""A real session on a universe, with signals of each instrument: killed, resumed and replayed."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from quantdsl.backtest.awaited import answers
+from quantdsl.backtest.prepare import Arranged, Prepared, make_ready
+from quantdsl.backtest.run import run_checked
+from quantdsl.check import compile_file
+from quantdsl.errors import QuantDSLError
+from quantdsl.events.layout import Kind
+from quantdsl.live.manifest import prepared, read
+from quantdsl.live.tearsheet import session_result
+from quantdsl.shipped import shipped
+from tests.live.test_session import before_the_end, child_of, finished, journalled, paper
+from tests.waiting import until
+
+STRATEGY = """language 1
+
+strategy Crowd:
+    "Follows forecasts of each member, and keeps all in proportion."
+
+    bars 2m
+    universe "AA", "BB", "CC", point_in_time = true
+    session "24/7"
+
+    let move   = close / close[3] - 1
+    let weight = xs.weights(xs.demean(move), gross = 60%)
+{signals}
+    every 1h:
+        rebalance(weight, min_trade = 0.1%)
+
+    risk:
+        max_gross = 150% of equity
+
+    backtest:
+        cash     = 100_000 USD
+        fees     = 1bps
+        leverage = 2
+"""
+SIGNALS = """
+    @async(deadline = 40m)
+    let fc = ta.linreg(close, 5)
+
+    state late = 0
+
+    on ready(fc):
+        if fc > close:
+            target(20 shares)
+        elif fc < close:
+            target(-20 shares)
+
+    on stale(fc):
+        late += 1
+"""
+NAME, SYMBOLS, BARS = "Crowd", ("AA", "BB", "CC"), 3_000
+START_S = 1_704_153_600
+
+
+def bars_file(folder: Path) -> Path:
+    """Minute bars of three; the second is listed an hour late and halts for two."""
+    lines = ["time,symbol,open,high,low,close,volume"]
+    for number, symbol in enumerate(SYMBOLS):
+        steps = np.random.default_rng(number).normal(0, 0.05, BARS)
+        before = 100.0
+        for k, price in enumerate((100 + np.cumsum(steps)).round(2).tolist()):
+            high, low = max(before, price), min(before, price)
+            moment = np.datetime64(START_S + 60 * k, "s")
+            if symbol != "BB" or not (k < 60 or 900 <= k < 1_020):
+                row = f"{before:.2f},{high:.2f},{low:.2f},{price:.2f},1000"
+                lines.append(f"{moment}Z,{symbol},{row}")
+            before = price
+    path = folder / "bars.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def configured(folder: Path) -> Path:
+    """The config of a replay, with a file of members: the third leaves on the second day."""
+    members = folder / "members.csv"
+    members.write_text("symbol,entry,exit\nAA,,\nBB,,\nCC,,2024-01-03\n", encoding="utf-8")
+    text = shipped("configs/paper_replay.toml").read_text(encoding="utf-8")
+    path = folder / "replay.toml"
+    path.write_text(f'{text}\n[universe]\nmembers = "{members}"\n', encoding="utf-8")
+    return path
+
+
+def computing(folder: Path) -> Prepared:
+    """The run of a session, but one that computes its signals by itself, as a backtest does."""
+    manifest = read(folder)
+    part, session = manifest.part(NAME), prepared(folder, NAME)
+    checked = compile_file(folder / NAME / "source" / part.file)
+    uses = frozenset(manifest.uses)
+    arranged = Arranged(part.settings, session.data, part.params, (), uses)
+    return make_ready(checked, arranged, part.trade_from)
+
+
+def answered(folder: Path) -> int:
+    """Answers in the journal, as far as it is on disk."""
+    try:
+        return int((journalled(folder, NAME)[0]["kind"] == Kind.SIGNAL).sum())
+    except (OSError, ValueError, QuantDSLError):
+        return 0
+
+
+def test_a_session_on_a_universe_is_its_journal(tmp_path: Path) -> None:
+    strategy, data, folder = tmp_path / "c.qdsl", bars_file(tmp_path), tmp_path / "session"
+    strategy.write_text(STRATEGY.format(signals=SIGNALS), encoding="utf-8")
+    config = configured(tmp_path)
+    words = (strategy, "--config", config, "--data", data, "--speed", "20000")
+    process = paper(folder, *words)
+    child = child_of(folder)
+    until(lambda: process.poll() is not None or answered(folder) >= 100)
+    with suppress(ProcessLookupError):  # it has come to its end
+        os.kill(child, signal.SIGKILL)
+    finished(process)
+    before, _ = journalled(folder, NAME)
+    said = finished(paper(folder, *words))
+    assert "ended" in said, said
+
+    inputs, outputs = journalled(folder, NAME)
+    assert inputs.tobytes().startswith(before.tobytes())
+    assert (np.diff(inputs["ts_event"]) >= 0).all()
+    for number in range(len(SYMBOLS)):
+        own = inputs["instrument"] == number
+        assert (own & (inputs["kind"] == Kind.SIGNAL)).sum() > 50
+        assert (outputs["kind"][outputs["instrument"] == number] == Kind.FILL).sum() > 5
+    told = inputs[inputs["kind"] == Kind.TRAIT]
+    assert told["instrument"].tolist() == [0, 1, 2, 2]
+    assert told["payload"][:, 0].tolist() == [1, 1, 1, 0]
+    report = session_result(folder, NAME)  # which replays the journal and holds its records to it
+    assert any(line.startswith("signal fc: ") for line in report.notes)
+    again = computing(folder)
+    again.run.feed(inputs)
+    assert again.run.all_records().tobytes() == outputs.tobytes()
+    (found,) = answers(again.checked, again.run.memory)
+    assert found.asked == found.ready + found.stale + found.dropped + found.waiting
+    assert found.ready > 150
+
+
+def test_a_session_without_signals_decides_as_the_backtest_of_its_file(tmp_path: Path) -> None:
+    strategy, data, folder = tmp_path / "c.qdsl", bars_file(tmp_path), tmp_path / "session"
+    strategy.write_text(STRATEGY.format(signals=""), encoding="utf-8")
+    config = configured(tmp_path)
+    said = finished(paper(folder, strategy, "--config", config, "--data", data, "--speed", "full"))
+    assert "Total return" in said, said
+    own = before_the_end(journalled(folder, NAME)[1])
+    whole = run_checked(compile_file(strategy), strategy, data=str(data), config=config).records
+    assert (own["kind"] == Kind.FILL).sum() > 50
+    assert own.tobytes() == whole[: len(own)].tobytes()
+    assert not np.isin(whole["kind"][len(own) :], (Kind.FILL, Kind.ORDER)).any()
