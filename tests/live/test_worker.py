@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def stream(checked: Checked) -> tuple[Prepared, np.ndarray]:
 def with_values(worker: Worker, events: np.ndarray) -> np.ndarray:
     """The events as a session has them: each answer brings its value, as the worker gives it."""
     found = worker.compute(events)
-    values = {(number, of_ts): bits for number, of_ts, bits in found.tolist()}
+    values = {(number, of_ts): bits for number, of_ts, bits, _ in found.tolist()}
     parts = []
     for event in events:
         if event["kind"] != Kind.SIGNAL:
@@ -102,17 +102,17 @@ def settled(done: Callable[[], bool]) -> bool:
 def test_a_thread_answers_what_it_takes_in_order() -> None:
     checked = checked_text(text("1ms"))
     _, events = stream(checked)
-    worker, answers = Worker(prepare(checked, live=LIVE)), list[Answer]()
+    worker, answers = Worker(prepare(checked, live=LIVE)), list[Sequence[Answer]]()
     expected = Worker(prepare(checked, live=LIVE)).compute(events)
     worker.start(answers.append)
     for part in np.split(events[:1_000], 10):
         worker.take(part)
     worker.stop()
-    found = [[one.signal, one.of_ts, one.bits] for one in answers]
+    found = [[one.signal, one.of_ts, one.bits, one.instrument] for one, in answers]
     assert found == expected[: len(found)].tolist()
     assert len(found) > 400
     assert worker.waiting == 0
-    assert all(one.took_ns > 0 for one in answers)
+    assert all(one.took_ns > 0 for one, in answers)
 
 
 def test_a_worker_that_stalls_is_given_up_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
