@@ -25,6 +25,7 @@ class SessionData:
 
     `events` are those of a finished session, in order: then the charts and the execution of its
     report can be made. `prices` are of each instrument, in its currency, as high as it has been.
+    It trades from `trade_ns` on, or from the begin.
     """
 
     has_volume = True
@@ -36,6 +37,7 @@ class SessionData:
         begin_ns: int,
         name: str,
         events: Events | None = None,
+        trade_ns: int = 0,
     ) -> None:
         self.spec, self.name, self._prices = spec, name, prices
         known = [one.instrument for one in spec.instruments]
@@ -47,7 +49,10 @@ class SessionData:
         self.events = np.empty(0, EVENT) if events is None else events
         ts = self.events["ts_event"] if not spec.ticks else self.events["ts_recv"]
         self.span = (int(ts[0]), int(ts[-1])) if len(ts) else (begin_ns, begin_ns)
-        self.schedule: Schedule = schedule_of(spec.session, *self.span)
+        # Warming up may begin years before trading does, and the calendar goes on from there.
+        self.schedule: Schedule = schedule_of(
+            spec.session, self.span[0], max(self.span[1], trade_ns)
+        )
         self.clocks: tuple[Interval, ...] = () if spec.ticks else _clocks(spec)
         self.counts: Counter[str] = Counter()
 

@@ -204,7 +204,9 @@ def prepared(folder: Path, name: str, events: Events | None = None) -> Prepared:
     if checked.strategy.universe is not None:
         members = awaited([manifest.instruments[place].symbol for place in part.places])
     spec = data_spec(checked, part.settings, known, members, part.changes)
-    data = SessionData(spec, part.prices, part.begin, manifest.name, events)
+    data = SessionData(
+        spec, part.prices, part.begin, manifest.name, events, trade_ns=max(part.trade_from, 0)
+    )
     uses = frozenset(manifest.uses) | ({WORKER} if checked.strategy.signals else set())
     return make_ready(
         checked, Arranged(part.settings, data, part.params, (), uses), part.trade_from

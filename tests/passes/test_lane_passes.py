@@ -37,9 +37,6 @@ from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted([*ON_BARS, *(ROOT / "bench/strategies").glob("*.qdsl")])
-WHOLE = {"analog_gpu"}
-"""Their lanes take events, not rows: the answer to an asynchronous signal is handed on whole."""
-ON_ROWS = [path for path in FILES if path.stem not in WHOLE]
 GENERATED = 6
 BARS = 200
 
@@ -104,7 +101,7 @@ def test_each_pass_keeps_the_bits_of_generated_strategies(seed):
 
 
 @pytest.mark.parametrize("depth", [None, 0])
-@pytest.mark.parametrize("path", ON_ROWS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_lanes_over_rows_of_another_point_do_what_lanes_over_events_do(path, depth):
     checked = checked_of(path)
     module, data = checked.lane_module(), data_of(checked)
