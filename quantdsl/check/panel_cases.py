@@ -115,10 +115,6 @@ def closes(
     strategy: "Strategy", cx: Context, into: PanelFeed, name: ast.Ident, values: list[Fraction]
 ) -> None:
     """Enter an instrument with its closes."""
-    listed = strategy.universe.symbols if strategy.universe is not None else ()
-    if listed and name.id not in (symbol.rpartition(":")[2] for symbol in listed):
-        cx.error("QD0215", f"the universe of this strategy does not list {name.id}", name.span)
-        return
     cx.scope.names[name.id] = OfInstrument(strategy, len(into.closes))
     into.closes[name.id] = values
 
