@@ -23,14 +23,18 @@ import pyarrow.compute as pc
 
 import quantdsl
 from quantdsl.backtest import hosted, values
+from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange, hold_admitted
+from quantdsl.backtest.program import Memory
 from quantdsl.backtest.turns import Events, Turn, loaded
 from quantdsl.check import Checked
+from quantdsl.check.panel_stages import unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Column, Signals
 from quantdsl.check.types import MISSING
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import parse_instant
 from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.ir.interp import Interpreter
 from quantdsl.report.columns import TIME, flags, numbers, times, values_of
 from quantdsl.report.result import Float64s, Int64s
 from quantdsl.report.signal_report import SignalReport
@@ -53,7 +57,7 @@ class PreparedSignals:
 
     checked: Checked
     data: RunData
-    turn: Turn
+    turn: Turn | PanelTurn
     columns: tuple[Column, ...]
     constants: tuple[str, ...]
     closes: bool
@@ -91,9 +95,8 @@ class PreparedSignals:
         """
         schema = self.schema
         words = pa.array([one.name for one in self.data.instruments], pa.string())
-        state = self.turn.begin()
-        for events in ahead(self.data.chunks()) if chunks is None else chunks:
-            rows = self.turn.rows(state, events)
+        events = ahead(self.data.chunks()) if chunks is None else chunks
+        for rows in self.turn.pieces(events):
             if rows.shape[1]:
                 yield pa.record_batch(list(self._arrays(rows, words)), schema=schema)
 
@@ -153,11 +156,19 @@ def prepare_signals(
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
-    turn = loaded(checked, signals, arranged.uses, arranged.data, chosen)
-    hold_admitted(checked, turn.executor, turn.memory, chosen)
+    turn: Turn | PanelTurn
+    if unstaged(checked.strategy):
+        turn = loaded(checked, signals, arranged.uses, arranged.data, chosen)
+        hold_admitted(checked, turn.executor, turn.memory, chosen)
+    else:
+        module = checked.signals_module(signals, arranged.uses)
+        memory = Memory(module)
+        values.write(memory, checked.strategy.params, chosen)
+        hold_admitted(checked, Interpreter(module), memory, chosen)
+        turn = PanelTurn(checked, signals, arranged.data, chosen)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     if start:
-        turn.memory.set("trade_from", parse_instant(start))
+        turn.since(parse_instant(start))
     return PreparedSignals(
         checked=checked,
         data=arranged.data,

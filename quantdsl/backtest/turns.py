@@ -1,6 +1,6 @@
 """The equations of a strategy as loaded code with its memory: what signals and hosts both drive."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,6 +29,16 @@ class Turn:
     executor: Any
     memory: Memory
     width: int
+
+    def since(self, time_ns: int) -> None:
+        """Tell no row from before this time."""
+        self.memory.set("trade_from", time_ns)
+
+    def pieces(self, chunks: Iterable[Events]) -> Iterator[Int64s]:
+        """i64[word, row] of all events, some at a time; begins anew."""
+        state = self.begin()
+        for events in chunks:
+            yield self.rows(state, events)
 
     def begin(self) -> Int64s:
         """A state that is ready for the first event."""

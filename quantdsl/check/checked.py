@@ -21,6 +21,7 @@ from quantdsl.check.lanes import MARKET, STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
+from quantdsl.check.panel_kernels import INSTANTS_MAX, Kernel
 from quantdsl.check.signal_turn import ENTRY, Signals
 from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
@@ -32,6 +33,9 @@ from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
+from quantdsl.passes.own import GROUP as OWN_GROUP
+from quantdsl.passes.own import STEP as OWN_STEP
+from quantdsl.passes.own import WIDTH
 
 UNIVERSE_SIZE = 16
 """Instruments of a universe while nothing says how many there are: those of the built-in market."""
@@ -149,6 +153,20 @@ class Checked:
         """The linked IR of the equations alone: admits, init, signals."""
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
         return self._linked(["admits", "init", ENTRY], uses, own, turn.decls())
+
+    def kernel_module(self, kernel: Kernel) -> ops.Module:
+        """The linked IR of one stage of a panel: init, lane."""
+        steps = (WIDTH, WIDTH) if kernel.stage.across else (1, INSTANTS_MAX)
+        replaced = {decl.name: decl for decl in kernel.decls}
+        sizes = {
+            "N_INSTRUMENTS": self.universe,
+            **self.strategy.equations.ring_sizes(),
+            **dict(zip((OWN_STEP, OWN_GROUP), steps, strict=True)),
+        }
+        module = link(
+            lambda name: replaced.get(name) or self._lookup(name), ["init", "lane"], sizes
+        )
+        return msgspec.structs.replace(module, given=ops.Given(kernel.host, module.entries))
 
     def warming_module(self, uses: frozenset[str]) -> ops.Module:
         """The linked IR of what finds where all points are warm on ticks: init, warming."""

@@ -28,7 +28,7 @@ from quantdsl.check.step import (
     instant,
 )
 from quantdsl.check.types import MISSING, NUMERIC
-from quantdsl.check.values import PANEL_SHIFT, Value
+from quantdsl.check.values import PANEL_SHIFT, Value, Warm
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl
 from quantdsl.lang import ast
@@ -62,8 +62,16 @@ class Signals(Lanes):
         super().__init__(assembly, NO_COLUMNS)
         self.constants: list[str] = []
         """Equations that are no series: params alone decide them."""
+        self.needed: list[tuple[tuple[int, Warm], ...]] = []
+        """What each column waits for."""
         self.shown = tuple(self._columns() if of is None else self._arguments(of))
         self.closes = tuple(self._closes()) if closes else ()
+
+    @property
+    def table(self) -> tuple[Column, ...]:
+        """All columns of a row of an instrument of a universe, its close included."""
+        closes = (Column("close", "float", one, ops.boolean(True)) for one in self.closes)
+        return (*self.shown, *closes)
 
     def decls(self) -> list[Decl]:
         """What stands for the functions and the state of a run."""
@@ -126,6 +134,7 @@ class Signals(Lanes):
     def _column(self, name: str, value: Value) -> Column:
         assert value.series is not None
         kind = value.type.kind
+        self.needed.append(value.series.warm)
         defined = all_of(self.assembly.needs(value.series.warm))
         if kind in ("bool", "time"):
             return Column(name, kind, value.ir, defined)
@@ -160,7 +169,7 @@ class Signals(Lanes):
 
     def _row(self, number: int, instrument: ops.Expr) -> list[ops.Stmt]:
         closes = map(_bits, self.closes[number : number + 1])
-        words = [ops.Field(ENGINE, "now"), instrument, *map(_word, self.shown), *closes]
+        words = [ops.Field(ENGINE, "now"), instrument, *map(column_word, self.shown), *closes]
         stmts: list[ops.Stmt] = []
         for place, word in enumerate(words):
             first = ops.Binary("imul", ops.i64(place), CAPACITY)
@@ -194,7 +203,7 @@ def _bits(number: ops.Expr) -> ops.Expr:
     return ops.Unary("bits", number)
 
 
-def _word(column: Column) -> ops.Expr:
+def column_word(column: Column) -> ops.Expr:
     """What a row holds of a column."""
     if column.kind == "float":
         return _bits(ops.Select(column.defined, column.value, NAN))

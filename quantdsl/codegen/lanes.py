@@ -190,11 +190,12 @@ def is_large(words: int) -> bool:
 def kernel_params(lane: Func) -> str:
     """The parameters of the kernel in LLVM; no buffer overlaps another that is written.
 
-    Columns are written where the module is one that computes them, as its `lane` declares.
+    Events and columns are written where the module is one that computes them, as its `lane`
+    declares.
     """
-    columns = [param for param in lane.params if param.name != COMMON][-1]
-    params = (*(p for p in KERNEL.params if p.name != "columns"), columns)
-    written = {param.name for param in params if param.inout}
+    _, events, _, columns = [param for param in lane.params if param.name != COMMON]
+    own = {"events": events, "columns": columns}
+    written = {param.name for param in KERNEL.params if own.get(param.name, param).inout}
     return ", ".join(
         f"{LLVM_TYPE[param.type]} %{param.name}"
         if isinstance(param.type, str)

@@ -33,7 +33,8 @@ from quantdsl.codegen.text import Text
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.walk import expressions
-from quantdsl.passes import LANE
+from quantdsl.passes import LANE, own_passes
+from quantdsl.passes.own import WIDTH, Steps, own_steps
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
 from quantdsl.passes.vector_turn import vector_turn
@@ -78,7 +79,8 @@ fill:
   %l.more = icmp slt i64 %l.next, {lanes}
   br i1 %l.more, label %fill, label %filled
 filled:
-  call void @lanes(ptr %states.of.group, ptr %events, i64 %n_events, ptr %columns{given})
+{own}
+  call void @lanes(ptr %states.of.group, ptr {read}, i64 %n_events, ptr {written}{given})
   br label %store
 store:
   %k = phi i64 [ 0, %filled ], [ %k.next, %store ]
@@ -125,6 +127,37 @@ def simd_program(
     return load(module, target, cache, Form(name, passed, text, INTERFACE, LEVEL))
 
 
+OWN_COLUMNS = """\
+  %own.ahead = and i64 %first, {before}
+  %own.groups = mul i64 %own.ahead, {steps.group}
+  %own.beside = and i64 %first, {inside}
+  %own.lanes = mul i64 %own.beside, {steps.lane}
+  %own.first = add i64 %own.groups, %own.lanes
+  %own.read = getelementptr i64, ptr %events, i64 %own.first
+  %own.written = getelementptr i64, ptr %columns, i64 %own.first"""
+
+
+def own_program(
+    module: Module, target: Target, cache: Cache | None, varying: frozenset[str]
+) -> Program:
+    """The kernel of lanes that go through columns of their own (passes/own.py).
+
+    `events` and `columns` of the call are the columns of lane 0; lanes are called in whole vectors.
+    """
+    same: list[Uniform] = []
+
+    def passed(whole: Module) -> Module:
+        part = own_passes(whole)
+        same.append(uniform(part, LANE, varying))
+        return part
+
+    def text(own: Module, target: Target) -> str:
+        return emit_lanes(own, target, same[0])
+
+    name = f"own {sorted(varying)}"
+    return load(module, target, cache, Form(name, passed, text, INTERFACE, LEVEL))
+
+
 def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
     """LLVM IR of the kernel; the same arguments give the same text."""
     shared = Shared(
@@ -140,7 +173,7 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
     called: set[str] = set()
     code = list(_vectors(module, wanted, target, stride, same, called))
     code += _scalars(module, wanted, target, called)
-    code += _group(wanted, target, words, stride)
+    code += _group(wanted, target, words, stride, own_steps(module))
     head = [f'target triple = "{target.triple}"']
     head += (table_text(symbol, table) for symbol, table in shared.tables.values())
     head += map(declaration, sorted(called))
@@ -163,7 +196,7 @@ def _vectors(
     rows = dict(module.sizes).get(ROW_WORDS)
     turn = None if rows is None else vector_turn(found[LANE].decl, rows)
     emitter = VectorEmitter(wanted, found[LANE].decl, text, same, None)
-    yield from emitter.lane_function("lanes", stride, turn)
+    yield from emitter.lane_function("lanes", stride, turn, own_steps(module))
     called |= text.called
     done = 0
     while done < len(wanted.vectors):
@@ -194,7 +227,9 @@ def _scalars(module: Module, wanted: Wanted, target: Target, called: set[str]) -
         called |= text.called
 
 
-def _group(wanted: Wanted, target: Target, words: int, stride: int) -> Iterator[str]:
+def _group(
+    wanted: Wanted, target: Target, words: int, stride: int, own: Steps | None
+) -> Iterator[str]:
     signatures = wanted.shared.signatures
     params, args = kernel_params(signatures["lane"].decl), kernel_args()
     common = common_text(words, wanted.shared, params, args)
@@ -206,6 +241,11 @@ def _group(wanted: Wanted, target: Target, words: int, stride: int) -> Iterator[
         args=args,
         taken=given,
         given=given,
+        own="" if own is None else OWN_COLUMNS.format(
+            before=-WIDTH, inside=WIDTH - 1, steps=own
+        ),
+        read="%events" if own is None else "%own.read",
+        written="%columns" if own is None else "%own.written",
         common=common.place,
         before=common.before,
         after=common.after,

@@ -41,6 +41,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.common import COMMON
+from quantdsl.passes.own import MADE, OWN, Steps
 from quantdsl.passes.uniform import Uniform
 from quantdsl.passes.vector_turn import Row, Turn, row_word
 
@@ -87,10 +88,13 @@ class VectorEmitter(RunEmitter):
         self.turn: Turn | None = None
         """The turn of the loop to come, if that is one over rows."""
 
-    def lane_function(self, symbol: str, lane_words: int, turn: Turn | None) -> Iterator[str]:
+    def lane_function(
+        self, symbol: str, lane_words: int, turn: Turn | None, own: Steps | None = None
+    ) -> Iterator[str]:
         """The definition for all lanes, called once: own aggregates stand `lane_words` apart.
 
-        `turn` is the turn of its loop over rows, if it has one.
+        `turn` is the turn of its loop over rows, if it has one; columns of which each lane sees
+        its own stand apart by `own`.
         """
         params = []
         for index, param in enumerate(self.decl.params):
@@ -104,7 +108,10 @@ class VectorEmitter(RunEmitter):
                 raise InternalError("QD9511 codegen: lanes part over what they share")
             params.append(f"ptr {'noalias ' if shared else ''}{name}")
             tag = self.elements_tag(param.type)
-            self.spots[param.name] = Spot(name, 0, param.type, tag, 0 if shared else lane_words)
+            step = 0 if shared else lane_words
+            if own is not None and param.name in (OWN, MADE):
+                step = own.lane
+            self.spots[param.name] = Spot(name, 0, param.type, tag, step)
         self.turn = turn
         yield from self.definition(f"define internal void @{symbol}({', '.join(params)}) #3")
 

@@ -81,6 +81,27 @@ def lane_steps(
     return (*steps, ("unused again", drop_unused), ("outline", outline_large))
 
 
+def own_passes(module: Module) -> Module:
+    """The module of lanes that go through columns of their own (own.py), after every pass.
+
+    Nothing of it is the same in all lanes but settings, so there are no rows to make.
+    """
+    steps: tuple[tuple[str, Pass], ...] = (
+        ("known", settle_known),
+        ("unused", drop_unused),
+        ("inline", lambda module: inline_hot(module, LANE)),
+        ("fold again", fold_constants),
+        ("split", lambda module: split_structs(module, LANE)),
+        ("sink", lambda module: sink_values(module, LANE)),
+        ("promote", lambda module: promote_words(module, LANE)),
+        ("dead", lambda module: drop_dead(module, LANE, frozenset())),
+        ("unused again", drop_unused),
+    )
+    for _, apply in steps:
+        module = apply(module)
+    return module
+
+
 def lane_passes(
     module: Module,
     results: Set[str],

@@ -30,6 +30,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import operands, statements
 from quantdsl.passes.effects import Analysis
+from quantdsl.passes.own import MADE, OWN, own_steps
 from quantdsl.passes.places import Path, PathSet, indices, is_table, known, path_of, spelled_path
 from quantdsl.passes.scopes import promoted
 
@@ -120,6 +121,7 @@ class _Differing:
     def __init__(self, module: Module) -> None:
         self.analysis = Analysis(module)
         self.layout = Layout(module.structs)
+        self.own = (OWN, MADE) if own_steps(module) is not None else ()
         self.paths = PathSet()
         self.called: dict[tuple[object, ...], bool] = {}
 
@@ -129,7 +131,7 @@ class _Differing:
         state = func.params[0].name
         # A promoted word and its local are one: before either is read they are made equal.
         given = {name: (STATE, *path[1:]) for name, path in promoted(func).items()}
-        frame = _Frame({state: (STATE,), **given}, frozenset())
+        frame = _Frame({state: (STATE,), **given}, frozenset(self.own))
         self.run(func, frame)
         return frame
 

@@ -1,0 +1,375 @@
+"""A panel's equations in lanes: instruments along time, instants across, on all cores.
+
+What the turn of check/signal_turn.py computes event by event, these kernels compute of a block of
+instants at once, to the same bits: each instrument's bars stand behind each other, eight
+instruments make a vector, and every core has vectors of its own (check/panel_kernels.py).
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.backtest import values
+from quantdsl.backtest.program import Memory
+from quantdsl.check import Checked
+from quantdsl.check.cross import nothing
+from quantdsl.check.panel_deal import COMPLETE, ENTRY, FILLED, Table, deal_module
+from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Kernel, kernels
+from quantdsl.check.panel_stages import stages
+from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.check.types import Type
+from quantdsl.check.universe import initial
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.jit import Program
+from quantdsl.codegen.lanes import FINISH, START
+from quantdsl.codegen.simd import own_program
+from quantdsl.codegen.target import Target, native, native_lanes
+from quantdsl.data.tick_data import RunData
+from quantdsl.devices.cpu import cores
+from quantdsl.events import layout
+from quantdsl.events.layout import Trait
+from quantdsl.ir.ops import Const
+from quantdsl.passes.own import WIDTH
+
+Events = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+PARTS = 4
+"""Pieces of a kernel's lanes for each core, so that they end together."""
+STACK_BYTES = 1 << 26
+"""Of a thread: a lane across holds its columns there."""
+NONE = np.empty(0, np.int64)
+
+
+def whole(count: int) -> int:
+    """As many lanes, up to whole vectors."""
+    return -(-count // WIDTH) * WIDTH
+
+
+@dataclass
+class Loaded:
+    """One kernel, loaded, and the state of its lanes."""
+
+    kernel: Kernel
+    program: Program
+    memory: Memory
+    params: Int64s
+    points: Int64s
+
+
+class PanelTurn:
+    """The equations of a strategy as loaded kernels; see `unstaged` for those that have none."""
+
+    def __init__(
+        self,
+        checked: Checked,
+        signals: Signals,
+        data: RunData,
+        chosen: Mapping[str, Fraction],
+        target: Target | None = None,
+    ) -> None:
+        self.checked, self.signals, self.data, self.chosen = checked, signals, data, chosen
+        self.target = target or native_lanes()
+        self.stages = stages(signals)
+        self.width = ROW_WORDS + len(signals.table)
+        self.count = len(data.instruments)
+        self.lanes = whole(self.count)
+        self.first_ns = int(np.iinfo(np.int64).min)
+        made = kernels(signals, self.stages, usual=False)
+        self.warm = made.warm
+        self.columns = made.columns
+        self.common = frozenset(name for one in made.all for name in one.common)
+        self.shown_common = [n for one in made.all for n in one.shown_common]
+        equations = {one.place.name: one for one in checked.strategy.equations.all}
+        self.nothing = {
+            name: nothing_word(equations[name].type) for name in made.columns if name in equations
+        }
+        self.any = self.loaded(made.all)
+        table = Table(made.columns, self.count, self.lanes)
+        self.traits = table.traits
+        self.deal = load(deal_module(table), native(), Cache())
+        self.threads = len(cores())
+        self.crew = crew(self.threads)
+
+    @cached_property
+    def usual(self) -> list[Loaded]:
+        """The kernels for blocks in which every instrument has every bar, and is warm."""
+        made = kernels(self.signals, self.stages, usual=True, columns=self.columns).all
+        known = {one.kernel.stage: one for one in self.any if one.kernel.stage.across}
+        return [known.get(one.stage) or self.loaded([one])[0] for one in made]
+
+    def loaded(self, made: Iterable[Kernel]) -> list[Loaded]:
+        """Kernels compiled, with the state that lanes begin with."""
+        checked = self.checked
+        found = []
+        for kernel in made:
+            module = checked.kernel_module(kernel)
+            memory = Memory(module)
+            values.write(memory, checked.strategy.params, self.chosen)
+            if MONEY in kernel.host:
+                memory.set(MONEY, 10.0**self.data.money_digits)
+            points = np.array([self.point(path) for path in kernel.points], np.int64)
+            offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
+            program = own_program(module, self.target, Cache(), kernel.varying)
+            found.append(Loaded(kernel, program, memory, offsets, points.reshape(-1)))
+        return found
+
+    def point(self, path: str) -> list[int]:
+        """What the host writes into a word of each lane; lanes that are nobody's are like the last.
+
+        Units; the number of a lane across and the bars of one along time follow with each block.
+        """
+        numbers = [min(lane, self.count - 1) for lane in range(self.lanes)]
+        unit, _, part = path.rpartition(".")[2].partition("_")
+        if unit not in ("tick", "lot"):
+            return numbers
+        units = [getattr(self.data.instruments[number], unit) for number in numbers]
+        return [one.numerator if part == "num" else one.denominator for one in units]
+
+    def table(self, columns: int) -> Int64s:
+        """Memory for columns of a block: [column, group, instant, lane]."""
+        return np.empty((columns, self.lanes // WIDTH, INSTANTS_MAX, WIDTH), np.int64)
+
+    def since(self, time_ns: int) -> None:
+        """Tell no row from before this time."""
+        self.first_ns = time_ns
+
+    def pieces(self, chunks: Iterable[Events]) -> Iterator[Int64s]:
+        """i64[word, row] of all events, block by block; begins anew."""
+        state = PanelState(self)
+        for events in chunks:
+            yield from state.taken(events)
+        yield from state.rest()
+
+
+class PanelState:
+    """A block of instants being filled, and the states of lanes between blocks."""
+
+    def __init__(self, turn: PanelTurn) -> None:
+        self.turn = turn
+        lanes = turn.lanes
+        self.instants = 0
+        self.bars = np.zeros(lanes, np.int64)
+        """How many bars each instrument has had."""
+        self.cells = turn.table(len(turn.columns))
+        """The columns between kernels."""
+        self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
+        self.times = np.empty(INSTANTS_MAX, np.int64)
+        self.now = np.array([[trait_begins(one)] * lanes for one in turn.traits], np.int64)
+        self.told = np.zeros(2, np.int64)
+        self.states = [
+            NONE if one.kernel.stage.across else np.empty(len(one.memory.words) * lanes, np.int64)
+            for one in turn.any
+        ]
+
+    def taken(self, events: Events) -> Iterator[Int64s]:
+        """The rows of the blocks that these events, whole instants, fill."""
+        words = np.ascontiguousarray(events).view(np.int64).reshape(-1, layout.WORDS)
+        columns = (self.cells, self.seen, self.times, self.now)
+        flat = [column.reshape(-1) for column in columns]
+        done = 0
+        while done < len(words):
+            left = words[done:].reshape(-1)
+            done += self.turn.deal.call(ENTRY, left, len(words) - done, *flat, self.told)
+            if self.told[FILLED] == INSTANTS_MAX:
+                yield self.block()
+
+    def rest(self) -> Iterator[Int64s]:
+        """The rows of the last block."""
+        if self.told[FILLED]:
+            yield self.block()
+
+    def block(self) -> Int64s:
+        """i64[word, row] of the instants that are there; then the block is empty."""
+        n = int(self.told[FILLED])
+        if INSTANTS in self.turn.columns:
+            ticks = self.instants + 1 + np.arange(n)
+            self.cells[self.turn.columns[INSTANTS], :, :n] = ticks[:, None]
+        shown = self.turn.table(len(self.turn.signals.table))
+        block = Block(self, n, shown)
+        rows = block.rows()
+        self.instants += n
+        self.bars += block.bars
+        self.told[:] = 0
+        self.seen[:] = 0
+        return rows[:, np.searchsorted(rows[0], self.turn.first_ns) :]
+
+
+class Block:
+    """One block going through the kernels.
+
+    Columns stand by instant where kernels across read and write them, and by the instruments' own
+    bars where those along time do: the same words where every instrument has every bar.
+    """
+
+    def __init__(self, state: PanelState, n: int, shown: Int64s) -> None:
+        self.state, self.turn, self.n, self.shown = state, state.turn, n, shown
+        gaps = bool(state.told[COMPLETE] < n)
+        self.seen = state.seen[:n].astype(bool) if gaps else None
+        self.usual = not gaps and int(state.bars[: state.turn.count].min()) >= self.turn.warm
+        self.by_bar: set[str] = set()
+        """The columns that stand by the instruments' own bars, where there are gaps."""
+        self.shown_by_bar: set[int] = set()
+        self.bars = np.full(self.turn.lanes, n) if self.seen is None else self.seen.sum(axis=0)
+        if self.seen is not None:
+            at, self.who = np.nonzero(self.seen)
+            self.at, beside = at, self.who // WIDTH * WIDTH * INSTANTS_MAX + self.who % WIDTH
+            self.cell = beside + at * WIDTH
+            bar = (np.cumsum(self.seen, axis=0) - 1)[at, self.who]
+            self.bar_cell = beside + bar * WIDTH
+
+    def rows(self) -> Int64s:
+        """Run the kernels; time, instrument and the shown columns of each bar."""
+        kernels = self.turn.usual if self.usual else self.turn.any
+        for one, states in zip(kernels, self.state.states, strict=True):
+            names = one.kernel.reads
+            if one.kernel.stage.across:
+                self.stand(names, by_bar=False)
+                self.across(one)
+                self.shown_by_bar -= set(one.kernel.stage.shown)
+            else:
+                self.spread(names)
+                self.stand(names, by_bar=True)
+                self.along(one, states)
+                if self.seen is not None:
+                    self.by_bar |= set(one.kernel.writes)
+                    self.shown_by_bar |= set(one.kernel.stage.shown)
+            self.by_bar -= one.kernel.common
+        return self.told()
+
+    # ---- kernels --------------------------------------------------------------------------
+
+    def along(self, one: Loaded, states: Int64s) -> None:
+        """A kernel along time."""
+        lanes, n = self.turn.lanes, self.n
+        one.memory.set("span", INSTANTS_MAX * lanes)
+        if not self.usual:
+            n = int(self.bars.max())
+            self.write(one, states)
+        self.run(one, lanes, n, states, START if not self.state.instants else 0)
+
+    def write(self, one: Loaded, states: Int64s) -> None:
+        """How many bars each lane has; of those that have begun it stands in their state."""
+        lanes, slot = self.turn.lanes, one.memory.slot("count").offset_words
+        if self.state.instants:
+            states[slot * lanes : (slot + 1) * lanes] = self.bars
+            return
+        at = len(one.params) - 1
+        one.points[at * lanes : (at + 1) * lanes] = self.bars
+
+    def across(self, one: Loaded) -> None:
+        """A kernel across; lanes beyond the last instant compute what nobody reads."""
+        lanes = whole(self.n)
+        one.memory.set("span", INSTANTS_MAX * self.turn.lanes)
+        if "before" in one.kernel.host:
+            one.memory.set("before", self.state.instants)
+            one.points = np.arange(lanes)
+        self.run(one, lanes, 1, NONE, START | FINISH)
+
+    def run(self, one: Loaded, lanes: int, n: int, states: Int64s, mode: int) -> None:
+        """Call a kernel for all lanes, some of them on each core."""
+        own, made = self.state.cells.reshape(-1), self.shown.reshape(-1)
+        step = whole(-(-lanes // (PARTS * self.turn.threads)))
+
+        def part(lo: int) -> None:
+            one.program.call(
+                "lanes", one.memory.words, one.points, one.params, len(one.params), NONE, NONE, 0,
+                own, n, made, states, lanes, lo, min(lo + step, lanes), mode,
+            )  # fmt: skip
+
+        for _ in self.turn.crew.map(part, range(0, lanes, step)):
+            pass
+
+    # ---- columns --------------------------------------------------------------------------
+
+    def spread(self, names: Iterable[str]) -> None:
+        """One number for all is one for each."""
+        for name in set(names) & self.turn.common:
+            self.broadcast(self.state.cells[self.turn.columns[name]])
+
+    def stand(self, names: Iterable[str], *, by_bar: bool) -> None:
+        """Have columns stand by the instruments' own bars, or by instant."""
+        if self.seen is None:
+            return
+        for name in names:
+            if (name in self.by_bar) != by_bar:
+                column = self.state.cells[self.turn.columns[name]].reshape(-1)
+                moved = column[self.cell if by_bar else self.bar_cell]
+                if not by_bar:
+                    column[:] = self.turn.nothing[name]
+                column[self.bar_cell if by_bar else self.cell] = moved
+                (self.by_bar.add if by_bar else self.by_bar.discard)(name)
+
+    def broadcast(self, column: Int64s) -> None:
+        """The one word of each instant to all instruments."""
+        column[:, : self.n] = column[0, : self.n, :1].copy()
+
+    def told(self) -> Int64s:
+        """Time, instrument and the shown columns of each bar, in order of time."""
+        turn, n, count, times = self.turn, self.n, self.turn.count, self.state.times
+        for number in turn.shown_common:
+            self.broadcast(self.shown[number])
+        if self.seen is not None:
+            table = np.empty((turn.width, len(self.who)), np.int64)
+            table[0], table[1] = times[self.at], self.who
+            for number, column in enumerate(self.shown):
+                where = self.bar_cell if number in self.shown_by_bar else self.cell
+                np.take(column.reshape(-1), where, out=table[ROW_WORDS + number])
+            return table
+        table = np.empty((turn.width, n * count), np.int64)
+        table[0].reshape(n, count)[:] = times[:n, None]
+        table[1].reshape(n, count)[:] = np.arange(count)
+
+        def tell(number: int) -> None:
+            by_row(self.shown[number, :, :n], table[ROW_WORDS + number], count)
+
+        for _ in turn.crew.map(tell, range(len(self.shown))):
+            pass
+        return table
+
+
+LINE = np.dtype((np.void, 8 * WIDTH))
+
+
+def by_row(column: Int64s, out: Int64s, count: int) -> None:
+    """The words of a column, column[group, instant, lane], instant by instant into `out`."""
+    _, n, _ = column.shape
+    full, rest = divmod(count, WIDTH)
+    if full:
+        lines = np.ndarray((n, full), LINE, out.data, strides=(8 * count, 8 * WIDTH))
+        lines[:] = column[:full].view(LINE)[:, :, 0].T
+    if rest:
+        out.reshape(n, count)[:, full * WIDTH :] = column[full, :, :rest]
+
+
+def trait_begins(trait: Trait) -> int:
+    """A trait before the first event that tells of it."""
+    begins = initial(trait)
+    assert isinstance(begins, Const)
+    return begins.bits
+
+
+def nothing_word(type_: Type) -> int:
+    """What stands in a column for who is missing."""
+    missing = nothing(type_)
+    assert isinstance(missing, Const)
+    return missing.bits
+
+
+def crew(threads: int) -> ThreadPoolExecutor:
+    """Threads with room for a lane across."""
+    together = threading.Barrier(threads)
+    before = threading.stack_size(STACK_BYTES)
+    try:
+        pool = ThreadPoolExecutor(threads)
+        for _ in pool.map(lambda _: together.wait(), range(threads)):
+            pass  # every thread has been made
+    finally:
+        threading.stack_size(before)
+    return pool

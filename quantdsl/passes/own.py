@@ -1,0 +1,29 @@
+"""Columns of which each lane sees its own: where lanes are no points of a sweep, but parts of data.
+
+Of the parameters `own` and `made` each lane sees what begins at its own words. Lanes come in groups
+of `WIDTH`: the lanes of a group begin `STEP` words apart, and groups `GROUP` words a lane. A word
+at an index that is the same in all lanes is another one in each.
+"""
+
+from typing import NamedTuple
+
+from quantdsl.ir.ops import Module
+
+OWN, MADE = "own", "made"
+WIDTH = 8
+"""Lanes of a group: those of the widest vector."""
+STEP, GROUP = "OWN_STEP", "OWN_GROUP"
+"""Sizes of a module that has such columns."""
+
+
+class Steps(NamedTuple):
+    """Words from lane to lane inside a group, and for each lane of the groups before."""
+
+    lane: int
+    group: int
+
+
+def own_steps(module: Module) -> Steps | None:
+    """How the lanes' columns lie; None where all lanes see the same."""
+    sizes = dict(module.sizes)
+    return Steps(sizes[STEP], sizes[GROUP]) if STEP in sizes else None

@@ -1,0 +1,220 @@
+"""A panel in lanes has the rows of the turn that takes events one by one, to the bit."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from quantdsl.backtest.panels import PanelTurn
+from quantdsl.backtest.prepare import arrange
+from quantdsl.backtest.turns import loaded
+from quantdsl.backtest.values import chosen
+from quantdsl.check.panel_kernels import INSTANTS_MAX
+from quantdsl.check.panel_stages import stages, unstaged
+from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.codegen.target import Target, avx2, avx512, native_lanes
+from tests.std.universe import compiled, table, walks, write
+
+Words = npt.NDArray[np.int64]
+
+ALONG = """language 1
+strategy Along:
+    "Equations of each instrument alone."
+    bars 1d
+    universe "ALL"
+    param n = 5 in 2..9 step 1
+    let ret   = close / close[n] - 1
+    let mean  = ts.mean(ret, 20)
+    let wide  = ts.std(ret, 20)
+    let z     = ts.zscore(float(close), 30)
+    let fast  = ta.ema(close, 12)
+    let m     = ta.macd(close)
+    let rsi   = ta.rsi(close, 14)
+    let atr   = ta.atr(14)
+    let up    = close > close[1]
+    let ago   = ta.barssince(up)
+    let high_ = ts.max(ret, 10)
+    let past  = fast[3] - m.hist[2]
+"""
+ACROSS = """language 1
+strategy Across:
+    "Every function of xs, some of what another one gives."
+    bars 1d
+    universe "ALL"
+    let x        = close / close[5] - 1
+    let y        = ts.mean(log(volume + 1) + x, 7)
+    let rank     = xs.rank(x)
+    let z        = xs.zscore(x)
+    let drawn    = xs.winsorize(x, 5%)
+    let left     = xs.neutralize(x, y)
+    let high_    = xs.top(x, 10%)
+    let low_     = xs.bottom(x, 10%)
+    let scaled   = xs.scale(x, gross = 150%)
+    let weighed  = xs.weights(x, gross = 200%, net = 20%)
+    let tails    = xs.long_short(x, top = 10%, bottom = 20%, scale = 1 / close, gross = 200%)
+    let in_group = xs.demean(x, by = sector)
+    let z_group  = xs.zscore(x, by = sector)
+    let neutral  = xs.neutralize(x, by = sector)
+    let middle   = xs.mean(x)
+    let present  = xs.count(x)
+    let decile   = xs.quantile(x, 10%)
+    let gap      = xs.spread(x, 10%)
+    let both     = xs.corr(x, y)
+    let again    = xs.rank(ts.mean(rank, 10) - middle)
+    let late     = ts.std(again, 15) + rank[3]
+    let firm     = xs.zscore(late[1] if high_ else late)
+    let where    = sector
+"""
+MEMBERS = ACROSS.replace('"ALL"', '"ALL", point_in_time = true, filter = close > 30 USD')
+
+
+class Both:
+    """One strategy on one market: the turn, and the lanes."""
+
+    def __init__(self, text: str, target: Target | None = None, **options: Any) -> None:
+        checked = compiled(text)
+        arranged = arrange(checked, **options)
+        checked = arranged.sized(checked)
+        assert unstaged(checked.strategy) == ""
+        signals = Signals(checked.assembly)
+        params = chosen(checked.strategy.params, arranged.given)
+        self.names = ["time", "instrument", *(one.name for one in signals.shown)]
+        self.data = arranged.data
+        self.turn = loaded(checked, signals, arranged.uses, arranged.data, params)
+        self.lanes = PanelTurn(checked, signals, arranged.data, params, target)
+
+    def hold(self, chunks: list[npt.NDArray[np.void]] | None = None) -> Words:
+        """Both have the same rows, which it gives."""
+        chunks = list(self.data.chunks()) if chunks is None else chunks
+        one, other = (np.concatenate(list(t.pieces(chunks)), 1) for t in (self.turn, self.lanes))
+        assert one.shape == other.shape
+        for name, ours, theirs in zip(self.names, one, other, strict=True):
+            missing = np.isnan(ours.view(np.float64)) & np.isnan(theirs.view(np.float64))
+            assert np.array_equal(np.where(missing, 0, ours), np.where(missing, 0, theirs)), name
+        return other
+
+
+def whole(count: int, days: int) -> dict[str, list[float | None]]:
+    """Random walks without gaps."""
+    random = np.random.default_rng(7)
+    steps = np.cumsum(random.normal(0.0, 0.02, (count, days)), 1)
+    prices = (50.0 * np.exp(steps)).round(2).tolist()
+    return {f"A{number:03}": row for number, row in enumerate(prices)}
+
+
+def files(folder: Path, symbols: list[str]) -> dict[str, Any]:
+    """Sectors, and members that come and go."""
+    sectors = [f"{name},{'ABCD'[n % 4] if n % 6 else ''}" for n, name in enumerate(symbols)]
+    begin = [f"2020-0{1 + n % 4}-{10 + n % 9}" for n in range(len(symbols))]
+    end = ["" if n % 3 else f"2020-0{6 + n % 3}-11" for n in range(len(symbols))]
+    members = [",".join(row) for row in zip(symbols, begin, end, strict=True)]
+    return {
+        "universe.groups": write(folder, "sectors.csv", "symbol,sector", sectors),
+        "universe.members": write(folder, "members.csv", "symbol,entry,exit", members),
+    }
+
+
+@pytest.fixture
+def gaps() -> dict[str, list[float | None]]:
+    """Some with gaps, late listings and early ends: over more than two blocks."""
+    return walks(21, 2 * INSTANTS_MAX + 44)
+
+
+def targets() -> Iterator[Target]:
+    """The vectors that this machine has."""
+    yield avx2()
+    if native_lanes() == avx512():
+        yield avx512()
+
+
+@pytest.mark.parametrize(("text", "count"), [(ALONG, 8), (ALONG, 21), (ACROSS, 1), (ACROSS, 21)])
+def test_every_bar_is_there(text: str, count: int, tmp_path: Path) -> None:
+    closes = whole(count, 2 * INSTANTS_MAX + 44)
+    Both(text, data=table(closes), more=files(tmp_path, list(closes))).hold()
+
+
+@pytest.mark.parametrize("text", [ALONG, ACROSS, MEMBERS], ids=["along", "across", "members"])
+def test_some_bars_lack(
+    text: str, gaps: dict[str, list[float | None]], tmp_path: Path
+) -> None:
+    rows = Both(text, data=table(gaps), more=files(tmp_path, list(gaps))).hold()
+    assert len(np.unique(np.bincount(rows[1]))) > 3
+
+
+@pytest.mark.parametrize("target", list(targets()), ids=lambda target: f"{target.lanes} lanes")
+def test_every_vector(
+    target: Target, gaps: dict[str, list[float | None]], tmp_path: Path
+) -> None:
+    Both(MEMBERS, target, data=table(gaps), more=files(tmp_path, list(gaps))).hold()
+
+
+def test_bars_lack_for_a_while(tmp_path: Path) -> None:
+    """Blocks of both kinds follow each other."""
+    closes = whole(9, 6 * INSTANTS_MAX)
+    closes["A004"][INSTANTS_MAX + 20 : INSTANTS_MAX + 60] = [None] * 40
+    both = Both(ACROSS, data=table(closes), more=files(tmp_path, list(closes)))
+    both.hold()
+
+
+def test_pieces_of_any_size(tmp_path: Path) -> None:
+    """A piece holds whole instants, and ends anywhere in a block, or holds several blocks."""
+    closes = whole(3, 3 * INSTANTS_MAX)
+    both = Both(ACROSS, data=table(closes), more=files(tmp_path, list(closes)))
+    events = np.concatenate(list(both.data.chunks()))
+    ends = np.flatnonzero((events["flags"] & 1) == 0) + 1
+    cuts = [0, *ends[[0, 6, 7, 140]].tolist(), len(events)]
+    pieces = [events[a:b] for a, b in itertools.pairwise(cuts)]
+    assert np.array_equal(both.hold(pieces), both.hold([events]))
+
+
+def test_rows_begin_at_a_time(tmp_path: Path) -> None:
+    closes = whole(5, INSTANTS_MAX + 9)
+    both = Both(ACROSS, data=table(closes), more=files(tmp_path, list(closes)))
+    everything = both.hold()
+    first = int(everything[0, 5 * (INSTANTS_MAX + 2)])
+    both.turn.since(first)
+    both.lanes.since(first)
+    assert both.hold().shape[1] == 5 * 7
+
+
+def test_stages_are_as_many_as_cross_sections_are_nested() -> None:
+    found = stages(Signals(compiled(ACROSS).assembly))
+    assert [one.across for one in found] == [False, True, False, True, False, True]
+    shown = sorted(number for one in found for number in one.shown)
+    assert shown == list(range(len(Signals(compiled(ACROSS).assembly).shown)))
+
+
+def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
+    """What is shown of a cross-section as it is counts on it: nobody asks whether it is warm."""
+    closes = whole(11, 40)
+    both = Both(ACROSS, data=table(closes), more=files(tmp_path, list(closes)))
+    rows = both.hold()
+    names = ("rank", "z", "drawn", "left", "scaled", "weighed", "tails", "in_group", "z_group")
+    cold = rows[0] < rows[0, 11 * 5]
+    for name in names:
+        assert np.isnan(rows[both.names.index(name)].view(np.float64)[cold]).all(), name
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("bars 1d\n", "bars 1d, adjust = all\n    let real = adj.close\n"), "adjusted"),
+        (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
+        (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
+        (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
+        (('universe "ALL"', ""), "no universe"),
+    ],
+)
+def test_others_have_no_stages(change: tuple[str, str], why: str) -> None:
+    text = ALONG.replace(*change)
+    assert why in unstaged(compiled(text).strategy)
+
+
+def test_a_row_holds_every_column() -> None:
+    closes = whole(2, 5)
+    both = Both(ALONG, data=table(closes))
+    assert both.hold().shape[0] == ROW_WORDS + len(both.names) - 2
