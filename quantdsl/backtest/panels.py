@@ -36,7 +36,7 @@ from quantdsl.devices.cpu import cores
 from quantdsl.events import layout
 from quantdsl.events.layout import Trait
 from quantdsl.ir.ops import Const
-from quantdsl.passes.own import WIDTH
+from quantdsl.ir.own import WIDTH
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]

@@ -29,13 +29,13 @@ from quantdsl.check.tracing import instrument
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
+from quantdsl.ir.own import GROUP as OWN_GROUP
+from quantdsl.ir.own import STEP as OWN_STEP
+from quantdsl.ir.own import WIDTH
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import parse
 from quantdsl.lang.source import Source
-from quantdsl.passes.own import GROUP as OWN_GROUP
-from quantdsl.passes.own import STEP as OWN_STEP
-from quantdsl.passes.own import WIDTH
 
 UNIVERSE_SIZE = 16
 """Instruments of a universe while nothing says how many there are: those of the built-in market."""

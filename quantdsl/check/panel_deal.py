@@ -14,7 +14,7 @@ from quantdsl.check.step import BAR_WORDS, band
 from quantdsl.events.layout import MORE, Kind, Trait
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
-from quantdsl.passes.own import WIDTH
+from quantdsl.ir.own import WIDTH
 
 ENTRY = "deal"
 FILLED, COMPLETE = range(2)

@@ -3,7 +3,7 @@
 Every kernel is `lane(state, own, n, made)`. A lane along time goes through n bars of one
 instrument; a lane across looks at the instruments of one instant. `own` is the table of columns
 between kernels, `made` that of the shown ones, each column `span` words from the next; a lane sees
-them from its own words on (passes/own.py). A column holds the words of eight instruments side by
+them from its own words on (ir/own.py). A column holds the words of eight instruments side by
 side, instant by instant, then those of the next eight: so lanes along time read memory as it
 comes, and lanes across find eight words of theirs in a line.
 """
@@ -23,8 +23,8 @@ from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
 from quantdsl.check.types import Type, stored
 from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.ir import ops
+from quantdsl.ir.own import MADE, OWN, WIDTH
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt
-from quantdsl.passes.own import MADE, OWN, WIDTH
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals

@@ -32,9 +32,9 @@ from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import Text
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
+from quantdsl.ir.own import WIDTH, Steps, own_steps
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE, own_passes
-from quantdsl.passes.own import WIDTH, Steps, own_steps
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
 from quantdsl.passes.vector_turn import vector_turn
@@ -140,7 +140,7 @@ OWN_COLUMNS = """\
 def own_program(
     module: Module, target: Target, cache: Cache | None, varying: frozenset[str]
 ) -> Program:
-    """The kernel of lanes that go through columns of their own (passes/own.py).
+    """The kernel of lanes that go through columns of their own (ir/own.py).
 
     `events` and `columns` of the call are the columns of lane 0; lanes are called in whole vectors.
     """

@@ -39,9 +39,9 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
+from quantdsl.ir.own import MADE, OWN, Steps
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.common import COMMON
-from quantdsl.passes.own import MADE, OWN, Steps
 from quantdsl.passes.uniform import Uniform
 from quantdsl.passes.vector_turn import Row, Turn, row_word
 

@@ -28,9 +28,9 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
+from quantdsl.ir.own import MADE, OWN, own_steps
 from quantdsl.ir.walk import operands, statements
 from quantdsl.passes.effects import Analysis
-from quantdsl.passes.own import MADE, OWN, own_steps
 from quantdsl.passes.places import Path, PathSet, indices, is_table, known, path_of, spelled_path
 from quantdsl.passes.scopes import promoted
 
