@@ -133,8 +133,11 @@ class PanelTurn:
         return [one.numerator if part == "num" else one.denominator for one in units]
 
     def table(self, columns: int) -> Int64s:
-        """Memory for columns of a block: [column, group, instant, lane]."""
-        return np.empty((columns, self.lanes // WIDTH, INSTANTS_MAX, WIDTH), np.int64)
+        """Memory for columns of a block: [column, group, instant, lane]; lanes lie in a line."""
+        shape = (columns, self.lanes // WIDTH, INSTANTS_MAX, WIDTH)
+        words = np.empty(int(np.prod(shape)) + WIDTH, np.int64)
+        first = -words.ctypes.data // words.itemsize % WIDTH  # a vector lies in one cache line
+        return words[first : first - WIDTH].reshape(shape)
 
     def since(self, time_ns: int) -> None:
         """Tell no row from before this time."""

@@ -1,9 +1,11 @@
-"""`quantdsl explain --stage plan`: which equations a sweep computes once, and why."""
+"""`quantdsl explain --stage plan`: which equations a sweep computes once, and why; of a universe
+how its signals are computed."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from quantdsl.backtest import points
+from quantdsl.backtest.panel_plan import panel_plan
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, WORD_BYTES, Choice, Scope
 
@@ -14,11 +16,16 @@ TEXT_CHARS = 44
 
 
 def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
-    """What a sweep over the grid of the file, with these ranges in place of its own, hoists.
+    """What a sweep over the grid of the file, with these ranges in place of its own, hoists, and
+    what the kernels of its signals are.
 
     Raises SourceError where the file has mistakes and ConfigError where there is nothing to sweep.
     """
     checked = compile_file(path)
+    signals = [*panel_plan(checked)] if checked.strategy.universe is not None else []
+    ranged = any(param.low is not None for param in checked.strategy.params)
+    if signals and not ranged and not ranges:
+        return "\n".join([f"{checked.strategy.name}: nothing to sweep", "", *signals])
     grid, _ = points.grid(checked.strategy.params, {}, ranges)
     swept = {axis.param.name: len(axis.values) for axis in grid.axes}
     of_gpu, of_cpu = (
@@ -38,6 +45,7 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
             _total("a GPU", of_gpu),
             _total("a CPU", of_cpu),
             *(f"kernel {one.name}: {one}" for one in checked.library.kernels.values()),
+            *(["", *signals] if signals else []),
         ]
     )
 

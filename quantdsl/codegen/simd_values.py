@@ -389,7 +389,7 @@ class ValueEmitter:
     def aggregate(self, type_: Type, side_by_side: bool) -> Spot:
         """Fresh memory of each lane; its words `side_by_side` where scalar code is to see it."""
         words, lanes = self.layout.words(type_), self.text.lanes
-        address = self.text.alloca(f"[{words * lanes} x i64]")
+        address = self.text.alloca(f"[{words * lanes} x i64]", 8 if side_by_side else 8 * lanes)
         tag = self.elements_tag(type_)
         steps = (words, 1) if side_by_side else (1, lanes)
         return Spot(address, 0, type_, tag, *steps, born=self.mask)

@@ -59,11 +59,11 @@ class Text:
         """Append an instruction without result."""
         self.lines.append(f"  {instruction}")
 
-    def alloca(self, type_: str) -> str:
-        """Stack memory of the function; the name of its address."""
+    def alloca(self, type_: str, align: int = 8) -> str:
+        """Stack memory of the function, at a multiple of so many bytes; the name of its address."""
         self._names += 1
         name = f"%a{self._names}"
-        self.head += alloca(name, type_, 8, self._stack)
+        self.head += alloca(name, type_, align, self._stack)
         return name
 
     def has(self, intrinsic: str) -> bool:

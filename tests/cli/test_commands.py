@@ -256,6 +256,20 @@ def test_explain_prints_what_a_sweep_computes_once(capsys):
     assert "--range belongs to --stage plan" in capsys.readouterr().err
 
 
+def test_explain_prints_the_kernels_of_signals(capsys):
+    file = str(Path(__file__).parents[2] / "bench/signals.qdsl")
+    assert cli.run(["explain", file, "--stage", "plan"]) == 0
+    shown = capsys.readouterr().out
+    assert "1. along time: a lane an instrument, 15 equations in one loop" in shown
+    assert "reads high, low, close: 24 bytes" in shown
+    assert "2. across: a lane an instant, xs.neutralize, xs.rank, xs.rank" in shown
+    assert "reads z60, gap, range, z20, rsi: 40 bytes" in shown
+    assert "Moved 264 bytes a bar; the least is 184: 3 words in, 20 out." in shown
+    file = str(shipped("strategies/xs_momentum.qdsl"))
+    assert cli.run(["explain", file, "--stage", "plan"]) == 0
+    assert "event by event on one core, for its prices are adjusted" in capsys.readouterr().out
+
+
 def test_help_describes_a_function(capsys):
     assert cli.run(["help", "ta.sma"]) == 0
     page = capsys.readouterr().out

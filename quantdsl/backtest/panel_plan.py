@@ -1,0 +1,98 @@
+"""The part of `explain --stage plan` that tells how the signals of a universe are computed."""
+
+from collections.abc import Iterator
+
+from quantdsl.check import Checked
+from quantdsl.check.columns import WORD_BYTES
+from quantdsl.check.cross import Gather
+from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, TRAIT, Kernel, kernels
+from quantdsl.check.panel_stages import stages, unstaged
+from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.events.layout import Trait
+from quantdsl.ir import ops
+from quantdsl.ir.walk import expressions
+
+FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
+FMA_FLOPS = 2
+
+
+def panel_plan(checked: Checked) -> Iterator[str]:
+    """The kernels, what each reads and writes of a bar, and the least that there is to move."""
+    turn = Signals(checked.assembly)
+    if not turn.shown:
+        return
+    if why := unstaged(checked.strategy):
+        yield f"Signals: event by event on one core, for {why}."
+        return
+    made = kernels(turn, stages(turn), usual=True)
+    yield (
+        f"Signals: {len(made.all)} kernels over blocks of {INSTANTS_MAX} instants, on all cores; "
+        "bytes and operations are those of a bar, once all is warm."
+    )
+    moved = 0
+    for number, kernel in enumerate(made.all):
+        read, written = len(kernel.reads), len(kernel.writes) + len(kernel.stage.shown)
+        moved += WORD_BYTES * (read + written)
+        yield f"  {number + 1}. {_kernel(checked, kernel)}"
+        names = [_name(turn, name) for name in kernel.reads]
+        yield f"     reads {', '.join(names) or 'nothing'}: {WORD_BYTES * read} bytes"
+        names = [turn.shown[n].name for n in kernel.stage.shown]
+        kept = ", ".join(_name(turn, name) for name in kernel.writes)
+        between = f"for a later one {kept}" if kept else ""
+        told = "; ".join(filter(None, (", ".join(names), between)))
+        yield f"     writes {told}: {WORD_BYTES * written} bytes"
+    given = [name for name in made.columns if name.startswith(("bar.", TRAIT))]
+    least = WORD_BYTES * (len(given) + len(turn.shown))
+    yield (
+        f"  Moved {moved} bytes a bar; the least is {least}: {len(given)} words in, "
+        f"{len(turn.shown)} out. The rest stands between kernels, since a cross-section needs all "
+        "instruments."
+    )
+    yield (
+        "  Transfers: events into columns once, columns into rows "
+        f"({WORD_BYTES * (ROW_WORDS + len(turn.shown))} bytes a bar) once; none between kernels."
+    )
+
+
+def _kernel(checked: Checked, kernel: Kernel) -> str:
+    every = checked.strategy.equations.all
+    count = sum(not isinstance(every[n], Gather) for n in kernel.stage.equations)
+    lane = next(one for one in kernel.decls if isinstance(one, ops.Func) and one.name == "lane")
+    if kernel.stage.across:
+        names = sorted(node.func for node in expressions(lane.body) if isinstance(node, ops.Call))
+        return f"across: a lane an instant, {', '.join(names)}"
+    fused = f"{count} equations in one loop" if count > 1 else "1 equation"
+    return (
+        f"along time: a lane an instrument, {fused}, "
+        f"{_flops(checked, lane.body)} float operations where no indicator loops"
+    )
+
+
+def _flops(checked: Checked, body: tuple[ops.Stmt, ...]) -> int:
+    """Float operations of a body without loops of its own; a fused multiply-add counts as two."""
+    total = 0
+    for node in expressions(body):
+        if isinstance(node, ops.Fma):
+            total += FMA_FLOPS
+        elif isinstance(node, ops.Unary | ops.Binary):
+            total += FLOPS.get(node.op, 0)
+        elif isinstance(node, ops.Call):
+            func = checked.library.lookup(node.func)
+            assert isinstance(func, ops.Func)
+            total += _flops(checked, func.body)
+    return total
+
+
+def _name(turn: Signals, name: str) -> str:
+    """A column between kernels as the user knows it: a price, a trait, an equation, its line."""
+    if name.startswith("bar."):
+        return name.removeprefix("bar.")
+    if name.startswith(TRAIT):
+        return Trait(int(name.removeprefix(TRAIT))).name.lower()
+    if name == INSTANTS:
+        return "number of the instant"
+    place, _, part = name.partition(".")
+    equation = next(one for one in turn.strategy.equations.all if one.place.name == place)
+    source = equation.value if isinstance(equation, Gather) else equation.place
+    known = [one.name for one in turn.shown if one.value == source]
+    return ".".join(filter(None, (known[0] if known else f"line {equation.line}", part)))
