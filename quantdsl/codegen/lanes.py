@@ -23,6 +23,7 @@ from quantdsl.codegen.text import LLVM_TYPE, alloca
 from quantdsl.errors import LimitError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
+from quantdsl.ir.own import OWN
 from quantdsl.limits import LANE_STATE_BYTES
 from quantdsl.passes.common import COMMON, COMMON_TYPE, takes_common
 
@@ -190,12 +191,13 @@ def is_large(words: int) -> bool:
 def kernel_params(lane: Func) -> str:
     """The parameters of the kernel in LLVM; no buffer overlaps another that is written.
 
-    Events and columns are written where the module is one that computes them, as its `lane`
-    declares.
+    Columns are written where the module is one that computes them, as its `lane` declares, and
+    what lanes see their own of in place of events.
     """
-    _, events, _, columns = [param for param in lane.params if param.name != COMMON]
-    own = {"events": events, "columns": columns}
-    written = {param.name for param in KERNEL.params if own.get(param.name, param).inout}
+    columns = [param for param in lane.params if param.name != COMMON][-1]
+    written = {param.name for param in KERNEL.params if param.inout and param.name != "columns"}
+    written |= {"columns"} if columns.inout else set()
+    written |= {"events"} if any(one.name == OWN and one.inout for one in lane.params) else set()
     return ", ".join(
         f"{LLVM_TYPE[param.type]} %{param.name}"
         if isinstance(param.type, str)
