@@ -54,6 +54,8 @@ def unstaged(strategy: "Strategy") -> str:
         return "functions of the host bring columns of their own"
     if strategy.signals.all:
         return "it has asynchronous signals"
+    if strategy.library.kernels:
+        return "it calls kernels, whose windows are long"
     engine = {one.name for one in BASE_FIELDS} - {"money_scale"}
     for equation in strategy.equations.all:
         if engine & fields(used(equation.value)):
