@@ -13,7 +13,7 @@ from quantdsl.check.market import ENGINE, Traded
 from quantdsl.check.ticks import BOOK, Ticks
 from quantdsl.check.types import FLOAT, INT, MISSING
 from quantdsl.check.values import Series, Value, error_value
-from quantdsl.events.layout import NO_PRICE
+from quantdsl.events.codes import NO_PRICE
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -83,7 +84,7 @@ class Checked:
             return self
         return replace(self, universe=instruments, modules={})
 
-    @property
+    @cached_property
     def facts(self) -> list[tuple[str, str]]:
         """What `quantdsl check` prints: warm-up, operations, state."""
         return facts(self)

@@ -4,7 +4,6 @@ from quantdsl.check.context import Context
 from quantdsl.check.types import FLOAT, INT, ir_type
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.ir import ops
-from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.link import link
 
 
@@ -14,6 +13,8 @@ def evaluate(cx: Context, value: Value) -> Value:
         return value
     if value.series is None or value.series.clocks or value.type not in (INT, FLOAT):
         return cx.error("QD0210", "a const is made of literals and other consts", value.span)
+    from quantdsl.ir.interp import Interpreter  # here, since it brings numpy to every start
+
     func = ops.Func("const", (), ir_type(value.type), (ops.Return(value.ir),))
     library = cx.library
     module = link(lambda name: func if name == "const" else library.lookup(name), ["const"], {})

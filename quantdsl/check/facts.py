@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check.signals import SignalBinding
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import nodes
 from quantdsl.lang import ast
 
 if TYPE_CHECKING:
@@ -93,12 +93,9 @@ def operation_counts(module: ops.Module) -> dict[str, int]:
 
     def count(name: str) -> int:
         if name not in known:
-            total = 0
-            for node in expressions(funcs[name].body):
-                if type(node) in _FREE:
-                    continue
-                total += count(node.func) if isinstance(node, ops.Call) else 1
-            known[name] = total
+            inside = [node for node in nodes(funcs[name].body) if type(node) not in _FREE]
+            calls = [node for node in inside if isinstance(node, ops.Call)]
+            known[name] = len(inside) - len(calls) + sum(count(call.func) for call in calls)
         return known[name]
 
     for func in module.funcs:

@@ -1,16 +1,16 @@
 """`require` over the params' ranges: whether the defaults hold, and whether any point does."""
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, overload
 
 from quantdsl.check.equations import STATE
 from quantdsl.check.literals import DURATION_NS, FRACTION
 from quantdsl.check.params import Param
 from quantdsl.ir import ops
+from quantdsl.ir.scalar import fdiv
 from quantdsl.ir.walk import operands
 
 if TYPE_CHECKING:
@@ -19,30 +19,44 @@ if TYPE_CHECKING:
 POINTS_MAX = 200_000
 """Larger grids are not searched, so nothing is said about them."""
 
-Column = npt.NDArray[np.generic]
-BINARY = {
-    "iadd": np.add,
-    "isub": np.subtract,
-    "imul": np.multiply,
-    "fadd": np.add,
-    "fsub": np.subtract,
-    "fmul": np.multiply,
-    "fdiv": np.divide,
-    "ilt": np.less,
-    "ile": np.less_equal,
-    "igt": np.greater,
-    "ige": np.greater_equal,
-    "ieq": np.equal,
-    "ine": np.not_equal,
-    "flt": np.less,
-    "fle": np.less_equal,
-    "fgt": np.greater,
-    "fge": np.greater_equal,
-    "feq": np.equal,
-    "fne": np.not_equal,
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
+Word = Any
+"""A number of one point, or an array of those of many: the operators are the same."""
+
+
+def _quotient(x: Word, y: Word) -> Word:
+    """As IEEE divides; Python's own numbers refuse a zero."""
+    return fdiv(x, y) if isinstance(x, float) and isinstance(y, float) else x / y
+
+
+BINARY: dict[str, Callable[[Word, Word], Word]] = {
+    "iadd": operator.add,
+    "isub": operator.sub,
+    "imul": operator.mul,
+    "fadd": operator.add,
+    "fsub": operator.sub,
+    "fmul": operator.mul,
+    "fdiv": _quotient,
+    "ilt": operator.lt,
+    "ile": operator.le,
+    "igt": operator.gt,
+    "ige": operator.ge,
+    "ieq": operator.eq,
+    "ine": operator.ne,
+    "flt": operator.lt,
+    "fle": operator.le,
+    "fgt": operator.gt,
+    "fge": operator.ge,
+    "feq": operator.eq,
+    "fne": operator.ne,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+}
+UNARY: dict[str, Callable[[Word], Word]] = {
+    "not": lambda x: x ^ True,
+    "ineg": operator.neg,
+    "fneg": operator.neg,
+    "i64_to_f64": lambda x: x * 1.0,
 }
 
 
@@ -57,10 +71,9 @@ def check(strategy: "Strategy") -> None:
         fields = {param.field: param for param in strategy.params}
         used = [fields[name] for name in _names(strategy, value.ir) if name in fields]
         try:
-            if _holds(strategy, value.ir, {param.field: [param.default] for param in used}):
+            if _holds(strategy, value.ir, {p.field: _word(p, p.default) for p in used}):
                 continue
-            axes = {param.field: points(param) for param in used}
-            never = _size(axes) <= POINTS_MAX and not _holds(strategy, value.ir, axes)
+            never = not _somewhere(strategy, value.ir, {p: points(p) for p in used})
         except _Unsearchable:
             continue
         if never:
@@ -117,13 +130,6 @@ def points(param: Param) -> Sequence[Fraction]:
     return Steps(param.low, step, param.high)
 
 
-def _size(axes: dict[str, Sequence[Fraction]]) -> int:
-    size = 1
-    for values in axes.values():
-        size *= len(values)
-    return size
-
-
 def _names(strategy: "Strategy", expr: ops.Expr) -> dict[str, None]:
     """The fields that an expression depends on, through what is computed at the start."""
     made = _made(strategy)
@@ -148,43 +154,48 @@ def _made(strategy: "Strategy") -> dict[str, ops.Expr]:
     }
 
 
-def _holds(strategy: "Strategy", cond: ops.Expr, axes: dict[str, Sequence[Fraction]]) -> bool:
-    """Whether the condition is true somewhere; each param varies along an axis of its own."""
-    by_field = {param.field: param for param in strategy.params}
-    columns: dict[str, Column] = {}
-    for number, (name, values) in enumerate(axes.items()):
+def _somewhere(
+    strategy: "Strategy", cond: ops.Expr, axes: Mapping[Param, Sequence[Fraction]]
+) -> bool:
+    """Whether a condition holds at a point of the grid, or there are too many points to look."""
+    if math.prod(map(len, axes.values())) > POINTS_MAX:
+        return True
+    import numpy as np  # here, since defaults hold nearly always
+
+    columns: dict[str, Word] = {}
+    for number, (param, values) in enumerate(axes.items()):
         shape = [1] * len(axes)
         shape[number] = len(values)
-        columns[name] = _column(by_field[name], values).reshape(shape)
+        columns[param.field] = np.array([_word(param, v) for v in values]).reshape(shape)
+    with np.errstate(all="ignore"):
+        return bool(np.any(_holds(strategy, cond, columns)))
+
+
+def _holds(strategy: "Strategy", cond: ops.Expr, words: dict[str, Word]) -> Word:
+    """Where the condition is true, of one point or, with an axis for each param, of a grid."""
     made = _made(strategy)
 
-    def value(expr: ops.Expr) -> Column:
+    def value(expr: ops.Expr) -> Word:
         if isinstance(expr, ops.Const):
-            return np.asarray(expr.value)
+            return expr.value
         if isinstance(expr, ops.Field) and expr.base == STATE:
-            if expr.name not in columns and expr.name in made:
-                columns[expr.name] = value(made[expr.name])
-            if expr.name in columns:
-                return columns[expr.name]
-        if isinstance(expr, ops.Unary) and expr.op in ("not", "i64_to_f64", "ineg", "fneg"):
-            x = value(expr.x)
-            if expr.op == "not":
-                return np.logical_not(x)
-            return x.astype(np.float64) if expr.op == "i64_to_f64" else np.negative(x)
+            if expr.name not in words and expr.name in made:
+                words[expr.name] = value(made[expr.name])
+            if expr.name in words:
+                return words[expr.name]
+        if isinstance(expr, ops.Unary) and expr.op in UNARY:
+            return UNARY[expr.op](value(expr.x))
         if isinstance(expr, ops.Binary) and expr.op in BINARY:
-            found: Column = BINARY[expr.op](value(expr.x), value(expr.y))
-            return found
+            return BINARY[expr.op](value(expr.x), value(expr.y))
         raise _Unsearchable
 
-    with np.errstate(all="ignore"):
-        return bool(np.any(value(cond)))
+    return value(cond)
 
 
-def _column(param: Param, values: Sequence[Fraction]) -> Column:
-    """The words of the state that these values become."""
+def _word(param: Param, value: Fraction) -> int | float:
+    """The word of the state that this value becomes."""
     if param.kind == "duration":
-        return np.array([int(v * DURATION_NS[param.unit]) for v in values], np.int64)
+        return int(value * DURATION_NS[param.unit])
     if param.whole:
-        return np.array([int(v) for v in values], np.int64)
-    factor = FRACTION.get(param.unit, Fraction(1))
-    return np.array([float(v * factor) for v in values], np.float64)
+        return int(value)
+    return float(value * FRACTION.get(param.unit, Fraction(1)))

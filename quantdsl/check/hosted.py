@@ -22,7 +22,7 @@ from quantdsl.check.equations import PANEL, Equation
 from quantdsl.check.graph import Use
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import PANEL_SHIFT, Series, Value, error_value
-from quantdsl.events.layout import Kind
+from quantdsl.events.codes import Kind
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

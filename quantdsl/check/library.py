@@ -163,7 +163,7 @@ class Library:
                 source = Source("", f"std/{key}", std=True)
                 module = Module(key, source, ast.File((0, 0), ()), std=True)
                 module.scope = scope
-                precompiled.unpack_namespace(self, module, self.package.namespaces[key])
+                scope.names = precompiled.Names(self, module, self.package.namespaces[key])
                 return scope
             for path in self.files[key]:
                 source = Source.read(path, std=True)

@@ -10,7 +10,7 @@ from quantdsl.check.bindings import Binding, EnumBinding, Local
 from quantdsl.check.market import ENGINE
 from quantdsl.check.types import INT, money, price, qty
 from quantdsl.check.values import Value
-from quantdsl.events.layout import Kind
+from quantdsl.events.codes import Kind
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:

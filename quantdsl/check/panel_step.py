@@ -13,7 +13,7 @@ from quantdsl.check.equations import OF_THIS, PANEL, STATE, THIS, Equation
 from quantdsl.check.universe import TICKED as OWN_TICKED
 from quantdsl.check.universe import initial
 from quantdsl.check.values import PANEL_SHIFT
-from quantdsl.events.layout import Kind, Trait
+from quantdsl.events.codes import Kind, Trait
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import quantdsl.check
 import quantdsl.ir
 import quantdsl.lang
-from quantdsl.check.bindings import EnumBinding, Local, StructBinding, StructField
+from quantdsl.check.bindings import Binding, EnumBinding, Local, StructBinding, StructField
 from quantdsl.check.functions import Declared, Routine
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
@@ -67,8 +67,15 @@ class CallableEntry(msgspec.Struct, frozen=True, tag_field="entry", tag="callabl
 Entry = EnumEntry | StructEntry | ConstEntry | CallableEntry
 
 
+class Space(msgspec.Struct, frozen=True):
+    """A namespace: its encoded entries by name, and which of them are enums and structs."""
+
+    types: tuple[str, ...]
+    entries: dict[str, bytes]
+
+
 class Package(msgspec.Struct, frozen=True):
-    """The whole library; every value is an encoded entry, decoded on demand."""
+    """The whole library; every value is encoded, and decoded on demand."""
 
     namespaces: dict[str, bytes]
     funcs: dict[str, bytes]
@@ -103,7 +110,7 @@ def package(build: Callable[[], "Library"]) -> Package:
 def _pack(library: "Library") -> Package:
     """Elaborate all of std and encode it."""
     encode = msgspec.msgpack.encode
-    namespaces = {key: encode(_entries(library, key)) for key in library.files}
+    namespaces = {key: encode(_space(_entries(library, key))) for key in library.files}
     library.raise_std_errors()
     return Package(
         namespaces,
@@ -111,6 +118,11 @@ def _pack(library: "Library") -> Package:
         {name: encode(decl) for name, decl in library.structs.items()},
         {name: encode(table) for name, table in library.tables.items()},
     )
+
+
+def _space(entries: list[Entry]) -> Space:
+    types = tuple(e.name for e in entries if isinstance(e, EnumEntry | StructEntry))
+    return Space(types, {entry.name: msgspec.msgpack.encode(entry) for entry in entries})
 
 
 def _entries(library: "Library", key: str) -> list[Entry]:
@@ -147,33 +159,53 @@ def _context(library: "Library", module: "Module") -> "Context":
     return Context(library, module, module.scope, units=library.unitless)
 
 
-_ENTRIES = msgspec.msgpack.Decoder(list[Entry])
+_SPACE = msgspec.msgpack.Decoder(Space)
+_ENTRY: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
 _FUNC = msgspec.msgpack.Decoder(ops.Func)
 _STRUCT = msgspec.msgpack.Decoder(ops.StructDecl)
 _TABLE = msgspec.msgpack.Decoder(ops.TableDecl)
 
 
-def unpack_namespace(library: "Library", module: "Module", encoded: bytes) -> None:
-    """Enter the declarations of a namespace into the module's scope."""
-    names = module.scope.names
-    for entry in _ENTRIES.decode(encoded):
+class Names(dict[str, Any]):
+    """The names of a namespace; what a name stands for is decoded when it is looked up."""
+
+    def __init__(self, library: "Library", module: "Module", encoded: bytes) -> None:
+        space = _SPACE.decode(encoded)
+        super().__init__(space.entries)
+        self._library, self._module = library, module
+        for name in space.types:  # which other entries name by their keys
+            self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        found = super().__getitem__(name)
+        if isinstance(found, bytes):
+            found = self[name] = self._unpacked(_ENTRY.decode(found))
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As of any dict."""
+        found = super().get(name, default)
+        return self[name] if isinstance(found, bytes) else found
+
+    def _unpacked(self, entry: Entry) -> Binding | Local:
+        library = self._library
         if isinstance(entry, EnumEntry):
-            names[entry.name] = library.enums[entry.key] = EnumBinding(entry.key, entry.members)
-        elif isinstance(entry, StructEntry):
-            binding = StructBinding(entry.key, entry.fields)
-            names[entry.name] = library.struct_bindings[entry.key] = binding
-        elif isinstance(entry, ConstEntry):
-            value = Value(
-                entry.type,
-                entry.ir,
-                low=entry.low,
-                high=entry.high,
-                series=TIMELESS,
-                const=entry.const,
-            )
-            names[entry.name] = Local(value, used=True)
-        else:
-            names[entry.name] = Declared(module, list(entry.nodes), dict(enumerate(entry.routines)))
+            library.enums[entry.key] = enum = EnumBinding(entry.key, entry.members)
+            return enum
+        if isinstance(entry, StructEntry):
+            library.struct_bindings[entry.key] = struct = StructBinding(entry.key, entry.fields)
+            return struct
+        if isinstance(entry, CallableEntry):
+            return Declared(self._module, list(entry.nodes), dict(enumerate(entry.routines)))
+        value = Value(
+            entry.type,
+            entry.ir,
+            low=entry.low,
+            high=entry.high,
+            series=TIMELESS,
+            const=entry.const,
+        )
+        return Local(value, used=True)
 
 
 def unpack(found: Package, name: str) -> "ops.Func | ops.StructDecl | ops.TableDecl | None":

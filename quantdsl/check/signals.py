@@ -20,7 +20,7 @@ from quantdsl.check.market import ENGINE, NEVER
 from quantdsl.check.panel_step import all_true, own_tick
 from quantdsl.check.types import DURATION, FLOAT
 from quantdsl.check.values import Series, Value
-from quantdsl.events.layout import Kind
+from quantdsl.events.codes import Kind
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

@@ -20,7 +20,7 @@ from quantdsl.check.signals import SignalStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import PANEL_SHIFT, Warm
-from quantdsl.events.layout import MORE, Kind
+from quantdsl.events.codes import MORE, Kind
 from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 

@@ -12,7 +12,7 @@ from quantdsl.check.market import ENGINE, OF_INSTRUMENT, BarsBinding, Computed, 
 from quantdsl.check.ticks import BOOK, TRADE, Ticks
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
-from quantdsl.events.layout import NO_PRICE
+from quantdsl.events.codes import NO_PRICE
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

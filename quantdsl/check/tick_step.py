@@ -6,7 +6,7 @@ from quantdsl.check.equations import STATE
 from quantdsl.check.graph import Use
 from quantdsl.check.market import ENGINE
 from quantdsl.check.ticks import BOOK, PRINT_WORDS, QUOTE, TOUCH_WORDS, TRADE
-from quantdsl.events.layout import MORE, NO_PRICE, Aggressor, Feed, Kind
+from quantdsl.events.codes import MORE, NO_PRICE, Aggressor, Feed, Kind
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:

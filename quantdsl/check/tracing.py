@@ -12,7 +12,7 @@ from quantdsl.check.market import ENGINE
 from quantdsl.check.plots import PlotSpec
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
-from quantdsl.events.layout import Kind
+from quantdsl.events.codes import Kind
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

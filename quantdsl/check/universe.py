@@ -17,7 +17,7 @@ from quantdsl.check.market import BarsBinding
 from quantdsl.check.naming import FREE
 from quantdsl.check.types import FLOAT, Type
 from quantdsl.check.values import Value
-from quantdsl.events.layout import Trait
+from quantdsl.events.codes import Trait
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

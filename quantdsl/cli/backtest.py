@@ -38,7 +38,6 @@ def command(
     days (Arrow and Parquet) and the metrics (JSON). The same inputs give the same bytes.
     """
     from quantdsl.backtest.run import backtest
-    from quantdsl.backtest.tracing import trace as bar_by_bar
     from quantdsl.cli.output import finish, progress_bar
 
     options |= {"params": assignments(sets), "config": find(config) if config else None}
@@ -47,6 +46,8 @@ def command(
     with progress_bar(file.name) as progress:
         result = backtest(file, progress=progress, **options)
     if trace is not None:
+        from quantdsl.backtest.tracing import trace as bar_by_bar
+
         for line in bar_by_bar(file, trace, **options):
             click.echo(line)
     finish(result, out or Path("out") / file.stem)

@@ -9,7 +9,6 @@ full disk or a lost race costs a compile, never an error.
 
 import hashlib
 import os
-import secrets
 import stat
 import time
 import warnings
@@ -84,7 +83,7 @@ class Cache:
         with self._opened(create=True) as directory:
             if directory is None:
                 return
-            temporary = f"{key}.{secrets.token_hex(8)}{TEMPORARY}"
+            temporary = f"{key}.{os.urandom(8).hex()}{TEMPORARY}"
             try:
                 _write(temporary, MAGIC + _digest(key, code) + code, directory)
                 os.replace(temporary, key + SUFFIX, src_dir_fd=directory, dst_dir_fd=directory)

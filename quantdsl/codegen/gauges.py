@@ -21,7 +21,7 @@ from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.turn import BUFFER, CYCLES, STATE, STOP, hot_text, need_counter, whole
-from quantdsl.events.layout import WORDS
+from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
 from quantdsl.ir.ops import I64_T, Func, Module, ParamDecl
 

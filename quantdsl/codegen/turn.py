@@ -28,7 +28,7 @@ from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
 from quantdsl.codegen.target import Target
 from quantdsl.errors import UnavailableError
-from quantdsl.events.layout import WORDS
+from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import (
     BEAT,
     CAPACITY_WORD,

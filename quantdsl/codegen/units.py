@@ -10,7 +10,7 @@ import msgspec
 
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Call, Func, Module
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import nodes
 
 
 def split(module: Module) -> tuple[Module, Module | None]:
@@ -39,4 +39,4 @@ def split(module: Module) -> tuple[Module, Module | None]:
 
 
 def _callees(func: Func) -> set[str]:
-    return {node.func for node in expressions(func.body) if isinstance(node, Call)}
+    return {node.func for node in nodes(func.body) if type(node) is Call}

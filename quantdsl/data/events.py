@@ -210,7 +210,8 @@ class BarStream:
 
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
         """These sessions have come: their borders and timers belong to the stream."""
-        found = np.unique(sessions)
+        changes = np.flatnonzero(np.diff(sessions, prepend=sessions[:1] - 1))
+        found = sessions[changes]  # np.unique would bring the masked arrays to every start
         self._sessions.update(found[found > self._last_session].tolist())
 
     def until(self, before_ns: int | None) -> Events:

@@ -17,11 +17,9 @@ from quantdsl.ir import ops
 from quantdsl.ir.ops import (
     ArrayType,
     Binary,
-    Break,
     BufferType,
     Call,
     Const,
-    Continue,
     Expr,
     FieldDecl,
     For,
@@ -30,7 +28,6 @@ from quantdsl.ir.ops import (
     Let,
     Module,
     ParamDecl,
-    Return,
     Size,
     SizeName,
     SizeOf,
@@ -45,7 +42,7 @@ from quantdsl.ir.ops import (
     While,
     i64,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt
 
 Decl = Func | StructDecl | TableDecl
 D = TypeVar("D", Func, StructDecl, TableDecl)
@@ -184,9 +181,9 @@ class _Instance:
             return expr
         if kind in _OPERATIONS:
             return rebuild_expr(expr, self.expr)
-        if isinstance(expr, SizeOf):
+        if type(expr) is SizeOf:
             return i64(self.size(expr.size))
-        if isinstance(expr, Table):
+        if type(expr) is Table:
             self.linker.table(expr.name)
             return expr
         new = rebuild_expr(expr, self.expr)
@@ -203,22 +200,22 @@ class _Instance:
         new: list[Stmt] = []
         for stmt in body:
             new += self.stmt(stmt)
-            if new and isinstance(new[-1], Return | Break | Continue):
+            if new and type(new[-1]) in ENDS:
                 break
         return tuple(new)
 
     def stmt(self, stmt: Stmt) -> tuple[Stmt, ...]:
         """What stands for a statement: a decided branch gives its own, names stay unique."""
-        if isinstance(stmt, If):
+        if type(stmt) is If:
             cond = self.expr(stmt.cond)
             known = decided(cond)
             if known is None:
                 return (If(cond, self.body(stmt.then), self.body(stmt.otherwise), stmt.line),)
             return self.body(stmt.then if known else stmt.otherwise)
-        if isinstance(stmt, For | While):
+        if type(stmt) is For or type(stmt) is While:
             stmt = msgspec.structs.replace(stmt, body=self.body(stmt.body))
         new = rebuild_stmt(stmt, self.expr, lambda inner: inner)
-        if isinstance(new, Let) and not isinstance(new.type, str):
+        if type(new) is Let and not isinstance(new.type, str):
             return (msgspec.structs.replace(new, type=self.type(new.type)),)
         return (new,)
 

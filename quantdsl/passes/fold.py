@@ -21,14 +21,13 @@ from quantdsl.ir.ops import (
     If,
     Let,
     Module,
-    Return,
     Select,
     Stmt,
     Unary,
     Var,
     While,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.constants import fold_binary, fold_unary
 
 
@@ -64,19 +63,19 @@ class Folder:
         self.known: dict[str, Const] = {}
 
     def expr(self, expr: Expr) -> Expr:
-        if isinstance(expr, Var):
+        if type(expr) is Var:
             return self.known.get(expr.name, expr)
         new = rebuild_expr(expr, self.expr)
-        if isinstance(new, Binary):
+        if type(new) is Binary:
             x, y = new.x, new.y
-            if isinstance(x, Const) and isinstance(y, Const):
+            if type(x) is Const and type(y) is Const:
                 bits = fold_binary(new.op, x.bits, y.bits)
                 return new if bits is None else Const(BINARY[new.op].result, bits)
             return _absorbed(new)
-        if isinstance(new, Unary):
-            bits = fold_unary(new.op, new.x.bits) if isinstance(new.x, Const) else None
+        if type(new) is Unary:
+            bits = fold_unary(new.op, new.x.bits) if type(new.x) is Const else None
             return new if bits is None else Const(UNARY[new.op].result, bits)
-        elif isinstance(new, Select) and isinstance(new.cond, Const):
+        if type(new) is Select and type(new.cond) is Const:
             return new.x if new.cond.bits else new.y
         return new
 
@@ -84,7 +83,7 @@ class Folder:
         new: list[Stmt] = []
         for stmt in body:
             new += self.stmt(stmt)
-            if new and isinstance(new[-1], Return | Break | Continue):
+            if new and type(new[-1]) in ENDS:
                 break  # what follows was reached only where a branch was not decided
         same = len(new) == len(body) and all(a is b for a, b in zip(body, new, strict=True))
         return body if same else tuple(new)
@@ -99,13 +98,13 @@ class Folder:
                 if isinstance(lo, Const) and hi == Const(I64_T, lo.bits + 1) and _straight(stmt):
                     self.known[stmt.name] = lo
                     return self.body(stmt.body)
-        if isinstance(stmt, For | While):
+        if type(stmt) is For or type(stmt) is While:
             inner = self.body(stmt.body)
             if inner is not stmt.body:
                 stmt = msgspec.structs.replace(stmt, body=inner)
         # Blocks are folded above; what is left here are the expressions of the statement itself.
         new = rebuild_stmt(stmt, self.expr, lambda inner: inner)
-        if isinstance(new, Let) and isinstance(new.value, Const) and new.name not in self.assigned:
+        if type(new) is Let and type(new.value) is Const and new.name not in self.assigned:
             self.known[new.name] = new.value
             return ()
         return (new,)
@@ -125,8 +124,8 @@ class Folder:
 
 def _absorbed(expr: Binary) -> Expr:
     """What one known operand makes of an operation; operands are pure, so one may be dropped."""
-    x, y = (expr.y, expr.x) if isinstance(expr.x, Const) else (expr.x, expr.y)
-    if not isinstance(y, Const):
+    x, y = (expr.y, expr.x) if type(expr.x) is Const else (expr.x, expr.y)
+    if type(y) is not Const:
         return expr
     if expr.op in ("and", "or"):
         return y if bool(y.bits) == (expr.op == "or") else x

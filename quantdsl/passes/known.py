@@ -13,10 +13,8 @@ import msgspec
 from quantdsl.ir.ops import (
     Assign,
     Binary,
-    Break,
     Call,
     Const,
-    Continue,
     Do,
     Elem,
     Expr,
@@ -35,7 +33,7 @@ from quantdsl.ir.ops import (
     While,
     boolean,
 )
-from quantdsl.ir.walk import rebuild_expr
+from quantdsl.ir.walk import ENDS, rebuild_expr
 from quantdsl.passes.fold import Folder, reassigned
 from quantdsl.passes.possible import Frame, Possible, Values
 
@@ -69,9 +67,9 @@ class _Settler(Folder):
         new: list[Stmt] = []
         for stmt in body:
             new += self.stmt(stmt)
-            if new and isinstance(new[-1], Return | Break | Continue):
+            if new and type(new[-1]) in ENDS:
                 break
-            if isinstance(stmt, If) and not self.passed(stmt):
+            if type(stmt) is If and not self.passed(stmt):
                 break
         same = len(new) == len(body) and all(a is b for a, b in zip(body, new, strict=True))
         return body if same else tuple(new)
@@ -153,13 +151,13 @@ class _Settler(Folder):
             known = self.possible.const(self.frame.cells.get(id(expr), 0))
             if known is not None:
                 return known
-            if kind is Var:
-                return self.known.get(expr.name, expr)  # type: ignore[union-attr]
+            if type(expr) is Var:
+                return self.known.get(expr.name, expr)
             return rebuild_expr(expr, self.expr)
-        if isinstance(expr, Binary) and expr.op in ("ieq", "ine"):
-            if isinstance(expr.y, Const) and self.differs(expr.x, expr.y):
+        if type(expr) is Binary and type(expr.y) is Const and expr.op in ("ieq", "ine"):
+            if self.differs(expr.x, expr.y):
                 return boolean(expr.op == "ine")
-        elif isinstance(expr, Select):
+        elif type(expr) is Select:
             ways = self.possible.of(expr.cond, self.frame)
             if ways is not None and len(ways) == 1:  # of the other side nothing is known
                 return self.expr(expr.x if 1 in ways else expr.y)

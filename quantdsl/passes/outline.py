@@ -10,7 +10,7 @@ from collections import Counter
 import msgspec
 
 from quantdsl.ir.ops import Call, Func, Module
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import nodes
 
 INLINE_NODES = 80
 """A function of more expressions than this, its inlined callees included, is copied only once."""
@@ -48,19 +48,19 @@ def inlined_up_to(
     """
     calls, own = {}, {}
     for func in module.funcs:
-        all_nodes = list(expressions(func.body))
-        own[func.name] = len(all_nodes)
-        calls[func.name] = Counter(node.func for node in all_nodes if isinstance(node, Call))
+        inside = nodes(func.body)
+        own[func.name] = len(inside)
+        calls[func.name] = Counter(node.func for node in inside if type(node) is Call)
     callers = sum(calls.values(), Counter[str]())
-    nodes: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     inlined: dict[str, bool] = {}
     for func in module.funcs:  # callees stand before their callers
-        nodes[func.name] = own[func.name] + sum(
-            nodes[name] * count for name, count in calls[func.name].items() if inlined[name]
+        sizes[func.name] = own[func.name] + sum(
+            sizes[name] * count for name, count in calls[func.name].items() if inlined[name]
         )
-        small = nodes[func.name] <= limit or callers[func.name] <= 1
+        small = sizes[func.name] <= limit or callers[func.name] <= 1
         inlined[func.name] = small and (not as_asked or (func.inline and not func.cold))
-    size = sum(count for name, count in nodes.items() if not inlined[name] or not callers[name])
+    size = sum(count for name, count in sizes.items() if not inlined[name] or not callers[name])
     return inlined, size
 
 

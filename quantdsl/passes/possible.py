@@ -30,6 +30,7 @@ from quantdsl.ir.ops import (
     Elem,
     Expr,
     Field,
+    Fma,
     For,
     Func,
     Given,
@@ -38,6 +39,7 @@ from quantdsl.ir.ops import (
     Module,
     Return,
     Select,
+    SizeOf,
     Stmt,
     StructOf,
     StructType,
@@ -162,6 +164,8 @@ class Possible:
             }
         self.blank: set[int] = set()
         """Cells that are written before they are read, if the program writes them at all."""
+        self.begun: set[str] = set()
+        """Structs whose words hold what they begin with."""
         for name in module.entries:
             self.enter_from_host(module, self.frame(name))
         self.settle()
@@ -234,7 +238,8 @@ class Possible:
             if given is None or not isinstance(param.type, StructType):
                 for leaf in self.leaves(param.type):
                     self.add(leaf, None if unknown else ZERO)
-            else:
+            elif param.type.name not in self.begun:  # entries are called with one memory
+                self.begun.add(param.type.name)
                 self.begin(layout, param.type, given)
         self.enter(frame)
 
@@ -433,16 +438,16 @@ class Possible:
 
     def place(self, expr: Expr, frame: Frame) -> tuple[int, Type]:
         """The cell and type of a place."""
-        if isinstance(expr, Var):
+        if type(expr) is Var:
             return frame.names[expr.name]
-        if isinstance(expr, Field):
+        if type(expr) is Field:
             struct = self.place(expr.base, frame)[1]
             assert isinstance(struct, StructType)
             return self.fields[struct.name][expr.name]
         assert isinstance(expr, Elem)
-        if not isinstance(expr.index, Const):
+        if type(expr.index) is not Const:
             self.of(expr.index, frame)
-        if isinstance(expr.base, Table):
+        if type(expr.base) is Table:
             return ANYTHING, I64_T
         cell, type_ = self.place(expr.base, frame)
         assert isinstance(type_, ArrayType | BufferType)
@@ -450,26 +455,33 @@ class Possible:
 
     def of(self, expr: Expr, frame: Frame) -> Values:
         """The values of a scalar as far as they are known now."""
-        if isinstance(expr, Const):
-            return frozenset((expr.bits,))
-        if isinstance(expr, Var | Field | Elem | Call):
-            cell = frame.cells.get(id(expr))
-            if cell is None:
-                if isinstance(expr, Call):
-                    cell = self.call(expr, frame)
-                else:
-                    cell = self.place(expr, frame)[0]
-                frame.cells[id(expr)] = cell
-            values = self.cells[cell]
-            if values is not None:
-                self.read.append(cell)
-            return values
-        if isinstance(expr, Binary):
-            return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))
-        if isinstance(expr, Unary):
-            return _unary(expr.op, self.of(expr.x, frame))
-        if isinstance(expr, Select):
-            return self.select(expr, frame)
+        return _VALUES[type(expr)](self, expr, frame)
+
+    def literal(self, expr: Const, _: Frame) -> Values:
+        return frozenset((expr.bits,))
+
+    def held(self, expr: Var | Field | Elem | Call, frame: Frame) -> Values:
+        """What a cell holds; the task at hand depends on it."""
+        cell = frame.cells.get(id(expr))
+        if cell is None:
+            if isinstance(expr, Call):
+                cell = self.call(expr, frame)
+            else:
+                cell = self.place(expr, frame)[0]
+            frame.cells[id(expr)] = cell
+        values = self.cells[cell]
+        if values is not None:
+            self.read.append(cell)
+        return values
+
+    def binary(self, expr: Binary, frame: Frame) -> Values:
+        return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))
+
+    def unary(self, expr: Unary, frame: Frame) -> Values:
+        return _unary(expr.op, self.of(expr.x, frame))
+
+    def anything(self, expr: Expr, frame: Frame) -> Values:
+        """Of an operation that is not ours to follow; its operands are looked into."""
         for operand in operands(expr):
             self.of(operand, frame)
         return None
@@ -535,6 +547,20 @@ def _found(results: Iterator[int | None]) -> Values:
 _ABSORBING = {"and": 0, "or": 1, "imul": 0, "iand": 0}
 """The operand that decides a result by itself."""
 
+_VALUES: dict[type, Callable[..., Values]] = {
+    Const: Possible.literal,
+    Var: Possible.held,
+    Field: Possible.held,
+    Elem: Possible.held,
+    Call: Possible.held,
+    Binary: Possible.binary,
+    Unary: Possible.unary,
+    Select: Possible.select,
+    Fma: Possible.anything,
+    StructOf: Possible.anything,
+    SizeOf: Possible.anything,
+    Table: Possible.anything,
+}
 _STATEMENTS: dict[type, Callable[..., None]] = {
     Let: Possible.let,
     Assign: Possible.assign,

@@ -6,7 +6,7 @@ Structs stay: the host finds fields in them, called or not.
 import msgspec
 
 from quantdsl.ir.ops import Call, Module, Table
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import nodes
 
 
 def drop_unused(module: Module) -> Module:
@@ -15,10 +15,10 @@ def drop_unused(module: Module) -> Module:
     for func in reversed(module.funcs):  # callers stand after their callees
         if func.name not in functions:
             continue
-        for expr in expressions(func.body):
-            if isinstance(expr, Call):
+        for expr in nodes(func.body):
+            if type(expr) is Call:
                 functions.add(expr.func)
-            elif isinstance(expr, Table):
+            elif type(expr) is Table:
                 tables.add(expr.name)
     return msgspec.structs.replace(
         module,

@@ -1,7 +1,7 @@
 """Arrow columns from numpy arrays, buffer by buffer.
 
-`pyarrow.array` and `to_numpy` import pandas where it is installed, which costs a short backtest
-more time than the backtest itself takes.
+`pyarrow.array` and `to_numpy` import pandas where it is installed, and `take` all of
+`pyarrow.compute`, which costs a short backtest more time than the backtest itself takes.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,15 @@ def choices(
     which: npt.NDArray[Any], words: Sequence[str], missing: Flags | None = None
 ) -> pa.Array:
     """A column of strings, each one of a few words by its index; null where `missing`."""
-    return texts(words).take(numbers(which.astype(np.int64), missing))
+    which = which.astype(np.int64)
+    encoded = [word.encode() for word in words]
+    chosen = which.tolist() if missing is None else which[~missing].tolist()
+    lengths = np.array([0, *map(len, encoded)], np.int64)[1:][which]
+    ends = np.zeros(len(which) + 1, np.int32)
+    np.cumsum(lengths if missing is None else lengths * ~missing, out=ends[1:])
+    content = b"".join([encoded[at] for at in chosen])
+    buffers = [_there(missing), pa.py_buffer(ends), pa.py_buffer(content)]
+    return pa.Array.from_buffers(pa.string(), len(which), buffers)
 
 
 def _primitive(kind: pa.DataType, values: npt.NDArray[Any], missing: Flags | None) -> pa.Array:
