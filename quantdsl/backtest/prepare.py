@@ -97,6 +97,13 @@ def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepare
     )
 
 
+def stated_by(checked: Checked) -> dict[str, object]:
+    """The settings that a strategy file makes, by key."""
+    stated = checked.strategy.currency
+    of_file = {"account.currency": stated} if stated else {}
+    return {**of_file, **settings.of_strategy(checked.strategy.chosen)}
+
+
 def arrange(
     checked: Checked,
     *,
@@ -134,8 +141,7 @@ def arrange(
     }
     said = {key: str(value) for key, value in line.items() if value is not None}
     stated = checked.strategy.currency
-    of_file = {"account.currency": stated} if stated else {}
-    layers = (said, config, {**of_file, **settings.of_strategy(checked.strategy.chosen)})
+    layers = (said, config, stated_by(checked))
     resolved = configuration.resolve(*layers)
     table = data if data is not None and not isinstance(data, str | Path) else None
     chosen = _members(checked, resolved, table) if symbols is None else universe.awaited(symbols)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from quantdsl import config
+from quantdsl.cli.options import FILE
 from quantdsl.errors import ConfigError
 
 
@@ -26,12 +27,17 @@ def check(files: tuple[str, ...]) -> None:
 
 @command.command()
 @click.argument("file", required=False)
+@click.option("--strategy", type=FILE, help="A strategy file, whose 'backtest:' counts too.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="As on a command line.")
 @click.option("--changed", is_flag=True, help="Only what is not at its default.")
-def show(file: str | None, pairs: tuple[str, ...], changed: bool) -> None:
-    """Print each merged value with its source: command line, config, default."""
+def show(file: str | None, strategy: Path | None, pairs: tuple[str, ...], changed: bool) -> None:
+    """Print each merged value of the config FILE with its source.
+
+    The command line comes first, then the config, then the strategy's backtest block, then the
+    default. What the data and an instrument's own file say is known in a run only.
+    """
     path: Path | None = config.find(file) if file else None
-    resolved = config.resolve(_settings(pairs), path)
+    resolved = config.resolve(_settings(pairs), path, _stated_by(strategy) if strategy else None)
     rows = [entry for entry in resolved.entries if not changed or entry.source != config.DEFAULT]
     shown = [(entry.key, _text(entry.value), entry.source) for entry in rows]
     widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
@@ -45,6 +51,13 @@ def schema() -> None:
     import json
 
     click.echo(json.dumps(config.schema(), indent=2))
+
+
+def _stated_by(strategy: Path) -> dict[str, object]:
+    from quantdsl.backtest.prepare import stated_by
+    from quantdsl.check import compile_file
+
+    return stated_by(compile_file(strategy))
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, str]:

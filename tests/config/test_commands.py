@@ -6,6 +6,7 @@ import pytest
 
 from quantdsl.cli import run
 from quantdsl.data.instrument import load_instruments
+from quantdsl.shipped import shipped
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
@@ -31,6 +32,17 @@ def test_config_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert "config us_equities_daily.toml" in told
     assert "default" not in told
     assert "write KEY=VALUE" in output(capsys, "config", "show", "--set", "x", status=2)
+
+
+def test_config_show_of_a_strategy(capsys: pytest.CaptureFixture[str]) -> None:
+    strategy = str(shipped("strategies/sma_cross.qdsl"))
+    asked = ["us_equities_minute", "--strategy", strategy, "--set", "fees.per_order=3"]
+    told = output(capsys, "config", "show", *asked)
+    sources = {line.split(" = ")[0].strip(): line.split("  # ")[1] for line in told.splitlines()}
+    assert sources["fees.per_order"] == "command line"
+    assert sources["slippage.ticks"] == "config us_equities_minute.toml"
+    assert sources["fees.taker_bps"] == "strategy"
+    assert sources["fees.per_contract"] == "default"
 
 
 def test_config_schema(capsys: pytest.CaptureFixture[str]) -> None:
