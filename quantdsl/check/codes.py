@@ -520,8 +520,8 @@ _item(
 _item(
     "QD0704",
     "param without effect",
-    "No order and no limit depends on this param, so every point of its range gives the same\n"
-    "trades, at the full price of a sweep. Where a strategy only draws, plots are what counts.",
+    "No order, limit or plot depends on this param, so every point of its range gives the same\n"
+    "run, at the full price of a sweep.",
     "    param n = 5 in 5..50\n    param m = 9 in 5..50\n    require n < m\n"
     "    plot(ta.sma(close, n))\n",
     "    param n = 5 in 5..50\n    plot(ta.sma(close, n))\n",

@@ -5,7 +5,7 @@ equations of a strategy). What differs between these is its `home`; the rules of
 statements are the same in all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ class Scope:
 
     def __init__(self, parent: "Scope | None" = None) -> None:
         self.parent = parent
-        self.names: dict[str, Any] = {}
+        self.names: MutableMapping[str, Any] = {}
 
     def find(self, name: str) -> Any | None:
         """What the name means here, or None."""

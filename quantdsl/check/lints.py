@@ -30,7 +30,8 @@ def unread(strategy: "Strategy") -> None:
                 item.name.span,
                 help="delete it, or use it where it was meant",
             )
-    if not _acts(strategy) and not strategy.plots and strategy.name:  # a library has no name
+    acting = any(one.event != "flat_by" for one in strategy.handlers)
+    if not acting and not strategy.plots and strategy.name:  # a library has no name
         cx.warn(
             "QD0812",
             "this strategy does nothing",
@@ -39,39 +40,29 @@ def unread(strategy: "Strategy") -> None:
         )
 
 
-def _acts(strategy: "Strategy") -> bool:
-    return any(handler.event != "flat_by" for handler in strategy.handlers)
-
-
 def without_effect(strategy: "Strategy") -> None:
-    """Params that are read, but by nothing that an order or a limit depends on.
-
-    Of a strategy that only draws, plots are the effect.
-    """
-    drawn = {name for plot in strategy.plots for name in _fields_of(plot.value.ir)}
-    reached = _reached(strategy, set() if _acts(strategy) else drawn)
-    shown = _reached(strategy, drawn)
+    """Params that are read, but by nothing that an order, a limit or a plot depends on."""
+    reached = _reached(strategy)
     for param in strategy.params:
         binding = strategy.scope.names.get(param.name)
         idle = param.field not in reached and isinstance(binding, Local) and binding.used
         if idle and not _read_by_unread(strategy, param.field):
             strategy.cx.warn(
                 "QD0704",
-                f"{param.name!r} changes no order"
-                + (", only what is drawn" if param.field in shown else " and no plot"),
+                f"{param.name!r} changes no order and no plot",
                 param.span,
-                reason="every point of its range gives the same trades",
+                reason="every point of its range gives the same run",
                 help="use it where it was meant, or make it a const",
             )
 
 
-def _reached(strategy: "Strategy", drawn: set[str]) -> set[str]:
-    """The fields of the state that handlers, limits and what is `drawn` depend on."""
+def _reached(strategy: "Strategy") -> set[str]:
+    """The fields of the state that handlers, limits and plots depend on."""
     sources = _sources(strategy)
     made = (*strategy.funcs, *strategy.loops)
     bodies = [*(func.body for func in made), strategy.risk.values]
     waiting = [name for body in bodies for name in _fields(body)]
-    waiting += drawn
+    waiting += [name for plot in strategy.plots for name in _fields_of(plot.value.ir)]
     waiting += [
         name
         for handler in strategy.handlers

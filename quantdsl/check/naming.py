@@ -1,5 +1,6 @@
 """Which names a declaration may take, and that an argument is named once."""
 
+from collections.abc import MutableMapping
 from typing import Any
 
 from quantdsl.check.bindings import Binding, Local
@@ -21,7 +22,7 @@ def _builtin(found: Binding | Local) -> str:
 
 def enter(
     cx: Context,
-    names: dict[str, Any],
+    names: MutableMapping[str, Any],
     name: ast.Ident,
     known: "Binding | Local | None",
     binding: "Binding | Local",

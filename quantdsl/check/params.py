@@ -163,11 +163,11 @@ def _bounds(
     if step is not None and step[0] <= 0:
         cx.error("QD0703", "a step is above 0", node.domain.span)
         return None
-    count = int(node.log) if node.log else 0
+    count = int(node.log) if node.log and node.log.isdecimal() else 0
     if node.log is not None and (low[0] <= 0 or count < 2):
         cx.error(
             "QD0703",
-            "a log range lies above 0 and has at least 2 points",
+            "a log range lies above 0 and has a whole number of points, at least 2",
             node.domain.span,
             help="such as 'in 0.01..0.50 log 12'",
         )

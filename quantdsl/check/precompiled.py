@@ -6,7 +6,7 @@ a function when something calls it.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,26 +166,36 @@ _STRUCT = msgspec.msgpack.Decoder(ops.StructDecl)
 _TABLE = msgspec.msgpack.Decoder(ops.TableDecl)
 
 
-class Names(dict[str, Any]):
+class Names(MutableMapping[str, Any]):
     """The names of a namespace; what a name stands for is decoded when it is looked up."""
 
     def __init__(self, library: "Library", module: "Module", encoded: bytes) -> None:
         space = _SPACE.decode(encoded)
-        super().__init__(space.entries)
+        self._found: dict[str, Any] = {**space.entries}
         self._library, self._module = library, module
         for name in space.types:  # which other entries name by their keys
             self[name]
 
     def __getitem__(self, name: str) -> Any:
-        found = super().__getitem__(name)
+        found = self._found[name]
         if isinstance(found, bytes):
-            found = self[name] = self._unpacked(_ENTRY.decode(found))
+            found = self._found[name] = self._unpacked(_ENTRY.decode(found))
         return found
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """As of any dict."""
-        found = super().get(name, default)
-        return self[name] if isinstance(found, bytes) else found
+    def __contains__(self, name: object) -> bool:
+        return name in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __setitem__(self, name: str, binding: Any) -> None:
+        self._found[name] = binding
+
+    def __delitem__(self, name: str) -> None:
+        del self._found[name]
 
     def _unpacked(self, entry: Entry) -> Binding | Local:
         library = self._library

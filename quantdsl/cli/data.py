@@ -52,7 +52,7 @@ def check(
         click.echo(f"{label:<12}{value}")
     if target is not None:
         _write(Path(target), instrument)
-        click.echo(f"{'written':<12}{target}")
+        click.echo(f"{'written':<12}{target}, for 'instruments' under [data] of a config")
     if bad:
         ctx.exit(EXIT_BAD_ROWS)
 

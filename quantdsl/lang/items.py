@@ -253,8 +253,8 @@ class ItemParser(StatementParser):
         if self.take_word("step"):
             step = self.expr()
         elif self.take_word("log"):
-            log = self.texts[self.at].replace("_", "")
-            self.expect(NUMBER, "a number of points")
+            count = self.texts[self.at].replace("_", "")
+            log = count if self.expect(NUMBER, "a number of points") else None
         node = ast.ParamDecl(
             self.span_from(start), name, type_, default, domain, step, log, annotations
         )

@@ -296,6 +296,8 @@ ITEMS = {
     "color": 'plot(close, "x", color = oragne)',
     "choice twice": "param n = 1 in {1, 1}\nplot(ta.sma(close, n))",
     "step without range": "param n = 1 step 2\nplot(ta.sma(close, n))",
+    "log of half a point": "param n = 5.0 in 1.0..50.0 log 2.5\nplot(close * n)",
+    "log of a name": "param n = 5.0 in 1.0..50.0 log close\nplot(close * n)",
     "log from zero": "param n = 5.0 in 0.0..50.0 log 5\nplot(close * n)",
     "off the grid": "param n = 7 in 5..50 step 5\nplot(ta.sma(close, n))",
     "bars in a state": "state a: bars",

@@ -21,25 +21,3 @@ strategy S:
 
 def test_a_param_that_an_answer_depends_on_changes_orders():
     assert check_source(Source(TEXT, "example.qdsl"))[1] == []
-
-
-def effects(text: str) -> list[str]:
-    return [d.message for d in check_source(Source(text, "example.qdsl"))[1] if d.code == "QD0704"]
-
-
-DRAWN = """\
-strategy S:
-    bars 5m
-    param n = 9 in 5..20 step 1
-    plot(ta.sma(close, n))
-"""
-ACTS = """\
-    on bar:
-        if flat:
-            buy(100 shares)
-"""
-
-
-def test_a_plot_is_an_effect_only_where_a_strategy_does_nothing_but_draw():
-    assert effects(DRAWN) == []
-    assert effects(DRAWN + ACTS) == ["'n' changes no order, only what is drawn"]
