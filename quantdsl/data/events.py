@@ -210,8 +210,7 @@ class BarStream:
 
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
         """These sessions have come: their borders and timers belong to the stream."""
-        changes = np.flatnonzero(np.diff(sessions, prepend=sessions[:1] - 1))
-        found = sessions[changes]  # np.unique would bring the masked arrays to every start
+        found = np.unique(sessions)
         self._sessions.update(found[found > self._last_session].tolist())
 
     def until(self, before_ns: int | None) -> Events:

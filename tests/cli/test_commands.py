@@ -38,6 +38,29 @@ def test_help_imports_nothing_that_a_command_needs():
     assert not heavy & set(loaded)
 
 
+COMPILES = {"llvmlite", "pyarrow", "rich", "quantdsl.ir.interp", "quantdsl.codegen.emit"}
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        (["check"], {"numpy", *COMPILES}),
+        (["backtest", "--out", "out"], {"pandas", "pyarrow.compute"}),
+    ],
+    ids=["check", "backtest"],
+)
+def test_a_command_imports_what_it_needs_alone(command: list[str], heavy: set[str], tmp_path):
+    """Each of these would be as much as a tenth of the time that it takes."""
+    path = str(shipped("strategies/sma_cross.qdsl"))
+    run = f"quantdsl.cli.run({[command[0], path, *command[1:]]!r})"
+    done = python("-c", f"import os, sys, quantdsl.cli; os.chdir({str(tmp_path)!r}); "
+                  f"status = {run}; print(status, *sys.modules)")  # fmt: skip
+    status, *loaded = done.stdout.splitlines()[-1].split()
+    assert status == "0", done.stderr
+    assert "quantdsl.check.checked" in loaded
+    assert not heavy & set(loaded)
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_describes_itself(name, capsys):
     module = importlib.import_module(f"quantdsl.cli.{cli.COMMANDS[name][0]}")
