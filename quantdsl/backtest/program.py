@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.backtest.critical import prove_critical
 from quantdsl.backtest.rows import Rows
 from quantdsl.check import Checked
 from quantdsl.check.step import CURVE_WORDS
@@ -153,8 +154,5 @@ def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> R
     Raises SourceError where that code does not keep what a `@critical_path` promises.
     """
     module = checked.module(uses)
-    if any(handler.promises.critical for handler in checked.strategy.handlers):
-        from quantdsl.backtest.critical import prove_critical  # few ask, and it reads machine code
-
-        prove_critical(checked, module, cache)
+    prove_critical(checked, module, cache)
     return Run(checked, module, load(module, native(), cache))
