@@ -63,6 +63,12 @@ SWEEP_POINTS = Limit(
     "SWEEP_POINTS", 10_000_000, "points of one sweep", "the table of its results fits in memory"
 )
 CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
+KERNEL_BYTES = Limit(
+    "KERNEL_BYTES", 256 * 1024, "bytes", "memory of one thread's own, on its stack"
+)
+SHARED_BYTES = Limit(
+    "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"
+)
 BOOK_DEPTH = Limit("BOOK_DEPTH", 1_000, "levels", "what a strategy looks at is bounded")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
 OPERATIONS = Limit(

@@ -8,7 +8,8 @@ import msgspec
 from quantdsl.backtest.critical import proofs
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import Checked, compile_file
-from quantdsl.codegen.blocks import batch, batch_text
+from quantdsl.check.kernels import KernelFacts
+from quantdsl.codegen.blocks import Batch, batch, batch_text
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
@@ -19,8 +20,9 @@ from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import turn_proof
 from quantdsl.errors import ConfigError
-from quantdsl.ir.ops import Module
+from quantdsl.ir.ops import ArrayType, Func, Let, Module
 from quantdsl.ir.show import show as show_ir
+from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.parser import parse
@@ -108,11 +110,25 @@ def _kernels_text(checked: Checked, module: Module) -> str:
             continue
         made = batch(module, func.name, facts.threads)
         parsed, machine = optimised(batch_text(made, target, gpu=True), target)
-        head = f"// {facts.name}: {facts}; {made.threads} threads, {8 * made.shared_words:,} bytes"
-        texts.append(f"{head} shared\n{machine.emit_assembly(parsed)}")
+        texts += [*_kernel_head(facts, func, made), str(machine.emit_assembly(parsed))]
     if not texts:
         raise ConfigError(f"{checked.source.path} calls no kernel")
     return "\n".join(texts)
+
+
+def _kernel_head(facts: KernelFacts, func: Func, made: Batch) -> Iterator[str]:
+    """What a kernel is, where its memory lies, and how the threads of a warp meet in its loads."""
+    threads, shared = made.threads, 8 * made.shared_words
+    yield f"// {facts.name}: {facts}; {threads} threads, {shared:,} bytes shared"
+    for stmt in statements(func.body):
+        if isinstance(stmt, Let) and stmt.name in facts.arrays:
+            assert isinstance(stmt.type, ArrayType)
+            assert isinstance(stmt.type.size, int)
+            name, type_ = facts.arrays[stmt.name]
+            where = "shared by the block" if stmt.name in made.shared else "each thread's own"
+            yield f"// memory: {name}: {type_}, {8 * stmt.type.size:,} bytes, {where}"
+    for line, text, how in facts.loads:
+        yield f"// load in line {line}: {text}, {how}"
 
 
 def _tree(path: Path) -> str:

@@ -30,6 +30,8 @@ AVAILABLE = {
     hosted.NOTE: (ast.Indicator,),
     "device": (ast.Kernel,),
     "workgroup": (ast.Kernel,),
+    "unroll": (ast.Kernel,),
+    "lanes": (ast.Kernel,),
     "kernel": (ast.Kernel,),
 }
 WHERE: dict[tuple[type, ...], str] = {
@@ -51,8 +53,6 @@ PROVEN = ("critical_path", "no_allocation", "inline_always", "vectorizable")
 """What is said of machine code, and held against it; these have no argument."""
 LATER = (
     "shared",
-    "unroll",
-    "lanes",
     "fast",
 )
 

@@ -168,6 +168,8 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
             reason="a statistic of all data would know the future",
             help=f"such as {WINDOWED[node.id]}(close, 20)",
         )
+    elif found is None and cx.library.of_kernels(node.id):
+        cx.error("QD0902", f"{node.id!r} stands in a kernel", node.span)
     elif found is None:
         visible = list(cx.scope.visible())
         near = None if nearest(node.id, visible) else _in_a_namespace(cx, node.id)

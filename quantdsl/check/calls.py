@@ -273,6 +273,9 @@ def substitute(
     return expr
 
 
+_SIZE_OPS = {"+": sizes.add, "-": sizes.sub, "*": sizes.product, "max": sizes.larger}
+
+
 def bind_size(size: ops.Size, bound: dict[str, ops.Size]) -> ops.Size:
     """A size over the callee's names, in the caller's."""
     if isinstance(size, ops.SizeName):
@@ -281,7 +284,7 @@ def bind_size(size: ops.Size, bound: dict[str, ops.Size]) -> ops.Size:
         left, right = bind_size(size.left, bound), bind_size(size.right, bound)
         if size.op == "pow2":
             return sizes.pow2(left)
-        return {"+": sizes.add, "-": sizes.sub, "max": sizes.larger}[size.op](left, right)
+        return _SIZE_OPS[size.op](left, right)
     return size
 
 

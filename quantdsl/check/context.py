@@ -95,6 +95,10 @@ class Context:
     turns: int = 1  # of all enclosing loops together, at most
     kernel: bool = False  # whether this is the body of a kernel
     parallel: Any = None  # the parallel loop whose turn this is, if any
+    threads: Any = None  # what is known of the threads of this kernel
+    unused: Any = None  # the call whose value is not used
+    counted: dict[Span, int | None] = field(default_factory=dict)  # turns of each loop, if known
+    arrays: dict[str, tuple[str, Any]] = field(default_factory=dict)  # in IR -> name and type
     alone: bool = False  # on a universe: no instrument is the one that is looked at
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()

@@ -34,6 +34,8 @@ def _attr(cx: Context, node: ast.Attr) -> Value:
         return cx.library.field(cx, value, node)
     if value.type.kind == "ring":
         return cx.library.ring_member(cx, value, node)
+    if value.type.kind in ("tensor", "shared"):
+        return cx.library.tensor_member(cx, value, node)
     if value.type.kind == "window":
         return windows.member(cx, value, node)
     if value.type.kind == "duration" and node.name == "seconds":
@@ -238,7 +240,7 @@ def _cond(cx: Context, node: ast.Cond) -> Value:
 @elaborates(ast.Index)
 def _index(cx: Context, node: ast.Index) -> Value:
     owner = owner_of(cx, node.value)
-    if isinstance(owner, Indexed):
+    if isinstance(owner, Indexed) and not node.more:
         return owner.at(cx, node)
     value = cx.expr(node.value)
     index = cx.expr(node.index)
@@ -246,6 +248,15 @@ def _index(cx: Context, node: ast.Index) -> Value:
         return error_value(node.span)
     if index.type.kind != "int":
         return cx.error("QD0301", f"an index is an int, this is {an(index.type)}", node.index.span)
+    if value.type.kind in ("tensor", "shared"):
+        return cx.library.tensor_read(cx, value, index, node)
+    if node.more:
+        return cx.error(
+            "QD0301",
+            f"{an(value.type)} has one index, not {1 + len(node.more)}",
+            node.span,
+            help="several indices are those of a tensor[T, N, M]",
+        )
     if value.type.kind == "array":
         return element(cx, value, index, node)
     if value.type.kind == "ring":

@@ -77,8 +77,10 @@ _of_kernel(
 _of_kernel(
     "QD0906",
     "an annotation of a kernel is not true",
-    "@kernel(KIND) says what kind of kernel this is: elementwise, reduce, scan or general.\n"
-    "@workgroup(n) says how many threads, in whole warps, share the strands of a parallel loop.\n"
+    "@kernel(KIND) says what kind of kernel this is: elementwise, reduce, scan, matmul, rank,\n"
+    "histogram, threads or general. @workgroup(n) says how many threads, in whole warps, share\n"
+    "the strands of a parallel loop, or are a block. @unroll(n) says that each innermost loop has\n"
+    "n turns or a multiple, known when compiling; @lanes(n) says so of each parallel loop.\n"
     "@device(auto) says where it runs. They change no result; one that is not true is an error.",
     _file(note="@kernel(scan)\n"),
 )
@@ -89,4 +91,51 @@ _of_kernel(
     "alone. Its window is what the strategy keeps of that series; a value of a handler, a fn or\n"
     "an indicator has no history.",
     _file(call="drift(3.0)"),
+)
+
+_THREADS = """\
+@workgroup(64)
+kernel drift(r: window[float, 64]) -> float:
+    var s: shared[float, {size}] = 0
+    s[thread.x] = r[thread.x]
+{turn}    return s[0] - s[63]
+
+"""
+
+
+def _of_threads(code: str, title: str, why: str, size: str, turn: str, mended: str) -> None:
+    strategy = _STRATEGY.format(call="drift(close)")
+    wrong = _THREADS.format(size=size, turn=turn)
+    define(code, title, why, wrong + strategy, _THREADS.format(size="64", turn=mended) + strategy)
+
+
+_of_threads(
+    "QD0908",
+    "more memory than a kernel has",
+    "What a thread keeps lies on its stack, and what a block shares in memory of some tens of\n"
+    "kilobytes. A kernel that needs more goes over its data in parts.",
+    "100_000",
+    "    barrier()\n",
+    "    barrier()\n",
+)
+_of_threads(
+    "QD0909",
+    "threads would not meet",
+    "A barrier, a shuffle, a vote and an atomic in order are places that every thread of the\n"
+    "block comes to; one that only some come to would wait for ever. How often a loop turns and\n"
+    "which branch is taken must be the same in all threads there: made of params and constants,\n"
+    "not of a thread's number, nor of shared memory.",
+    "64",
+    "    if thread.x < 32:\n        barrier()\n",
+    "    barrier()\n    if thread.x < 32:\n        s[thread.x] += 1.0\n    barrier()\n",
+)
+_of_threads(
+    "QD0910",
+    "the result depends on the order of the threads",
+    "An atomic is done to one element of an array. In a parallel loop only those whose order\n"
+    "nobody can see are: sums of ints, the smallest, bits. Elsewhere one of floats, or whose older\n"
+    "value is used, is made in the order of the threads' numbers.",
+    "64",
+    "    var x = 1\n    atomic_add(x, 1)\n    barrier()\n",
+    "    var n: shared[int, 1] = 0\n    atomic_add(n[0], 1)\n    barrier()\n",
 )

@@ -5,21 +5,27 @@ an equation of the strategy, so it is evaluated once a tick, from the tick on wh
 full. Its kind is recognised here, and what annotations say of it is checked.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from quantdsl.check import threads
 from quantdsl.check.arith import an
-from quantdsl.check.context import Context
+from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, Routine
+from quantdsl.check.kinds import KINDS, kind_of, loads
 from quantdsl.check.nodes import inside
+from quantdsl.check.phases import phased
 from quantdsl.check.signatures import Parameter
-from quantdsl.check.types import BOOL, F32, FLOAT, INT
+from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type
+from quantdsl.ir import ops
+from quantdsl.ir import threads as form
 from quantdsl.ir.strands import STRANDS
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
 
 WARP = 32
-KINDS = ("elementwise", "reduce", "scan", "general")
-"""elementwise: no loop over the window; reduce: one or more parallel loops that reduce, and no
-other loop over the window; scan: one that goes along the window in order; general: all else."""
+THREADS_MAX = 1_024
+"""Of a block, on every GPU."""
 DEVICES = ("auto", "cpu", "gpu")
 
 
@@ -31,6 +37,10 @@ class KernelFacts:
     kind: str
     windows: tuple[int, ...]
     node: ast.Kernel
+    arrays: dict[str, tuple[str, Type]]
+    """Its arrays and tensors: the name in IR -> the name and type in the source."""
+    loads: tuple[tuple[int, str, str], ...]
+    """Reads of windows in its parallel loops: line, text, and how a warp's threads meet there."""
 
     @property
     def parallel(self) -> int:
@@ -40,11 +50,13 @@ class KernelFacts:
     @property
     def threads(self) -> int:
         """Of a block that runs it: those of @workgroup, or one for each strand."""
-        said = [note.args[0].value for note in self.node.annotations if note.name == "workgroup"]
-        return int(said[0].text) if said and isinstance(said[0], ast.Num) else STRANDS
+        x, y, z = _dims(self.node.annotations) or (STRANDS, 1, 1)
+        return x * y * z
 
     def __str__(self) -> str:
         lengths = " and ".join(f"{length:,}" for length in self.windows)
+        if self.kind == "threads":
+            return f"{self.kind}, over {lengths} values, {self.threads} threads"
         loops = self.parallel
         strands = f"{loops} parallel loop{'s' * (loops > 1)} of {STRANDS} strands"
         return f"{self.kind}, over {lengths} values" + (f", {strands}" if loops else "")
@@ -56,6 +68,10 @@ class KernelBuilder(Builder):
     def __init__(self, cx: Context, binding: Declared, number: int) -> None:
         super().__init__(cx, binding, number)
         self.cx.kernel = True
+        self.cx.scope.parent = Scope(self.module.scope)
+        self.cx.scope.parent.names.update(threads.NAMES)
+        dims = _dims(self.node.annotations)
+        self.cx.threads = threads.Threads(dims or (STRANDS, 1, 1), dims is not None)
 
     def signature(self) -> list[Parameter]:
         """As of a fn; what is no window is a number or a truth value."""
@@ -79,42 +95,54 @@ class KernelBuilder(Builder):
             )
         return params
 
+    def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
+        """A kernel of threads becomes loops over them."""
+        made = self.cx.threads
+        for func in form.FUNCTIONS:
+            self.cx.library.define(func)
+        if made.used is not None:
+            self._require_threads(made)
+            body = tuple(self.cx.block)
+            name = self.node.name.span
+            self.cx.block = list(phased(self.cx, body, made.count, made.marks, name))
+        super().finish(routine, decls)
+
+    def _require_threads(self, made: threads.Threads) -> None:
+        """A kernel of threads says how many there are, and nothing else makes threads of it."""
+        if not made.said:
+            self.cx.error(
+                "QD0909",
+                "a kernel of threads says how many there are",
+                made.used.span if made.used is not None else self.node.name.span,
+                reason="what a thread does follows from its number",
+                help="write @workgroup(256) above the kernel",
+            )
+        for part in inside(self.node.body):
+            if isinstance(part, ast.For) and part.parallel:
+                self.cx.error(
+                    "QD0909",
+                    "a kernel of threads has no parallel loop",
+                    part.name.span,
+                    reason="its threads share the work by their numbers",
+                    help="write 'for', or leave the threads to the parallel loop",
+                )
+
     def run(self) -> Routine:
         """Elaborate, and hold its annotations to be true."""
         routine = super().run()
         assert isinstance(self.node, ast.Kernel)
-        kind = kind_of(self.node)
+        kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
+        source = self.module.source
+        met = tuple(
+            (source.position(load.span[0]).line, source.text[slice(*load.span)], str(load))
+            for load in loads(self.node)
+        )
         windows = [param.type.size for param in routine.params if param.type.kind == "window"]
         lengths = tuple(size for size in windows if isinstance(size, int))
-        made = KernelFacts(self.node.name.id, kind, lengths, self.node)
+        made = KernelFacts(self.node.name.id, kind, lengths, self.node, self.cx.arrays, met)
         self.cx.library.kernels[self.ir_name] = made
         return routine
-
-
-def kind_of(node: ast.Kernel) -> str:
-    """The kind of a kernel: one of KINDS."""
-    windows = {p.name.id for p in node.params if p.type is not None and p.type.name == "window"}
-    loops = [part for part in inside(node.body) if isinstance(part, ast.For | ast.While)]
-    over = [loop for loop in loops if _reads(loop, windows)]
-    if not over:
-        return "elementwise"
-    nested = {id(part) for loop in over for part in inside(loop.body)}
-    outer = [loop for loop in over if id(loop) not in nested]
-    if all(isinstance(loop, ast.For) and loop.parallel and loop.reduce for loop in outer):
-        return "reduce"
-    carried = all(not (isinstance(loop, ast.For) and loop.parallel) for loop in outer)
-    return "scan" if carried and len(outer) == 1 else "general"
-
-
-def _reads(loop: ast.For | ast.While, windows: set[str]) -> bool:
-    """Whether a loop reads a window."""
-    return any(
-        isinstance(part, ast.Index)
-        and isinstance(part.value, ast.Name)
-        and part.value.id in windows
-        for part in inside(loop.body)
-    )
 
 
 def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
@@ -146,24 +174,92 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
                     help="write @device(auto), or delete the line",
                 )
         elif note.name == "workgroup":
-            _workgroup(cx, note)
+            _workgroup(cx, note, alone=kind != "threads")
+        elif note.name == "unroll":
+            _counted(cx, note, _innermost(node), "innermost loop")
+        elif note.name == "lanes":
+            made = [n for n in inside(node.body) if isinstance(n, ast.For) and n.parallel]
+            _counted(cx, note, made, "parallel loop")
 
 
-def _workgroup(cx: Context, note: ast.Annotation) -> None:
-    """`@workgroup(n)`: so many threads share the strands."""
-    number = note.args[0].value if len(note.args) == 1 and note.args[0].name is None else None
-    if not isinstance(number, ast.Num) or number.unit or not number.text.isdigit():
+def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:
+    """`@workgroup(n)`: so many threads share the strands; `@workgroup(x, y, z)`: so many are."""
+    dims = _dims((note,))
+    if dims is None or (alone and len(note.args) > 1):
         _shape(cx, note, "@workgroup(256)")
         return
-    threads = int(number.text)
-    if threads % WARP or not 0 < threads <= STRANDS:
+    x, y, z = dims
+    count, most = x * y * z, STRANDS if alone else THREADS_MAX
+    if count % WARP or not 0 < count <= most:
+        what = f"share {STRANDS} strands" if alone else "be a block"
         cx.error(
             "QD0906",
-            f"a workgroup of {threads} threads cannot share {STRANDS} strands",
+            f"a workgroup of {count:,} threads cannot {what}",
             note.span,
-            reason=f"a warp has {WARP} threads, and a parallel loop has {STRANDS} strands",
-            help=f"write a multiple of {WARP}, at most {STRANDS}",
+            reason=f"a warp has {WARP} threads, and a "
+            + (f"parallel loop has {STRANDS} strands" if alone else f"block at most {THREADS_MAX}"),
+            help=f"write a multiple of {WARP}, at most {most}",
         )
+
+
+def _dims(notes: Sequence[ast.Annotation]) -> tuple[int, int, int] | None:
+    """The threads that @workgroup says along x, y and z; None where it is not there, or odd."""
+    for note in notes:
+        if note.name != "workgroup":
+            continue
+        said = [_whole(arg) for arg in note.args]
+        if not 0 < len(said) <= len(threads.AXES):
+            return None
+        x, y, z = (*said, 1, 1)[: len(threads.AXES)]
+        return None if x is None or y is None or z is None else (x, y, z)
+    return None
+
+
+def _whole(arg: ast.Arg) -> int | None:
+    """An argument that is a whole number."""
+    value = arg.value
+    if arg.name is not None or not isinstance(value, ast.Num) or value.unit:
+        return None
+    return int(value.text) if value.text.isdigit() else None
+
+
+def _innermost(node: ast.Kernel) -> list[ast.For | ast.While]:
+    """The loops of a kernel that hold no other."""
+    loops = [part for part in inside(node.body) if isinstance(part, ast.For | ast.While)]
+    return [
+        loop
+        for loop in loops
+        if not any(isinstance(part, ast.For | ast.While) for part in inside(loop.body))
+    ]
+
+
+def _counted(
+    cx: Context, note: ast.Annotation, loops: Sequence[ast.For | ast.While], what: str
+) -> None:
+    """`@unroll(n)`, `@lanes(n)`: each loop has turns for n at a time, and none is left over."""
+    number = _number(note)
+    if number is None or number < 2 or STRANDS % number:
+        _shape(cx, note, f"@{note.name}(4), with a power of two up to {STRANDS}")
+        return
+    if not loops:
+        cx.error("QD0906", f"this kernel has no {what}", note.span, help="delete the line")
+    for loop in loops:
+        turns = cx.counted.get(loop.span)
+        if turns is None or turns % number:
+            found = "not known when compiling" if turns is None else f"{turns:,}"
+            at = loop.over.span if isinstance(loop, ast.For) else loop.cond.span
+            cx.error(
+                "QD0906",
+                f"this {what} does not go {number} turns at a time",
+                note.span,
+                labels=(Label(at, f"the number of its turns is {found}"),),
+                help="give it constant ends, so many apart, or delete the line",
+            )
+
+
+def _number(note: ast.Annotation) -> int | None:
+    """The one whole number between the brackets."""
+    return _whole(note.args[0]) if len(note.args) == 1 else None
 
 
 def _word(note: ast.Annotation) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith, naming, precompiled, rings, ticks
+from quantdsl.check import arith, naming, precompiled, rings, tensors, threads, ticks
 from quantdsl.check.annotations import Mark
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
@@ -372,6 +372,18 @@ class Library:
             for field_name, value in zip(known, values, strict=True):
                 cx.emit(ops.Assign(ops.Field(ops.Var(name), field_name), value.ir))
         return Value(binding.type, ops.Var(name), node.span, series=arith.joined(values))
+
+    def of_kernels(self, name: str) -> bool:
+        """Whether a name means something in kernels alone."""
+        return name in threads.NAMES
+
+    def tensor_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
+        """An element of a tensor."""
+        return tensors.element(cx, value, index, node)
+
+    def tensor_member(self, cx: Context, value: Value, node: ast.Attr) -> Value:
+        """A part of a tensor."""
+        return tensors.member(cx, value, node)
 
     def ring_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
         """`ring[k]`."""

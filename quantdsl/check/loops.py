@@ -48,6 +48,8 @@ def turns_of(cx: Context, node: ast.For) -> Turns | None:
         return None
     top = high.ir if not node.over.inclusive else ops.Binary("iadd", high.ir, ops.i64(1))
     last = high.high if node.over.inclusive else sizes.sub(high.high, 1)
+    if isinstance(low.const, int) and isinstance(high.const, int):
+        cx.counted[node.span] = max(high.const + node.over.inclusive - low.const, 0)
     return Turns(low, top, last, high.high)
 
 

@@ -90,6 +90,8 @@ class Parallel:
     loops: int
     outer: Scope | None
     written: dict[str, ast.Span] = field(default_factory=dict)  # arrays of which each turn has one
+    counted: dict[str, ast.Span] = field(default_factory=dict)  # arrays that atomics write to
+    places: set[int] = field(default_factory=set)  # the names of those arrays, in the atomics
 
     def assign(self, cx: Context, node: ast.Assign) -> bool:
         """Whether the assignment is dealt with here: it reduces, or reaches beyond its turn."""
@@ -126,6 +128,12 @@ class Parallel:
             and isinstance(target.index, ast.Name)
             and target.index.id == self.node.name.id
         )
+
+    def counts(self, place: ast.Expr) -> None:
+        """An atomic adds to a place, or the like: no turn may look at that array otherwise."""
+        if isinstance(place, ast.Index) and isinstance(place.value, ast.Name):
+            self.counted[place.value.id] = place.span
+            self.places.add(id(place.value))
 
     def leave(self, cx: Context, node: ast.Break | ast.Return, word: str) -> bool:
         """Whether `break` or `return` may stand here; reports where a turn would end others."""
@@ -170,12 +178,15 @@ class Parallel:
             if isinstance(part, ast.Index) and self._own_element(part) and not hidden
         }
         for part in inside(self.node.body):
-            if isinstance(part, ast.Name) and part.id in self.written and id(part) not in own:
+            if not isinstance(part, ast.Name) or id(part) in self.places:
+                continue
+            if part.id in self.counted or (part.id in self.written and id(part) not in own):
+                where = self.counted.get(part.id) or self.written[part.id]
                 cx.error(
                     "QD0903",
                     f"this may read what another turn writes to {part.id!r}",
                     part.span,
-                    labels=(Label(self.written[part.id], "written here"),),
+                    labels=(Label(where, "written here"),),
                     reason="the turns of a parallel loop run in any order",
                     help="read it in a second loop, behind this one",
                 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from quantdsl.check import naming, rings
+from quantdsl.check import naming, rings, tensors
 from quantdsl.check.bindings import Binding, EnumBinding, StructBinding
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
@@ -30,7 +30,14 @@ PLAIN = {
     "time": TIME,
 }
 SCALED = {"price": price, "qty": qty}
-LATER = frozenset({"tensor", "panel", "order", "instrument", "i32", "u8", "u32"})
+OF_KERNELS = {
+    "f32": "write float",
+    "window": "write series[float], in an indicator",
+    "tensor": "write array[float, 64], with the index row * 8 + column",
+    "shared": "write a 'state', to keep a value between bars",
+}
+"""Types that stand in kernels alone -> what to write elsewhere."""
+LATER = frozenset({"panel", "order", "instrument", "i32", "u8", "u32"})
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
         return resolve(cx, node.args[0], of)
     if node.name in ("array", "ring"):
         return _container(cx, node, of)
-    if node.name in ("f32", "window"):
+    if node.name in OF_KERNELS:
         return _of_kernels(cx, node)
     if node.name in LATER:
         cx.error("QD0216", f"the type {node.name!r} is not available yet", node.span)
@@ -77,17 +84,19 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
 
 
 def _of_kernels(cx: Context, node: ast.Type) -> Type:
-    """`f32`, or `window[T, N]` as a parameter: both stand in kernels alone."""
+    """`f32`, `window[T, N]` as a parameter, and memory of several dimensions: in kernels alone."""
     if not cx.kernel:
         cx.error(
             "QD0902",
             f"the type {node.name!r} stands in a kernel",
             node.span,
-            help="write float" if node.name == "f32" else "write series[float], in an indicator",
+            help=OF_KERNELS[node.name],
         )
         return ERROR
     if node.name == "f32":
         return F32
+    if node.name != "window":
+        return _of_dimensions(cx, node)
     if len(node.args) != 2 or not isinstance(node.args[0], ast.Type):
         cx.error(
             "QD0202", "window needs a type and a length: window[f32, 1024]", node.span
@@ -108,6 +117,30 @@ def _of_kernels(cx: Context, node: ast.Type) -> Type:
         )
         return ERROR
     return ERROR if elem == ERROR or size is None else Type("window", elem=elem, size=size)
+
+
+def _of_dimensions(cx: Context, node: ast.Type) -> Type:
+    """`tensor[T, N, M]` and `shared[T, N]`."""
+    least = 2 if node.name == "tensor" else 1
+    shown = "tensor[float, 8, 8]" if node.name == "tensor" else "shared[float, 256]"
+    count = len(node.args) - 1
+    if not least <= count <= tensors.DIMENSIONS_MAX or not isinstance(node.args[0], ast.Type):
+        sizes = f"{least} to {tensors.DIMENSIONS_MAX} sizes"
+        cx.error("QD0202", f"{node.name} needs a type and {sizes}: {shown}", node.span)
+        return ERROR
+    elem = resolve(cx, node.args[0])
+    if elem == ERROR:
+        return ERROR
+    if elem not in tensors.ELEMENTS:
+        text = f"a {node.name} is of float, f32, int or bool"
+        cx.error("QD0202", text, node.args[0].span)
+        return ERROR
+    dims = [size_of(cx, arg, node.span) for arg in node.args[1:]]
+    known = tuple(size for size in dims if size is not None)
+    if len(known) < count:
+        return ERROR
+    type_ = tensors.make(node.name, elem, known)
+    return type_ if tensors.fits(cx, node, type_) else ERROR
 
 
 def _declared(cx: Context, name: str) -> object:

@@ -56,6 +56,13 @@ def times(left: Size, right: Size) -> Size | None:
     return None
 
 
+def product(left: Size, right: Size) -> Size:
+    """left * right, folded where both are known."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    return left if right == 1 else right if left == 1 else SizeOp("*", left, right)
+
+
 def pow2(size: Size) -> Size:
     """The smallest power of two that is at least `size`."""
     if isinstance(size, int):
@@ -71,6 +78,8 @@ def show(size: Size) -> str:
         return size.name
     if size.op == "max":
         return f"max({show(size.left)}, {show(size.right)})"
+    if size.op == "*":
+        return f"{_factor(size.left)} * {_factor(size.right)}"
     if size.op == "pow2":
         return f"the power of two from {show(size.left)} on"
     terms, constant = _linear(size)
@@ -82,6 +91,12 @@ def show(size: Size) -> str:
     if constant or not text:
         text += (" - " if constant < 0 else " + ") + str(abs(constant))
     return text.removeprefix(" + ").replace(" - ", "-", 1) if text[:3] == " - " else text[3:]
+
+
+def _factor(size: Size) -> str:
+    """A size as it stands in a product."""
+    summed = isinstance(size, SizeOp) and size.op in "+-"
+    return f"({show(size)})" if summed else show(size)
 
 
 def _linear(size: Size) -> Linear:

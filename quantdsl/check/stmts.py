@@ -1,6 +1,6 @@
 """Statements: from the syntax tree to IR."""
 
-from quantdsl.check import arith, naming
+from quantdsl.check import arith, naming, threads
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local, unknown
 from quantdsl.check.context import Context, executes
@@ -9,6 +9,7 @@ from quantdsl.check.signatures import resolve
 from quantdsl.check.types import SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
+from quantdsl.ir.threads import RESULT
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
@@ -50,8 +51,14 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     value = cx.expr(node.value)
     if node.type is not None and not value.bad:
         wanted = resolve(cx, node.type)
-        if wanted.kind == "array" and cx.kernel and mutable:
+        if wanted.kind == "error":
+            bind(cx, node.name, error_value(node.span))
+            return
+        if wanted.kind in ("array", "tensor") and cx.kernel and mutable:
             _array(cx, node, wanted, value)
+            return
+        if wanted.kind == "shared":
+            threads.shared(cx, node, wanted, value)
             return
         value = coerce(cx, value, wanted)
     if value.bad:
@@ -96,6 +103,7 @@ def _array(cx: Context, node: ast.Let | ast.Var, type_: Type, value: Value) -> N
     if not isinstance(value.ir, ops.Const) or value.ir.bits:
         fill = ops.Assign(ops.Elem(ops.Var(array), ops.Var(index)), value.ir)
         cx.emit(ops.For(index, ops.i64(0), ops.SizeOf(type_.size), (fill,)))
+    cx.arrays[array] = node.name.id, type_
     bind(cx, node.name, Value(type_, ops.Var(array), node.span, writable=True))
 
 
@@ -169,6 +177,7 @@ def _assign(cx: Context, node: ast.Assign) -> None:
 
 @executes(ast.ExprStmt)
 def _expr(cx: Context, node: ast.ExprStmt) -> None:
+    cx.unused = node.value
     value = cx.expr(node.value)
     if not value.bad and value.type != VOID and not isinstance(node.value, ast.Call):
         cx.warn("QD0204", "the value of this expression is not used", node.span)
@@ -349,7 +358,12 @@ def _return(cx: Context, node: ast.Return) -> None:
     elif cx.returns:
         value = coerce(cx, value, cx.returns[0].type)
     cx.returns.append(value)
-    cx.emit(ops.Return(value.ir))
+    if cx.threads is None:
+        cx.emit(ops.Return(value.ir))
+        return
+    name = cx.fresh(RESULT)
+    cx.emit(ops.Let(name, ir_type(value.type), value.ir, cx.line(node)))
+    cx.emit(ops.Return(ops.Var(name)))
 
 
 @executes(ast.Assert)

@@ -30,7 +30,8 @@ SPOKEN = {"clock": "time of day", "str": "text", "void": "nothing"}
 class Type(msgspec.Struct, frozen=True):
     """`kind` names the family; `of` the instrument, currency, enum, struct or bars it belongs to.
 
-    `elem` and `size` are set for array and ring.
+    `elem` and `size` are set for array and ring, and for tensor and shared, whose `dims` are the
+    sizes that `size` is the product of.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Type(msgspec.Struct, frozen=True):
     optional: bool = False
     elem: "Type | None" = None
     size: ops.Size = 0
+    dims: tuple[ops.Size, ...] = ()
 
     def __str__(self) -> str:
         text = SPOKEN.get(self.kind, self.kind)
@@ -46,7 +48,8 @@ class Type(msgspec.Struct, frozen=True):
         elif self.of == F32.of:
             text = "f32"
         elif self.elem is not None:
-            text = f"{self.kind}[{self.elem}, {sizes.show(self.size)}]"
+            lengths = ", ".join(map(sizes.show, self.dims or (self.size,)))
+            text = f"{self.kind}[{self.elem}, {lengths}]"
         return text + ("?" if self.optional else "")
 
     def plain(self) -> "Type":
@@ -107,7 +110,7 @@ def ir_type(type_: Type) -> ops.Type:
     """The IR type of a value or a place of this type."""
     if type_.kind == "ring":
         return ops.StructType(ring_name(type_))
-    if type_.kind == "array":
+    if type_.kind in ("array", "tensor"):
         assert type_.elem is not None
         return ops.ArrayType(ir_type(type_.elem), type_.size)
     if type_.kind == "struct":

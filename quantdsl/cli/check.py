@@ -14,20 +14,28 @@ if TYPE_CHECKING:
     from quantdsl.lang.diagnostics import Diagnostic
 
 EXIT_LOOKAHEAD = 1
+EXIT_RACE = 1
 
 
 @click.command("check")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON document.")
 @click.option("--causality", is_flag=True, help="Rerun on cut data: no signal may change.")
+@click.option("--races", is_flag=True, help="Run each kernel's threads and watch its memory.")
 @click.option("--data", metavar="PATH", help="Data for --causality; the built-in market if absent.")
 @HOSTS
 def command(
-    file: Path, as_json: bool, causality: bool, data: str | None, hosts: tuple[str, ...]
+    file: Path,
+    as_json: bool,
+    causality: bool,
+    races: bool,
+    data: str | None,
+    hosts: tuple[str, ...],
 ) -> int:
     """Check the strategy FILE: every mistake, then warm-up, state and operations of a bar.
 
-    The exit code is 2 if there are errors and 1 if --causality finds a signal that changes.
+    The exit code is 2 if there are errors and 1 if --causality finds a signal that changes, or
+    --races two threads of a kernel that come to one word of memory at once.
     """
     from quantdsl.check import compile_file
     from quantdsl.lang.diagnostics import SourceError
@@ -42,7 +50,8 @@ def command(
     width = max((len(label) for label, _ in checked.facts), default=0)
     for label, text in checked.facts:
         click.echo(f"{label:<{width}}  {text}")
-    return _causality(file, data, hosts) if causality else 0
+    found = _races(checked) if races else 0
+    return max(found, _causality(file, data, hosts) if causality else 0)
 
 
 def _as_json(file: Path) -> int:
@@ -70,6 +79,20 @@ def _over_limit(checked: "Checked") -> "list[Diagnostic]":
         start = checked.strategy.node.name.span
         return [Diagnostic(code="QD0611", severity="error", message=str(error), span=start)]
     return []
+
+
+def _races(checked: "Checked") -> int:
+    """Say what the threads of each kernel do to shared memory that no order makes right."""
+    from quantdsl.backtest.races import races
+
+    code = 0
+    for one in races(checked):
+        for fault in one.faults:
+            click.echo(f"race in kernel {one.kernel}: {fault}")
+            code = EXIT_RACE
+        if not one.faults:
+            click.echo(f"kernel {one.kernel}: no race was seen among {one.threads} threads")
+    return code
 
 
 def _causality(file: Path, data: str | None, hosts: tuple[str, ...]) -> int:

@@ -16,21 +16,34 @@ from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
+from quantdsl.ir.threads import ATOMICS, BARRIER, FENCES, WARP_BARRIER
 from quantdsl.passes.blocks import (
-    BARRIER,
+    BALLOT,
     BLOCK_NUMBER,
+    MATCH,
     PRIMITIVES,
     SHARED,
     SHUFFLE,
+    SHUFFLE_FROM,
     THREAD_NUMBER,
+    TOUCH,
     blocked,
+    counted,
 )
+from quantdsl.passes.threads import of_threads, threaded
+from quantdsl.passes.touches import told
 
 BATCH = "batch"
 ENTRY = entry_symbol(BATCH)
 OUT, AT_END = "out", ".at"
 HELD = "h"
 
+_SCOPES = {
+    "thread": 'syncscope("singlethread") ',
+    "block": 'syncscope("block") ',
+    "device": 'syncscope("device") ',
+    "system": "",
+}
 BODIES = {
     THREAD_NUMBER: """\
 define internal i64 @{0}() alwaysinline {{
@@ -63,6 +76,62 @@ define internal i64 @{0}(i64 %value, i64 %bits) alwaysinline convergent {{
   %word = or i64 %shifted, %low.wide
   ret i64 %word
 }}""",
+    SHUFFLE_FROM: """\
+define internal i64 @{0}(i64 %value, i64 %lane) alwaysinline convergent {{
+  %from = trunc i64 %lane to i32
+  %low = trunc i64 %value to i32
+  %top = lshr i64 %value, 32
+  %high = trunc i64 %top to i32
+  %other.low = call i32 @quantdsl.shuffle_from(i32 %low, i32 %from)
+  %other.high = call i32 @quantdsl.shuffle_from(i32 %high, i32 %from)
+  %low.wide = zext i32 %other.low to i64
+  %high.wide = zext i32 %other.high to i64
+  %shifted = shl i64 %high.wide, 32
+  %word = or i64 %shifted, %low.wide
+  ret i64 %word
+}}""",
+    BALLOT: """\
+define internal i64 @{0}(i64 %value) alwaysinline convergent {{
+  %on = icmp ne i64 %value, 0
+  %word = zext i1 %on to i32
+  %bits = call i32 @quantdsl.ballot(i32 %word)
+  %wide = zext i32 %bits to i64
+  ret i64 %wide
+}}""",
+    MATCH: """\
+define internal i64 @{0}(i64 %value) alwaysinline convergent {{
+  %bits = call i32 @quantdsl.match(i64 %value)
+  %wide = zext i32 %bits to i64
+  ret i64 %wide
+}}""",
+    WARP_BARRIER: """\
+define internal void @{0}() alwaysinline convergent {{
+  call void @quantdsl.warp_barrier()
+  ret void
+}}""",
+    TOUCH: """\
+define internal void @{0}(i64 %index, i64 %how, i64 %line) alwaysinline {{
+  call void @quantdsl.touch(i64 %index, i64 %how, i64 %line)
+  ret void
+}}""",
+    **{
+        counted(name): f"""\
+define internal void @{{0}}(i64 %index, i64 %value) alwaysinline {{{{
+  %shared = call ptr @quantdsl.shared()
+  %at = getelementptr i64, ptr %shared, i64 %index
+  %old = atomicrmw {name} ptr %at, i64 %value syncscope("block") monotonic
+  ret void
+}}}}"""
+        for name in ATOMICS
+    },
+    **{
+        name: f"""\
+define internal void @{{0}}() alwaysinline {{{{
+  fence {_SCOPES[scope]}seq_cst
+  ret void
+}}}}"""
+        for scope, name in FENCES.items()
+    },
 }
 """What passes/blocks.py asks of a device, in terms of primitives.py. A word is two halves."""
 
@@ -78,12 +147,18 @@ class Batch(NamedTuple):
     threads: int
     shared_words: int
     params: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    """What lies in shared memory, by its name in the kernel."""
 
 
-def batch(module: ops.Module, kernel: str, threads: int) -> Batch:
-    """The batch of a kernel of a linked module, by the name of its function there."""
+def batch(module: ops.Module, kernel: str, threads: int, *, watched: bool = False) -> Batch:
+    """The batch of a kernel of a linked module, by the name of its function there.
+
+    Where it is `watched` it tells the simulated device of each access to shared memory.
+    """
     own = next(func for func in module.funcs if func.name == kernel)
-    made, words = blocked(own, threads)
+    form = threaded(own, threads) if of_threads(own) else blocked(own, threads)
+    made = told(form.kernel) if watched else form.kernel
     structs: list[ops.StructDecl] = []
     params: list[ops.ParamDecl] = []
     args: list[ops.Expr] = []
@@ -123,7 +198,8 @@ def batch(module: ops.Module, kernel: str, threads: int) -> Batch:
     used = {func.name for func in linked.funcs}
     imports = tuple(func.name for func in PRIMITIVES if func.name in used)
     linked = msgspec.structs.replace(linked, imports=imports)
-    return Batch(linked, threads, words, tuple(param.name for param in params[:-1]))
+    words = tuple(param.name for param in params[:-1])
+    return Batch(linked, threads, form.words, words, tuple(form.shared))
 
 
 def batch_text(made: Batch, target: Target, *, gpu: bool) -> str:

@@ -13,13 +13,20 @@ declare void @quantdsl.barrier()
 declare i32 @quantdsl.shuffle(i32, i32)
 declare i32 @quantdsl.ballot(i32)
 declare i32 @quantdsl.any(i32)
+declare void @quantdsl.warp_barrier()
+declare i32 @quantdsl.shuffle_from(i32, i32)
+declare i32 @quantdsl.match(i64)
+declare void @quantdsl.touch(i64, i64, i64)
 declare ptr @quantdsl.shared()
 declare void @llvm.assume(i1)
 """
 """thread of its block, block of the grid, threads of a block, blocks of the grid; barrier of a
 block; the value of the thread of the warp whose number differs in the bits given; a bit for each
 thread of the warp whose value is not 0; whether any of them is, where a thread waits for the others
-(the simulated device does not wait, and tells of the thread alone); the block's shared memory."""
+(the simulated device does not wait, and tells of the thread alone); barrier of a warp; the value of
+the thread of the warp with the number given; a bit for each thread of the warp with the same value;
+what a thread is about to do to a word of shared memory, in which line (of the simulated device
+alone); the block's shared memory."""
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)
@@ -31,6 +38,9 @@ declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
 declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)
 declare i1 @llvm.nvvm.vote.any.sync(i32, i1)
+declare void @llvm.nvvm.bar.warp.sync(i32)
+declare i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)
+declare i32 @llvm.nvvm.match.any.sync.i64(i32, i64)
 define internal i32 @quantdsl.thread() alwaysinline {
   %x = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   ret i32 %x
@@ -64,6 +74,18 @@ define internal i32 @quantdsl.any(i32 %value) alwaysinline convergent {
   %on = icmp ne i32 %value, 0
   %some = call i1 @llvm.nvvm.vote.any.sync(i32 -1, i1 %on)
   %x = zext i1 %some to i32
+  ret i32 %x
+}
+define internal void @quantdsl.warp_barrier() alwaysinline convergent {
+  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  ret void
+}
+define internal i32 @quantdsl.shuffle_from(i32 %value, i32 %lane) alwaysinline convergent {
+  %x = call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 %value, i32 %lane, i32 31)
+  ret i32 %x
+}
+define internal i32 @quantdsl.match(i64 %value) alwaysinline convergent {
+  %x = call i32 @llvm.nvvm.match.any.sync.i64(i32 -1, i64 %value)
   ret i32 %x
 }
 define internal ptr @quantdsl.shared() alwaysinline {

@@ -6,7 +6,10 @@ from quantdsl.codegen.primitives import DECLARED, on_ptx
 
 PREFIX = "quantdsl."
 
-TOGETHER = ("quantdsl.barrier", "quantdsl.shuffle", "quantdsl.ballot")
+TOGETHER = tuple(
+    f"quantdsl.{name}"
+    for name in ("barrier", "warp_barrier", "shuffle", "shuffle_from", "ballot", "match")
+)
 """A kernel that calls one of these needs the threads of its block at the same time."""
 
 

@@ -31,6 +31,7 @@ from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.primitives import for_cpu, needs_threads_together
+from quantdsl.devices.watch import Fault, Watch
 from quantdsl.devices.work import Finished, LaneWork, Plan
 from quantdsl.ir.ops import Module
 
@@ -51,7 +52,8 @@ class Block:
         self.number, self.blocks, self.threads = number, blocks, threads
         self.memory = (ctypes.c_int64 * max(-(-shared_bytes // 8), 1))()
         self.values = [0] * threads
-        self._all = threading.Barrier(threads)
+        self.watch = Watch()
+        self._all = threading.Barrier(threads, action=self.watch.clear)
         self._warps = [
             threading.Barrier(min(WARP, threads - first)) for first in range(0, threads, WARP)
         ]
@@ -59,6 +61,11 @@ class Block:
     def wait(self) -> None:
         """Until every thread of the block is here."""
         self._all.wait()
+
+    def wait_for_warp(self, thread: int) -> None:
+        """Until every thread of the warp is here."""
+        self._warps[thread // WARP].wait()
+        self.watch.meet(thread)
 
     def exchanged(self, thread: int, value: int) -> list[int]:
         """The values of all threads of the warp, once each has given its own."""
@@ -86,6 +93,21 @@ def _shuffle(value: int, bits: int) -> int:
     return found[other] if 0 <= other < len(found) else value
 
 
+def _shuffle_from(value: int, lane: int) -> int:
+    found = _here.block.exchanged(_here.thread, value)
+    return found[lane] if 0 <= lane < len(found) else value
+
+
+def _match(value: int) -> int:
+    found = _here.block.exchanged(_here.thread, value)
+    return ctypes.c_int32(sum((other == value) << k for k, other in enumerate(found))).value
+
+
+def _touch(index: int, how: int, line: int) -> None:
+    block = _here.block
+    block.watch.touch(_here.thread, index, how, line, len(block.memory))
+
+
 def _ballot(value: int) -> int:
     found = _here.block.exchanged(_here.thread, value)
     return ctypes.c_int32(sum((other != 0) << k for k, other in enumerate(found))).value
@@ -100,6 +122,10 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "any": (lambda value: value, ctypes.c_int32, (ctypes.c_int32,)),
     "ballot": (_ballot, ctypes.c_int32, (ctypes.c_int32,)),
+    "warp_barrier": (lambda: _here.block.wait_for_warp(_here.thread), None, ()),
+    "shuffle_from": (_shuffle_from, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
+    "match": (_match, ctypes.c_int32, (ctypes.c_int64,)),
+    "touch": (_touch, None, (ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)),
     "shared": (lambda: ctypes.addressof(_here.block.memory), ctypes.c_void_p, ()),
 }
 
@@ -123,6 +149,8 @@ class SimulatedKernel:
         self.together, self._owner = together, owner
         self.start = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * n_arguments)(address)
         """One thread of it, where nothing says which."""
+        self.faults: list[Fault] = []
+        """What its threads did to shared memory that they may not, if it tells of it."""
 
     def launch(
         self, grid: int, block: int, arguments: Sequence[int], shared_bytes: int = 0
@@ -135,6 +163,7 @@ class SimulatedKernel:
             else:
                 for thread in range(block):
                     self._thread(here, thread, arguments)
+            self.faults += here.watch.faults()
 
     def _thread(self, block: Block, thread: int, arguments: Sequence[int]) -> None:
         _here.block, _here.thread = block, thread

@@ -76,8 +76,11 @@ class Call(Node, frozen=True):
 
 
 class Index(Node, frozen=True):
+    """`value[index]`; of a tensor `more` are the indices behind the first."""
+
     value: "Expr"
     index: "Expr"
+    more: tuple["Expr", ...] = ()
 
 
 class Unary(Node, frozen=True):

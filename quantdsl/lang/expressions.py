@@ -293,9 +293,16 @@ class ExpressionParser(Cursor):
 
     def element(self, start: int, value: Expr) -> Expr:
         self.advance()
-        index = self.guarded(_NOTHING)
+        index = self.guarded(_SEPARATORS)
+        more: list[Expr] = []
+        height = self.height
+        while self.kind == ",":
+            self.advance()
+            more.append(self.guarded(_SEPARATORS))
+            height = max(height, self.height)
+        self.height = height
         self.close("]")
-        return ast.Index(self.span_from(start), value, index)
+        return ast.Index(self.span_from(start), value, index, tuple(more))
 
     def args(self) -> tuple[ast.Arg, ...]:
         """`(` arguments `)`; the cursor stands on the opening bracket."""

@@ -116,9 +116,204 @@ strategy Rest:
     let x    = rest(float(close), side, n, ret > 0.0)
 """ + TAIL.format(buys="(x ?? 0.0) > 0.0")
 
+PRODUCT = """language 1
+
+@kernel(matmul)
+kernel product(r: window[{type}, 48], n: const int) -> {type}:
+    "Two matrices of a window, their product, and the trace of its first n rows."
+    var a: tensor[{type}, 6, 8] = 0
+    var b: tensor[{type}, 8, 6] = 0.5
+    var c: tensor[{type}, 6, 6] = 0
+    parallel for i in 0..<a.len:
+        for k in 0..<8:
+            a[i, k] = r[i * 8 + k]
+    parallel for k in 0..<8:
+        for j in 0..<min(n, 6):
+            b[k, j] += r[j * 8 + k]
+    parallel for i in 0..<6:
+        for j in 0..<6:
+            for k in 0..<8:
+                c[i, j] = fma(a[i, k], b[k, j], c[i, j])
+    var trace: {type} = 0
+    for i in 0..<min(n, 6):
+        trace += c[i, i] + c[0, i]
+    return trace if c[1, 2] > 0 else 0
+
+strategy Products:
+    bars 5m
+
+    let p = product(close / close[1], 5)
+    plot(p, "p")
+""" + TAIL.format(buys="p > 3.0")
+
+RANKS = """language 1
+
+@kernel(rank)
+kernel ranks(r: window[float, 40], n: const int) -> float:
+    "The rank of each value by tensors of two sizes that the call says, and how they cluster."
+    var rank: array[int, 40] = 0
+    var table: tensor[float, n, 40] = 1
+    parallel for i in 0..<r.len:
+        for k in 0..<r.len:
+            if r[k] < r[i]:
+                rank[i] += 1
+    parallel for i in 0..<n:
+        for k in 0..<40:
+            table[i, k] = r[k] * float(rank[k] + i)
+    var sum = 0.0
+    for i in 0..<n:
+        sum += table[i, 3]
+    return sum + float(rank[0])
+
+strategy Ranks:
+    bars 5m
+
+    let p = ranks(float(close), 3)
+    plot(p, "p")
+""" + TAIL.format(buys="p > 3.0")
+
 PROGRAMS = {
+    "product of floats": PRODUCT.format(type="float"),
+    "product of f32": PRODUCT.format(type="f32"),
+    "ranks": RANKS,
     "analog": ANALOG,
     "sums of f32": SUMS.format(type="f32"),
     "sums of float": SUMS.format(type="float"),
     "the rest": REST,
 }
+
+TOTAL = """language 1
+
+@workgroup(64)
+kernel total(r: window[{type}, 200], n: const int) -> {type}:
+    "A sum through shared memory, a histogram by atomics, and what a warp may ask."
+    var s: shared[{type}, 64] = 0
+    var hist: shared[int, 8] = 0
+    var own: {type} = 0
+    for turn in 0..<4:
+        let at = min(turn * 64 + thread.x, r.len - 1)
+        own += r[at] if turn * 64 + thread.x < r.len else 0
+        atomic_add(hist[at mod 8], at)
+    s[thread.x] = own
+    barrier()
+    var half = 32
+    while half > 0 max 6:
+        if thread.x < half:
+            s[thread.x] += s[(thread.x + half) mod 64]
+        barrier()
+        half = int(float(half) / 2.0)
+    let before = shuffle_up(own, 1)
+    let bits = ballot(own > before)
+    let rank = atomic_add(hist[0], lane)
+    let mean = s[0] / r.len
+    own = own - mean + rank
+    let some = vote_any(own > 3)
+    return own + bits + hist[3] + (1 if some else 0) + n
+
+strategy Totals:
+    bars 5m
+
+    param n = 3 in 1..9 step 1
+
+    let p = total(close / close[1], n)
+    plot(p, "p")
+""" + TAIL.format(buys="p > 3.0")
+
+WARPS = """language 1
+
+@kernel(threads)
+@workgroup(16, 4, 2)
+kernel warps(r: window[float, 32], side: window[int, 16], n: const int) -> float?:
+    "Three dimensions, arrays of each thread, and every word that there is."
+    var tile: shared[float, 8, 16] = 0.5
+    var last: shared[int, 4] = 1
+    var flags: shared[bool, 2] = false
+    let row = thread.y + 4 * thread.z
+    var mine: array[float, 3] = 0.25
+    var grid_of: tensor[int, 2, 2] = 0
+    tile[row, thread.x] = r[thread.x + row]
+    mine[thread.x mod 3] += r[row]
+    grid_of[thread.y mod 2, 1] = thread.x
+    if thread.x == 3 and row == 1:
+        flags[1] = true
+    warp_barrier()
+    barrier()
+    var turns = 0
+    for turn in 0..<min(n, 3):
+        if turn == 2:
+            break
+        let other = tile[(row + 1) mod 8, (thread.x + turn) mod 16]
+        fence(block)
+        barrier()
+        if flags[1]:
+            tile[row, thread.x] += other / 3.0
+        mine[turn mod 3] += other
+        turns += 1
+        barrier()
+    let from = shuffle(mine[0], 5) + shuffle(mine[1], lane + 3, 8)
+    let down = shuffle_down(side[thread.x], 2) + shuffle_xor(lane, 1, 4)
+    let same = match_any(down mod 3)
+    let all = vote_all(down > -9)
+    atomic_max(last[1], down + same)
+    atomic_xor(last[2], lane * row)
+    let old = atomic_exchange(last[3], lane + warp)
+    let swapped = atomic_compare_swap(last[0], 1, row)
+    let wraps = atomic_inc(last[0], 6) + atomic_dec(last[0], 2)
+    let sum = atomic_add(tile[0, 0], r[lane])
+    barrier()
+    var x = from + float(old + swapped + wraps + grid_of[0, 1] + turns)
+    for k in 0..<3:
+        if mine[k] > 1.0e9:
+            continue
+        x += mine[k]
+    x += float(last[0] + last[1] + last[2] + last[3]) + sum + tile[0, 0]
+    let most = shuffle(x, 31)
+    if n > 8:
+        return na
+    return x + most + float(block.x + grid.x + block_size.y) + (1.0 if all else 0.0)
+
+strategy Warps:
+    bars 5m
+
+    param n = 3 in 1..9 step 1
+
+    let ret  = close / close[1] - 1.0
+    let x    = warps(float(close), sign(ret), n)
+    plot(x, "x")
+""" + TAIL.format(buys="(x ?? 0.0) > 0.0")
+
+COUNTS = """language 1
+
+@kernel(histogram)
+kernel counts(r: window[float, 300], n: const int) -> float:
+    "A histogram by a parallel loop, and the rest of the atomics in it."
+    var bins: array[int, 16] = 0
+    var least: array[int, 3] = 99
+    parallel for i in 0..<r.len:
+        let bin = int(r[i] * 7.0) mod 16
+        atomic_add(bins[bin], 1)
+        atomic_min(least[i mod 3], bin)
+        atomic_sub(bins[0], i)
+        atomic_or(least[0], i mod 5)
+    var most = 0
+    for k in 0..<16:
+        most = max(most, bins[k])
+    atomic_and(least[1], 6)
+    return float(most * 1000 + bins[min(n, 15)] + least[0] - least[1] + least[2])
+
+strategy Counts:
+    bars 5m
+
+    param n = 3 in 1..9 step 1
+
+    let x = counts(float(close), n)
+    plot(x, "x")
+""" + TAIL.format(buys="x > 0.0")
+
+THREADED = {
+    "threads of floats": TOTAL.format(type="float"),
+    "threads of f32": TOTAL.format(type="f32"),
+    "warps": WARPS,
+}
+"""Kernels that say what each thread does, so that they are blocks of as many threads as they say."""
+PROGRAMS["counts"] = COUNTS

@@ -8,14 +8,28 @@ from quantdsl.check import check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.lang.source import Source
-from tests.backtest.kernel_programs import PROGRAMS
+from tests.backtest.kernel_programs import PROGRAMS as TURNS
+from tests.backtest.kernel_programs import THREADED
 from tests.backtest.test_every_target import assert_one_hash
 from tests.backtest.test_lane_entry import checked_text
 from tests.backtest.test_same_bits import assert_same, run
 from tests.std.universe import Panels, table, walks
 
+PROGRAMS = TURNS | THREADED
 STRANDS = 256
-EVENTS = {"analog": 90, "sums of f32": 306, "sums of float": 306, "the rest": 70}
+EVENTS = {
+    "analog": 90,
+    "sums of f32": 306,
+    "sums of float": 306,
+    "the rest": 70,
+    "product of floats": 60,
+    "product of f32": 60,
+    "ranks": 50,
+    "counts": 306,
+    "threads of floats": 206,
+    "threads of f32": 206,
+    "warps": 45,
+}
 """Some more than the window is long: the interpreter makes each of the turns."""
 PLOT = 2  # the first word of a row of the curve that is a plot
 

@@ -16,6 +16,13 @@ AWAITED = "    @async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
 
 
 
+def threads(body, size="64"):
+    """A kernel of threads, as a kernel behind another one."""
+    head = f"    return r[0]\n\n@workgroup({size})\nkernel l(r: window[float, 64], n: const int)"
+    first = "k(r: window[float, 64], n: const int) -> float:\n"
+    return body, {"head": f"{first}{head} -> float", "call": "k(close, 9) + l(close, 9)"}
+
+
 def kernel(body, head="k(r: window[float, 64], n: const int) -> float", call="k(close, 9)"):
     """A strategy with a kernel."""
     return f"kernel {head}:\n{indent(body, '    ')}\n{STRATEGY}    plot({call})\n"
@@ -97,6 +104,64 @@ KERNELS = {
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@device(gpu)\nkernel l(r: window[float, 4], n: const int) -> float"}
     ),
+    "index of a tensor": (
+        "var a: tensor[float, 4, 8] = 0\nvar s = 0.0\nfor i in 0..<8:\n"
+        "    s += a[i, 0] + a[1] + a[0, 0.5] + r[i, 1]\nreturn s + a.length", {}
+    ),
+    "tensors that there are not": (
+        "var a: tensor[float, 4] = 0\nvar b: tensor[price, 4, 4] = 0\n"
+        "var c: tensor[float, 400, 400] = 0\nvar d: shared[float] = 0\n"
+        "var e: tensor[float, 4, m] = 0\nreturn r[0]", {}
+    ),
+    "atomics of turns": (
+        "var a: array[int, 8] = 0\nvar b: array[float, 8] = 0\nvar x = 0\n"
+        "parallel for i in 0..<8:\n    atomic_add(a[i], 1)\n    atomic_add(b[i], 1.0)\n"
+        "    let old = atomic_max(a[0], i)\n    a[i] = old + a[1]\n    atomic_add(x, 1)\n"
+        "    barrier()\nreturn r[0] + b[0]", {}
+    ),
+    "threads that do not say how many": (
+        "var s: shared[float, 4] = 0\ns[thread.x mod 4] = r[0]\nbarrier()\nreturn s[0]", {}
+    ),
+    "threads that do not meet": threads(
+        "var s: shared[float, 64] = 0\nif thread.x < 9:\n    barrier()\nif s[0] > 1.0:\n"
+        "    s[thread.x] = shuffle(r[0], 3)\nfor i in 0..<lane:\n    let v = vote_all(i > 3)\n"
+        "    if v:\n        warp_barrier()\nif n > 3:\n    barrier()\nreturn s[0]"
+    ),
+    "threads that stop": threads(
+        "var s: shared[float, 64] = 0\nfor i in 0..<n:\n    if thread.x == i:\n        break\n"
+        "    barrier()\nif s[lane] > 1.0:\n    return r[0]\nreturn s[0]"
+    ),
+    "threads in turns": threads(
+        "var s: shared[float, 64] = 0\nparallel for i in 0..<n reduce(s: +):\n    s += 1.0\n"
+        "return r[thread.x mod 9]"
+    ),
+    "words of threads": threads(
+        "var s: shared[int, 64] = 0\nlet a = thread + thread.w\nlet b = shuffle(r[0], 1, 5)\n"
+        "let c = ballot(3)\nfence(all)\nbarrier(1)\nlet d = shuffle_up(r[0])\n"
+        "atomic_add(s[0], 1, scope = device)\natomic_and(s[0], 1.5)\natomic_add(n, 1)\n"
+        "atomic_inc(s[0])\natomic_add(s[0], 1, scope = warp)\nlet e = shuffle(s, 1)\nreturn 1.0"
+    ),
+    "words that are not there yet": threads(
+        "named_barrier(1, 64)\ngrid_barrier()\nasync_copy(r, 3)\nwait_copies(0)\n"
+        "let c = mma(r, r)\nreturn r[0]"
+    ),
+    "too many threads": threads("return r[thread.x mod 9]", "2_048"),
+    "a dimension too many": threads("return r[thread.x mod 9]", "4, 4, 4, 4"),
+    "dimensions of a parallel loop": threads("return r[0]", "8, 8"),
+    "shared memory of a block": threads(
+        "var s: shared[float, 9_999] = 0\nreturn r[0] + float(thread.x)"
+    ),
+    "kernel in lanes": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@lanes(4)\n@unroll(n)\nkernel l(r: window[float, 4], n: const int)"
+        " -> float:\n    var s = 0.0\n    parallel for i in 0..<n reduce(s: +):\n"
+        "        for k in 0..<6:\n            s += 1.0\n    return s\n\n@unroll(4)\n"
+        "kernel m(r: window[float, 4], n: const int)"
+        " -> float:\n    var s = 0.0\n    parallel for i in 0..<n reduce(s: +):\n"
+        "        for k in 0..<6:\n            s += 1.0\n    return s\n\n"
+        "kernel o(r: window[float, 4], n: const int) -> float",
+        "call": "l(close, 3) + m(close, 3) + o(close, 3)"}
+    ),
     "unrolled kernel": (
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@unroll(4)\nkernel l(r: window[float, 4], n: const int) -> float"}
@@ -104,6 +169,10 @@ KERNELS = {
 }
 
 FILES = {
+    "threads outside a kernel": STRATEGY + "    plot(close + float(thread.x))\n    on bar:\n"
+    "        barrier()\n",
+    "tensor outside a kernel": "fn f(x: float) -> float:\n    var a: tensor[float, 2, 2] = 0\n"
+    "    return x\n" + STRATEGY + "    plot(f(close))\n",
     "parallel outside a kernel": "fn f(n: const int) -> float:\n    var s = 0.0\n"
     "    parallel for i in 0..<n reduce(s: +):\n        s += 1.0\n    return s\n"
     + STRATEGY + ORDER,

@@ -1,0 +1,202 @@
+"""What kind of kernel this is, read off its loops; and how a warp's threads meet in each load."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from quantdsl.check.nodes import inside
+from quantdsl.lang import ast
+
+KINDS = ("elementwise", "reduce", "scan", "matmul", "rank", "histogram", "threads", "general")
+"""elementwise: no loop over the window; reduce: one or more parallel loops that reduce, and no
+other loop over the window; scan: one that goes along the window in order; matmul: sums of products
+of two operands, by fma along one counter; rank: counts of what is smaller; histogram: counts at
+elements that the data choose; threads: says what each thread does; general: all else."""
+
+
+def kind_of(node: ast.Kernel) -> str:
+    """The kind of a kernel that is none of threads: one of KINDS."""
+    nests = list(_nests(node.body, ()))
+    for kind, has in (("matmul", _product), ("rank", _ranks), ("histogram", _counts)):
+        if any(has(stmt, loops) for stmt, loops in nests):
+            return kind
+    windows = windows_of(node)
+    loops = [part for part in inside(node.body) if isinstance(part, ast.For | ast.While)]
+    over = [loop for loop in loops if _reads(loop, windows)]
+    if not over:
+        return "elementwise"
+    nested = {id(part) for loop in over for part in inside(loop.body)}
+    outer = [loop for loop in over if id(loop) not in nested]
+    if all(isinstance(loop, ast.For) and loop.parallel and loop.reduce for loop in outer):
+        return "reduce"
+    carried = all(not (isinstance(loop, ast.For) and loop.parallel) for loop in outer)
+    return "scan" if carried and len(outer) == 1 else "general"
+
+
+def windows_of(node: ast.Kernel) -> set[str]:
+    """The names of a kernel's windows."""
+    return {p.name.id for p in node.params if p.type is not None and p.type.name == "window"}
+
+
+def _reads(loop: ast.For | ast.While, windows: set[str]) -> bool:
+    """Whether a loop reads a window."""
+    return any(
+        isinstance(part, ast.Index)
+        and isinstance(part.value, ast.Name)
+        and part.value.id in windows
+        for part in inside(loop.body)
+    )
+
+
+Nest = tuple[ast.For, ...]
+"""The loops around a statement, outermost first."""
+
+
+def _nests(suite: ast.Suite | ast.Expr, loops: Nest) -> Iterator[tuple[ast.Stmt, Nest]]:
+    """Every statement with the counted loops around it."""
+    if not isinstance(suite, ast.Suite):
+        return
+    for stmt in suite.body:
+        yield stmt, loops
+        if isinstance(stmt, ast.For):
+            yield from _nests(stmt.body, (*loops, stmt))
+        elif isinstance(stmt, ast.While):
+            yield from _nests(stmt.body, loops)
+        elif isinstance(stmt, ast.If):
+            for _, branch in stmt.branches:
+                yield from _nests(branch, loops)
+            if stmt.otherwise is not None:
+                yield from _nests(stmt.otherwise, loops)
+
+
+def _names(node: ast.Node) -> set[str]:
+    return {part.id for part in inside(node) if isinstance(part, ast.Name)}
+
+
+def _product(stmt: ast.Stmt, loops: Nest) -> bool:
+    """`c = fma(x, y, c)` along the innermost of three loops, x of one outer counter, y of another.
+
+    The order is fixed by that: one chain of fused multiply-adds along the innermost counter.
+    """
+    if not isinstance(stmt, ast.Assign) or stmt.op != "=" or len(loops) < 3:
+        return False
+    args = _called(stmt.value, "fma")
+    if len(args) != 3:
+        return False
+    x, y, added = args
+    if not _alike(added, stmt.target):
+        return False
+    along, outer = loops[-1].name.id, {loop.name.id for loop in loops[:-1]}
+    left, right = _names(x), _names(y)
+    return along in left & right and bool(outer & left - right) and bool(outer & right - left)
+
+
+def _ranks(stmt: ast.Stmt, loops: Nest) -> bool:
+    """`if r[k] < r[i]: n += 1` in a loop inside another: one operand of each counter."""
+    if not isinstance(stmt, ast.If) or len(loops) < 2 or stmt.otherwise is not None:
+        return False
+    ((cond, branch),) = stmt.branches[:1]
+    if not isinstance(cond, ast.Compare) or len(cond.operands) != 2 or len(branch.body) != 1:
+        return False
+    (only,) = branch.body
+    if not isinstance(only, ast.Assign) or not _one_more(only):
+        return False
+    x, y = cond.operands
+    alike = isinstance(x, ast.Index) and isinstance(y, ast.Index) and _alike(x.value, y.value)
+    counters = {loop.name.id for loop in loops}
+    return alike and bool((_names(x) ^ _names(y)) & counters)
+
+
+def _counts(stmt: ast.Stmt, loops: Nest) -> bool:
+    """`h[bin] += 1`, or an atomic addition to it, at an element that no counter names."""
+    place: ast.Expr | None = None
+    if isinstance(stmt, ast.Assign) and _one_more(stmt):
+        place = stmt.target
+    elif isinstance(stmt, ast.ExprStmt) and (args := _called(stmt.value, "atomic_add")):
+        place = args[0]
+    if not loops or not isinstance(place, ast.Index):
+        return False
+    return not _names(place.index) <= {loop.name.id for loop in loops}
+
+
+def _called(node: ast.Expr, name: str) -> list[ast.Expr]:
+    """The arguments of a call of a function, or none where it is no such call."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return []
+    return [arg.value for arg in node.args] if node.func.id == name else []
+
+
+def _one_more(stmt: ast.Assign) -> bool:
+    return stmt.op == "+=" and isinstance(stmt.value, ast.Num) and stmt.value.text in ("1", "1.0")
+
+
+def _alike(x: object, y: object) -> bool:
+    """Whether two trees say the same, wherever they stand."""
+    if isinstance(x, ast.Node) and isinstance(y, ast.Node):
+        fields = [name for name in x.__struct_fields__ if "span" not in name]
+        same = type(x) is type(y)
+        return same and all(_alike(getattr(x, name), getattr(y, name)) for name in fields)
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(map(_alike, x, y))
+    return x == y
+
+
+# ---- loads -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Load:
+    """A read of a window in a parallel loop; `step` is how far the next turn reads, None: anywhere.
+
+    Neighbouring turns are neighbouring threads of a warp.
+    """
+
+    span: ast.Span
+    step: int | None
+
+    def __str__(self) -> str:
+        if self.step is None:
+            return "scattered: up to 32 lines of memory a warp"
+        if self.step == 0:
+            return "broadcast: one word a warp"
+        if abs(self.step) == 1:
+            return "coalesced: 256 bytes in a row a warp"
+        return f"every {abs(self.step)}th word: {min(abs(self.step), 16)} times the lines of a row"
+
+
+def loads(node: ast.Kernel) -> list[Load]:
+    """How the threads of a warp meet in each read of a window in a parallel loop."""
+    windows, found = windows_of(node), list[Load]()
+    for loop in inside(node.body):
+        if not isinstance(loop, ast.For) or not loop.parallel:
+            continue
+        steady = {part.name.id for part in inside(loop.body) if isinstance(part, ast.For)}
+        known = dict.fromkeys(steady, 0) | {loop.name.id: 1}
+        own = {p.name.id for p in inside(loop.body) if isinstance(p, ast.Let | ast.Var)}
+        found += [
+            Load(part.span, _step(part.index, known, own))
+            for part in inside(loop.body)
+            if isinstance(part, ast.Index)
+            and isinstance(part.value, ast.Name)
+            and part.value.id in windows
+        ]
+    return found
+
+
+def _step(node: ast.Expr, known: dict[str, int], own: set[str]) -> int | None:
+    """By how much a value rises with the turn; None where it is not known."""
+    if isinstance(node, ast.Num):
+        return 0
+    if isinstance(node, ast.Name):
+        return known.get(node.id, None if node.id in own else 0)
+    if isinstance(node, ast.Binary) and node.op in "+-*":
+        x, y = _step(node.left, known, own), _step(node.right, known, own)
+        if x is None or y is None:
+            return None
+        if node.op != "*":
+            return x + y if node.op == "+" else x - y
+        if x == y == 0:
+            return 0
+        factor, times = (node.left, y) if x == 0 else (node.right, x)
+        whole = isinstance(factor, ast.Num) and factor.text.isdigit()
+        return times * int(factor.text) if whole and isinstance(factor, ast.Num) else None
+    return 0 if not (_names(node) & (set(known) | own)) else None

@@ -1,0 +1,397 @@
+"""A kernel of threads as loops over its threads, from one place where they wait to the next.
+
+The body was elaborated as one thread runs it. What differs between threads is found first: what is
+made of a thread's number, of shared memory, or assigned where only some threads come. All else is
+the same in all of them and is computed once. Then the body is cut where threads wait for each
+other, and each piece becomes a loop over the threads (ir/threads.py). A local that a later piece
+reads becomes an array, an element a thread.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from quantdsl.check import sizes
+from quantdsl.check.context import Context
+from quantdsl.ir import ops
+from quantdsl.ir import threads as form
+from quantdsl.ir.strands import called
+from quantdsl.ir.walk import nested, operands, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.lang.ast import Span
+
+ID = ops.Var("thread.id")
+"""The number of the thread, until a loop over the threads has a name for it."""
+WAITS = "waits."
+"""A call of this that ends so is a place where threads wait; its first argument is a mark."""
+Body = tuple[ops.Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place where threads wait for each other, and as what it is written."""
+
+    span: Span
+    word: str
+
+
+def waiting(kind: str, mark: int, *args: ops.Expr) -> ops.Call:
+    """Where threads wait: a barrier, something of the warp, or an atomic in order."""
+    return ops.Call(WAITS + kind, (ops.i64(mark), *args))
+
+
+def phased(cx: Context, body: Body, threads: int, marks: list[Mark], name: Span) -> Body:
+    """The body of one thread as that of a block; reports where only some threads would wait."""
+    differs = _Differing(body)
+    for call in differs.stuck:
+        assert isinstance(call.args[0], ops.Const)
+        mark = marks[call.args[0].bits]
+        cx.error(
+            "QD0909",
+            f"not every thread comes to this '{mark.word}'",
+            mark.span,
+            reason="those that come would wait for the others for ever",
+            help="put it behind the branch, and let the condition choose the value alone",
+        )
+    if differs.leaves:
+        cx.error(
+            "QD0909",
+            "a thread returns while others go on",
+            name,
+            reason="the result is that of thread 0, and all threads come to it",
+            help="return at the end, outside every branch that only some threads take",
+        )
+    if differs.stuck or differs.leaves:
+        return ()
+    cut = _Cut(cx, differs, threads).body(body)
+    return _Kept(cx, threads, cut).placed()
+
+
+class _Differing:
+    """What is not the same in all threads: locals, loops that end at different turns."""
+
+    def __init__(self, body: Body) -> None:
+        self.names: set[str] = set()
+        self._parted: set[int] = set()  # loops that only some threads leave early
+        self.stuck: list[ops.Call] = []
+        self.leaves = False
+        known = (-1, -1)
+        while known != (len(self.names), len(self._parted)):
+            known = len(self.names), len(self._parted)
+            self.stuck.clear()
+            self._walk(body, apart=False, loop=None)
+
+    def expr(self, expr: ops.Expr | None) -> bool:
+        """Whether a value differs."""
+        if expr is None:
+            return False
+        if isinstance(expr, ops.Var):
+            return expr == ID or expr.name in self.names or called(expr.name, form.SHARED)
+        return any(map(self.expr, operands(expr)))
+
+    def _walk(self, body: Body, *, apart: bool, loop: ops.Stmt | None) -> None:
+        for stmt in body:
+            call = wait_of(stmt)
+            if call is not None and apart:
+                self.stuck.append(call)
+            match stmt:
+                case ops.Let():
+                    one = called(stmt.name, form.SHARED) or called(stmt.name, form.RESULT)
+                    if (apart or call is not None or self.expr(stmt.value)) and not one:
+                        self.names.add(stmt.name)
+                case ops.Assign():
+                    root = root_of(stmt.place)
+                    differs = apart or self.expr(stmt.value) or self.expr(stmt.place)
+                    if differs and not called(root, form.SHARED):
+                        self.names.add(root)
+                case ops.If():
+                    parted = apart or self.expr(stmt.cond)
+                    self._walk(stmt.then, apart=parted, loop=loop)
+                    self._walk(stmt.otherwise, apart=parted, loop=loop)
+                case ops.For() | ops.While():
+                    parted = apart or any(map(self.expr, roots(stmt))) or id(stmt) in self._parted
+                    if parted and isinstance(stmt, ops.For):
+                        self.names.add(stmt.name)
+                    self._walk(stmt.body, apart=parted, loop=stmt)
+                case ops.Break() | ops.Continue():
+                    if apart and loop is not None:
+                        self._parted.add(id(loop))
+                case ops.Return():
+                    self.leaves |= apart
+
+
+def wait_of(stmt: ops.Stmt) -> ops.Call | None:
+    """The call by which a statement makes threads wait, if it does."""
+    call = stmt.value if isinstance(stmt, ops.Let) else None
+    call = stmt.call if isinstance(stmt, ops.Do) else call
+    return call if isinstance(call, ops.Call) and call.func.startswith(WAITS) else None
+
+
+def root_of(place: ops.Expr) -> str:
+    """The variable that a place lies in."""
+    while isinstance(place, ops.Field | ops.Elem):
+        place = place.base
+    return place.name if isinstance(place, ops.Var) else ""
+
+
+@dataclass
+class _Cut:
+    """Cuts a body where its threads wait."""
+
+    cx: Context
+    differs: _Differing
+    threads: int
+    out: list[ops.Stmt] = field(default_factory=list)
+    now: list[ops.Stmt] = field(default_factory=list)
+
+    def body(self, body: Body) -> Body:
+        """The statements, those of each thread in loops over the threads."""
+        outer = self.out, self.now
+        self.out, self.now = [], []
+        for stmt in body:
+            self._stmt(stmt)
+        self._close()
+        made = tuple(self.out)
+        self.out, self.now = outer
+        return made
+
+    def _close(self, stem: str = form.THREAD) -> None:
+        """End the piece that is open."""
+        if self.now:
+            name = self.cx.fresh(stem)
+            own = tuple(with_number(stmt, ops.Var(name)) for stmt in self.now)
+            self.out.append(ops.For(name, ops.i64(0), ops.i64(self.threads), own))
+        self.now = []
+
+    def _stmt(self, stmt: ops.Stmt) -> None:
+        call = wait_of(stmt)
+        if call is not None:
+            self._wait(stmt, call)
+        elif isinstance(stmt, ops.Let) and called(stmt.name, form.RESULT):
+            self._close()
+            self.out.append(with_number(stmt, ops.i64(0)))
+        elif not self._of_threads(stmt):
+            self._close()
+            self.out.append(stmt)
+        elif self._whole(stmt):
+            self.now.append(stmt)
+        else:
+            self._close()
+            changes = {
+                name: self.body(getattr(stmt, name))
+                for name in ("body", "then", "otherwise")
+                if hasattr(stmt, name)
+            }
+            self.out.append(msgspec.structs.replace(stmt, **changes))
+
+    def _of_threads(self, stmt: ops.Stmt) -> bool:
+        """Whether anything in a statement differs between threads, or waits."""
+        return any(
+            wait_of(part) is not None
+            or any(map(self.differs.expr, roots(part)))
+            or (isinstance(part, ops.Let) and part.name in self.differs.names)
+            for part in statements((stmt,))
+        )
+
+    def _whole(self, stmt: ops.Stmt) -> bool:
+        """Whether each thread can make it for itself: it waits nowhere, and leaves no loop."""
+        parts = list(statements((stmt,)))
+        own = {part.name for part in parts if isinstance(part, ops.Let | ops.For)}
+        kept = own | self.differs.names
+        for part in parts:
+            if wait_of(part) is not None or isinstance(part, ops.Return):
+                return False
+            if isinstance(part, ops.Assign):
+                root = root_of(part.place)
+                if root not in kept and not called(root, form.SHARED):
+                    return False
+        return not any(_leaves(stmt))
+
+    def _wait(self, stmt: ops.Stmt, call: ops.Call) -> None:
+        kind, args = call.func.removeprefix(WAITS), call.args[1:]
+        if kind in (form.BARRIER, form.WARP_BARRIER):
+            self._close()
+            self.out.append(ops.Do(ops.Call(kind, ())))
+            return
+        assert isinstance(stmt, ops.Let)
+        if kind in (form.SHUFFLE, form.BALLOT, form.MATCH):
+            given = self.cx.fresh(form.GIVE)
+            self.out.append(ops.Let(given, ops.ArrayType(ops.I64_T, self.threads), None))
+            self.now.append(ops.Assign(ops.Elem(ops.Var(given), ID), args[0], stmt.line))
+            self._close()
+            taken = ops.Call(kind, (ops.Var(given), ID, *args[1:]), (self.threads,))
+            self.now.append(ops.Let(stmt.name, ops.I64_T, taken, stmt.line))
+            return
+        # In order: one thread after the other reads what is there and puts the new value.
+        place, value = args
+        assert isinstance(place, ops.Elem)
+        self._close()
+        self.out.append(form.WAIT)
+        self.now += (
+            ops.Let(stmt.name, stmt.type, place, stmt.line),
+            ops.Assign(place, value, stmt.line),
+        )
+        self._close(form.ORDERED)
+        self.out.append(form.WAIT)
+
+
+def _leaves(stmt: ops.Stmt) -> Iterator[bool]:
+    """Each `break` and `continue` in a statement that is one of a loop around it."""
+    if isinstance(stmt, ops.Break | ops.Continue):
+        yield True
+    elif isinstance(stmt, ops.If):
+        for inner in (*stmt.then, *stmt.otherwise):
+            yield from _leaves(inner)
+
+
+def with_number(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
+    """The statement with the number of the thread in place."""
+
+    def expr(node: ops.Expr) -> ops.Expr:
+        return number if node == ID else rebuild_expr(node, expr)
+
+    def each(inner: ops.Stmt) -> ops.Stmt:
+        return rebuild_stmt(inner, expr, each)
+
+    return each(stmt)
+
+
+def _names(body: Iterable[ops.Stmt]) -> set[str]:
+    """The variables that statements read or write."""
+    todo = [expr for stmt in statements(tuple(body)) for expr in roots(stmt)]
+    found = set()
+    while todo:
+        expr = todo.pop()
+        if isinstance(expr, ops.Var):
+            found.add(expr.name)
+        todo += operands(expr)
+    return found
+
+
+class _Kept:
+    """Gives what lives longer than its piece a place that lasts: an element for each thread."""
+
+    def __init__(self, cx: Context, threads: int, body: Body) -> None:
+        self.cx, self.threads, self.body = cx, threads, body
+        self.kept: dict[str, tuple[str, ops.Type]] = {}
+        pieces = [stmt for stmt in _pieces(body) if isinstance(stmt, ops.For)]
+        used = [_names(piece.body) for piece in pieces]
+        outside = _names(_without(body))
+        for at, piece in enumerate(pieces):
+            for stmt in piece.body:
+                if not isinstance(stmt, ops.Let):
+                    continue
+                others = (names for other, names in enumerate(used) if other != at)
+                if stmt.name in outside or any(stmt.name in names for names in others):
+                    whole = isinstance(stmt.type, ops.ArrayType)
+                    name = cx.fresh(form.MINES if whole else form.MINE)
+                    self.kept[stmt.name] = name, stmt.type
+
+    def placed(self) -> Body:
+        """The body with those places."""
+        return self._body(self.body)
+
+    def _body(self, body: Body) -> Body:
+        made: list[ops.Stmt] = []
+        for stmt in body:
+            if _piece(stmt):
+                assert isinstance(stmt, ops.For)
+                number = ops.Var(stmt.name)
+                made += [
+                    self._declared(part.name)
+                    for part in stmt.body
+                    if isinstance(part, ops.Let) and part.name in self.kept
+                ]
+                own = [new for part in stmt.body for new in self._moved(part, number)]
+                made.append(msgspec.structs.replace(stmt, body=tuple(own)))
+                continue
+            changes = {
+                name: self._body(getattr(stmt, name))
+                for name in ("body", "then", "otherwise")
+                if hasattr(stmt, name)
+            }
+            inner = msgspec.structs.replace(stmt, **changes) if changes else stmt
+            made.append(rebuild_stmt(inner, self._in(ops.i64(0)), lambda other: other))
+        return tuple(made)
+
+    def _declared(self, name: str) -> ops.Let:
+        mine, type_ = self.kept[name]
+        if isinstance(type_, ops.ArrayType):
+            total = sizes.product(type_.size, self.threads)
+            return ops.Let(mine, ops.ArrayType(type_.elem, total), None)
+        return ops.Let(mine, ops.ArrayType(type_, self.threads), None)
+
+    def _moved(self, stmt: ops.Stmt, number: ops.Expr) -> list[ops.Stmt]:
+        """A statement of one thread, on the places that last."""
+        expr = self._in(number)
+
+        def each(inner: ops.Stmt) -> ops.Stmt:
+            return rebuild_stmt(inner, expr, each)
+
+        if not isinstance(stmt, ops.Let) or stmt.name not in self.kept:
+            return [each(stmt)]
+        mine, type_ = self.kept[stmt.name]
+        if isinstance(type_, ops.ArrayType):
+            assert isinstance(type_.elem, str)
+            at = self.cx.fresh("i")
+            place = ops.Elem(ops.Var(mine), self._slot(type_, number, ops.Var(at)))
+            zero = ops.Assign(place, ops.Const(type_.elem, 0), stmt.line)
+            return [ops.For(at, ops.i64(0), ops.SizeOf(type_.size), (zero,))]
+        assert isinstance(type_, str)
+        value = ops.Const(type_, 0) if stmt.value is None else expr(stmt.value)
+        return [ops.Assign(ops.Elem(ops.Var(mine), number), value, stmt.line)]
+
+    def _slot(self, type_: ops.ArrayType, number: ops.Expr, index: ops.Expr) -> ops.Expr:
+        row = ops.Binary("imul", number, ops.SizeOf(type_.size))
+        return ops.Binary("iadd", row, index)
+
+    def _in(self, number: ops.Expr) -> "_Map":
+        return _Map(self, number)
+
+
+@dataclass(frozen=True)
+class _Map:
+    """Expressions of the thread `number` on the places that last."""
+
+    kept: _Kept
+    number: ops.Expr
+
+    def __call__(self, node: ops.Expr) -> ops.Expr:
+        if isinstance(node, ops.Elem) and isinstance(node.base, ops.Var):
+            mine, type_ = self.kept.kept.get(node.base.name, ("", ops.I64_T))
+            if isinstance(type_, ops.ArrayType):
+                slot = self.kept._slot(type_, self.number, self(node.index))
+                return ops.Elem(ops.Var(mine), slot)
+        if isinstance(node, ops.Var) and node.name in self.kept.kept:
+            return ops.Elem(ops.Var(self.kept.kept[node.name][0]), self.number)
+        return rebuild_expr(node, self)
+
+
+def _piece(stmt: ops.Stmt) -> bool:
+    """Whether a statement is a loop over the threads."""
+    loop = isinstance(stmt, ops.For) and stmt.name or ""
+    return called(loop, form.THREAD) or called(loop, form.ORDERED)
+
+
+def _pieces(body: Body) -> Iterator[ops.Stmt]:
+    for stmt in body:
+        if _piece(stmt):
+            yield stmt
+        else:
+            for block in nested(stmt):
+                yield from _pieces(block)
+
+
+def _without(body: Body) -> Body:
+    """The body without what its threads do."""
+    return tuple(
+        rebuild_stmt(stmt, lambda expr: expr, lambda inner: _hollow(inner))
+        for stmt in body
+        if not _piece(stmt)
+    )
+
+
+def _hollow(stmt: ops.Stmt) -> ops.Stmt:
+    if _piece(stmt):
+        return ops.Do(ops.Call(form.BARRIER, ()))
+    return rebuild_stmt(stmt, lambda expr: expr, _hollow)

@@ -1,0 +1,112 @@
+"""The form of a kernel of threads in IR, from which its meaning follows on every target.
+
+    let shared.1: array[T, n]                 memory of the block
+    let mine.2: array[T, THREADS]             a local that lives on while its thread waits
+    for thread.3 in 0 .. THREADS: ...         what each thread does before it waits for others
+    do device.barrier()                       where it waits; nothing where threads run in turn
+    for ordered.4 in 0 .. THREADS: ...        what the threads do one after the other, everywhere
+    let give.5: array[i64, THREADS]           what each thread shows the others of its warp
+    ... warp.shuffle(give.5, thread.3, lane)  what it takes from them
+    let result.6: T = ...                     what thread 0 returns
+
+What is the same in all threads stands outside these loops. A local is known by the first part of
+its name; no other local has one of these. Threads that wait where this says may run in any order,
+since a kernel in which one could see what another does meanwhile is a race, and no program.
+"""
+
+from quantdsl.ir.ops import (
+    I64_T,
+    ArrayType,
+    Assign,
+    Binary,
+    Call,
+    Do,
+    Elem,
+    Expr,
+    For,
+    Func,
+    Let,
+    ParamDecl,
+    Return,
+    SizeName,
+    Unary,
+    Var,
+    i64,
+)
+
+THREAD, ORDERED, SHARED, MINE, MINES, GIVE, RESULT = (
+    "thread", "ordered", "shared", "mine", "mines", "give", "result"
+)  # fmt: skip
+"""`mines` is an array of each thread: THREADS times as long, those of a thread in a row."""
+WARP = 32
+BARRIER, WARP_BARRIER = "device.barrier", "device.warp_barrier"
+FENCES = {scope: f"device.fence.{scope}" for scope in ("thread", "block", "device", "system")}
+SHUFFLE, BALLOT, MATCH = "warp.shuffle", "warp.ballot", "warp.match"
+ATOMICS = {
+    "add": "iadd",
+    "sub": "isub",
+    "min": "imin",
+    "max": "imax",
+    "and": "iand",
+    "or": "ior",
+    "xor": "ixor",
+}
+"""Those whose order cannot be seen where nobody asks for the older value -> their operation."""
+
+
+def atomic(name: str) -> str:
+    """The function that does one of ATOMICS to an element of an array."""
+    return f"atomic.{name}"
+
+
+WAIT = Do(Call(BARRIER, ()))
+
+
+def _warp(name: str, result: tuple[Let | For | Assign | Return, ...], *more: str) -> Func:
+    words = ParamDecl("give", ArrayType(I64_T, SizeName("n")))
+    others = tuple(ParamDecl(part, I64_T) for part in ("thread", *more))
+    return Func(name, (words, *others), I64_T, result, sizes=("n",))
+
+
+_FIRST = Let("first", I64_T, Binary("iand", Var("thread"), i64(-WARP)))
+
+
+def _bits(test: Expr) -> tuple[Let | For | Return, ...]:
+    """A bit for each thread of the warp for which the test holds."""
+    bit = Binary("shl", Unary("bool_to_i64", test), Var("k"))
+    put = Assign(Var("bits"), Binary("ior", Var("bits"), bit))
+    return (_FIRST, Let("bits", I64_T, i64(0)), For("k", i64(0), i64(WARP), (put,)), Return(_SUM))
+
+
+_SUM = Var("bits")
+_OTHER = Elem(Var("give"), Binary("iadd", Var("first"), Var("k")))
+_AT = Elem(Var("memory"), Var("index"))
+_MEMORY = (
+    ParamDecl("memory", ArrayType(I64_T, SizeName("n")), inout=True),
+    ParamDecl("index", I64_T),
+    ParamDecl("value", I64_T),
+)
+_LANE = Binary("iand", Var("lane"), i64(WARP - 1))
+FUNCTIONS = (
+    Func(BARRIER, (), None, ()),
+    Func(WARP_BARRIER, (), None, ()),
+    *(Func(name, (), None, ()) for name in FENCES.values()),
+    _warp(
+        SHUFFLE,
+        (_FIRST, Return(Elem(Var("give"), Binary("iadd", Var("first"), _LANE)))),
+        "lane",
+    ),
+    _warp(BALLOT, _bits(Binary("ine", _OTHER, i64(0)))),
+    _warp(MATCH, _bits(Binary("ieq", _OTHER, Elem(Var("give"), Var("thread"))))),
+    *(
+        Func(
+            atomic(name),
+            _MEMORY,
+            None,
+            (Assign(_AT, Binary(op, _AT, Var("value"))),),
+            sizes=("n",),
+        )
+        for name, op in ATOMICS.items()
+    ),
+)
+"""What a kernel of threads calls, for a target whose threads run one after the other."""

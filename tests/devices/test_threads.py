@@ -1,0 +1,158 @@
+"""Kernels of threads: the bits of the interpreter on the simulated device, and races found there."""
+
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+from quantdsl import cli
+from quantdsl.codegen.blocks import ENTRY, batch, batch_text
+from quantdsl.codegen.cubin import assembled
+from quantdsl.codegen.jit import optimised
+from quantdsl.codegen.target import native
+from quantdsl.devices.simulated import kernel_of
+from quantdsl.ir.ops import Stmt, bits_to_f64
+from tests.backtest.kernel_programs import THREADED
+from tests.backtest.test_lane_entry import checked_text
+from tests.devices.test_blocks import INSTRUMENTS, SCALARS, SM_90, interpreted, rings_of, word_of
+
+SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128}
+
+
+def launched(text, scalars, *, watched=False, changed=None):
+    """What a kernel of threads leaves on the simulated device, what the interpreter leaves."""
+    checked = checked_text(text)
+    ((name, facts),) = checked.library.kernels.items()
+    module = checked.module()
+    decl = next(func for func in module.funcs if func.name.partition("[")[0] == name)
+    made = batch(module, decl.name, facts.threads, watched=watched)
+    if changed is not None:
+        made = made._replace(module=changed(made.module))
+    rings = rings_of(made, decl, np.random.default_rng(7))
+    out = np.zeros(INSTRUMENTS, np.int64)
+    types = {param.name.removeprefix("p."): param.type for param in decl.params}
+    words = [
+        rings[at].ctypes.data
+        if at in rings
+        else out.ctypes.data
+        if at == "out"
+        else word_of(types[at], scalars[at])
+        for at in made.params
+    ]
+    kernel = kernel_of(batch_text(made, native(), gpu=False), ENTRY, len(words))
+    kernel.launch(INSTRUMENTS, facts.threads, words, shared_bytes=8 * made.shared_words)
+    wanted = [interpreted(module, decl, rings, scalars, k) for k in range(INSTRUMENTS)]
+    return kernel, [bits_to_f64(int(word)) for word in out], wanted
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("name", THREADED)
+def test_threads_have_the_bits_of_the_interpreter(name, watched):
+    kernel, found, wanted = launched(THREADED[name], SCALARS | {"n": 3}, watched=watched)
+    assert found == wanted
+    assert len(set(wanted)) == INSTRUMENTS
+    assert kernel.together
+    assert kernel.faults == []
+
+
+@pytest.mark.parametrize("name", THREADED)
+def test_they_are_machine_code_of_a_gpu(name):
+    checked = checked_text(THREADED[name])
+    ((kernel, facts),) = checked.library.kernels.items()
+    module = checked.module()
+    decl = next(func for func in module.funcs if func.name.partition("[")[0] == kernel)
+    assert facts.kind == "threads"
+    assert facts.threads == SIZES[name]
+    made = batch(module, decl.name, facts.threads)
+    parsed, machine = optimised(batch_text(made, SM_90, gpu=True), SM_90)
+    ptx = str(machine.emit_assembly(parsed))
+    wanted = ["bar.sync", "shfl.sync.idx", "vote.sync.ballot", "atom.shared.add"]
+    if name == "warps":
+        wanted = [*wanted[:3], "match.any.sync.b64", "bar.warp.sync", "atom.shared.max.s64"]
+        assert re.search(r"fence\.(sc|acq_rel)\.cta|membar\.cta", ptx)
+    assert [word for word in wanted if word not in ptx] == []
+    assert "call" not in ptx
+    assert assembled(ptx, "sm_90").startswith(b"\x7fELF")
+
+
+RACE = """language 1
+
+@workgroup(64)
+kernel racy(r: window[float, 64]) -> float:
+    var s: shared[float, 64] = 0
+    var n: shared[int, 2] = 0
+    s[thread.x] = r[thread.x]
+    {first}
+    let x = {second}
+    {third}
+    return x + s[0] + float(n[0])
+
+strategy Racy:
+    bars 5m
+    plot(racy(close / close[1]))
+    on bar:
+        flatten()
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
+NEXT = "s[(thread.x + 1) mod 64]"
+FAULTS = {
+    "no barrier": (("", NEXT, ""), [(7, 9)]),
+    "a barrier": (("barrier()", NEXT, ""), []),
+    "a barrier of the warp is too little": (("warp_barrier()", NEXT, ""), [(7, 9)]),
+    "a barrier of the warp": (("warp_barrier()", "s[warp * 32]", ""), []),
+    "all write to one": (("barrier()", "1.0", "s[0] = r[thread.x]"), [(10, 10)]),
+    "one writes and returns": (("barrier()", "1.0", "if thread.x == 0:\n        s[0] = 2.0"), []),
+    "another writes": (("barrier()", "1.0", "if thread.x == 9:\n        s[0] = 2.0"), [(11, 12)]),
+    "additions meet": (("atomic_add(n[0], 1)", "1.0", "barrier()"), []),
+    "sums and bits": (("atomic_add(n[0], 1)\n    atomic_or(n[0], 2)", "1.0", ""), [(8, 9)]),
+    "read beside an addition": (("atomic_add(n[1], 1)", "float(n[1])", "barrier()"), [(8, 9)]),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_race_is_found_and_its_lines_named(name):
+    (first, second, third), wanted = FAULTS[name]
+    text = RACE.format(first=first, second=second, third=third)
+    kernel, _, _ = launched(text, SCALARS, watched=True)
+    lines = {fault.lines for fault in kernel.faults}
+    assert set(wanted) <= lines
+    assert bool(lines) == bool(wanted)
+
+
+def test_an_access_out_of_bounds_is_found_and_its_line_named():
+    """The compiler lets none through, so the index is changed behind it."""
+
+    def changed(module):
+        funcs = []
+        for func in module.funcs:
+            text = msgspec.json.encode(func.body)
+            if b"device.touch" in text and func.name.startswith("user."):
+                assert text.count(b'"op":"imod"') == 2  # what is told of and what is done
+                text = text.replace(b'"op":"imod"', b'"op":"imul"', 1)
+                body = msgspec.json.decode(text, type=type_of_body)
+                func = msgspec.structs.replace(func, body=body)
+            funcs.append(func)
+        return msgspec.structs.replace(module, funcs=tuple(funcs))
+
+    text = RACE.format(first="barrier()", second=NEXT, third="")
+    kernel, _, _ = launched(text, SCALARS, watched=True, changed=changed)
+    outside = [fault for fault in kernel.faults if "reaches word" in fault.what]
+    assert {fault.lines for fault in outside} == {(9,)}
+    assert "of 66" in str(outside[0])
+
+
+type_of_body = tuple[Stmt, ...]
+
+
+def test_the_command_tells_of_races(tmp_path, capsys):
+    path = tmp_path / "racy.qdsl"
+    path.write_text(RACE.format(first="", second=NEXT, third="barrier()"))
+    assert cli.run(["check", str(path), "--races"]) == 1
+    assert "race in kernel racy: one thread writes a word" in capsys.readouterr().out
+    path.write_text(THREADED["warps"])
+    assert cli.run(["check", str(path), "--races"]) == 0
+    assert "kernel warps: no race was seen among 128 threads" in capsys.readouterr().out
