@@ -50,6 +50,7 @@ def _watched(module: ops.Module, func: ops.Func, facts: KernelFacts) -> Watched:
     for param in func.params:
         at = param.name.removeprefix("p.")
         if isinstance(param.type, ops.ArrayType):
+            assert isinstance(param.type.size, int)
             shape = (ROUNDS, param.type.size)
             drawn = rng.normal(1.0, 0.1, shape).view(np.int64)
             arrays[at] = drawn if param.type.elem == ops.F64_T else rng.integers(-3, 4, shape)

@@ -133,8 +133,8 @@ _of_threads(
     "QD0910",
     "the result depends on the order of the threads",
     "An atomic is done to one element of an array. In a parallel loop only those whose order\n"
-    "nobody can see are: sums of ints, the smallest, bits. Elsewhere one of floats, or whose older\n"
-    "value is used, is made in the order of the threads' numbers.",
+    "nobody can see are: sums of ints, the smallest, bits. Elsewhere one of floats, or whose\n"
+    "older value is used, is made in the order of the threads' numbers.",
     "64",
     "    var x = 1\n    atomic_add(x, 1)\n    barrier()\n",
     "    var n: shared[int, 1] = 0\n    atomic_add(n[0], 1)\n    barrier()\n",

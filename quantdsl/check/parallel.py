@@ -90,7 +90,7 @@ class Parallel:
     loops: int
     outer: Scope | None
     written: dict[str, ast.Span] = field(default_factory=dict)  # arrays of which each turn has one
-    counted: dict[str, ast.Span] = field(default_factory=dict)  # arrays that atomics write to
+    counted: dict[str, tuple[str, ast.Span]] = field(default_factory=dict)  # arrays of atomics
     places: set[int] = field(default_factory=set)  # the names of those arrays, in the atomics
 
     def assign(self, cx: Context, node: ast.Assign) -> bool:
@@ -129,11 +129,22 @@ class Parallel:
             and target.index.id == self.node.name.id
         )
 
-    def counts(self, place: ast.Expr) -> None:
+    def counts(self, cx: Context, place: ast.Expr, op: str) -> None:
         """An atomic adds to a place, or the like: no turn may look at that array otherwise."""
-        if isinstance(place, ast.Index) and isinstance(place.value, ast.Name):
-            self.counted[place.value.id] = place.span
-            self.places.add(id(place.value))
+        if not isinstance(place, ast.Index) or not isinstance(place.value, ast.Name):
+            return
+        array, family = place.value, "add" if op == "sub" else op
+        known, where = self.counted.setdefault(array.id, (family, place.span))
+        self.places.add(id(array))
+        if known != family:
+            cx.error(
+                "QD0910",
+                f"{array.id!r} depends on the order of the turns: another atomic writes to it too",
+                place.span,
+                labels=(Label(where, f"atomic_{known} here"),),
+                reason="sums among themselves come out the same in each order, sums and bits do not",
+                help="give each an array of its own",
+            )
 
     def leave(self, cx: Context, node: ast.Break | ast.Return, word: str) -> bool:
         """Whether `break` or `return` may stand here; reports where a turn would end others."""
@@ -181,7 +192,8 @@ class Parallel:
             if not isinstance(part, ast.Name) or id(part) in self.places:
                 continue
             if part.id in self.counted or (part.id in self.written and id(part) not in own):
-                where = self.counted.get(part.id) or self.written[part.id]
+                _, counted = self.counted.get(part.id, ("", None))
+                where = counted or self.written[part.id]
                 cx.error(
                     "QD0903",
                     f"this may read what another turn writes to {part.id!r}",

@@ -369,8 +369,9 @@ class _Map:
 
 def _piece(stmt: ops.Stmt) -> bool:
     """Whether a statement is a loop over the threads."""
-    loop = isinstance(stmt, ops.For) and stmt.name or ""
-    return called(loop, form.THREAD) or called(loop, form.ORDERED)
+    if not isinstance(stmt, ops.For):
+        return False
+    return called(stmt.name, form.THREAD) or called(stmt.name, form.ORDERED)
 
 
 def _pieces(body: Body) -> Iterator[ops.Stmt]:

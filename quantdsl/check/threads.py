@@ -21,8 +21,14 @@ from quantdsl.ir.strands import called
 from quantdsl.lang import ast
 
 AXES = ("x", "y", "z")
-LATER = ("named_barrier", "grid_barrier", "async_copy", "wait_copies", "mma")
-"""Words whose meaning is settled and which are not built."""
+LATER = {
+    "named_barrier": "barrier() waits for the whole block, warp_barrier() for the warp",
+    "grid_barrier": "a call of a kernel is one block, for which barrier() waits",
+    "async_copy": "copy by an assignment, and wait by barrier()",
+    "wait_copies": "copy by an assignment, and wait by barrier()",
+    "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",
+}
+"""Words that are not built -> what is there instead."""
 WIDTHS = (2, 4, 8, 16, 32)
 
 
@@ -152,7 +158,7 @@ class Later(Binding):
             "QD0216",
             f"{self.name!r} is not available yet",
             span,
-            help="barrier() waits for the whole block; memory is copied by an assignment",
+            help=LATER[self.name],
         )
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
@@ -215,9 +221,9 @@ def as_word(value: Value) -> ops.Expr:
 def of_word(word: ops.Expr, type_: Type) -> ops.Expr:
     """The scalar of 64 bits."""
     kind = stored(type_)
-    if kind == ops.I64_T:
-        return word
-    return ops.Unary("from_bits", word) if kind == ops.F64_T else ops.Binary("ine", word, ops.i64(0))
+    if kind == ops.F64_T:
+        return ops.Unary("from_bits", word)
+    return word if kind == ops.I64_T else ops.Binary("ine", word, ops.i64(0))
 
 
 def _given(cx: Context, node: ast.Expr) -> Value:
@@ -283,7 +289,8 @@ def _vote(word: Word, cx: Context, node: ast.Call) -> Value:
         bits = _exchanged(cx, node, form.MATCH, as_word(value))
         return _number(bits, node, ALL.bits)
     if value.type != BOOL:
-        return cx.error("QD0301", f"a vote is true or false, this is {an(value.type)}", args[0].span)
+        text = f"a vote is true or false, this is {an(value.type)}"
+        return cx.error("QD0301", text, args[0].span)
     bits = _exchanged(cx, node, form.BALLOT, as_word(value))
     if word.name == "ballot":
         return _number(bits, node, ALL.bits)
@@ -301,7 +308,7 @@ def _atomic(word: Word, cx: Context, node: ast.Call) -> Value:
     if args is None:
         return error_value(node.span)
     if cx.parallel is not None:
-        cx.parallel.counts(args[0])
+        cx.parallel.counts(cx, args[0], word.name.removeprefix("atomic_"))
     place, values = cx.expr(args[0]), [cx.expr(arg) for arg in args[1:]]
     if place.bad or any_bad(values):
         return error_value(node.span)

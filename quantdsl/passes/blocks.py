@@ -390,12 +390,12 @@ def _tree(form: Blocked, levels: ops.For, across: ops.For) -> list[ops.Stmt]:
     stmts: list[ops.Stmt] = [
         ops.For(levels.name, ops.i64(0), ops.i64(below), (part, WAIT), levels.line)
     ]
-    lane = ops.Binary("iand", ME, ops.i64(WARP - 1))
     shuffled: list[ops.Stmt] = []
     for step in steps:
         name, own = root(step.place), f"block.{root(step.place)}.{levels.name}"
         type_ = form.type(name)
-        first = as_value(form.place(name, lane), type_)
+        # Other warps combine what nobody asks for, but never read what thread 0 puts back.
+        first = as_value(form.place(name, ME), type_)
         stmts.append(ops.Let(own, type_, first, step.line))
         shuffled += _exchanged(step, name, own, type_, across.hi)
     stmts.append(ops.For(levels.name, ops.i64(below), ops.i64(STRANDS_LOG2), tuple(shuffled)))

@@ -11,6 +11,7 @@ import msgspec
 from quantdsl.ir import ops
 from quantdsl.ir import threads as named
 from quantdsl.ir.strands import called
+from quantdsl.ir.threads import WAIT
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.blocks import (
     BALLOT,
@@ -20,7 +21,6 @@ from quantdsl.passes.blocks import (
     SHUFFLE_FROM,
     THREAD,
     THREAD_NUMBER,
-    WAIT,
     Blocked,
     BlockForm,
     added,

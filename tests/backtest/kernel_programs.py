@@ -289,17 +289,19 @@ kernel counts(r: window[float, 300], n: const int) -> float:
     "A histogram by a parallel loop, and the rest of the atomics in it."
     var bins: array[int, 16] = 0
     var least: array[int, 3] = 99
+    var marks: array[int, 2] = 8
     parallel for i in 0..<r.len:
-        let bin = int(r[i] * 7.0) mod 16
+        let bin = int(r[i] * 700.0) mod 16
         atomic_add(bins[bin], 1)
         atomic_min(least[i mod 3], bin)
-        atomic_sub(bins[0], i)
-        atomic_or(least[0], i mod 5)
+        atomic_sub(bins[bin], i mod 2)
+        atomic_or(marks[i mod 2], i mod 5)
     var most = 0
     for k in 0..<16:
         most = max(most, bins[k])
-    atomic_and(least[1], 6)
-    return float(most * 1000 + bins[min(n, 15)] + least[0] - least[1] + least[2])
+    var rest: array[int, 2] = 7
+    atomic_and(rest[1], 6 + n)
+    return float(rest[1] + marks[0] * marks[1] + most * 1000 + bins[min(n, 15)] + least[0] - least[1] + least[2])
 
 strategy Counts:
     bars 5m
@@ -315,5 +317,5 @@ THREADED = {
     "threads of f32": TOTAL.format(type="f32"),
     "warps": WARPS,
 }
-"""Kernels that say what each thread does, so that they are blocks of as many threads as they say."""
+"""Kernels that say what each thread of a block does, and how many there are."""
 PROGRAMS["counts"] = COUNTS

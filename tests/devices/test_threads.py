@@ -1,4 +1,4 @@
-"""Kernels of threads: the bits of the interpreter on the simulated device, and races found there."""
+"""Kernels of threads: the interpreter's bits on the simulated device, and races found there."""
 
 import re
 
