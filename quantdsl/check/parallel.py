@@ -142,7 +142,7 @@ class Parallel:
                 f"{array.id!r} depends on the order of the turns: another atomic writes to it too",
                 place.span,
                 labels=(Label(where, f"atomic_{known} here"),),
-                reason="sums among themselves come out the same in each order, sums and bits do not",
+                reason="sums alone come out the same in each order, sums and bits do not",
                 help="give each an array of its own",
             )
 

@@ -301,7 +301,8 @@ kernel counts(r: window[float, 300], n: const int) -> float:
         most = max(most, bins[k])
     var rest: array[int, 2] = 7
     atomic_and(rest[1], 6 + n)
-    return float(rest[1] + marks[0] * marks[1] + most * 1000 + bins[min(n, 15)] + least[0] - least[1] + least[2])
+    let left = bins[min(n, 15)] + least[0] - least[1] + least[2]
+    return float(rest[1] + marks[0] * marks[1] + most * 1000 + left)
 
 strategy Counts:
     bars 5m

@@ -116,7 +116,8 @@ KERNELS = {
     "atomics of turns": (
         "var a: array[int, 8] = 0\nvar b: array[float, 8] = 0\nvar x = 0\n"
         "parallel for i in 0..<8:\n    atomic_add(a[i], 1)\n    atomic_add(b[i], 1.0)\n"
-        "    atomic_or(a[0], 1)\n    let old = atomic_max(a[0], i)\n    a[i] = old + a[1]\n    atomic_add(x, 1)\n"
+        "    atomic_or(a[0], 1)\n    let old = atomic_max(a[0], i)\n    a[i] = old + a[1]\n"
+        "    atomic_add(x, 1)\n"
         "    barrier()\nreturn r[0] + b[0]", {}
     ),
     "threads that do not say how many": (
