@@ -8,7 +8,7 @@ import click
 import msgspec
 
 import quantdsl
-from quantdsl.cli import latency
+from quantdsl.cli import kernels, latency
 
 if TYPE_CHECKING:
     from quantdsl.devices.measure import Figure
@@ -37,6 +37,7 @@ def _promise(path: Path) -> str:
 
 
 command.add_command(latency.command)
+command.add_command(kernels.command)
 
 
 @command.command()

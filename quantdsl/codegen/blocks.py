@@ -159,10 +159,45 @@ def batch(module: ops.Module, kernel: str, threads: int, *, watched: bool = Fals
     own = next(func for func in module.funcs if func.name == kernel)
     form = threaded(own, threads) if of_threads(own) else blocked(own, threads)
     made = told(form.kernel) if watched else form.kernel
+    which = ops.Var("which")
+    structs, params, args = _arguments(own, which)
+    first = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
+    body: tuple[ops.Stmt, ...] = (
+        ops.Let(which.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ())),
+        _result(own, (*args, SHARED)),
+        ops.If(first, (_left(own, which),)),
+    )
+    entry = ops.Func(BATCH, (*params, made.params[-1]), None, body)
+    linked = _linked(module, structs, [*module.funcs, *PRIMITIVES, made, entry])
+    used = {func.name for func in linked.funcs}
+    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
+    linked = msgspec.structs.replace(linked, imports=imports)
+    words = tuple(param.name for param in params)
+    return Batch(linked, threads, form.words, words, tuple(form.shared))
+
+
+def in_turn(module: ops.Module, kernel: str) -> ops.Module:
+    """A batch of a kernel for one core: the entry BATCH takes the params of `Batch`, and a count.
+
+    The instruments are computed one after the other.
+    """
+    own = next(func for func in module.funcs if func.name == kernel)
+    which = ops.Var("which")
+    structs, params, args = _arguments(own, which)
+    many = ops.ParamDecl("count", ops.I64_T)
+    turn = (_result(own, tuple(args)), _left(own, which))
+    loop = ops.For(which.name, ops.i64(0), ops.Var(many.name), turn)
+    entry = ops.Func(BATCH, (*params, many), None, (loop,))
+    return _linked(module, structs, [*module.funcs, entry])
+
+
+def _arguments(
+    own: ops.Func, which: ops.Expr
+) -> tuple[list[ops.StructDecl], list[ops.ParamDecl], list[ops.Expr]]:
+    """What a batch takes, and from that what its kernel takes for one instrument."""
     structs: list[ops.StructDecl] = []
     params: list[ops.ParamDecl] = []
     args: list[ops.Expr] = []
-    which = ops.Var("which")
     for param in own.params:
         name = param.name.removeprefix("p.")
         if isinstance(param.type, ops.ArrayType):
@@ -177,29 +212,30 @@ def batch(module: ops.Module, kernel: str, threads: int, *, watched: bool = Fals
             params.append(ops.ParamDecl(name, param.type))
             args.append(ops.Var(name))
     params.append(ops.ParamDecl(OUT, ops.BufferType(ops.I64_T), inout=True))
-    params.append(made.params[-1])
-    result = own.result
-    assert isinstance(result, str)
+    return structs, params, args
+
+
+def _result(own: ops.Func, args: tuple[ops.Expr, ...]) -> ops.Let:
+    assert isinstance(own.result, str)
+    return ops.Let("result", own.result, ops.Call(own.name, args))
+
+
+def _left(own: ops.Func, which: ops.Expr) -> ops.Assign:
+    """The result of an instrument as its word."""
     word: ops.Expr = ops.Var("result")
-    if result != ops.I64_T:
-        word = ops.Unary("bits" if result == ops.F64_T else "bool_to_i64", word)
-    first = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
-    body: tuple[ops.Stmt, ...] = (
-        ops.Let(which.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ())),
-        ops.Let("result", result, ops.Call(kernel, (*args, SHARED))),
-        ops.If(first, (ops.Assign(ops.Elem(ops.Var(OUT), which), word),)),
-    )
-    entry = ops.Func(BATCH, tuple(params), None, body)
+    if own.result != ops.I64_T:
+        word = ops.Unary("bits" if own.result == ops.F64_T else "bool_to_i64", word)
+    return ops.Assign(ops.Elem(ops.Var(OUT), which), word)
+
+
+def _linked(
+    module: ops.Module, structs: list[ops.StructDecl], funcs: list[ops.Func]
+) -> ops.Module:
+    """What the entry reaches; of two functions of one name the last."""
     declared: dict[str, Decl] = {one.name: one for one in (*module.structs, *structs)}
     declared |= {one.name: one for one in module.tables}
-    declared |= {one.name: one for one in (*module.funcs, *PRIMITIVES)}
-    declared |= {kernel: made, BATCH: entry}
-    linked = link(declared.get, [BATCH], dict(module.sizes))
-    used = {func.name for func in linked.funcs}
-    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
-    linked = msgspec.structs.replace(linked, imports=imports)
-    words = tuple(param.name for param in params[:-1])
-    return Batch(linked, threads, form.words, words, tuple(form.shared))
+    declared |= {one.name: one for one in funcs}
+    return link(declared.get, [BATCH], dict(module.sizes))
 
 
 def batch_text(made: Batch, target: Target, *, gpu: bool) -> str:

@@ -268,7 +268,7 @@ kernel warps(r: window[float, 32], side: window[int, 16], n: const int) -> float
         x += mine[k]
     x += float(last[0] + last[1] + last[2] + last[3]) + sum + tile[0, 0]
     let most = shuffle(x, 31)
-    if n > 8:
+    if n == 1:
         return na
     return x + most + float(block.x + grid.x + block_size.y) + (1.0 if all else 0.0)
 

@@ -10,11 +10,21 @@ import sys
 from pathlib import Path
 
 from quantdsl.codegen.ptx import architecture_of
+from quantdsl.devices.batches import on_core, on_gpu
 from quantdsl.devices.choose import runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.cuda.driver import shown
-from tests.gpu.works import NAMES, digest_of, ptx_digest, work_named
+from tests.gpu.works import (
+    KERNELS,
+    NAMES,
+    digest_of,
+    kernel_digest,
+    kernel_named,
+    ptx_digest,
+    words_digest,
+    work_named,
+)
 
 
 def main(out: Path, commit: str) -> int:
@@ -28,6 +38,14 @@ def main(out: Path, commit: str) -> int:
         if left != right:
             different.append(name)
         results[name] = {"results": left, "ptx": ptx_digest(work, architecture)}
+    kernels = {}
+    for name in KERNELS:
+        kernel = kernel_named(name)
+        words, _ = on_gpu(kernel, device)
+        if words_digest(words) != words_digest(on_core(kernel)):
+            different.append(f"kernel {name}")
+        code = kernel_digest(kernel, architecture)
+        kernels[name] = {"results": words_digest(words), "ptx": code}
     record = {
         "device": device.model,
         "architecture": architecture,
@@ -35,9 +53,11 @@ def main(out: Path, commit: str) -> int:
         "commit": commit,
         "different": different,
         "results": results,
+        "kernels": kernels,
     }
     out.write_text(json.dumps(record, indent=1) + "\n")
-    sys.stdout.write(f"{len(results)} compared, {len(different)} different: {different}\n")
+    compared = len(results) + len(kernels)
+    sys.stdout.write(f"{compared} compared, {len(different)} different: {different}\n")
     return len(different)
 
 

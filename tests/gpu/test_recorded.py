@@ -9,10 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from quantdsl.devices.batches import on_core, on_gpu
 from quantdsl.devices.choose import runner
 from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.cuda.device import open_device
 from quantdsl.errors import UnavailableError
-from tests.gpu.works import NAMES, digest_of, ptx_digest, work_named
+from tests.gpu.works import (
+    KERNELS,
+    NAMES,
+    digest_of,
+    kernel_digest,
+    kernel_named,
+    ptx_digest,
+    words_digest,
+    work_named,
+)
 
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 
@@ -35,6 +46,37 @@ def test_the_code_is_that_which_a_gpu_ran(name):
     digest = ptx_digest(work_named(name), RECORDED["architecture"])
     if digest != RECORDED["results"][name]["ptx"]:
         pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
+
+
+def recorded_kernel(name):
+    """What was recorded of a kernel; skips where none was yet."""
+    found = RECORDED.get("kernels", {}).get(name)
+    if found is None:
+        pytest.skip(f"no kernel {name!r} was run on a GPU up to {RECORDED['commit'][:7]}")
+    return found
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_one_core_leaves_what_the_kernel_left_on_the_gpu(name):
+    recorded = recorded_kernel(name)
+    assert words_digest(on_core(kernel_named(name))) == recorded["results"]
+
+
+@pytest.mark.parametrize("name", list(KERNELS)[::4])
+def test_the_kernel_is_that_which_a_gpu_ran(name):
+    if kernel_digest(kernel_named(name), RECORDED["architecture"]) != recorded_kernel(name)["ptx"]:
+        pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_gpu_of_this_machine_runs_kernels_as_one_core_does(name):
+    try:
+        device = open_device(0)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    words, _ = on_gpu(kernel_named(name), device)
+    assert words.tolist() == on_core(kernel_named(name)).tolist()
 
 
 @pytest.mark.gpu

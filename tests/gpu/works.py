@@ -7,16 +7,20 @@ from pathlib import Path
 import numpy as np
 
 from quantdsl.backtest import values
+from quantdsl.backtest.drawn import drawn_works
 from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
+from quantdsl.devices.batches import BlockWork, ptx_of
 from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from tests.backtest.kernel_programs import PROGRAMS as TURNS
+from tests.backtest.kernel_programs import THREADED
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
 from tests.codegen.lane_programs import random_lanes
@@ -36,6 +40,25 @@ NAMES = [
     *(f"program {seed}" for seed in range(PROGRAMS)),
 ]
 """Everything that targets are compared on."""
+
+KERNELS = {**TURNS, **THREADED}
+INSTRUMENTS = 64
+
+
+def kernel_named(name: str) -> BlockWork:
+    """A kernel of the language, over many instruments."""
+    ((_, work),) = drawn_works(checked_text(KERNELS[name]), INSTRUMENTS)
+    return work
+
+
+def words_digest(words: Words) -> str:
+    """A digest of the results of a kernel; NaN is one value in them."""
+    return hashlib.sha256(words.tobytes()).hexdigest()
+
+
+def kernel_digest(work: BlockWork, architecture: str) -> str:
+    """A digest of the code that a GPU of this architecture runs."""
+    return hashlib.sha256(ptx_of(work.batch(), target_of(architecture)).encode()).hexdigest()
 
 
 def work_named(name: str) -> LaneWork:

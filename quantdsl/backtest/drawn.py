@@ -1,0 +1,54 @@
+"""Kernels on drawn values: what is measured, compared between devices, and watched for races."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from quantdsl.check import Checked
+from quantdsl.check.kernels import KernelFacts
+from quantdsl.codegen.blocks import AT_END
+from quantdsl.devices.batches import BlockWork
+from quantdsl.ir import ops
+
+SEED = 5
+LATE = 2**20
+"""So many values each window has seen: it is full, and its newest one stands anywhere in it."""
+
+
+def drawn_works(checked: Checked, instruments: int) -> Iterator[tuple[KernelFacts, BlockWork]]:
+    """Each kernel that a strategy calls, on so many instruments."""
+    module = checked.module()
+    for func in module.funcs:
+        facts = checked.library.kernels.get(func.name.partition("[")[0])
+        if facts is not None:
+            yield facts, drawn_work(module, func, facts, instruments)
+
+
+def drawn_work(
+    module: ops.Module, func: ops.Func, facts: KernelFacts, instruments: int
+) -> BlockWork:
+    """A kernel on windows of ratios around 1, of small ints, or of f32 as they are kept.
+
+    Const ints are the largest that its call says, other ints 1, floats a half.
+    """
+    rng = np.random.default_rng(SEED)
+    arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
+    scalars: dict[str, int] = {}
+    single = {p.name.id for p in facts.node.params if p.type is not None and "f32" in str(p.type)}
+    consts = [param.name.id for param in facts.node.params if param.const]
+    bound = func.name.partition("[")[2].rstrip("]").split(",")
+    most = dict(zip(consts, bound, strict=False))  # the sizes of the call, these first
+    for param in func.params:
+        at = param.name.removeprefix("p.")
+        if isinstance(param.type, ops.ArrayType):
+            assert isinstance(param.type.size, int)
+            shape = (instruments, param.type.size)
+            values = rng.normal(1.0, 0.1, shape)
+            values = values.astype(np.float32).astype(np.float64) if at in single else values
+            whole = param.type.elem != ops.F64_T
+            arrays[at] = rng.integers(-3, 4, shape) if whole else values.view(np.int64)
+            arrays[at + AT_END] = LATE + rng.integers(0, param.type.size, instruments)
+        elif at not in arrays:
+            number = int(most[at]) if at in most else 1
+            scalars[at] = ops.f64_to_bits(0.5) if param.type == ops.F64_T else number
+    return BlockWork(module, func.name, facts.threads, arrays, scalars, instruments)

@@ -1,0 +1,38 @@
+"""`quantdsl bench kernels`: the kernels of a file on a device, beside one core."""
+
+from pathlib import Path
+
+import click
+
+EXIT_DIFFERENT = 1
+INSTRUMENTS_MAX = 1_000_000
+
+
+@click.command("kernels")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--device",
+    default="simulated",
+    show_default=True,
+    metavar="simulated|cuda:N",
+    help="Where to run them.",
+)
+@click.option(
+    "--instruments",
+    type=click.IntRange(1, INSTRUMENTS_MAX),
+    default=100,
+    show_default=True,
+    help="Blocks of a launch: each has windows of its own, drawn.",
+)
+def command(file: Path, device: str, instruments: int) -> int:
+    """Run each kernel of FILE on a device, and hold its bits to one core's.
+
+    The exit code is 1 where they differ.
+    """
+    from quantdsl.backtest.kernel_bench import compared
+    from quantdsl.check import compile_file
+
+    found = list(compared(compile_file(file), device, instruments))
+    for one in found:
+        click.echo(str(one))
+    return 0 if all(one.same for one in found) else EXIT_DIFFERENT

@@ -1,0 +1,86 @@
+"""Kernels over many instruments: one core, the simulated device and a GPU leave the same words."""
+
+import pytest
+
+from quantdsl import cli
+from quantdsl.backtest import kernel_bench
+from quantdsl.backtest.drawn import drawn_works
+from quantdsl.codegen.blocks import ENTRY
+from quantdsl.devices.batches import on_core, on_gpu, on_simulated
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.driver import Driver
+from quantdsl.devices.cuda.memory import words_at
+from quantdsl.errors import DeviceError
+from tests.backtest.kernel_programs import PROGRAMS, THREADED
+from tests.backtest.test_lane_entry import checked_text
+from tests.devices.fake_driver import CUresult, FakeDriver
+
+INSTRUMENTS = 5
+
+
+def work_of(text):
+    ((facts, work),) = drawn_works(checked_text(text), INSTRUMENTS)
+    assert facts.threads == work.threads
+    return work
+
+
+@pytest.mark.parametrize("name", {**PROGRAMS, **THREADED})
+def test_one_core_and_the_simulated_device_agree(name):
+    work = work_of({**PROGRAMS, **THREADED}[name])
+    words = on_core(work)
+    assert words.tolist() == on_simulated(work).tolist()
+    assert len(set(words.tolist())) > 1
+
+
+class Launched:
+    """A launch of a batch: its results are computed by one core and left where a GPU would."""
+
+    def __init__(self, work):
+        self.work, self.launches = work, []
+        self.count = len(work.batch().params)
+
+    def __call__(self, grid, block, arguments):
+        self.launches.append((grid, block))
+        out = arguments[self.work.batch().params.index("out")]
+        words_at(out, grid)[:] = on_core(self.work)
+
+
+def test_a_gpu_gets_a_block_an_instrument_and_gives_its_memory_back():
+    work = work_of(THREADED["warps"])
+    fake = FakeDriver()
+    fake.kernels[ENTRY] = launched = Launched(work)
+    device = CudaDevice(Driver(fake), 0)
+    words, seconds = on_gpu(work, device)
+    assert words.tolist() == on_core(work).tolist()
+    assert launched.launches == [(INSTRUMENTS, 128)]
+    assert seconds == 0.002  # what the fake driver's clock says
+    assert fake.used_bytes() == 0
+    assert fake.live["event"] == 0
+
+
+def test_a_gpu_that_refuses_says_so():
+    fake = FakeDriver()
+    fake.refuse["cuMemAllocFromPoolAsync"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(DeviceError, match="memory"):
+        on_gpu(work_of(THREADED["warps"]), CudaDevice(Driver(fake), 0))
+
+
+def test_the_command_compares_a_file_on_a_device_with_one_core(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "warps.qdsl"
+    path.write_text(THREADED["warps"])
+    assert cli.run(["bench", "kernels", str(path), "--instruments", "3"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("warps: 3 instruments, one core ")
+    assert said.endswith(" ms, simulated, the same bits\n")
+    monkeypatch.setattr(kernel_bench, "on_simulated", lambda work: on_core(work) + 1)
+    assert cli.run(["bench", "kernels", str(path), "--instruments", "3"]) == 1
+    assert "OTHER BITS" in capsys.readouterr().out
+
+
+def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys):
+    path = tmp_path / "none.qdsl"
+    path.write_text("strategy S:\n    bars 5m\n    on bar:\n        buy(1 shares)\n")
+    assert cli.run(["bench", "kernels", str(path)]) == 2
+    assert "calls no kernel" in capsys.readouterr().err
+    assert cli.run(["bench", "kernels", str(path), "--device", "cpu"]) == 2
+    assert "kernels run on simulated or cuda:N" in capsys.readouterr().err
