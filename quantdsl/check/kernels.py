@@ -23,7 +23,6 @@ from quantdsl.ir.strands import STRANDS
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
-WARP = 32
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
 DEVICES = ("auto", "cpu", "gpu")
@@ -134,14 +133,15 @@ class KernelBuilder(Builder):
         kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
         source = self.module.source
+        made = self.cx.threads
         met = tuple(
             (source.position(load.span[0]).line, source.text[slice(*load.span)], str(load))
-            for load in loads(self.node)
+            for load in loads(self.node, made.dims[0] if made.used is not None else None)
         )
         windows = [param.type.size for param in routine.params if param.type.kind == "window"]
         lengths = tuple(size for size in windows if isinstance(size, int))
-        made = KernelFacts(self.node.name.id, kind, lengths, self.node, self.cx.arrays, met)
-        self.cx.library.kernels[self.ir_name] = made
+        facts = KernelFacts(self.node.name.id, kind, lengths, self.node, self.cx.arrays, met)
+        self.cx.library.kernels[self.ir_name] = facts
         return routine
 
 
@@ -190,15 +190,15 @@ def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:
         return
     x, y, z = dims
     count, most = x * y * z, STRANDS if alone else THREADS_MAX
-    if count % WARP or not 0 < count <= most:
+    if count % form.WARP or not 0 < count <= most:
         what = f"share {STRANDS} strands" if alone else "be a block"
         cx.error(
             "QD0906",
             f"a workgroup of {count:,} threads cannot {what}",
             note.span,
-            reason=f"a warp has {WARP} threads, and a "
+            reason=f"a warp has {form.WARP} threads, and a "
             + (f"parallel loop has {STRANDS} strands" if alone else f"block at most {THREADS_MAX}"),
-            help=f"write a multiple of {WARP}, at most {most}",
+            help=f"write a multiple of {form.WARP}, at most {most}",
         )
 
 

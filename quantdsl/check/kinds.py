@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from quantdsl.check.nodes import inside
+from quantdsl.ir.threads import WARP
 from quantdsl.lang import ast
 
 KINDS = ("elementwise", "reduce", "scan", "matmul", "rank", "histogram", "threads", "general")
@@ -143,11 +144,16 @@ def _alike(x: object, y: object) -> bool:
 # ---- loads -------------------------------------------------------------------------------------
 
 
+THREAD = "thread.x"
+"""Rises by 1 from thread to thread of a warp, where a row has a warp's worth of them."""
+THREAD_NAMES = frozenset({"thread", "lane", "warp"})
+
+
 @dataclass(frozen=True)
 class Load:
-    """A read of a window in a parallel loop; `step` is how far the next turn reads, None: anywhere.
+    """A read of a window in a parallel loop, or by threads; neighbouring turns are of one warp.
 
-    Neighbouring turns are neighbouring threads of a warp.
+    `step` is how far the next turn or thread reads, None: that is not known.
     """
 
     span: ast.Span
@@ -155,7 +161,7 @@ class Load:
 
     def __str__(self) -> str:
         if self.step is None:
-            return "scattered: up to 32 lines of memory a warp"
+            return "not known: up to 32 lines of memory a warp"
         if self.step == 0:
             return "broadcast: one word a warp"
         if abs(self.step) == 1:
@@ -163,22 +169,32 @@ class Load:
         return f"every {abs(self.step)}th word: {min(abs(self.step), 16)} times the lines of a row"
 
 
-def loads(node: ast.Kernel) -> list[Load]:
-    """How the threads of a warp meet in each read of a window in a parallel loop."""
+def loads(node: ast.Kernel, across: int | None) -> list[Load]:
+    """How the threads of a warp meet in each read of a window.
+
+    `across` is the number of threads along x of a kernel of threads, and None of any other one,
+    whose parallel loops are looked at.
+    """
     windows, found = windows_of(node), list[Load]()
-    for loop in inside(node.body):
-        if not isinstance(loop, ast.For) or not loop.parallel:
-            continue
-        steady = {part.name.id for part in inside(loop.body) if isinstance(part, ast.For)}
-        known = dict.fromkeys(steady, 0) | {loop.name.id: 1}
-        own = {p.name.id for p in inside(loop.body) if isinstance(p, ast.Let | ast.Var)}
-        found += [
-            Load(part.span, _step(part.index, known, own))
-            for part in inside(loop.body)
-            if isinstance(part, ast.Index)
-            and isinstance(part.value, ast.Name)
-            and part.value.id in windows
-        ]
+    made: list[tuple[ast.Suite | ast.Expr, dict[str, int]]] = [
+        (loop.body, {loop.name.id: 1})
+        for loop in inside(node.body)
+        if isinstance(loop, ast.For) and loop.parallel
+    ]
+    if across is not None:
+        made = [(node.body, {} if across % WARP else {THREAD: 1})]
+    for body, counter in made:
+        own = {p.name.id for p in inside(body) if isinstance(p, ast.Let | ast.Var)}
+        known = {p.name.id: 0 for p in inside(body) if isinstance(p, ast.For)} | counter
+        for part in inside(body):
+            if isinstance(part, ast.Let) and (step := _step(part.value, known, own)) is not None:
+                known[part.name.id] = step
+            if (
+                isinstance(part, ast.Index)
+                and isinstance(part.value, ast.Name)
+                and part.value.id in windows
+            ):
+                found.append(Load(part.span, _step(part.index, known, own)))
     return found
 
 
@@ -187,8 +203,19 @@ def _step(node: ast.Expr, known: dict[str, int], own: set[str]) -> int | None:
     if isinstance(node, ast.Num):
         return 0
     if isinstance(node, ast.Name):
+        if node.id in THREAD_NAMES:
+            return known.get(THREAD) if node.id == "lane" else None
         return known.get(node.id, None if node.id in own else 0)
-    if isinstance(node, ast.Binary) and node.op in "+-*":
+    if isinstance(node, ast.Attr) and isinstance(node.value, ast.Name):
+        of_thread = node.value.id == "thread"
+        return (known.get(THREAD) if node.name == "x" else None) if of_thread else 0
+    if isinstance(node, ast.Binary) and node.op == "mod":
+        return _step(node.left, known, own)  # but where it begins again
+    held = _called(node, "min") or _called(node, "max") or _called(node, "clamp")
+    if held:
+        steps = [_step(arg, known, own) for arg in held]
+        return steps[0] if steps[1:].count(0) == len(steps) - 1 else None
+    if isinstance(node, ast.Binary) and node.op in ("+", "-", "*"):
         x, y = _step(node.left, known, own), _step(node.right, known, own)
         if x is None or y is None:
             return None
@@ -199,4 +226,4 @@ def _step(node: ast.Expr, known: dict[str, int], own: set[str]) -> int | None:
         factor, times = (node.left, y) if x == 0 else (node.right, x)
         whole = isinstance(factor, ast.Num) and factor.text.isdigit()
         return times * int(factor.text) if whole and isinstance(factor, ast.Num) else None
-    return 0 if not (_names(node) & (set(known) | own)) else None
+    return 0 if not (_names(node) & (set(known) | own | THREAD_NAMES)) else None

@@ -10,6 +10,7 @@ from quantdsl.check.builtins import TABLE
 from quantdsl.check.library import ALIASES, STD
 from quantdsl.check.market import OF_ACCOUNT, OF_INSTRUMENT, Traded
 from quantdsl.check.settings import BACKTEST, FORMS, MODELS, RISK
+from quantdsl.check.thread_words import HELP
 from quantdsl.check.trading import ORDERS
 from quantdsl.check.words import Word
 from quantdsl.lang import ast
@@ -18,6 +19,7 @@ from quantdsl.lang.source import Source
 
 EVERYWHERE = "everywhere"
 KERNELS = "kernels"
+THREADS = "threads of kernels"
 """The section of what needs no prefix."""
 
 ONLY = Traded(0, "", "")
@@ -44,7 +46,7 @@ class Entry:
 @cache
 def entries() -> tuple[Entry, ...]:
     """Everything with documentation, by name; an overloaded name has several entries."""
-    found = [*_builtins(), *_orders(), *_account(), *_limits(), *_settings()]
+    found = [*_builtins(), *_threads(), *_orders(), *_account(), *_limits(), *_settings()]
     for section, rows in words.SECTIONS.items():
         found += [_word(section, name, row) for name, row in rows.items()]
     for path in sorted(STD.glob("*.qdsl")):
@@ -71,6 +73,13 @@ def _builtins() -> list[Entry]:
             {"example": row.example},
         )
         for row in rows
+    ]
+
+
+def _threads() -> list[Entry]:
+    return [
+        Entry(THREADS, name, row.signature, row.text, {"example": row.example})
+        for name, row in HELP.items()
     ]
 
 

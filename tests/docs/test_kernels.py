@@ -8,6 +8,7 @@ import pytest
 from quantdsl.backtest.races import races
 from quantdsl.check.checked import check_source
 from quantdsl.check.kinds import KINDS
+from quantdsl.check.thread_words import HELP
 from quantdsl.check.threads import LATER, NAMES
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
@@ -56,5 +57,6 @@ def test_every_word_and_kind_is_on_the_page():
     short = {name.removeprefix("atomic") for name in NAMES}
     missing = [name for name in short if name not in said and f"atomic{name}" not in said]
     assert missing == []
+    assert set(HELP) == set(NAMES) - set(LATER)
     assert [name for name in LATER if f"`{name}`" not in PAGE] == []
     assert [kind for kind in KINDS if f"`@kernel({kind})`" not in PAGE] == []

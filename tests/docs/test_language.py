@@ -11,7 +11,7 @@ from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
 from quantdsl.check.universe import NeedsUniverse
-from quantdsl.cli.reference import EVERYWHERE, KERNELS, Entry, entries
+from quantdsl.cli.reference import EVERYWHERE, KERNELS, THREADS, Entry, entries
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
 from tests.docs import tour
@@ -66,6 +66,14 @@ KERNEL = """language 1
 kernel example(close: window[float, 4]) -> float:
     return {example}
 """
+THREAD_KERNEL = """language 1
+
+@workgroup(64)
+kernel example(close: window[float, 4]) -> float:
+    var s: shared[int, 64] = 0
+    {example}
+    return close[0] + float(s[thread.x])
+"""
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -83,6 +91,11 @@ def in_a_strategy(entry: Entry) -> str:
     example = entry.details["example"]
     if entry.section == KERNELS:
         return f"{KERNEL.format(example=example)}\n{STRATEGY.format(**PLAIN)}".replace(
+            "\nlanguage 1\n", ""
+        )
+    if entry.section == THREADS:
+        whole = example if example.endswith(("r()", "(block)")) else f"let shown = {example}"
+        return f"{THREAD_KERNEL.format(example=whole)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
         )
     if entry.section == "xs":
@@ -117,7 +130,7 @@ def test_the_example_of_help_compiles(entry):
 
 def test_every_entry_is_placed_and_says_what_it_does():
     sections = {entry.section for entry in entries()}
-    others = {"risk:", "backtest:", "xs", KERNELS}
+    others = {"risk:", "backtest:", "xs", KERNELS, THREADS}
     assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | others
     for entry in entries():
         assert entry.signature, entry.name
