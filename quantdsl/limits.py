@@ -64,7 +64,7 @@ SWEEP_POINTS = Limit(
 )
 CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says which ticked")
 KERNEL_BYTES = Limit(
-    "KERNEL_BYTES", 256 * 1024, "bytes", "memory of one thread's own, on its stack"
+    "KERNEL_BYTES", 256 * 1024, "bytes", "what a kernel keeps lies on the stack"
 )
 SHARED_BYTES = Limit(
     "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"

@@ -149,6 +149,14 @@ KERNELS = {
     "too many threads": threads("return r[thread.x mod 9]", "2_048"),
     "a dimension too many": threads("return r[thread.x mod 9]", "4, 4, 4, 4"),
     "dimensions of a parallel loop": threads("return r[0]", "8, 8"),
+    "memory of a kernel": (
+        "var a: array[float, n] = 0\nfor i in 0..<n:\n    a[i] = r[0]\nreturn a[0]",
+        {"call": "k(close, 99_999)"},
+    ),
+    "memory of threads": threads(
+        "var a: array[float, 999] = 0\nvar s: shared[float, 4_000] = 0\n"
+        "var t: shared[float, 4_000] = 0\nreturn a[thread.x] + s[0] + t[0]"
+    ),
     "shared memory of a block": threads(
         "var s: shared[float, 9_999] = 0\nreturn r[0] + float(thread.x)"
     ),
