@@ -166,7 +166,8 @@ class Load:
             return "broadcast: one word a warp"
         if abs(self.step) == 1:
             return "coalesced: 256 bytes in a row a warp"
-        return f"every {abs(self.step)}th word: {min(abs(self.step), 16)} times the lines of a row"
+        apart = abs(self.step)
+        return f"words {apart} apart: {min(apart, 16)} times the lines of a row"
 
 
 def loads(node: ast.Kernel, across: int | None) -> list[Load]:

@@ -19,6 +19,44 @@ KINDS = {
         "for i in 0..<r.len:\n    s = s / 2.0 + r[i]\nreturn s"
     ),
 }
+KINDS |= {
+    "matmul": (
+        "var a: tensor[float, 4, 4] = 0\nvar c: tensor[float, 4, 4] = 0\nparallel for i in 0..<4:\n"
+        "    for j in 0..<4:\n        for m in 0..<4:\n"
+        "            c[i, j] = fma(a[i, m], r[m * 4 + j], c[i, j])\nreturn c[0, 0]"
+    ),
+    "rank": (
+        "var c: array[int, 8] = 0\nfor i in 0..<8:\n    for j in 0..<8:\n"
+        "        if r[j] > r[i]:\n            c[i] += 1\nreturn float(c[0])"
+    ),
+    "histogram": (
+        "var c: array[int, 8] = 0\nparallel for i in 0..<r.len:\n"
+        "    atomic_add(c[int(r[i]) mod 8], 1)\nreturn float(c[0])"
+    ),
+}
+NEARLY = {
+    "a sum of rounded products": (KINDS["matmul"].replace(
+        "c[i, j] = fma(a[i, m], r[m * 4 + j], c[i, j])", "c[i, j] += a[i, m] * r[m * 4 + j]"
+    ), "general"),
+    "a product of one operand": (
+        KINDS["matmul"].replace("r[m * 4 + j]", "r[m * 4 + i]"), "general"
+    ),
+    "a chain into another element": (
+        KINDS["matmul"].replace("c[i, j])", "c[i, 0])"), "general"
+    ),
+    "a count of all": (KINDS["rank"].replace("r[j] > r[i]", "r[3] > r[0]"), "scan"),
+    "a count at the counter": (
+        KINDS["histogram"].replace("int(r[i]) mod 8", "i mod 8"), "elementwise"
+    ),
+}
+MET = {
+    "r[i]": "coalesced",
+    "r[63 - i]": "coalesced",
+    "r[i * 2 + 1]": "words 2 apart: 2 times",
+    "r[min(n, 63)]": "broadcast",
+    "r[clamp(i + int(r[0]), 0, 63)]": "coalesced",
+    "r[clamp(int(r[i]), 0, 63)]": "not known",
+}
 PROVEN = {
     "the window's own length": "for i in 0..<r.len:\n    s += r[i]",
     "a loop to the smaller of two": "for i in 0..<min(n, r.len):\n    s += r[i]",
@@ -85,3 +123,33 @@ def test_explain_shows_a_kernel_as_ptx(tmp_path, capsys):
     path.write_text("strategy S:\n    bars 5m\n    on bar:\n        buy(1 shares)\n")
     assert cli.run(["explain", str(path), "--stage", "kernels"]) == 2
     assert "calls no kernel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NEARLY)
+def test_what_is_nearly_a_kind_is_none(name):
+    body, kind = NEARLY[name]
+    found, diagnostics = checked(body)
+    assert found is not None, diagnostics
+    (facts,) = found.library.kernels.values()
+    assert facts.kind == kind
+
+
+@pytest.mark.parametrize("load", MET)
+def test_how_a_warp_meets_in_a_load_is_told(load):
+    turns = "0..<31" if "* 2" in load else "0..<64"
+    found, diagnostics = checked(
+        f"var s = 0.0\nparallel for i in {turns} reduce(s: +):\n    s += {load}\nreturn s"
+    )
+    assert found is not None, diagnostics
+    (facts,) = found.library.kernels.values()
+    line, text, how = facts.loads[0]
+    assert (line, text) == (4, load)
+    assert how.startswith(MET[load])
+
+
+def test_annotations_that_are_true_are_kept():
+    turns = "parallel for i in 0..<64 reduce(s: +):\n    for j in 0..<8:\n        s += r[j]"
+    body = f"var s = 0.0\n{turns}\nreturn s"
+    text = kernel(body, "k(r: window[float, 64], n: const int) -> float")
+    found, diagnostics = check_source(Source(f"@lanes(16)\n@unroll(8)\n{text}", "example.qdsl"))
+    assert found is not None, diagnostics

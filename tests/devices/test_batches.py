@@ -6,7 +6,7 @@ from quantdsl import cli
 from quantdsl.backtest import kernel_bench
 from quantdsl.backtest.drawn import drawn_works
 from quantdsl.codegen.blocks import ENTRY
-from quantdsl.devices.batches import on_core, on_gpu, on_simulated
+from quantdsl.devices.batches import on_core, on_gpu, on_simulated, watched
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.memory import words_at
@@ -30,6 +30,13 @@ def test_one_core_and_the_simulated_device_agree(name):
     words = on_core(work)
     assert words.tolist() == on_simulated(work).tolist()
     assert len(set(words.tolist())) > 1
+
+
+@pytest.mark.parametrize("name", {**PROGRAMS, **THREADED})
+def test_no_two_threads_of_a_block_race(name):
+    """Neither where a kernel says what threads do, nor in what is made of a parallel loop."""
+    ((_, work),) = drawn_works(checked_text({**PROGRAMS, **THREADED}[name]), 1)
+    assert watched(work) == []
 
 
 class Launched:
