@@ -266,7 +266,7 @@ def _warm(chosen: Chosen, events: Int64s) -> int:
 
 def files_of(checked: Checked, data: Any) -> list[Any]:
     """The data of each sweep: with one instrument in the strategy each file is swept by itself."""
-    alone = len(checked.strategy.instruments) == 1
+    alone = len(checked.strategy.instruments) == 1 and checked.strategy.universe is None
     return data.split(",") if isinstance(data, str) and alone else [data]
 
 
@@ -297,7 +297,7 @@ def _grid(
 
 def _accounts(checked: Checked) -> str:
     """Who shares whose cash."""
-    count = len(checked.strategy.instruments)
+    count = checked.instruments
     if count == 1:
         return "every point has an account of its own, with one instrument"
     return f"every point has an account of its own, whose cash {count} instruments share"

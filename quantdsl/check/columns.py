@@ -158,7 +158,9 @@ class _Chooser:
         once = (whole + STORE * len(words)) * distinct / self.points
         size = distinct * len(words) * self.scope.events * WORD_BYTES
         why = ""
-        if not params:
+        if self.strategy.universe is not None:
+            why = "in each lane: columns are of one instrument"
+        elif not params:
             why = "once, for it is the same at every point"
         elif self.strategy.ticks:
             why = "in each lane: columns are made of bars"

@@ -305,6 +305,7 @@ class Strategy:
             names[kind] = LogFunction(self, kind)
         if self.universe is not None:
             names.update(universe.names(self))
+            names["this"] = of(self, first, 0)
             names["xs"] = CrossNamespace(self)
             names["rebalance"] = Rebalance(self)
         for name, kind in OF_UNIVERSES.items():

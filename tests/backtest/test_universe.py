@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.run import run_checked
+from quantdsl.check import check_source
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import Kind
+from quantdsl.lang.source import Source
 from tests.std.universe import Panels, compiled, table, walks, write
 
 TEXT = """language 1
@@ -82,3 +84,40 @@ def test_a_symbol_without_bars_is_named(tmp_path: Path) -> None:
 def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=message):
         Panels(TEXT, data=table(walks(1, 9)), more=members(tmp_path, rows))
+
+
+EACH = """language 1
+strategy Each:
+    "Long who rises."
+    bars 1d
+    universe "ALL"
+    let up = {close} > {close}[1]
+    on bar:
+        if up and {position} == 0 shares:
+            buy({buys}20 shares)
+        elif not up:
+            close_position({closes})
+    session "XNYS"
+    risk:
+        max_gross = 100% of equity
+    backtest:
+        fees = 1bps
+"""
+BARE = {"close": "close", "position": "position", "buys": "", "closes": ""}
+OWN = {"close": "this.close", "position": "this.position", "buys": "this, ", "closes": "this"}
+
+
+def test_this_is_the_instrument_that_a_bare_name_is_about() -> None:
+    data = table(walks(5, 60))
+    bare, own = (
+        run_checked(compiled(EACH.format(**words)), Path("x"), data=data) for words in (BARE, OWN)
+    )
+    assert np.count_nonzero(own.records["kind"] == Kind.FILL) > 50
+    assert own.records.tobytes() == bare.records.tobytes()
+
+
+def test_this_is_nobody_where_a_handler_runs_once() -> None:
+    text = EACH.format(**OWN).replace("on bar:", "at 15:45:")
+    checked, diagnostics = check_source(Source(text, "each.qdsl"))
+    assert checked is None
+    assert "QD0307" in {one.code for one in diagnostics}
