@@ -525,7 +525,9 @@ UNIVERSES = {
     "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
     "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
     "fill of a universe": 'on fill:\n        flatten()',
-    "test of a universe": 'plot(xs.sum(close))\n    test "a":\n        expect orders.count == 0',
+    "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
+    "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
+    "        expect long or UP.close[1] > 1",
 }
 WARNED = {"no limits and no costs": STRATEGY + ORDER}
 BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        fees = 1bps\n"
