@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from threading import Event
 
 import numpy as np
+from quantdsl.feeds.bars_of_ticks import AsBars, bars_until, shortest, with_bars
 from quantdsl.feeds.simulated_time import SimulatedTime
 
 from quantdsl.data.calendar import SessionSpec
@@ -16,7 +17,7 @@ from quantdsl.data.tick_data import TickData, open_run_data
 from quantdsl.data.ticks import Events
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
-from quantdsl.events.layout import EVENT
+from quantdsl.events.layout import EVENT, Kind
 from quantdsl.live.feed import FeedSpec, Health, Sink
 
 
@@ -32,7 +33,10 @@ def feed(spec: FeedSpec) -> "Replay":
 
 
 class Replay:
-    """Messages or bars of a file in its own time. `speed` is 1 if none is asked for."""
+    """Messages or bars of a file in its own time. `speed` is 1 if none is asked for.
+
+    Of a file of ticks strategies on bars have those of its trades, or of the middle of its quotes.
+    """
 
     def __init__(self, spec: FeedSpec, path: str) -> None:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
@@ -41,7 +45,7 @@ class Replay:
         self.data = open_run_data(
             DataSpec(
                 instruments=sources(path, spec.symbols, [None] * len(spec.symbols)),
-                clocks=spec.bars or None,
+                clocks=None if spec.ticks - {"funding"} else spec.bars or None,
                 session=SessionSpec(calendar=calendar) if calendar else None,
                 ticks=spec.ticks - {"funding"},
                 format=str(spec.options.get("format", "")),
@@ -49,6 +53,7 @@ class Replay:
                 bad_rows="drop",
             )
         )
+        self._of_ticks = shortest(spec.feed, spec.bars) if isinstance(self.data, TickData) else None
         speed = float(spec.options.get("speed", 0)) or 1.0
         self.time = SimulatedTime(self.data.span[0] - 1, speed)
 
@@ -57,7 +62,9 @@ class Replay:
         return self.data.instruments
 
     def bar_interval(self, symbol: str) -> Interval:
-        """The length of the bars of the file."""
+        """The length of the bars of the file, or of those that are built of its ticks."""
+        if self._of_ticks is not None:
+            return self._of_ticks
         assert isinstance(self.data, Data)
         return self.data.feeds[self.symbols.index(symbol)].scan.interval
 
@@ -73,11 +80,13 @@ class Replay:
         """Go on behind a moment."""
         self.time = SimulatedTime(after_ns, self.time.speed)
 
-    def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:  # noqa: ARG002
+    def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:
         """Bars that were given before; at the start none, since a replay begins with its file."""
-        if not isinstance(self.data, Data):
-            return np.empty(0, EVENT)
-        now, bars = self.now_ns(), [*self._bars(self.data, self.symbols.index(symbol))]
+        index, now = self.symbols.index(symbol), self.now_ns()
+        if isinstance(self.data, TickData):
+            ticks = self.data.feeds[index].chunks(self._spec.first + index)
+            return bars_until(ticks, interval, self._kind(index), since_ns, now)
+        bars = [*self._bars(self.data, index)]
         every: Events = np.concatenate([np.empty(0, EVENT), *bars])
         return every[(every["ts_recv"] >= since_ns) & (every["ts_event"] <= now)]
 
@@ -86,10 +95,18 @@ class Replay:
         data, first = self.data, self._spec.first
         if isinstance(data, TickData):
             key, chunks = "ts_recv", [own.chunks(first + k) for k, own in enumerate(data.feeds)]
+            if (bars := self._of_ticks) is not None:
+                chunks = [with_bars(one, bars, self._kind(k)) for k, one in enumerate(chunks)]
+                sink = AsBars(sink, bars)
         else:
             key, chunks = "ts_event", [self._bars(data, k) for k in range(len(data.feeds))]
         if self.time.play(chunks, key, sink, stop, self.health):
             self.health.reason = "the recording has ended"
+
+    def _kind(self, index: int) -> Kind:
+        """The ticks that bars are built of."""
+        assert isinstance(self.data, TickData)
+        return Kind.TRADE if self.data.feeds[index].scan.kinds[Kind.TRADE] else Kind.QUOTE
 
     def _bars(self, data: Data, index: int) -> Iterator[Events]:
         return closed_bars(data, index, self._spec.first + index)

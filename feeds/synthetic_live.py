@@ -8,6 +8,7 @@ from fractions import Fraction
 from threading import Event
 
 import numpy as np
+from quantdsl.feeds.bars_of_ticks import AsBars, bars_until, shortest, with_bars
 from quantdsl.feeds.simulated_time import SimulatedTime
 from quantdsl.feeds.synthetic import SyntheticReader
 from quantdsl.feeds.synthetic_ticks import SyntheticTicks
@@ -144,7 +145,10 @@ class SyntheticBars:
 
 
 class SyntheticBook:
-    """Order books, quotes and trades, ten times as fast as they were if no speed is asked for."""
+    """Order books, quotes and trades, ten times as fast as they were if no speed is asked for.
+
+    Strategies on bars have those of its trades, and no history before its first tick.
+    """
 
     def __init__(self, spec: FeedSpec) -> None:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
@@ -152,6 +156,7 @@ class SyntheticBook:
         calendar = str(spec.options.get("calendar", "")) or None
         seed = int(spec.options.get("seed", 1))
         self._sources = [SyntheticTicks(k, seed, calendar) for k in range(len(spec.symbols))]
+        self._bars = shortest(spec.feed, spec.bars)
         speed = float(spec.options.get("speed", 0)) or TICK_SPEED
         self.time = SimulatedTime(self._sources[0].start_ns, speed)
 
@@ -169,13 +174,22 @@ class SyntheticBook:
         """Go on behind a moment."""
         self.time = SimulatedTime(after_ns, self.time.speed)
 
-    def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:  # noqa: ARG002
-        """There are no bars."""
-        return np.empty(0, EVENT)
+    def bar_interval(self, symbol: str) -> Interval:  # noqa: ARG002 (all have the same)
+        """The length of the bars it gives."""
+        assert self._bars is not None
+        return self._bars
+
+    def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:
+        """Bars that closed before the time it is now."""
+        ticks = self._chunks(self.symbols.index(symbol))
+        return bars_until(ticks, interval, Kind.TRADE, since_ns, self.now_ns())
 
     def run(self, sink: Sink, stop: Event) -> None:
         """Give each message when it arrives, until `stop`."""
         chunks = [self._chunks(index) for index in range(len(self._sources))]
+        if self._bars is not None:
+            chunks = [with_bars(one, self._bars, Kind.TRADE) for one in chunks]
+            sink = AsBars(sink, self._bars)
         if self.time.play(chunks, "ts_recv", sink, stop, self.health):
             self.health.reason = "the invented market has ended"
 

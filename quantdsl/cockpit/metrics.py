@@ -37,6 +37,12 @@ STRATEGY_COUNTS = {
     "rejected": "Orders refused by the risk gate or the venue.",
     "fills": "Fills.",
 }
+SIGNAL_COUNTS = {
+    "asked": "Requests of an asynchronous signal.",
+    "ready": "Answers that came by their deadline.",
+    "stale": "Requests that had no answer by their deadline.",
+    "dropped": "Requests refused, or overtaken by a newer answer.",
+}
 FEED_COUNTS = {
     "messages": "Messages received.",
     "events": "Events made of them.",
@@ -73,6 +79,7 @@ class _Session(Collector):
             yield GaugeMetricFamily("quantdsl_snapshot_age_seconds", age, value=age_s)
             yield from _session(snapshot)
             yield from _strategies(snapshot)
+            yield from _signals(snapshot)
             yield from _limits(snapshot)
             yield from _feeds(snapshot)
             yield from _latency(snapshot.latency)
@@ -110,6 +117,17 @@ def _strategies(snapshot: Snapshot) -> Iterator[Metric]:
     for position in snapshot.positions:
         held.add_metric([position.strategy, position.symbol], position.quantity)
     yield held
+
+
+def _signals(snapshot: Snapshot) -> Iterator[Metric]:
+    for name, text in SIGNAL_COUNTS.items():
+        counter = CounterMetricFamily(
+            f"quantdsl_signal_{name}", text, labels=["strategy", "signal"]
+        )
+        for strategy in snapshot.strategies:
+            for signal in strategy.signals:
+                counter.add_metric([strategy.name, signal.name], getattr(signal, name))
+        yield counter
 
 
 def _limits(snapshot: Snapshot) -> Iterator[Metric]:

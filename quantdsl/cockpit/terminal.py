@@ -71,6 +71,8 @@ def view(history: History) -> RenderableType:
                 _price(row.price, how), _money(row.profit) if row.profit else "", row.strategy,
             )  # fmt: skip
         parts.append(fills)
+    if any(one.signals for one in snapshot.strategies):
+        parts.append(_signals(snapshot))
     if snapshot.gauges:
         parts.append(_gauges(snapshot))
     parts += [_feeds(snapshot), log]
@@ -125,6 +127,17 @@ def _working(snapshot: Snapshot, instruments: dict[str, InstrumentView]) -> Tabl
             price, _time(one.ts), one.strategy,
         )  # fmt: skip
     return _cut(table, len(snapshot.working))
+
+
+def _signals(snapshot: Snapshot) -> Table:
+    table = _table("Signals", "signal >asked >ready >stale >dropped strategy")
+    rows = [(one.name, signal) for one in snapshot.strategies for signal in one.signals]
+    for strategy, one in rows[:LIST_ROWS]:
+        _add(
+            table, one.name, f"{one.asked:,}", f"{one.ready:,}", f"{one.stale:,}",
+            f"{one.dropped:,}", strategy,
+        )  # fmt: skip
+    return _cut(table, len(rows))
 
 
 def _gauges(snapshot: Snapshot) -> Table:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.spec import DataSpec
-from quantdsl.data.tick_bars import TickBars
+from quantdsl.data.tick_bars import TickBars, chart_length_ns
 from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import BAR, EVENT, NO_PRICE, Kind
@@ -90,7 +90,7 @@ class SessionData:
             table: Events = bars.view(BAR)
             return table
         trades, quotes = own[own["kind"] == Kind.TRADE], own[own["kind"] == Kind.QUOTE]
-        made = TickBars(self.span)
+        made = TickBars(chart_length_ns(self.span))
         made.add(trades if len(trades) else quotes)
         return made.table(instrument).view(BAR)
 

@@ -1,4 +1,4 @@
-"""Bars of a run on ticks for its chart: of trades, or of the middle between bid and ask."""
+"""Bars of ticks: of trades, or of the middle between bid and ask."""
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,18 @@ BARS_MAX = 20_000
 """More are not seen on a chart; a longer bar is taken instead."""
 
 
-class TickBars:
-    """Bars of the shortest of a few lengths that keeps their number within BARS_MAX."""
+def chart_length_ns(span: tuple[int, int]) -> int:
+    """The shortest of a few lengths that keeps the number of bars within BARS_MAX."""
+    first, last = span
+    fits = (length for length in _LENGTHS if (last - first) // length < BARS_MAX)
+    return next(fits, _LENGTHS[-1])
 
-    def __init__(self, span: tuple[int, int]) -> None:
-        first, last = span
-        fits = (length for length in _LENGTHS if (last - first) // length < BARS_MAX)
-        self._length = next(fits, _LENGTHS[-1])
+
+class TickBars:
+    """Bars of one instrument, each `length_ns` long by the times of receipt of its ticks."""
+
+    def __init__(self, length_ns: int) -> None:
+        self._length = length_ns
         self._parts: list[Events] = []
 
     def add(self, events: Events) -> None:
@@ -50,6 +55,13 @@ class TickBars:
             bars = bars[1:]
         if len(bars):
             self._parts.append(bars)
+
+    def closed(self, upto_ns: int) -> Events:
+        """The bars that closed by then, as layout.BAR; each is given once."""
+        bars = np.concatenate([np.empty(0, BAR), *self._parts])
+        end = int(np.searchsorted(bars["ts_event"], upto_ns, "right"))
+        self._parts = [bars[end:]] if end < len(bars) else []
+        return bars[:end]
 
     def table(self, instrument: int) -> Events:
         """All bars, as layout.BAR."""

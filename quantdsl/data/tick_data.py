@@ -26,7 +26,7 @@ from quantdsl.data.session_data import SessionData
 from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
-from quantdsl.data.tick_bars import TickBars
+from quantdsl.data.tick_bars import TickBars, chart_length_ns
 from quantdsl.data.tick_feed import KEPT_EVENTS_MAX, KINDS, TickFeed, keep
 from quantdsl.data.tick_formats import Opening, open_ticks
 from quantdsl.data.ticks import TickReader
@@ -208,7 +208,7 @@ class TickData:
         """Bars of one instrument for the chart: of its trades, or of the middle of its quotes."""
         feed = self.feeds[instrument]
         kind = Kind.TRADE if feed.scan.kinds[Kind.TRADE] else Kind.QUOTE
-        bars = TickBars(self.span)
+        bars = TickBars(chart_length_ns(self.span))
         for events in feed.chunks(instrument, frozenset({kind})):
             bars.add(events[events["kind"] == kind])
         return bars.table(instrument).view(BAR)

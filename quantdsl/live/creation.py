@@ -149,12 +149,6 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
         {_finest(config, one) for one in checked if not one.strategy.ticks},
         key=lambda text: Interval.parse(text).nominal_ns,
     )
-    both = ticks and bars
-    if both and (one := next((f.feed for f in config.feed if f.feed in SIMULATED), "")):
-        raise ConfigError(
-            f"the feed {one} gives ticks or bars, and of these strategies some listen to ticks and "
-            "some to bars\nhelp: run them in two sessions"
-        )
     wanted = [symbol for one in checked for symbol in _wanted(config, one)]
     whole = any(one.strategy.universe is not None for one in checked)
     specs, first = [], 0

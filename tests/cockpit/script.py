@@ -16,6 +16,7 @@ from quantdsl.live.view import (
     LatencyView,
     LogLine,
     Position,
+    SignalView,
     Snapshot,
     StrategyView,
     WorkingOrder,
@@ -174,6 +175,7 @@ class Script:
         strategy = StrategyView(
             "CryptoMaker", self.state, self.reason, tuple(SYMBOLS), CASH + profit, CASH, profit,
             profit, lost, self.worst, exposure, self.order, 3, self.fills,
+            (SignalView("forecast", 3 * self.seq, 3 * self.seq - 2, 1, 1, 41.0, 250.0),),
         )  # fmt: skip
         gauges = (
             Gauge("daily_loss", max(0.0, -profit), 2_000.0, "USD", "CryptoMaker"),

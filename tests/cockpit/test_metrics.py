@@ -34,6 +34,8 @@ def test_the_figures_are_those_of_the_session():
     assert found["quantdsl_equity",] == pytest.approx(snapshot.equity)
     assert found["quantdsl_events_total",] == snapshot.events
     assert found["quantdsl_strategy_fills_total", "CryptoMaker"] == script.fills
+    for name, count in (("asked", 1_500), ("ready", 1_498), ("stale", 1), ("dropped", 1)):
+        assert found[f"quantdsl_signal_{name}_total", "CryptoMaker", "forecast"] == count
     assert found["quantdsl_session_state", "active"] == 1
     assert found["quantdsl_session_state", "halted"] == 0
     assert found["quantdsl_limit", "CryptoMaker", "USD", "daily_loss"] == 2_000

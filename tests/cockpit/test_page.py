@@ -75,6 +75,20 @@ def test_a_session_is_watched_halted_and_armed_again(play, tmp_path):
         assert not page.complaints
 
 
+def test_signals_have_a_list_of_their_own_where_there_are_any(play, tmp_path):
+    played = play(warm=100)
+    with Page(tmp_path) as page:
+        opened(played, page)
+        page.click("#tab-signals")
+        cells = "[...document.querySelectorAll('#signals tbody td')].map((one) => one.textContent)"
+        name, asked, ready, stale, dropped, *_ = page.value(cells)
+        assert (name, stale, dropped) == ("forecast", "1", "1")
+        assert number(asked) == number(ready) + 2 >= 300
+        assert page.text("#n-signals") == "2"
+        assert page.value("document.getElementById('positions').hidden")
+        assert not page.complaints
+
+
 def test_candles_are_as_wide_as_one_likes(play, tmp_path):
     played = play(warm=2_000, runs=True)
     with Page(tmp_path) as page:

@@ -26,7 +26,7 @@ def test_one_screen_tells_it_all():
     text = printed(history)
     for word in (
         "paper-demo", "ACTIVE", "CryptoMaker", "BTCUSDT", "Positions", "Working orders",
-        "Last fills", "daily loss", "binance", "36,900", "on disk",
+        "Last fills", "daily loss", "forecast", "2,698", "binance", "36,900", "on disk",
         "no order leaves this machine",
     ):  # fmt: skip
         assert word in text, word

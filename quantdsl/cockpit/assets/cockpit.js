@@ -57,6 +57,7 @@ function show(frame) {
   drawLines(session.working, session.positions, symbol);
   drawBook(frame.book, session.working, symbol);
   listPositions(session);
+  listSignals(session);
   listStrategies(session);
   listGauges(session);
   listFeeds(session);

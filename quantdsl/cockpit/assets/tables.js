@@ -25,6 +25,15 @@ const WORKING = [
   ["Ahead", (o) => (known(o.ahead) ? units(o.symbol, o.ahead) : "")],
   ["Since", (o) => moment(o.ts), "wide"],
 ];
+const SIGNALS = [
+  ["Signal", (s) => s.name, "text"],
+  ["Asked", (s) => count(s.asked)],
+  ["Ready", (s) => count(s.ready)],
+  ["Stale", (s) => count(s.stale), (s) => (s.stale ? "loss" : "")],
+  ["Dropped", (s) => count(s.dropped), (s) => (s.dropped ? "loss" : "")],
+  ["Age", (s) => (s.ready ? span(s.age_mean_us * 1e3) : "")],
+  ["Oldest", (s) => (s.ready ? span(s.age_most_us * 1e3) : ""), "wide"],
+];
 const FILLS = [
   ["Time", (f) => moment(f.ts), "text"],
   ["Symbol", (f) => f.symbol, "text"],
@@ -71,6 +80,7 @@ function table(id, columns, empty) {
 }
 const showPositions = table("positions", POSITIONS, "No position is open.");
 const showWorking = table("working", WORKING, "No order is working.");
+const showSignals = table("signals", SIGNALS, "No strategy asks for signals.");
 const showFills = table("fills", FILLS, "Nothing has filled yet.");
 const showLog = table("log", LOG, "Nothing has happened yet.");
 
@@ -102,6 +112,13 @@ function listPositions(session) {
   showWorking(session.working, (o) => `${o.strategy} ${o.id}`, (o) => `${o.strategy}, order ${o.id}, ${o.status}`);
   put(at("n-working"), String(session.working.length));
   put(at("n-fills"), count(session.strategies.reduce((sum, strategy) => sum + strategy.fills, 0)));
+}
+function listSignals(session) {
+  const signals = session.strategies.flatMap((strategy) => (strategy.signals ?? []).map((s) => ({ ...s, strategy: strategy.name })));
+  at("tab-signals").hidden = !signals.length;
+  showSignals(signals, (s) => `${s.strategy} ${s.name}`, (s) => `${s.strategy}: ready by their deadline ${share(s.asked ? s.ready / s.asked : NaN)}`);
+  const late = signals.reduce((sum, s) => sum + s.stale + s.dropped, 0);
+  put(at("n-signals"), late ? count(late) : "", late ? "alarm" : "");
 }
 
 // ---- strategies, limits, feeds -----------------------------------------------------------------
@@ -201,7 +218,8 @@ for (const list of document.querySelectorAll(".tabs")) {
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!step) return;
-    const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
+    const shown = tabs.filter((tab) => !tab.hidden);
+    const next = shown[(shown.indexOf(document.activeElement) + step + shown.length) % shown.length];
     choose(next);
     next.focus();
   });
