@@ -25,8 +25,9 @@ from quantdsl.feeds.binance_messages import (
     time_of,
     waits,
 )
-from quantdsl.feeds.kernels import head, inner, kernel, whole_number
+from quantdsl.feeds.kernels import head, inner, whole_number
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
@@ -65,7 +66,7 @@ def _line(text, at, end, out, state, book, faults, fields):
     book[SYNC] = WAITING
 
 
-@kernel("void(uint8[::1], boolean, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+@entry("void(uint8[::1], boolean, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1])")
 def _decode(text, final, out, state, book, faults, fields):
     """Whole lines of `text` into `out`, up to and with the first snapshot."""
     at, end = 0, len(text)

@@ -45,14 +45,22 @@ from quantdsl.feeds.edge import (
     standing_still,
     states,
 )
-from quantdsl.feeds.kernels import byte_at, inner, kernel
+from quantdsl.feeds.kernels import byte_at, inner
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.ticks import FAULTS, Events, Fault
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import BAR, EVENT, WORDS, Feed, Kind
-from quantdsl.live.connection import MESSAGE_BYTES_MAX, Backoff, Batch, Connection, stay_connected
+from quantdsl.live.connection import (
+    MESSAGE_BYTES_MAX,
+    Backoff,
+    Batch,
+    Connection,
+    split,
+    stay_connected,
+)
 from quantdsl.live.feed import FeedSpec, Health, LiveFeed, Sink, now_ns
 from quantdsl.live.fetch import Bars
 from quantdsl.live.rest import Answer
@@ -132,7 +140,7 @@ def _instrument(kind, last, row, out, book, edge, words):
     return end
 
 
-@kernel(
+@entry(
     "void(uint8[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], uint8[:,::1], "
     "int64[::1])"
 )
@@ -196,6 +204,8 @@ class BinanceLive:
     """One of the venue's markets. See LiveFeed."""
 
     def __init__(self, spec: FeedSpec, market: Market) -> None:
+        for one in (decode, split):
+            one.ready()
         self.spec, self.market = spec, market
         self.name, self.symbols = market.name, spec.symbols
         self.health = Health(name=spec.feed)

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import head, inner, kernel, put
+from quantdsl.feeds.kernels import head, inner, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, MISSING, Events, Fault, Tally, Window
 from quantdsl.errors import DataError, UnavailableError
@@ -53,7 +54,7 @@ def _after(action, order, price, size, side, table, state, faults):
 _COLUMNS = ", ".join(["uint8[::1]"] * 2 + ["int64[::1]"] * 7)
 
 
-@kernel(f"int64({_COLUMNS}, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
+@entry(f"int64({_COLUMNS}, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
 def _orders(action, sides, flags, event, recv, order, price, size, sequence,
             out, table, state, faults):  # fmt: skip
     """Records of single orders as events, each with its record's number of a message: rows made."""

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import big_endian, head, inner, kernel, put
+from quantdsl.feeds.kernels import big_endian, head, inner, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data import times
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
@@ -150,7 +151,7 @@ def _message(data, at, locate, midnight, out, row, table, state, faults):
     return row
 
 
-@kernel(
+@entry(
     "void(uint8[::1], boolean, int64, int64, int64[::1], int64[:,::1], int64[:,::1], int64[::1],"
     " int64[::1], int64[::1])"
 )

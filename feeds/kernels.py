@@ -1,36 +1,28 @@
 """What decoders share: numbers out of text and bytes, and the head of an event.
 
-Everything here is compiled by numba on import, so only decoders import it, and they only when
-a file is theirs. Prices and sizes stay whole numbers from the first digit.
+Importing it imports numba, so only decoders do, and they only when a file is theirs. Prices and
+sizes stay whole numbers from the first digit.
 """
 
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-
-def kernel(signature: str) -> Any:
-    """Compiles a function for this signature at once: one version of it, callable from Python.
-
-    Compiled lazily, numba makes a version for each mix of literals and integer types that it
-    meets, and each costs a quarter of a second.
-    """
-    return njit(signature, nogil=True, no_cfunc_wrapper=True)
+from quantdsl.codegen.decoders import later
 
 
 def inner(signature: str) -> Any:
-    """As `kernel`, for a function that only compiled code calls; called from Python it crashes."""
-    return njit(signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    """A function that only compiled code calls, compiled with the first one that does; called from
+    Python it crashes."""
+    return later(signature, no_cpython_wrapper=True)
 
 
 def inlined(signature: str) -> Any:
     """As `inner`, made part of each function that calls it."""
-    return njit(
-        signature, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True, forceinline=True
-    )
+    return later(signature, no_cpython_wrapper=True, forceinline=True)
 
 
 @intrinsic

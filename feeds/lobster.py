@@ -13,9 +13,10 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import fixed_point, head, inner, kernel, put
+from quantdsl.feeds.kernels import fixed_point, head, inner, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data import times
 from quantdsl.data.table import file_sha256, joined_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
@@ -95,7 +96,7 @@ def _events(row, midnight, out, at, table, state, faults):
     return at
 
 
-@kernel("void(uint8[::1], boolean, int64, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
+@entry("void(uint8[::1], boolean, int64, int64[:,::1], int64[:,::1], int64[::1], int64[::1])")
 def _decode(text, final, midnight, out, table, state, faults):
     at, end, row = 0, len(text), np.zeros(6, np.int64)
     state[_OUT] = 0
@@ -138,7 +139,7 @@ def _decode(text, final, midnight, out, table, state, faults):
     state[_TAKEN] = min(at, end)
 
 
-@kernel("boolean(uint8[::1], boolean, int64, int64[:,::1], int64[::1])")
+@entry("boolean(uint8[::1], boolean, int64, int64[:,::1], int64[::1])")
 def _rows(text, final, columns, out, state):
     """Lines of whole numbers into rows of `out`; False where a line has not that many."""
     at, end = 0, len(text)
@@ -196,7 +197,7 @@ def _differences(before, after, side, ts, number, out, at):
     return at
 
 
-@kernel("void(uint8[::1], boolean, int64, int64[:,::1], int64[::1], int64[::1])")
+@entry("void(uint8[::1], boolean, int64, int64[:,::1], int64[::1], int64[::1])")
 def _trades(text, final, midnight, out, state, faults):
     """A row a line: its TRADE, or its time alone. Stops at a line that cannot be understood."""
     at, end, row = 0, len(text), np.zeros(6, np.int64)
@@ -226,7 +227,7 @@ def _trades(text, final, midnight, out, state, faults):
     state[_TAKEN] = min(at, end)
 
 
-@kernel("int64(int64[:,::1], int64[:,::1], int64[::1], int64, int64[:,::1])")
+@entry("int64(int64[:,::1], int64[:,::1], int64[::1], int64, int64[:,::1])")
 def _levels(trades, books, before, number, out):
     """The trades and, after each line, what the row of the book file changed: rows made."""
     at = 0

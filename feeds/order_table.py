@@ -6,7 +6,9 @@ searched onwards from an order's home. Number 0 is an empty place, for no venue 
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import inner, kernel
+from quantdsl.feeds.kernels import inner
+
+from quantdsl.codegen.decoders import entry
 
 Int64s = npt.NDArray[np.int64]
 
@@ -41,7 +43,7 @@ def forget(table, at: int) -> None:
     table[hole, 0] = 0
 
 
-@kernel("void(int64[:,::1], int64[:,::1])")
+@entry("void(int64[:,::1], int64[:,::1])")
 def _rehash(old, new) -> None:
     for row in range(len(old)):
         if old[row, 0] != 0:

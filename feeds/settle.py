@@ -13,9 +13,10 @@ import numpy as np
 from numba import njit
 from quantdsl.feeds.edge import heard, judge
 from quantdsl.feeds.edge import lost as off
-from quantdsl.feeds.kernels import head, inner, kernel, put
+from quantdsl.feeds.kernels import head, inner, put
 from quantdsl.feeds.ladder import NO_CHECK, checksum, crossed, fill, set_level
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.ticks import Fault
 from quantdsl.events.layout import MORE, Feed, Kind
 
@@ -276,7 +277,7 @@ def decoder(read: Any) -> Any:
     book, so that one message that cannot be read makes all books worthless.
     """
 
-    @kernel(
+    @entry(
         "int64(uint8[::1], int64[:,::1], int64, int64, int64, int64, int64, boolean,"
         f" {BOOKS}, int64[:,::1], int64[::1])"
     )

@@ -32,12 +32,19 @@ from quantdsl.feeds.settle import (
     WORDS,
 )
 
+from quantdsl.codegen.decoders import Entry
 from quantdsl.data.instrument import Instrument, decimals
 from quantdsl.data.ticks import FAULTS, Events, Fault
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import EVENT, Feed
-from quantdsl.live.connection import MESSAGE_BYTES_MAX, Batch, Connection, stay_connected
+from quantdsl.live.connection import (
+    MESSAGE_BYTES_MAX,
+    Batch,
+    Connection,
+    split,
+    stay_connected,
+)
 from quantdsl.live.feed import FeedSpec, Health, Sink
 from quantdsl.live.rest import Answer, get
 
@@ -76,7 +83,7 @@ class Venue(ABC):
     code: ClassVar[str]
     stream_url: ClassVar[str]
     rest_url: ClassVar[str]
-    decode: Callable[..., int]
+    decode: Entry
     """Of `settle.decoder`."""
     uncounted: ClassVar[bool] = False
     """No change of a book is numbered or verified, so what cannot be read may have been one."""
@@ -117,6 +124,8 @@ class StreamedFeed:
         self.name, self.symbols = spec.feed, spec.symbols
         self.health = Health(name=spec.feed)
         self._spec, self._venue = spec, venue
+        for one in (venue.decode, split):
+            one.ready()
         if spec.bars:
             raise FeedError(
                 f"the feed {spec.feed} brings quotes, trades and books, no bars of {spec.bars[0]}\n"

@@ -14,8 +14,9 @@ import hashlib
 from collections.abc import Iterator
 
 import numpy as np
-from quantdsl.feeds.kernels import head, inner, kernel, put
+from quantdsl.feeds.kernels import head, inner, put
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.calendar import SessionSpec, schedule_of
 from quantdsl.data.ticks import Events, Tally
 from quantdsl.data.times import SECOND_NS, parse_instant
@@ -39,7 +40,7 @@ _ROWS_MAX = 8 * LEVELS
 _RANDOM, _NOW, _BID, _SPREAD, _SIGN, _BIAS, _LEFT, _NUMBER, _RECEIVED, _WORDS = range(10)
 
 
-@kernel("int64(int64[::1], int64)")
+@inner("int64(int64[::1], int64)")
 def _draw(state, below: int) -> int:
     """A number from 0 to below - 1, `below` at most 2**31."""
     z = np.uint64(state[_RANDOM]) + np.uint64(0x9E3779B97F4A7C15)
@@ -48,6 +49,12 @@ def _draw(state, below: int) -> int:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     return np.int64(((z >> np.uint64(32)) * np.uint64(below)) >> np.uint64(32))
+
+
+@entry("int64(int64[::1], int64)")
+def _draw_one(state, below: int) -> int:
+    """`_draw`, for Python."""
+    return _draw(state, below)
 
 
 @inner("int64(int64[:,::1], int64, int64[::1], int64, int64, int64, int64, int64, int64)")
@@ -178,7 +185,7 @@ def _moment(state, until: int) -> bool:
     return state[_RECEIVED] < until
 
 
-@kernel("int64(int64[::1], int64[:,::1], int64, boolean, int64[:,::1])")
+@entry("int64(int64[::1], int64[:,::1], int64, boolean, int64[:,::1])")
 def _session(state, queue, until: int, begins: bool, out) -> int:
     """Events until the session ends or `out` is nearly full: rows made, negative at its end."""
     at = 0
@@ -244,7 +251,7 @@ class SyntheticTicks:
         queue = np.zeros((2, LEVELS), np.int64)
         for side in range(2):
             for level in range(LEVELS):
-                queue[side, level] = 100 * (3 + _draw(state, 8))
+                queue[side, level] = 100 * (3 + _draw_one(state, 8))
         for opens, closes in zip(self._opens.tolist(), self._closes.tolist(), strict=True):
             state[_NOW] = opens
             state[_RECEIVED] = opens + 150_000

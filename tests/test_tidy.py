@@ -31,7 +31,8 @@ FLOW = {
     "devices": "errors limits ir passes codegen",
     "check": "errors limits events lang ir",
     "config": "errors limits shipped",
-    "feeds": "errors limits events data live.feed live.connection live.rest live.fetch",
+    "feeds": "errors limits events data codegen.decoders "
+    "live.feed live.connection live.rest live.fetch",
     "shipped": "errors",
     "data": "errors limits events config feeds shipped",
     "report": "errors limits events data",

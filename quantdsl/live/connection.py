@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, WebSocketException
 from websockets.frames import Frame, Opcode
@@ -29,6 +28,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.errors import FeedError
 from quantdsl.live.feed import Health, now_ns
 
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     recv_ns: int
 
 
-@njit("int64(uint8[::1], int64, int64, int64[:,::1])", nogil=True)
+@entry("int64(uint8[::1], int64, int64, int64[:,::1])")
 def split(data: Any, at: int, end: int, spans: Any) -> int:
     """Places of whole text frames from `at` on, up to the first thing that is none."""
     count = 0

@@ -239,7 +239,8 @@ class LiveStrategy:
         """(active, reducing or halted, why)."""
         killed = KilledBy(self.word("e.watch.killed"))
         if self.fault:
-            return "halted", self.fault
+            left = self.lane.dropped
+            return "halted", self.fault + (f"; {left:,} events since are left out" if left else "")
         if killed:
             return "halted", "; ".join(_WHY[bit] for bit in _WHY if bit in killed)
         if self.word("e.halted"):

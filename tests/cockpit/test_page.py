@@ -76,7 +76,7 @@ def test_a_session_is_watched_halted_and_armed_again(play, tmp_path):
 
 
 def test_signals_have_a_list_of_their_own_where_there_are_any(play, tmp_path):
-    played = play(warm=100)
+    played = play(warm=100, runs=True)
     with Page(tmp_path) as page:
         opened(played, page)
         page.click("#tab-signals")

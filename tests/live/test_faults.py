@@ -1,6 +1,8 @@
 """One strategy's fault halts it; the others of its session go on as if nothing had been."""
 
 import os
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -59,6 +61,12 @@ def test_a_disk_that_fails_one_strategy_leaves_the_other_as_it_was(tmp_path, mon
     assert lost.tobytes() == whole["Failing"][: len(lost)].tobytes()
 
 
+def bar(k: int) -> np.ndarray:
+    made = np.zeros(1, BAR)
+    made["kind"], made["ts_event"] = Kind.BAR, k + 1
+    return made.view(EVENT)
+
+
 class Kept:
     """A journal that fails once it has taken so many events."""
 
@@ -103,9 +111,7 @@ def test_what_ends_one_lane_ends_no_other(how):
     ]
     sequencer, count = Sequencer(lanes), 20
     for k in range(count):
-        bar = np.zeros(1, BAR)
-        bar["kind"], bar["ts_event"] = Kind.BAR, k + 1
-        sequencer.push(bar.view(EVENT))
+        sequencer.push(bar(k))
         sequencer.advance(k + 1)
     why = {"disk": "the disk is full", "lane": "ArithmeticError: this lane is broken",
            "engine": "the engine has taken no event for 1 s"}  # fmt: skip
@@ -113,3 +119,26 @@ def test_what_ends_one_lane_ends_no_other(how):
     assert lanes[1].failed == ""
     assert (lanes[1].count, lanes[1].dropped, rings[1].waiting) == (count, 0, count)
     assert lanes[0].count + lanes[0].dropped == (2 if how == "lane" else count)
+
+
+def test_an_engine_that_is_slow_for_a_while_loses_nothing():
+    """More comes than it takes: the feed's thread waits for room, and all arrives in its order."""
+    ring, count = Ring.create(None, 16), 2_000
+    lane = Lane("slow", Through(False), [0], frozenset({Kind.BAR}), Kept(count + 1), ring)
+    sequencer, got = Sequencer([lane]), []
+
+    def take() -> None:
+        consumer = ring.consumer()
+        while len(got) < count and not lane.failed:
+            time.sleep(0.000_2)  # slower than what comes
+            got.extend(consumer.pop(5).view(EVENT)["ts_event"].tolist())
+
+    engine = threading.Thread(target=take)
+    engine.start()
+    for k in range(count):
+        sequencer.push(bar(k))
+        sequencer.advance(k + 1)
+    engine.join()
+    assert lane.failed == ""
+    assert got == list(range(1, count + 1))
+    assert (lane.count, lane.dropped, lane.journal.events) == (count, 0, count)
