@@ -5,8 +5,8 @@
 
 Numba's own cache is made of pickles, which run what they please. Here an entry of the cache holds
 names and object code, in the folder that is its owner's alone, checked against its digest like the
-code of strategies (codegen/cache.py). Its key is the text of all decoders and of what they take
-constants from, numba, LLVM and the processor.
+code of strategies (codegen/cache.py). Its key is the text of all modules beside the function's and
+of what they take constants from, numba, LLVM and the processor.
 """
 
 import hashlib
@@ -27,14 +27,13 @@ from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
 from numba.core.sigutils import normalize_signature
 
-import quantdsl.feeds
 from quantdsl.codegen.cache import Cache
 
 SOURCES = (
     "codegen/decoders.py", "data/instrument.py", "data/ticks.py", "data/times.py",
     "events/layout.py", "live/connection.py",
 )  # fmt: skip
-"""Of the package, beside all of the feeds: decoders, and where they have constants from."""
+"""Of the package, beside the folder of a function: where it has constants and helpers from."""
 _njit: Any = numba.njit
 _signature: Any = normalize_signature
 """Both take more than their types say."""
@@ -140,7 +139,8 @@ class Entry:
         own = f"{self.function.__module__} {self.function.__qualname__} {self.signature}"
         read = [cell.cell_contents for cell in self.function.__closure__ or ()]
         of = [f"{one.__module__} {one.__qualname__}" for one in read]
-        return hashlib.sha256("\n".join([_world(), own, *of]).encode()).hexdigest()
+        world = _world(Path(self.function.__code__.co_filename).parent)
+        return hashlib.sha256("\n".join([world, own, *of]).encode()).hexdigest()
 
 
 def entry(signature: str) -> Callable[[Any], Entry]:
@@ -154,14 +154,11 @@ def _dispatcher(function: Any, **options: bool) -> Any:
 
 
 @cache
-def _world() -> str:
-    """What every decoder's code depends on, as one hash."""
-    package = Path(quantdsl.__path__[0])
-    feeds = [Path(one) for one in quantdsl.feeds.__path__]
-    paths = [path for one in feeds for path in sorted(one.glob("*.py"))]
-    paths += [package / name for name in SOURCES]
+def _world(folder: Path) -> str:
+    """What the code of a function of this folder depends on, as one hash."""
+    package = Path(__file__).parents[1]
     digest = hashlib.sha256()
-    for path in paths:
+    for path in (*sorted(folder.glob("*.py")), *(package / name for name in SOURCES)):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     machine = f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
     versions = f"{numba.__version__} {llvmlite.__version__} {llvm.llvm_version_info} {sys.version}"

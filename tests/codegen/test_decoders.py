@@ -81,7 +81,7 @@ def test_an_entry_that_was_changed_is_refused_and_replaced(tmp_path):
 
 def test_other_decoders_other_code(monkeypatch):
     run(Entry(_filled, SIGNATURE))
-    monkeypatch.setattr(decoders, "_world", lambda: "of another time")
+    monkeypatch.setattr(decoders, "_world", lambda _: "of another time")
     later_one = Entry(_filled, SIGNATURE)
     run(later_one)
     assert not later_one.found
