@@ -84,6 +84,8 @@ class Entry:
     def __init__(self, function: Any, signature: str) -> None:
         self.function, self.signature = function, signature
         self._call: Callable[..., Any] | None = None
+        self._held: tuple[Any, ...] = ()
+        """What found code is called by: numba's dispatcher keeps addresses and numbers alone."""
         self.found = False
         """Whether its code came from the cache."""
 
@@ -132,6 +134,7 @@ class Entry:
         dispatcher = _dispatcher(self.function)
         types, _ = _signature(self.signature)
         dispatcher._insert([one._code for one in types], found)
+        self._held = (*types, found)
         dispatcher._can_compile = False
         return dispatcher
 

@@ -1,5 +1,7 @@
 """Functions that numba compiles: once a machine, then their object code out of the cache."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,19 @@ SIGNATURE = "int64(int64[::1], int64[::1], boolean)"
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("QUANTDSL_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def _column(table):
+    return table[0, 1]
+
+
+def test_found_code_lives_on_when_nothing_else_holds_it():
+    for found in (False, True):
+        one = Entry(_column, "float32(float32[:,::1])")
+        one.ready()
+        gc.collect()
+        assert one.found == found
+        assert [one(np.full((2, 2), k, np.float32)) for k in range(50)] == list(range(50))
 
 
 def run(entry: Entry) -> tuple[int, list[int]]:
