@@ -58,7 +58,7 @@ class Session:
         self.manifest = read(folder)
         same_build(self.manifest)
         self._lock = _locked(folder)
-        self.measured = Measured(folder)
+        self.measured: Measured | None = Measured(folder)
         self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
         for feed in self.feeds:
             feed.instruments()
@@ -216,7 +216,9 @@ class Session:
                 thread.join(2.0)
         for one in self.strategies:
             one.stop()
-        self.measured.close()
+        self._measure()
+        if self.measured is not None:
+            self.measured.close()
         self.showing.state = "stopped"
         self.showing.reason = self.why
         self.showing.log("info", "session", f"ended: {self.why}" if self.why else "ended")
@@ -321,7 +323,7 @@ class Session:
             self.sender.send(self.showing.snapshot())
             if time.monotonic() - measured > MEASURE_S:
                 measured = time.monotonic()
-                self.measured.add(self.feeds, self.manifest.feeds)
+                self._measure()
             if time.monotonic() - kept > self.config.paper.checkpoint_s:
                 kept = time.monotonic()
                 with self.sequencer.lock:
@@ -332,6 +334,17 @@ class Session:
             self._fill_gaps()
             if all(one.fault for one in self.strategies):
                 self._stop("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))
+
+    def _measure(self) -> None:
+        """A row of latencies; where it cannot be written the session goes on without."""
+        if self.measured is None:
+            return
+        try:
+            self.measured.add(self.feeds, self.manifest.feeds)
+        except OSError as failure:
+            self.measured = None
+            text = f"latencies are measured no more: {failure}"
+            self.showing.log("warning", "session", text)
 
     def _care_for(self, one: LiveStrategy) -> None:
         """What is due of one strategy; a fault halts it alone."""
