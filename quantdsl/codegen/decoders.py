@@ -96,9 +96,12 @@ class Entry:
         return self._call(*arguments)
 
     def ready(self) -> None:
-        """Find it compiled, or compile it; some seconds."""
-        if self._call is not None:
-            return
+        """Find it compiled, or compile it; some seconds. Any thread may call it."""
+        with global_compiler_lock:
+            if self._call is None:
+                self._prepare()
+
+    def _prepare(self) -> None:
         store, key = Cache(), self._key()
         code = store.get(key)
         if code is not None:
@@ -118,19 +121,18 @@ class Entry:
         store.put(key, msgspec.msgpack.encode(whole))
 
     def _loaded(self, one: _Code) -> Any:
-        """The function whose code this is; the lock is numba's for all that it links."""
-        with global_compiler_lock:
-            context = cpu_target.target_context
-            rtsys.initialize(context)
-            state = (one.library, "object", (one.code, one.shared))
-            library = context.codegen().unserialize_library(state)
-            environment = _dynfunc.Environment(self.function.__globals__)
-            pointer = library.get_pointer_to_function(one.wrapper)
-            name = self.function.__name__
-            found = _dynfunc.make_function(
-                sys.modules[__name__], name, name, pointer, environment, (library,)
-            )
-            library.codegen.set_env(one.environment, environment)
+        """The function whose code this is, called by way of its types."""
+        context = cpu_target.target_context
+        rtsys.initialize(context)
+        state = (one.library, "object", (one.code, one.shared))
+        library = context.codegen().unserialize_library(state)
+        environment = _dynfunc.Environment(self.function.__globals__)
+        pointer = library.get_pointer_to_function(one.wrapper)
+        name = self.function.__name__
+        found = _dynfunc.make_function(
+            sys.modules[__name__], name, name, pointer, environment, (library,)
+        )
+        library.codegen.set_env(one.environment, environment)
         dispatcher = _dispatcher(self.function)
         types, _ = _signature(self.signature)
         dispatcher._insert([one._code for one in types], found)

@@ -1,6 +1,8 @@
 """Functions that numba compiles: once a machine, then their object code out of the cache."""
 
 import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -110,3 +112,20 @@ def test_what_has_the_wrong_type_is_refused_by_found_code_too():
     assert found.found
     with pytest.raises(TypeError):
         found(np.arange(10.0), np.zeros(2, np.int64), True)
+
+
+def test_threads_that_ask_at_once_get_the_same_code():
+    run(Entry(_filled, SIGNATURE))
+    for _ in range(10):
+        one, ready = Entry(_filled, SIGNATURE), threading.Barrier(4)
+
+        def ask(one: Entry = one, ready: threading.Barrier = ready) -> object:
+            ready.wait()
+            one.ready()
+            return one._call
+
+        with ThreadPoolExecutor(4) as pool:
+            found = {id(asked.result()) for asked in [pool.submit(ask) for _ in range(4)]}
+        assert len(found) == 1
+        assert one.found
+        assert run(one) == (115, [115, 230])
