@@ -29,6 +29,7 @@ CLOCKS = {
 ELSEWHERE = {
     "codegen/cache.py": "the age of left-over temporary files",
     "events/ring.py": "the heartbeat of a producer, beside the events",
+    "backtest/kernel_bench.py": "how long a kernel takes, in a command that measures it",
     "backtest/sweep_parts.py": "how long a sweep still takes",
 }
 
