@@ -21,7 +21,7 @@ from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.config import DEFAULT, Resolved
-from quantdsl.data.events import Data
+from quantdsl.data.events import BarTable, Data
 from quantdsl.data.tick_data import RunData, TickData
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
@@ -51,8 +51,8 @@ def run_checked(
 ) -> RunResult:
     """As `backtest`, of a strategy that is checked already; `options` are those of `prepare`."""
     prepared = prepare(checked, **options)
-    carry(prepared.run, prepared.data, progress)
-    finished = replace(result(prepared, path), no_trade_reasons=silence(prepared, options))
+    bars = carry(prepared.run, prepared.data, progress)
+    finished = replace(result(prepared, path, bars), no_trade_reasons=silence(prepared, options))
     if compared := prepared.resolved.config.report.benchmark:
         finished = replace(finished, benchmark=benchmark_of(compared, finished))
     return finished
@@ -66,21 +66,26 @@ def run_end(ts: int) -> npt.NDArray[np.void]:
     return end
 
 
-def carry(run: Run, data: RunData, progress: Progress | None = None) -> None:
-    """Feed all of the data, then the end of the run."""
+def carry(run: Run, data: RunData, progress: Progress | None = None) -> BarTable | None:
+    """Feed all of the data, then the end of the run; the bars that passed, where they are those
+    of a chart."""
+    bars = BarTable(data.rows) if isinstance(data, Data) else None
     first, end = data.span
     last = 0
     for events in data.chunks():
         run.feed(events)
+        if bars is not None:
+            bars.add(events)
         # A bar is had when it happened; a tick later.
         last = int(max(events["ts_event"][-1], events["ts_recv"][-1]))
         if progress is not None:
             progress(last - first, end - first)
     run.feed(run_end(last))
+    return bars
 
 
-def result(prepared: Prepared, path: Path) -> RunResult:
-    """Everything the run left behind."""
+def result(prepared: Prepared, path: Path, bars: BarTable | None = None) -> RunResult:
+    """Everything the run left behind; without its `bars` the data are read once more."""
     checked, resolved, data = prepared.checked, prepared.resolved, prepared.data
     run, strategy = prepared.run, prepared.checked.strategy
     curve = run.curve()
@@ -108,7 +113,7 @@ def result(prepared: Prepared, path: Path) -> RunResult:
         records=run.all_records(),
         curve_ts=curve[:, 0],
         curve_equity=curve[:, 1],
-        bars=_counted(data.bars_table(0), curve),
+        bars=_counted(data.bars_table(0) if bars is None else bars.table(), curve),
         accumulators=run.memory.struct("e.metrics"),
         plots=plots,
         settings=settings_of(resolved, signals=bool(strategy.signals)),

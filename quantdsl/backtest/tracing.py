@@ -35,8 +35,8 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
     checked, _ = check_source(source, trace=True)
     assert checked is not None  # the run before this one has compiled it
     prepared = prepare(checked, **options)
-    carry(prepared.run, prepared.data)
-    ran = result(prepared, path)
+    bars = carry(prepared.run, prepared.data)
+    ran = result(prepared, path, bars)
     shown = _Records(ran, source)
     rows = {int(row[0]): row for row in prepared.run.curve()}
     by_ts: dict[int, list[str]] = {ts: [] for ts in rows if begin <= ts <= end}

@@ -136,14 +136,10 @@ class Data:
 
     def bars_table(self, instrument: int = 0) -> Events:
         """The bars of the finest clock of one instrument as one array of layout.BAR."""
-        bars = np.empty(self.rows, EVENT)  # as many at most; what is not written takes no memory
-        count = 0
+        bars = BarTable(self.rows, instrument)
         for chunk in self.chunks():
-            finest = (chunk["kind"] == Kind.BAR) & (chunk["side"] == 0)
-            found = chunk[finest & (chunk["instrument"] == instrument)]
-            bars[count : count + len(found)] = found
-            count += len(found)
-        return bars[:count].view(BAR)
+            bars.add(chunk)
+        return bars.table()
 
     def _clocks(self) -> tuple[Interval, ...]:
         """The bar lengths of the run; a file coarser than the finest of them is an error."""
@@ -163,6 +159,25 @@ class Data:
                     f"for {length} does not divide {finest}"
                 )
         return clocks
+
+
+class BarTable:
+    """Gathers the bars of the finest clock of one instrument, `rows` at most, from chunks."""
+
+    def __init__(self, rows: int, instrument: int = 0) -> None:
+        self._bars = np.empty(rows, EVENT)  # what is not written takes no memory
+        self._count, self._instrument = 0, instrument
+
+    def add(self, events: Events) -> None:
+        """The next events of the run."""
+        finest = (events["kind"] == Kind.BAR) & (events["side"] == 0)
+        found = events[finest & (events["instrument"] == self._instrument)]
+        self._bars[self._count : self._count + len(found)] = found
+        self._count += len(found)
+
+    def table(self) -> Events:
+        """All bars so far, as layout.BAR."""
+        return self._bars[: self._count].view(BAR)
 
 
 class BarStream:
