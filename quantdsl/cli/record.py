@@ -65,7 +65,7 @@ def command(
         rest_url=rest_url,
         ca_file=ca_file,
     )
-    click.echo(f"opening {feed} (the first time its decoders are compiled) ...", err=True)
+    click.echo(f"opening {feed} (on a new machine its decoders are compiled first) ...", err=True)
     opened = open_feed(spec)
     stop = threading.Event()
     former = {

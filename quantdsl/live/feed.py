@@ -157,7 +157,7 @@ def open_feed(spec: FeedSpec) -> LiveFeed:
     if factory is None:
         known = sorted(_factories())
         near = difflib.get_close_matches(spec.feed, known, 1)
-        mean = f"; did you mean {near[0]!r}?" if near else ""
+        mean = f"; did you mean {near[0]!r}?" if near else "."
         raise FeedError(
             f"there is no feed {spec.feed!r}{mean} Known: {', '.join(known)}\nhelp: a feed of your "
             f"own is a package with an entry point of the group {GROUP}"
