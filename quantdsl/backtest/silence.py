@@ -9,6 +9,7 @@ from typing import Any
 
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.data.times import show_instant
 from quantdsl.events.layout import Kind
 from quantdsl.report.words import plural
@@ -40,20 +41,28 @@ def _never_started(prepared: Prepared) -> list[str]:
 
 def _not_warm(prepared: Prepared) -> list[str]:
     """Handlers that the data never warm up."""
-    strategy, memory = prepared.checked.strategy, prepared.run.memory
+    checked, memory = prepared.checked, prepared.run.memory
+    strategy = checked.strategy
     found = []
     for handler in strategy.handlers:
         for bit, warm in handler.reads.items():
             counter = strategy.equations.masks.get(1 << bit)
             if counter is None or not isinstance(warm.most, int):
                 continue
-            seen = int(memory.get(counter.name))
+            seen = max(int(memory.get(place)) for place in _places(checked, bit, counter.name))
             if seen < warm.most:
                 found.append(
                     f"'on {handler.event}' reads series that may need {warm.most:,} bars to be "
                     f"defined, and the data have {plural(seen, 'bar')}"
                 )
     return found
+
+
+def _places(checked: Checked, bit: int, name: str) -> list[str]:
+    """Where a clock's ticks are counted: once, or for each instrument of a universe."""
+    if bit < PANEL_SHIFT:
+        return [name]
+    return [f"panel[{number}].{name}" for number in range(checked.instruments)]
 
 
 def _count(checked: Checked, options: dict[str, Any]) -> Branches:

@@ -61,6 +61,21 @@ def test_a_rebalance_holds_the_weights_within_a_lot(tmp_path: Path) -> None:
     assert not np.any(ran.records["kind"] == Kind.REJECT)
 
 
+def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:
+    text = TEXT.split("    let one")[0] + """    let slow = ta.sma(close, 50)
+    on bar:
+        if flat and close > slow:
+            buy(1 share)
+    session "XNYS"
+"""
+    closes = walks(3, 20)
+    more = members(tmp_path, [f"{name},," for name in closes])
+    ran = run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+    (reason,) = ran.no_trade_reasons
+    told = "'on bar' reads series that may need 50 bars to be defined, and the data have"
+    assert 0 < len(ran.bars) <= 20 and reason == f"{told} {len(ran.bars)} bars"
+
+
 def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:
     text = TEXT.replace("xs.scale(one", "xs.scale(xs.demean(one, by = sector)")
     with pytest.raises(ConfigError, match=r"members = .*line 5(.|\n)*groups = .*sector, line 7"):
