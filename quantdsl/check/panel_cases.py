@@ -15,7 +15,7 @@ from quantdsl.check.equations import THIS
 from quantdsl.check.params import literal
 from quantdsl.check.universe import GROUPS
 from quantdsl.check.values import Value
-from quantdsl.events.layout import Trait
+from quantdsl.events.codes import Trait
 from quantdsl.ir import ops
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.lang import ast
