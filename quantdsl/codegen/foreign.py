@@ -67,8 +67,10 @@ def spirv_code(module: Module, level: int) -> bytes:
     """
     target = Target("spirv64-unknown-unknown", "", "", stack=SPIRV_STACK)
     text = emit(decompose(_one_function(module), SPIRV_LACKS), target, _spirv)
+    tried = []  # kept, so that the blocks of the next try lie elsewhere
     for _ in range(SPIRV_TRIES):
         parsed, machine = optimised(_generic(text), target, level)
+        tried.append(parsed)
         widths = set(re.findall(r"(?<![%\w.])i(\d+)\b", str(parsed)))
         if wide := widths - SPIRV_INTEGERS:  # LLVM would end the process over one
             raise UnavailableError(
