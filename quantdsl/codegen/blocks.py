@@ -44,6 +44,26 @@ _SCOPES = {
     "device": 'syncscope("device") ',
     "system": "",
 }
+
+
+def _by_halves(shuffle: str) -> str:
+    """A word of another thread of the warp: shuffles move 32 bits."""
+    return f"""\
+define internal i64 @{{0}}(i64 %value, i64 %lane) alwaysinline convergent {{{{
+  %which = trunc i64 %lane to i32
+  %low = trunc i64 %value to i32
+  %top = lshr i64 %value, 32
+  %high = trunc i64 %top to i32
+  %other.low = call i32 @quantdsl.{shuffle}(i32 %low, i32 %which)
+  %other.high = call i32 @quantdsl.{shuffle}(i32 %high, i32 %which)
+  %low.wide = zext i32 %other.low to i64
+  %high.wide = zext i32 %other.high to i64
+  %shifted = shl i64 %high.wide, 32
+  %word = or i64 %shifted, %low.wide
+  ret i64 %word
+}}}}"""
+
+
 BODIES = {
     THREAD_NUMBER: """\
 define internal i64 @{0}() alwaysinline {{
@@ -62,34 +82,8 @@ define internal void @{0}() alwaysinline convergent {{
   call void @quantdsl.barrier()
   ret void
 }}""",
-    SHUFFLE: """\
-define internal i64 @{0}(i64 %value, i64 %bits) alwaysinline convergent {{
-  %by = trunc i64 %bits to i32
-  %low = trunc i64 %value to i32
-  %top = lshr i64 %value, 32
-  %high = trunc i64 %top to i32
-  %other.low = call i32 @quantdsl.shuffle(i32 %low, i32 %by)
-  %other.high = call i32 @quantdsl.shuffle(i32 %high, i32 %by)
-  %low.wide = zext i32 %other.low to i64
-  %high.wide = zext i32 %other.high to i64
-  %shifted = shl i64 %high.wide, 32
-  %word = or i64 %shifted, %low.wide
-  ret i64 %word
-}}""",
-    SHUFFLE_FROM: """\
-define internal i64 @{0}(i64 %value, i64 %lane) alwaysinline convergent {{
-  %from = trunc i64 %lane to i32
-  %low = trunc i64 %value to i32
-  %top = lshr i64 %value, 32
-  %high = trunc i64 %top to i32
-  %other.low = call i32 @quantdsl.shuffle_from(i32 %low, i32 %from)
-  %other.high = call i32 @quantdsl.shuffle_from(i32 %high, i32 %from)
-  %low.wide = zext i32 %other.low to i64
-  %high.wide = zext i32 %other.high to i64
-  %shifted = shl i64 %high.wide, 32
-  %word = or i64 %shifted, %low.wide
-  ret i64 %word
-}}""",
+    SHUFFLE: _by_halves("shuffle"),
+    SHUFFLE_FROM: _by_halves("shuffle_from"),
     BALLOT: """\
 define internal i64 @{0}(i64 %value) alwaysinline convergent {{
   %on = icmp ne i64 %value, 0

@@ -73,7 +73,8 @@ def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:
     ran = run_checked(compiled(text), Path("x"), data=table(closes), more=more)
     (reason,) = ran.no_trade_reasons
     told = "'on bar' reads series that may need 50 bars to be defined, and the data have"
-    assert 0 < len(ran.bars) <= 20 and reason == f"{told} {len(ran.bars)} bars"
+    assert 0 < len(ran.bars) <= 20
+    assert reason == f"{told} {len(ran.bars)} bars"
 
 
 def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:

@@ -1,23 +1,15 @@
 """A real session on a universe, with signals of each instrument: killed, resumed and replayed."""
 
-import os
-import signal
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from quantdsl.backtest.awaited import answers
-from quantdsl.backtest.prepare import Arranged, Prepared, make_ready
 from quantdsl.backtest.run import run_checked
 from quantdsl.check import compile_file
-from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import Kind
-from quantdsl.live.manifest import prepared, read
-from quantdsl.live.tearsheet import session_result
 from quantdsl.shipped import shipped
-from tests.live.test_session import before_the_end, child_of, finished, journalled, paper
-from tests.waiting import until
+from tests.live.signal_sessions import held_to_its_journal, killed_and_resumed
+from tests.live.test_session import before_the_end, finished, journalled, paper
 
 STRATEGY = """language 1
 
@@ -89,42 +81,11 @@ def configured(folder: Path) -> Path:
     return path
 
 
-def computing(folder: Path) -> Prepared:
-    """The run of a session, but one that computes its signals by itself, as a backtest does."""
-    manifest = read(folder)
-    part, session = manifest.part(NAME), prepared(folder, NAME)
-    checked = compile_file(folder / NAME / "source" / part.file)
-    uses = frozenset(manifest.uses)
-    arranged = Arranged(part.settings, session.data, part.params, (), uses)
-    return make_ready(checked, arranged, part.trade_from)
-
-
-def answered(folder: Path) -> int:
-    """Answers in the journal, as far as it is on disk."""
-    try:
-        return int((journalled(folder, NAME)[0]["kind"] == Kind.SIGNAL).sum())
-    except (OSError, ValueError, QuantDSLError):
-        return 0
-
-
 def test_a_session_on_a_universe_is_its_journal(tmp_path: Path) -> None:
     strategy, data, folder = tmp_path / "c.qdsl", bars_file(tmp_path), tmp_path / "session"
     strategy.write_text(STRATEGY.format(signals=SIGNALS), encoding="utf-8")
-    config = configured(tmp_path)
-    words = (strategy, "--config", config, "--data", data, "--speed", "20000")
-    process = paper(folder, *words)
-    child = child_of(folder)
-    until(lambda: process.poll() is not None or answered(folder) >= 100)
-    with suppress(ProcessLookupError):  # it has come to its end
-        os.kill(child, signal.SIGKILL)
-    finished(process)
-    before, _ = journalled(folder, NAME)
-    said = finished(paper(folder, *words))
-    assert "ended" in said, said
-
-    inputs, outputs = journalled(folder, NAME)
-    assert inputs.tobytes().startswith(before.tobytes())
-    assert (np.diff(inputs["ts_event"]) >= 0).all()
+    words = (strategy, "--config", configured(tmp_path), "--data", data, "--speed", "20000")
+    inputs, outputs = killed_and_resumed(folder, NAME, words, after=100)
     for number in range(len(SYMBOLS)):
         own = inputs["instrument"] == number
         assert (own & (inputs["kind"] == Kind.SIGNAL)).sum() > 50
@@ -132,14 +93,7 @@ def test_a_session_on_a_universe_is_its_journal(tmp_path: Path) -> None:
     told = inputs[inputs["kind"] == Kind.TRAIT]
     assert told["instrument"].tolist() == [0, 1, 2, 2]
     assert told["payload"][:, 0].tolist() == [1, 1, 1, 0]
-    report = session_result(folder, NAME)  # which replays the journal and holds its records to it
-    assert any(line.startswith("signal fc: ") for line in report.notes)
-    again = computing(folder)
-    again.run.feed(inputs)
-    assert again.run.all_records().tobytes() == outputs.tobytes()
-    (found,) = answers(again.checked, again.run.memory)
-    assert found.asked == found.ready + found.stale + found.dropped + found.waiting
-    assert found.ready > 150
+    assert held_to_its_journal(folder, NAME, inputs, outputs).ready > 150
 
 
 def test_a_session_without_signals_decides_as_the_backtest_of_its_file(tmp_path: Path) -> None:
