@@ -8,6 +8,7 @@ side, instant by instant, then those of the next eight: so lanes along time read
 comes, and lanes across find eight words of theirs in a line.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,7 +115,7 @@ def kernels(
     return Kernels(tuple(reversed(found)), table, warm)
 
 
-class _Builder:
+class _Builder(ABC):
     """What both kinds of stages have in common."""
 
     def __init__(
@@ -128,9 +129,9 @@ class _Builder:
         self.own = set(stage.equations)
         self.reads: list[str] = []
 
+    @abstractmethod
     def kernel(self, wanted: frozenset[str]) -> Kernel:
         """The kernel, which writes the columns that later stages want of it."""
-        raise NotImplementedError
 
     def shown(self) -> list[tuple[int, Column]]:
         return [(n, self.turn.table[n]) for n in self.stage.shown]

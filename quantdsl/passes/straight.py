@@ -111,18 +111,19 @@ def either(parts: Iterable[Expr]) -> Expr:
 
 def requirements(cond: Expr) -> Iterator[Expr]:
     """The conditions of which all must hold."""
-    if isinstance(cond, Binary) and cond.op == "and":
-        yield from requirements(cond.x)
-        yield from requirements(cond.y)
-    else:
-        yield cond
+    return _operands(cond, "and")
 
 
 def alternatives(cond: Expr) -> Iterator[Expr]:
     """The conditions of which one must hold."""
-    if isinstance(cond, Binary) and cond.op == "or":
-        yield from alternatives(cond.x)
-        yield from alternatives(cond.y)
+    return _operands(cond, "or")
+
+
+def _operands(cond: Expr, op: str) -> Iterator[Expr]:
+    """What a chain of one operation joins, from left to right."""
+    if isinstance(cond, Binary) and cond.op == op:
+        yield from _operands(cond.x, op)
+        yield from _operands(cond.y, op)
     else:
         yield cond
 

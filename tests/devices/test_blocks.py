@@ -67,14 +67,8 @@ def interpreted(module, decl, rings, scalars, which):
     return Interpreter(module).call(decl.name, *args)
 
 
-@pytest.mark.parametrize("threads", [32, 96, 256])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_block_has_the_bits_of_the_interpreter(name, threads):
-    module, symbol = kernel_in(name)
-    decl = next(func for func in module.funcs if func.name == symbol)
-    made = batch(module, symbol, threads)
-    scalars = SCALARS | OWN.get(name, {})
-    rings = rings_of(made, decl, np.random.default_rng(threads))
+def left_by(made, decl, rings, scalars, threads):
+    """The kernel after a launch on the simulated device, and the result of each instrument."""
     out = np.zeros(INSTRUMENTS, np.int64)
     types = {param.name.removeprefix("p."): param.type for param in decl.params}
     words = [
@@ -87,6 +81,18 @@ def test_a_block_has_the_bits_of_the_interpreter(name, threads):
     ]
     kernel = kernel_of(batch_text(made, native(), gpu=False), ENTRY, len(words))
     kernel.launch(INSTRUMENTS, threads, words, shared_bytes=8 * made.shared_words)
+    return kernel, out
+
+
+@pytest.mark.parametrize("threads", [32, 96, 256])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_block_has_the_bits_of_the_interpreter(name, threads):
+    module, symbol = kernel_in(name)
+    decl = next(func for func in module.funcs if func.name == symbol)
+    made = batch(module, symbol, threads)
+    scalars = SCALARS | OWN.get(name, {})
+    rings = rings_of(made, decl, np.random.default_rng(threads))
+    kernel, out = left_by(made, decl, rings, scalars, threads)
     wanted = [interpreted(module, decl, rings, scalars, which) for which in range(INSTRUMENTS)]
     assert [bits_to_f64(int(word)) for word in out] == wanted
     assert len(set(wanted)) == INSTRUMENTS

@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 
 from quantdsl import cli
-from quantdsl.codegen.blocks import ENTRY, batch, batch_text
+from quantdsl.codegen.blocks import batch, batch_text
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.jit import optimised
-from quantdsl.codegen.target import native
-from quantdsl.devices.simulated import kernel_of
 from quantdsl.ir.ops import Stmt, bits_to_f64
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.test_lane_entry import checked_text
-from tests.devices.test_blocks import INSTRUMENTS, SCALARS, SM_90, interpreted, rings_of, word_of
+from tests.devices.test_blocks import INSTRUMENTS, SCALARS, SM_90, interpreted, left_by, rings_of
 
 SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128}
 
@@ -30,18 +28,7 @@ def launched(text, scalars, *, watched=False, changed=None):
     if changed is not None:
         made = made._replace(module=changed(made.module))
     rings = rings_of(made, decl, np.random.default_rng(7))
-    out = np.zeros(INSTRUMENTS, np.int64)
-    types = {param.name.removeprefix("p."): param.type for param in decl.params}
-    words = [
-        rings[at].ctypes.data
-        if at in rings
-        else out.ctypes.data
-        if at == "out"
-        else word_of(types[at], scalars[at])
-        for at in made.params
-    ]
-    kernel = kernel_of(batch_text(made, native(), gpu=False), ENTRY, len(words))
-    kernel.launch(INSTRUMENTS, facts.threads, words, shared_bytes=8 * made.shared_words)
+    kernel, out = left_by(made, decl, rings, scalars, facts.threads)
     wanted = [interpreted(module, decl, rings, scalars, k) for k in range(INSTRUMENTS)]
     return kernel, [bits_to_f64(int(word)) for word in out], wanted
 
