@@ -69,6 +69,7 @@ BANNED_MODULES = {
     "shelve": "it runs what it reads; use msgspec",
     "subprocess": "the product starts no process",
     "requests": "the core opens no socket",
+    "dataclasses": "each is half a millisecond of every start; a msgspec.Struct is a tenth of it",
 }
 PROCESS_STARTERS = {
     "quantdsl/live/supervisor.py": "a session is a process of its own, and this very program",

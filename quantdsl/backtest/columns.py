@@ -7,10 +7,11 @@ that a core, which walks all events with a few lanes, reads a few streams and no
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.check.columns import Plan
@@ -21,8 +22,7 @@ from quantdsl.ir.ops import Module
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Subset:
+class Subset(Struct, frozen=True):
     """The distinct values of some params: a lane of `columns_module` for each."""
 
     params: tuple[str, ...]
@@ -31,8 +31,7 @@ class Subset:
     columns: Int64s  # [word, distinct]: where the columns begin that they are written to
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """The columns of a sweep over so many events."""
 
     events: int

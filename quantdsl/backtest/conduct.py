@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.backtest.lane_study import study_on
 from quantdsl.backtest.sweep import Progress, Sweep, run
@@ -32,8 +33,7 @@ Say = Callable[[str], None]
 """Takes one line for the user."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A finished sweep, or one that was ended: its result and what is to be said of it."""
 
     sweep: Sweep

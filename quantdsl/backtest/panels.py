@@ -8,12 +8,12 @@ instruments make a vector, and every core has vectors of its own (check/panel_ke
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.backtest import values
 from quantdsl.backtest.program import Memory
@@ -52,8 +52,7 @@ def whole(count: int) -> int:
     return -(-count // WIDTH) * WIDTH
 
 
-@dataclass
-class Loaded:
+class Loaded(Struct):
     """One kernel, loaded, and the state of its lanes."""
 
     kernel: Kernel

@@ -7,13 +7,13 @@ laid side by side. Values are exact decimals, as if each had been given with `--
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl import limits
 from quantdsl.backtest import sobol, values
@@ -29,8 +29,7 @@ DRAWS_MAX = 64
 """Points drawn for each one wanted; a `require` that admits fewer yields fewer."""
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True, dict=True):
     """A swept param and its values, in order."""
 
     param: Param
@@ -53,8 +52,7 @@ class Axis:
         return np.array(words, kind).view(np.int64)
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """Every combination of the axes' values; the other params keep one value each."""
 
     axes: tuple[Axis, ...]

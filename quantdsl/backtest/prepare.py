@@ -1,13 +1,13 @@
 """Before the first event: settings merged, data opened, code loaded, state filled."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from quantdsl import config as configuration
 from quantdsl.backtest import awaited, currencies, hosted, settings, universe, values
@@ -29,8 +29,7 @@ from quantdsl.errors import ConfigError, UnavailableError
 NS_PER_DAY = 86_400_000_000_000
 
 
-@dataclass(frozen=True)
-class Arranged:
+class Arranged(Struct, frozen=True):
     """Settings and data of a run, before there is code for it."""
 
     resolved: Resolved
@@ -58,8 +57,7 @@ class Arranged:
         return settings.needs(self.resolved.config) | parts
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A run that is ready for its first event."""
 
     checked: Checked

@@ -5,12 +5,12 @@ drains records. Every decision, fill, fee and metric is made by the compiled cor
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import values
@@ -168,8 +168,10 @@ def settings_of(
 
 
 def _counted(bars: npt.NDArray[np.void], curve: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """The bars from the start of trading on, of which the curve tells."""
-    return bars[bars["ts_event"] >= curve[0, 0]] if len(curve) else bars[:0]
+    """The bars from the start of trading on, of which the curve tells: no copy of them."""
+    if not len(curve):
+        return bars[:0]
+    return bars[np.count_nonzero(bars["ts_event"] < curve[0, 0]) :]  # they are in order of time
 
 
 def warnings_of(checked: Checked, resolved: Resolved) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ that bar. Memory is bounded: events are read ahead by a chunk and rows leave chu
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 import quantdsl
 from quantdsl.backtest import hosted, values
@@ -48,8 +48,7 @@ CLOSE = "close of the bar"
 DEVICES = ("auto", "cpu")
 
 
-@dataclass(frozen=True)
-class PreparedSignals:
+class PreparedSignals(Struct, frozen=True, dict=True):
     """Signals that are ready for their first event; asked again, they begin anew.
 
     `constants` are equations that params alone decide, which are no series and no columns.

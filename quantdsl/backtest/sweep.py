@@ -9,7 +9,6 @@ row is to the bit what `quantdsl backtest` says of it with the same `--from`.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import points as pointing
@@ -56,8 +57,7 @@ RESULT_WORDS = 64
 MICROSECOND_NS = 1_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Chosen(Struct, frozen=True, kw_only=True):
     """Settings, data and the points that are run."""
 
     checked: Checked
@@ -83,8 +83,7 @@ class Chosen:
         return len(self.numbers)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sweep(Chosen):
+class Sweep(Chosen, frozen=True, kw_only=True):
     """A sweep that is ready to run; `run` may be called again."""
 
     code: LaneCode
@@ -251,7 +250,7 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
         events=events,
         columns=np.empty((len(events), table.width if table else 0), np.int64),
     )
-    known = {field.name: getattr(chosen, field.name) for field in fields(Chosen)}
+    known = {field.name: getattr(chosen, field.name) for field in msgspec.structs.fields(Chosen)}
     return Sweep(**known, code=code, table=table, work=work, start_ns=start, bar_ns=bar_ns)
 
 
@@ -327,8 +326,7 @@ def available_bytes() -> int:
 # ---- running -----------------------------------------------------------------------------------
 
 
-@dataclass
-class Lanes:
+class Lanes(Struct):
     """The words of the lanes that are done."""
 
     words: Int64s  # [result, point]

@@ -6,7 +6,6 @@ comes the first of them, again and again, as often as the strategy needs to be w
 test can be short: its close does not move, its range is the test's.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.backtest import panel_testing, tick_testing, values
 from quantdsl.backtest.awaited import awaited
@@ -44,8 +44,7 @@ DAY_NS = 86_400_000_000_000
 START_NS = 1_704_206_400_000_000_000  # 2024-01-02 14:40 UTC, in a session of most calendars
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """One test: `message` says which expectation failed, with its source."""
 
     name: str

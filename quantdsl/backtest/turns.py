@@ -1,12 +1,12 @@
 """The equations of a strategy as loaded code with its memory: what signals and hosts both drive."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.backtest import values
 from quantdsl.backtest.program import Memory
@@ -22,8 +22,7 @@ Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """Code, the state before the first event, and how many words a row has."""
 
     executor: Any

@@ -9,13 +9,14 @@ another state, by halving the events.
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
@@ -62,8 +63,7 @@ class Target(NamedTuple):
     plan: Plan = NO_COLUMNS
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What one target left of the same lanes: a hash, and where it differs from the first one."""
 
     target: str
@@ -71,8 +71,7 @@ class Outcome:
     difference: str = ""
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(Struct, frozen=True):
     """The lanes that all targets run."""
 
     checked: Checked

@@ -12,7 +12,8 @@ import calendar
 import datetime as dt
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.backtest.sweep import Sweep, run
 from quantdsl.backtest.sweep_table import result_of
@@ -33,8 +34,7 @@ US, DAY_US = 1_000, 86_400_000_000
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(Struct, frozen=True):
     """A length of calendar time: 6 months are 6 months, however long those are."""
 
     count: int
@@ -44,16 +44,14 @@ class Length:
         return plural(self.count, UNITS[self.unit])
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """How long each training and each test is."""
 
     train: Length
     test: Length
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """One training and the test after it, ns since 1970: [train, test) and [test, end)."""
 
     train_ns: int

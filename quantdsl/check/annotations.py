@@ -5,9 +5,10 @@ never ignored.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
 
 from quantdsl.check import hosted, signals
 from quantdsl.check.bindings import unknown
@@ -84,8 +85,7 @@ def check(cx: Context, node: ast.Node) -> None:
             check(cx, item)
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """An annotation that machine code is held against, and the inner loops of what it marks."""
 
     name: str
@@ -93,8 +93,7 @@ class Mark:
     loops: tuple[ast.Span, ...]
 
 
-@dataclass(frozen=True)
-class Promises:
+class Promises(Struct, frozen=True):
     """What is promised of a handler; `span` is that of the annotation that makes it critical."""
 
     critical: bool = False

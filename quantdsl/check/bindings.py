@@ -1,8 +1,9 @@
 """What a name can stand for."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct
 
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
@@ -54,8 +55,7 @@ class Indexed(Binding, ABC):
         """The value of `binding[i]`."""
 
 
-@dataclass(slots=True)
-class Local:
+class Local(Struct):
     """A name bound to a value: let, var, parameter, const, state."""
 
     value: Value
@@ -105,8 +105,7 @@ class EnumBinding(Binding):
         return list(self.names)
 
 
-@dataclass(frozen=True)
-class StructField:
+class StructField(Struct, frozen=True):
     """A field with its type."""
 
     name: str

@@ -1,8 +1,9 @@
 """`book`: what a strategy reads of an order book, at each message or where a handler asks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check import arith
 from quantdsl.check.arith import an
@@ -112,8 +113,7 @@ def _kept(cx: Context, value: Value) -> Value:
     return kept
 
 
-@dataclass(frozen=True)
-class _Function:
+class _Function(Struct, frozen=True):
     """How a function of the book is called: its only argument, and what makes its value."""
 
     argument: str  # empty: it takes none

@@ -5,7 +5,8 @@ the tour are made from that table. `std_only` marks the dialect of the library.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.check import arith, single, sizes
 from quantdsl.check.arith import an, as_float
@@ -19,8 +20,7 @@ from quantdsl.lang import ast
 Maker = Callable[[Context, ast.Call, list[Value]], Value]
 
 
-@dataclass(frozen=True)
-class Doc:
+class Doc(Struct, frozen=True):
     """A row of the table."""
 
     name: str

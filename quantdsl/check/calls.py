@@ -1,9 +1,10 @@
 """Calls of fn and indicator: choosing the overload, passing arguments, binding sizes."""
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl import limits
 from quantdsl.check import arith, single, sizes, windows
@@ -27,8 +28,7 @@ class Windows(Protocol):
         """The last `length` values of a series."""
 
 
-@dataclass(slots=True)
-class Given:
+class Given(Struct):
     """Arguments as written, elaborated once whichever overload takes them."""
 
     positional: list[Value]

@@ -1,9 +1,10 @@
 """The test blocks of a file: what to set, what to feed, and what to expect, as IR."""
 
 from collections.abc import Container
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check import panel_cases, tick_cases
 from quantdsl.check.bindings import Binding, Local, unknown
@@ -27,8 +28,7 @@ FEEDS = ("close", "open", "high", "low", "volume", "range")
 GIVEN = ("position", "equity", "cash")
 
 
-@dataclass(frozen=True)
-class Expectation:
+class Expectation(Struct, frozen=True):
     """A condition as an entry function of the state that returns a bool."""
 
     func: str
@@ -36,8 +36,7 @@ class Expectation:
     line: int
 
 
-@dataclass
-class Case:
+class Case(Struct):
     """One test block. Prices are exact decimals; `given` is an entry function or empty."""
 
     name: str

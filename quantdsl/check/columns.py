@@ -7,9 +7,10 @@ than the equation. What depends on no swept param is the same in all lanes and n
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check.costs import Costs
 from quantdsl.check.graph import Graph, Use, used, used_in
@@ -29,8 +30,7 @@ STORE = 24
 WORD_BYTES = 8
 
 
-@dataclass(frozen=True)
-class Hoisted:
+class Hoisted(Struct, frozen=True):
     """An equation that lanes read from columns: one for each of `parts`, for each distinct value
     of the params that it depends on."""
 
@@ -39,8 +39,7 @@ class Hoisted:
     parts: tuple[str, ...]  # fields of a struct, or an empty string for a scalar
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The hoisted equations of a sweep, in order of evaluation. Empty, nothing is hoisted."""
 
     hoisted: tuple[Hoisted, ...] = ()
@@ -59,8 +58,7 @@ class Plan:
 NO_COLUMNS = Plan()
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What was decided of one equation, for `explain --stage plan`."""
 
     number: int
@@ -72,8 +70,7 @@ class Choice:
     why: str
 
 
-@dataclass
-class Live:
+class Live(Struct):
     """What lanes evaluate, from the last equation to the first."""
 
     uses: set[Use]
@@ -114,8 +111,7 @@ def roots(assembly: "Assembly", *, worker: bool = False) -> set[Use]:
     return found | used(*counts)
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """What a plan is for: how many distinct values each swept param has, how many points and
     events there are, and what a load costs."""
 

@@ -1,9 +1,10 @@
 """What contradicts itself in one order: found where the contradiction is constant."""
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check import arith
 from quantdsl.check.context import Context
@@ -23,8 +24,7 @@ ENTRIES = frozenset({"buy", "short"})
 BELOW, ABOVE = -1, 1
 
 
-@dataclass
-class Written:
+class Written(Struct):
     """An order as written: its prices, its words, and where each stands."""
 
     verb: str

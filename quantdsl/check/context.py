@@ -7,8 +7,9 @@ statements are the same in all of them.
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.check.bindings import Local
@@ -71,8 +72,7 @@ class Report:
             self.diagnostics.append(diagnostic)
 
 
-@dataclass
-class Context:
+class Context(Struct):
     """What elaboration needs to know around the node at hand.
 
     `home` is the builder that owns states, histories and instances here, or None in a plain fn;

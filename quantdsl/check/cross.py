@@ -6,8 +6,9 @@ columns; a scatter gives each instrument its value. What std declares as `array[
 panel here, as `array[int, ...]` a group, and as `float` the same number for all.
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import field
 
 from quantdsl import limits
 from quantdsl.check import arith
@@ -32,21 +33,18 @@ N = ops.SizeName("N_INSTRUMENTS")
 NOBODY = ops.i64(-1)
 
 
-@dataclass
 class Gather(Equation):
     """`place[this] = value`, or what stands for missing, for each instrument."""
 
     conditions: list[ops.Expr] = field(default_factory=list)
 
 
-@dataclass
 class Across(Equation):
     """The call of the batch: its result goes to `place`, or `place` is the column it `fills`."""
 
     fills: bool = False
 
 
-@dataclass
 class Scatter(Equation):
     """`place = value` of each instrument, whether or not it has a bar."""
 

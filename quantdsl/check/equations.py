@@ -6,7 +6,7 @@ its value lives in a field of the strategy's state; a history that is looked bac
 beside it, indexed by the number of ticks of its clock, or a few words that move up by one.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.check import arith, sizes, windows
@@ -32,8 +32,7 @@ EACH = (
 """The parameters of a function of one instrument."""
 
 
-@dataclass
-class Equation:
+class Equation(Struct):
     """`place = value` whenever one of `clocks` ticks and `needs` are met."""
 
     place: ops.Field
@@ -44,8 +43,7 @@ class Equation:
     line: int
 
 
-@dataclass
-class Ring:
+class Ring(Struct):
     """The history of a place: `depth` values back; `size` is the name of its length.
 
     Without a counter it moves up, and the value of k ticks ago is at k.
@@ -77,8 +75,7 @@ class Ring:
         return moved_up(self.place, self.depth, source)
 
 
-@dataclass
-class Equations:
+class Equations(Struct):
     """All equations and histories of a strategy, and the state fields they live in."""
 
     fields: list[ops.FieldDecl] = field(default_factory=list)

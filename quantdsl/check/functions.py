@@ -5,8 +5,9 @@ den: how it becomes a float); bars, structs and arrays by reference. An indicato
 instance, a struct of its states, histories and inner instances, as the first argument `self`.
 """
 
-from dataclasses import dataclass, field
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from quantdsl.check import annotations, arith, sizes, windows
 from quantdsl.check.arith import an
@@ -37,8 +38,7 @@ def bar_struct() -> ops.StructDecl:
     )
 
 
-@dataclass
-class Routine:
+class Routine(Struct):
     """An elaborated fn or indicator: what a caller must know."""
 
     ir_name: str
@@ -51,8 +51,7 @@ class Routine:
     of: str = ""  # the parameter whose instrument the result counts, if any
 
 
-@dataclass
-class Declared(Binding):
+class Declared(Struct, Binding):
     """A declared fn or indicator, with its overloads."""
 
     module: Module

@@ -11,8 +11,9 @@ state that events bring its values to. Nothing here imports or runs anything.
 """
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl import limits
 from quantdsl.check import arith
@@ -37,8 +38,7 @@ TRAIT = 128
 """A host's values come as traits of the instrument, from this number on."""
 
 
-@dataclass(frozen=True)
-class HostCall:
+class HostCall(Struct, frozen=True):
     """A call whose values Python computes: `raw` is the word of the state that they come to."""
 
     target: str

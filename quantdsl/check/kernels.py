@@ -6,7 +6,8 @@ full. Its kind is recognised here, and what annotations say of it is checked.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.check import threads
 from quantdsl.check.arith import an
@@ -28,8 +29,7 @@ THREADS_MAX = 1_024
 DEVICES = ("auto", "cpu", "gpu")
 
 
-@dataclass(frozen=True)
-class KernelFacts:
+class KernelFacts(Struct, frozen=True):
     """What is known of a kernel before it runs; `windows` are the lengths of its windows."""
 
     name: str

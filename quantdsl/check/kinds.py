@@ -1,7 +1,8 @@
 """What kind of kernel this is, read off its loops; and how a warp's threads meet in each load."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.check.nodes import inside
 from quantdsl.ir.threads import WARP
@@ -149,8 +150,7 @@ THREAD = "thread.x"
 THREAD_NAMES = frozenset({"thread", "lane", "warp"})
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """A read of a window in a parallel loop, or by threads; neighbouring turns are of one warp.
 
     `step` is how far the next turn or thread reads, None: that is not known.

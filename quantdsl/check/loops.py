@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl import limits
 from quantdsl.check import naming, sizes
@@ -17,8 +18,7 @@ from quantdsl.ir import ops
 from quantdsl.lang import ast
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """The range of a loop: from `low` up to but not `top`; `last` bounds the counter."""
 
     low: Value

@@ -1,8 +1,9 @@
 """What a strategy sees of the market and of its own account: names and the IR behind them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context
@@ -23,8 +24,7 @@ NEVER = -(2**62)
 """A time before all others: what has never happened lies there, and nothing waits for it."""
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """`bars 5m as name`; clock 0 is the finest."""
 
     text: str
@@ -32,8 +32,7 @@ class Clock:
     span: ast.Span
 
 
-@dataclass(frozen=True)
-class Traded:
+class Traded(Struct, frozen=True):
     """An instrument of the strategy; `name` is its alias, or empty for the only one."""
 
     index: int
@@ -165,8 +164,7 @@ class Later(Binding):
 # ---- values of the account ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """A readable figure: the std accessor behind it and the type of what it returns."""
 
     accessor: str

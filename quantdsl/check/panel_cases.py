@@ -5,9 +5,10 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context
@@ -29,8 +30,7 @@ NO_BAR = Fraction(0)
 SHAPE = "feed UP = [10, 11, 12], DOWN = [10, 9, 8]"
 
 
-@dataclass
-class PanelFeed:
+class PanelFeed(Struct):
     """Closes by the names of instruments, in order; NO_BAR where there is none. Traits are a value
     of each instrument."""
 

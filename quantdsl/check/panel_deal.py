@@ -7,7 +7,8 @@ are filled, and those of them in which every instrument has a bar.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.check.panel_kernels import INSTANTS_MAX, TRAIT, place
 from quantdsl.check.step import BAR_WORDS, band
@@ -26,8 +27,7 @@ ROW, BARS, FRESH = ops.Var("row"), ops.Var("bars"), ops.Var("fresh")
 KIND, WHO, NOW = ops.Var("kind"), ops.Var("inst"), ops.Var("now")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Numbers of the columns that events fill, instruments, and words of a row."""
 
     columns: Mapping[str, int]

@@ -10,10 +10,11 @@ comes, and lanes across find eight words of theirs in a line.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.check.cross import Across, Gather, Scatter, nothing, present
 from quantdsl.check.equations import OF_THIS, STATE, Equation
@@ -59,8 +60,7 @@ N = ops.SizeName("N_INSTRUMENTS")
 TO_WORD = {ops.F64_T: "bits", ops.BOOL_T: "bool_to_i64"}
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """What a stage reads and writes, by the names of columns, and the declarations of its code."""
 
     stage: Stage

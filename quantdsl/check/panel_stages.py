@@ -8,8 +8,9 @@ cross-sections are nested, and one more.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check.columns import live
 from quantdsl.check.cross import Across, Gather, Scatter
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """Equations by number, in order, and the shown columns by number that are ready with them.
 
     Along time they are those of one instrument, gathers included; `across` they are

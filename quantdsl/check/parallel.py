@@ -9,7 +9,8 @@ after the other, a block of a GPU one strand a thread.
 """
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, Local
@@ -82,8 +83,7 @@ class Reduced(Binding):
         return ops.Unary("f32", made) if self.type == F32 else made
 
 
-@dataclass
-class Parallel:
+class Parallel(Struct):
     """The parallel loop whose turn is being elaborated."""
 
     node: ast.For

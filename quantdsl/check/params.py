@@ -1,9 +1,10 @@
 """Params: their type, range and choices, and the word of state each is read from."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl import limits
 from quantdsl.check import arith
@@ -24,8 +25,7 @@ COUNTED = ("ticks", "lots")
 """Kinds of params that count whole steps of the instrument."""
 
 
-@dataclass(frozen=True)
-class Param:
+class Param(Struct, frozen=True):
     """A declared param.
 
     `default`, `low`, `high` and `step` are exact decimals in the written unit (`unit`); `choices`

@@ -8,9 +8,9 @@ reads becomes an array, an element a thread.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 
 from quantdsl.check import sizes
 from quantdsl.check.context import Context
@@ -27,8 +27,7 @@ WAITS = "waits."
 Body = tuple[ops.Stmt, ...]
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A place where threads wait for each other, and as what it is written."""
 
     span: Span
@@ -134,8 +133,7 @@ def root_of(place: ops.Expr) -> str:
     return place.name if isinstance(place, ops.Var) else ""
 
 
-@dataclass
-class _Cut:
+class _Cut(Struct):
     """Cuts a body where its threads wait."""
 
     cx: Context
@@ -349,8 +347,7 @@ class _Kept:
         return _Map(self, number)
 
 
-@dataclass(frozen=True)
-class _Map:
+class _Map(Struct, frozen=True):
     """Expressions of the thread `number` on the places that last."""
 
     kept: _Kept

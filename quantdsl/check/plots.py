@@ -1,7 +1,8 @@
 """`plot(z, "z", color = purple)`: a series drawn into the report."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check import naming
 from quantdsl.check.arith import as_float
@@ -31,8 +32,7 @@ COLORS = (
 """Colors of plots, named as in CSS."""
 
 
-@dataclass
-class PlotSpec:
+class PlotSpec(Struct):
     """A series drawn into the report."""
 
     name: str

@@ -6,15 +6,14 @@ replaced by its last value, one with a plus sign by its first, and what is left 
 negative when every other term is at its known least.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from quantdsl.ir import ops
 
 Terms = dict[ops.Expr, int]
 
 
-@dataclass
-class Ranges:
+class Ranges(Struct):
     """What is known about names: first and last value of counters, least value of others."""
 
     counters: dict[ops.Expr, tuple[ops.Expr, ops.Expr]] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """The risk and backtest blocks: each line against the one table of what may stand there."""
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check import arith
 from quantdsl.check.bindings import unknown
@@ -61,8 +62,7 @@ WATCHED = ("max_daily_loss", "max_drawdown", "max_leg_gap")
 ACTIONS = {"reject": 1, "flatten": 2, "halt": 4, "cancel_all": 8, "alert": 16}
 
 
-@dataclass
-class RiskBlock:
+class RiskBlock(Struct):
     """What writes the values: `watched` of limits on the account, `limits` of those on orders.
 
     `once` writes the masks of actions, which never change.
@@ -213,8 +213,7 @@ CHECKS = {"check": "risk.check_model"}
 """The same of the risk block."""
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A line of the backtest block: a number in a unit, or a word; `span` for messages."""
 
     name: str

@@ -6,7 +6,8 @@ is not defined yet is missing there: NaN of a float, MISSING of anything else.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from quantdsl.check import arith
 from quantdsl.check.bindings import Local
@@ -40,8 +41,7 @@ ENTRY = "signals"
 ENGINE_FIELDS = ("instruments", "now")
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of the table: `kind` is float, int, bool or time."""
 
     name: str

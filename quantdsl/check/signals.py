@@ -7,9 +7,10 @@ The equation is one like any other; what is asynchronous is that handlers see it
 than a SIGNAL event says so. Requests and answers are kept by std/engine_signals.qdsl.
 """
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Local
@@ -39,8 +40,7 @@ ALL = -1
 """In a SIGNAL event: the answers of all signals to the requests of that instant."""
 
 
-@dataclass(frozen=True)
-class Signal:
+class Signal(Struct, frozen=True):
     """One `@async` equation: where it is evaluated, and where its answers are kept."""
 
     name: str
@@ -68,8 +68,7 @@ class Signal:
         return ops.i64(1 << self.number)
 
 
-@dataclass
-class Signals:
+class Signals(Struct):
     """Those of a strategy, and two words of each instant: which are ready, which are too late.
 
     Of a universe each instrument has its own signals, and such words, in its part of the state.

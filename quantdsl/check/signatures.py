@@ -1,6 +1,6 @@
 """Type names and parameter lists."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from quantdsl.check import naming, rings, tensors
 from quantdsl.check.bindings import Binding, EnumBinding, StructBinding
@@ -40,8 +40,7 @@ OF_KERNELS = {
 LATER = frozenset({"panel", "order", "instrument", "i32", "u8", "u32"})
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter with its resolved type; `default` is elaborated where it is declared."""
 
     name: str

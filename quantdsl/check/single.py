@@ -8,9 +8,9 @@ float beside it makes a float of it, which loses nothing; the way back is writte
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from quantdsl.check.context import Context
 from quantdsl.check.types import F32, FLOAT, NUMERIC, Type

@@ -1,8 +1,9 @@
 """A strategy: its declarations in order, its equations on demand, its handlers one by one."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.check import (
@@ -71,8 +72,7 @@ LATER_EVENTS = ("halt",)
 TICK_EVENTS = (*SOURCES.values(), "stale")
 
 
-@dataclass
-class Handler:
+class Handler(Struct):
     """A handler as an IR function, and when it runs."""
 
     func: str

@@ -6,7 +6,8 @@ over the threads of that.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from quantdsl.check import arith, naming, single
 from quantdsl.check.arith import an, coerce
@@ -32,8 +33,7 @@ LATER = {
 WIDTHS = (2, 4, 8, 16, 32)
 
 
-@dataclass
-class Threads:
+class Threads(Struct):
     """What a kernel says of its threads; `used` is the first word that only threads have."""
 
     dims: tuple[int, int, int]

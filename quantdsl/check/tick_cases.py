@@ -1,8 +1,9 @@
 """What a test feeds a strategy on ticks: mids with a spread and a size, and trades."""
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
@@ -21,8 +22,7 @@ SHAPE = "flat_book(mid = 100.00, spread = 2 ticks, qty = 500 shares)"
 AMOUNTS = ("spread", "qty", "size")
 
 
-@dataclass
-class TickFeed:
+class TickFeed(Struct):
     """One message of the touch for each mid; after the n-th of them the n-th trade, 0 for none.
 
     `spread` is in ticks where `in_ticks`, otherwise a difference of prices; sizes are lots.

@@ -5,8 +5,9 @@ does not cross or lock, a trade, a book that is valid after the whole message. S
 read of them is ever na. What is read between two ticks is what the last one left.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check.context import Context
 from quantdsl.check.market import ENGINE, ONCE, Traded
@@ -44,8 +45,7 @@ def structs() -> dict[str, ops.StructDecl]:
     }
 
 
-@dataclass(frozen=True)
-class TickSource:
+class TickSource(Struct, frozen=True):
     """`quotes`, `trades` or `book depth = N` (0 for those without a depth)."""
 
     event: str

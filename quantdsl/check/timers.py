@@ -1,7 +1,8 @@
 """`every 30s`, `at 15:45 on month_end` and `flat_by`: when a timer fires, and what it runs."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl import limits
 from quantdsl.check.bindings import unknown
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 DAYS = ("day", "week_start", "week_end", "month_start", "month_end", "year_start", "year_end")
 
 
-@dataclass
-class TimerSpec:
+class TimerSpec(Struct):
     """When a timer fires; the data layer turns it into events by the session's calendar."""
 
     id: int

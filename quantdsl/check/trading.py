@@ -1,7 +1,8 @@
 """Order functions: what a handler writes becomes an intent of std/orders.qdsl."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
@@ -58,8 +59,7 @@ FEATURES = {
 """What a field of an intent needs of the core (library.USES)."""
 
 
-@dataclass(frozen=True)
-class OrderDoc:
+class OrderDoc(Struct, frozen=True):
     """A row of the table of order functions."""
 
     signature: str

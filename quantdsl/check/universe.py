@@ -5,8 +5,9 @@ An equation on a universe is a panel: a value for each instrument, kept in its p
 and membership, are traits: words of an instrument that events of the data change at their time.
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from quantdsl.check import arith
 from quantdsl.check.bindings import Binding, Local
@@ -36,8 +37,7 @@ TICKED = "ticked"
 """The field of an instrument's part of the state that says which of its clocks tick now."""
 
 
-@dataclass
-class Universe:
+class Universe(Struct):
     """`universe ...`: which instruments, and who of them takes part when.
 
     `symbols` are those that the file lists; without them `name` is looked up in the config.

@@ -1,6 +1,6 @@
 """What an elaborated expression is: its type, its IR, and what is known about it."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from quantdsl.check import sizes
 from quantdsl.check.types import ERROR, Type
@@ -8,16 +8,14 @@ from quantdsl.ir import ops
 from quantdsl.lang.ast import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """How a fixed value becomes a float: count * num / den, one division. Both are F64 exprs."""
 
     num: ops.Expr
     den: ops.Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Warm:
+class Warm(Struct, frozen=True):
     """How many ticks of a clock must have been seen; `most` over all param values."""
 
     count: ops.Expr
@@ -46,8 +44,7 @@ PANEL_SHIFT = 32
 """In a strategy on a universe the clock bits from here on are those of each single instrument."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     """A value that is a function of market data and params alone, defined on clocks.
 
     `warm` says per clock bit from which tick on it is defined (1 is the first).
@@ -66,8 +63,7 @@ TIMELESS = Series()
 """A constant or param: a series that never ticks."""
 
 
-@dataclass(slots=True)
-class Value:
+class Value(Struct):
     """`ir` of a scalar is an expression, of an aggregate a place.
 
     `low` and `high` bound an int, inclusive. `series` is None for what depends on state. `const`

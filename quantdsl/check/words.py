@@ -4,11 +4,10 @@
 of a strategy's scope is missing here or in the tables of builtins, trading, market and settings.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A row: how it is written, what it does, an example for a handler of one instrument."""
 
     signature: str

@@ -1,9 +1,10 @@
 """What the language offers, read from where it is defined: std/*.qdsl and the checker's tables."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
 
 from quantdsl.check import words
 from quantdsl.check.builtins import TABLE
@@ -32,8 +33,7 @@ NAMESPACES = (GLOBAL, "size", "ta", "ts", "vol", "xs")
 """What a strategy may call; the other files of std are the engine's own."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One name of the language as `quantdsl help` shows it."""
 
     section: str  # the heading it is listed under

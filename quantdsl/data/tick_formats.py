@@ -6,9 +6,10 @@ No decoder is imported until a file is its own.
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from quantdsl.data.columns import plain
 from quantdsl.data.recording import RecordingReader, is_recording
@@ -20,8 +21,7 @@ _HEAD_BYTES = 4096
 Holds = Literal["quotes", "trades", "book"]
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """How a file is to be opened; `symbol` chooses one of many."""
 
     path: Any
@@ -32,8 +32,7 @@ class Opening:
     columns: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Struct, frozen=True):
     """One format: its name in configs, what it looks like, and the reader of it."""
 
     name: str

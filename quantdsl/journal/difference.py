@@ -17,11 +17,11 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.events.layout import Command, Kind
 
@@ -51,8 +51,7 @@ class Told(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """An order or a fill in which the runs differ; of the run that has none of it, None."""
 
     cause: Cause

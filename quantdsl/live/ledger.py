@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import Command, KilledBy, Kind
@@ -33,8 +33,7 @@ def _told(command: Command, by: KilledBy) -> tuple[Level, str]:
     return "warning", words[command]
 
 
-@dataclass
-class Holding:
+class Holding(Struct):
     """A position at its average price."""
 
     lots: int = 0
@@ -43,8 +42,7 @@ class Holding:
     realised: float = 0.0
 
 
-@dataclass
-class Ledger:
+class Ledger(Struct):
     """Reads records in their order; `fills` and `said` are what has come since they were taken."""
 
     strategy: str

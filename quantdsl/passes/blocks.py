@@ -10,11 +10,11 @@ makes all of its turns.
 """
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.ir import ops
@@ -74,8 +74,7 @@ PRIMITIVES = (
 ME = ops.Var(THREAD)
 
 
-@dataclass
-class Blocked:
+class Blocked(Struct):
     """A kernel for blocks of `threads`: what lies in shared memory, and where."""
 
     threads: int

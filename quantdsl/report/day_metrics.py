@@ -1,9 +1,9 @@
 """Figures that need every day sample or every trade, so that a sweep lane does not report them."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.formula import Formulas, ratio
@@ -13,8 +13,7 @@ TAIL = 0.05
 """Value at risk looks at the worst twentieth of the days."""
 
 
-@dataclass(frozen=True)
-class Days:
+class Days(Struct, frozen=True):
     """The returns between day samples; `benchmark` is aligned to them, NaN where it has none."""
 
     ts: Int64s  # [n] ns, the time of the sample that ends the return
@@ -51,8 +50,7 @@ def drawdowns(returns: Float64s) -> Float64s:
     return under
 
 
-@dataclass(frozen=True)
-class MonthlyReturn:
+class MonthlyReturn(Struct, frozen=True):
     year: int
     month: int  # 1..12
     value: float  # fraction
@@ -207,8 +205,7 @@ def _paired(days: Days) -> tuple[Float64s, Float64s]:
     return days.returns[both], days.benchmark[both]
 
 
-@dataclass(frozen=True)
-class Trips:
+class Trips(Struct, frozen=True):
     """The closed round trips: net profit over the value at entry."""
 
     returns: Float64s  # [n_trades] fractions

@@ -5,10 +5,10 @@ hold none the last price traded; a mark-out beyond the end of the data is left o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.formula import Floats, Formulas, ratio
@@ -26,8 +26,7 @@ Middles = Callable[[int, Int64s], Float64s]
 """Takes an instrument and moments of the venue's time to the middle then, in ticks, else NaN."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Execution:
+class Execution(Struct, frozen=True, kw_only=True):
     """The orders and fills of a run on ticks, [o] accepted orders and [f] fills."""
 
     assumptions: tuple[str, ...]  # latencies and queues, a line each

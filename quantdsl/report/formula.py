@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 Unit = Literal["fraction", "ratio", "money", "count", "days", "bars", "seconds", "ticks"]
 Group = Literal["return", "risk", "drawdown", "trades", "costs", "orders", "execution", "benchmark"]
@@ -17,8 +17,7 @@ S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., float | Floats])
 
 
-@dataclass(frozen=True)
-class Metric(Generic[S]):
+class Metric(Struct, Generic[S], frozen=True):
     """One figure of the report: what it is called, what it means and how it is computed."""
 
     name: str  # the key in metrics.json
@@ -30,8 +29,7 @@ class Metric(Generic[S]):
     compute: Callable[[S], float | Floats]
 
 
-@dataclass
-class Formulas(Generic[S]):
+class Formulas(Struct, Generic[S]):
     """The metrics that are computed from one source `S`, in the order of their definition."""
 
     source: str

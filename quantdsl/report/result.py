@@ -8,10 +8,10 @@ clock and no random number, so equal inputs give equal bytes everywhere downstre
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.events import layout
@@ -28,8 +28,7 @@ DEFAULT = "default"
 """The source of a setting that nobody chose."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One effective value of the run and where it was said."""
 
     name: str
@@ -37,8 +36,7 @@ class Setting:
     source: str  # "command line", "config FILE", "strategy" or DEFAULT
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plot:
+class Plot(Struct, frozen=True, kw_only=True):
     """One `plot(...)` line of the strategy: a value per row of the curve, NaN where it is na."""
 
     name: str
@@ -46,16 +44,14 @@ class Plot:
     color: str = ""  # a colour name of the language, "" for the next of the palette
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True, kw_only=True):
     """What the run is compared with: its level at the start and at each day sample."""
 
     name: str
     levels: Float64s  # [n_days + 1], NaN where it did not trade
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
+class RunResult(Struct, frozen=True, kw_only=True):
     """One finished run. Times are ns since 1970 in UTC, money is in units of 10**-money_digits."""
 
     strategy: str

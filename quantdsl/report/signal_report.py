@@ -11,7 +11,6 @@ Equal inputs give equal bytes; a file is complete or not there, and the page com
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from quantdsl.report.columns import numbers, texts
 from quantdsl.report.signal_study import LAGS, LEVELS, SignalStudy
 from quantdsl.report.store import PAGE, whole
 
 
-@dataclass(frozen=True)
-class SignalReport:
+class SignalReport(Struct, frozen=True):
     """What was described, and the description of each signal."""
 
     strategy: str

@@ -10,10 +10,10 @@ it; else an instrument, all of its bars. The formulas stand in docs/signals.md, 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.report.result import Float64s, Int64s
 
@@ -28,8 +28,7 @@ BINS = 40
 Ints = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Struct, frozen=True):
     """The rows of a table of signals in order of instrument, then of time."""
 
     time_ns: Int64s
@@ -67,8 +66,7 @@ class Cells:
         return np.split(order, borders) if len(order) else []
 
 
-@dataclass(frozen=True)
-class Foretold:
+class Foretold(Struct, frozen=True):
     """What a signal says of the return over the next `horizon` bars; NaN where not defined."""
 
     horizon: int
@@ -83,8 +81,7 @@ class Foretold:
     """Highest less lowest fifth."""
 
 
-@dataclass(frozen=True)
-class SignalStudy:
+class SignalStudy(Struct, frozen=True):
     """The description of one signal."""
 
     name: str

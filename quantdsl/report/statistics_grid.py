@@ -4,17 +4,16 @@ A neighbour differs in one param by one step. Words and truth values have no ord
 no neighbours along them. A point that was not tried, or whose score is not defined, is left out.
 """
 
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.report.result import Float64s
 from quantdsl.report.sweep_result import Int32s, Int64s, SweepResult
 
 
-@dataclass(frozen=True)
-class Neighbourhood:
+class Neighbourhood(Struct, frozen=True):
     """What surrounds each point, [n_points]; scores are oriented so that more is better."""
 
     tried: Int64s  # neighbours with a score

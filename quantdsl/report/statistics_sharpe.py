@@ -7,10 +7,10 @@ is the fourth standard moment, 3 for normal returns.
 """
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 
 from quantdsl.report.result import Float64s
 
@@ -18,8 +18,7 @@ NORMAL = NormalDist()
 EULER_GAMMA = 0.5772156649015329
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """What the formulas need of one series of returns."""
 
     sharpe: float

@@ -11,10 +11,10 @@ theirs, so a lane of a sweep keeps three numbers a block and no return is ever s
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.report.result import Float64s
 
@@ -33,8 +33,7 @@ CORRELATION_EVERY = 32
 """A rank correlation sorts all points, so only one of this many splits has it computed."""
 
 
-@dataclass(frozen=True)
-class Splits:
+class Splits(Struct, frozen=True):
     """What became of the best point in sample, one entry a split. Sharpe ratios of one sample."""
 
     in_sample: Float64s  # its Sharpe ratio where it was chosen

@@ -8,10 +8,10 @@ swings while a trade is open: a drawdown is one of closed trades.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from quantdsl.report.result import Float64s
 
@@ -27,8 +27,7 @@ Redraw = Callable[[Float64s, int, int], Float64s]
 """Takes growth, a number of resamples and a seed to `paths` of each resample."""
 
 
-@dataclass(frozen=True)
-class Resamples:
+class Resamples(Struct, frozen=True):
     """Final return and deepest drawdown of each resample, as fractions, and those of the run."""
 
     final: Float64s

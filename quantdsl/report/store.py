@@ -12,12 +12,12 @@ whatever ends the process; the page comes last.
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
@@ -53,8 +53,7 @@ GROUP_ROWS = 1 << 16
 """A writer holds a whole group of rows in memory."""
 
 
-@dataclass(frozen=True)
-class SavedRun:
+class SavedRun(Struct, frozen=True):
     """What `load` finds in a folder."""
 
     path: Path

@@ -7,12 +7,12 @@ files; a partial sweep is a valid one with fewer rows than `planned`.
 import hashlib
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from quantdsl.report.columns import values_of
 from quantdsl.report.metrics import BY_NAME
@@ -31,8 +31,7 @@ COUNT, TOTAL, SQUARES = range(3)
 """What `blocks` holds of the returns of each block of days."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Axis:
+class Axis(Struct, frozen=True, kw_only=True):
     """A swept param: its values in the order of the grid."""
 
     name: str
@@ -41,8 +40,7 @@ class Axis:
     is_number: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepResult:
+class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
     """One sweep. Times are ns since 1970 in UTC; all arrays have one entry a row of `table`."""
 
     strategy: str

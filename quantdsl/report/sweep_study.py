@@ -1,9 +1,10 @@
 """`Study`: what is computed about a sweep as a whole, once, for page, terminal and files."""
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.report import statistics_sharpe as sharpe
 from quantdsl.report.day_metrics import days_of
@@ -27,8 +28,7 @@ from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.tables import trade_numbers
 
 
-@dataclass(frozen=True, kw_only=True)
-class Luck:
+class Luck(Struct, frozen=True, kw_only=True):
     """How far the best point's Sharpe ratio is from what luck gives. Sharpe ratios are annual."""
 
     sharpe: float
@@ -43,8 +43,7 @@ class Luck:
     track_record_samples: float  # until it is above 0 with 95 %
 
 
-@dataclass(frozen=True, kw_only=True)
-class Study:
+class Study(Struct, frozen=True, kw_only=True):
     """What is known of a sweep as a whole; None where a part cannot be said."""
 
     best: int | None  # the row of the best point; None if no point has an objective
@@ -55,8 +54,7 @@ class Study:
     seed: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Device:
+class Device(Struct, frozen=True, kw_only=True):
     """What a device computes in place of this module's own arrays, to the same bits."""
 
     follow: Follow = followed_here

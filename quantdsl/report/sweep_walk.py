@@ -7,9 +7,9 @@ ends is counted at its last price.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.lane_metrics import Sums
@@ -28,8 +28,7 @@ ADDED = """
 """Accumulators of the tests that add up."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One window: the point that was best in training, and what it did in the test after it."""
 
     train_ns: int
@@ -43,8 +42,7 @@ class Step:
     growth: Float64s  # equity at them over the equity that the test began with
 
 
-@dataclass(frozen=True, kw_only=True)
-class WalkForward:
+class WalkForward(Struct, frozen=True, kw_only=True):
     """All windows of a walk-forward test, in order of time."""
 
     train: str  # lengths in words: "2 years"

@@ -1,11 +1,11 @@
 """Walk-forward: no test sees a bar that chose it, and each is the single backtest of its span."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import walkforward

@@ -1,10 +1,10 @@
 """Benchmarks: holding the run's own instrument, and the prices of a file."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.benchmark import benchmark_of

@@ -1,12 +1,12 @@
 """What a run leaves on disk: its tables, their units, and that equal runs give equal bytes."""
 
-from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.errors import DataError

@@ -1,10 +1,10 @@
 """The summary in the terminal: what it says first, and that it fits."""
 
-from dataclasses import replace
 from io import StringIO
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from quantdsl.report.metrics import evaluate

@@ -3,11 +3,11 @@
 import io
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from quantdsl.report.sweep_store import save

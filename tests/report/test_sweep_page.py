@@ -3,11 +3,11 @@
 import base64
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.report.result import Setting
 from quantdsl.report.sweep_charts import LINES_MAX, shown, sweep_data

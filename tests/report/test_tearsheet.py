@@ -3,11 +3,11 @@
 import base64
 import json
 import re
-from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.report.chart_data import CANDLES_MAX, STRETCHES, chart_data, thin, thin_rows
 from quantdsl.report.metrics import evaluate

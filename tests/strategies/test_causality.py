@@ -4,10 +4,9 @@ The check itself is tried on leaks put in by hand, one where bars are made and o
 code is fed; each must turn it red.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.backtest import causality
 from quantdsl.backtest.program import Run
