@@ -9,19 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.backtest.program import native_run
 from quantdsl.check.checked import check_source
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import FORBID_COMPILE, load
-from quantdsl.codegen.target import native
-from quantdsl.ir.layout import Layout
-from quantdsl.ir.ops import StructType
+from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.lang.source import Source
 from quantdsl.shipped import shipped
 
 LIMITS_S = {"sma_cross": 0.150, "pairs_z": 0.400}
 CACHED_S = 0.020
 FRESH = itertools.count(1)
-STATE = StructType("State")
 
 
 def never_seen(name: str) -> Source:
@@ -38,11 +35,9 @@ def compiled(source: Source, cache: Cache) -> int:
     """From text to functions that can be called; what init makes of empty memory."""
     checked, _ = check_source(source)
     assert checked is not None
-    module = checked.module()
-    program = load(module, native(), cache)
-    memory = np.zeros(Layout(module.structs).words(STATE), np.int64)
-    program.call("init", memory)
-    return int(np.count_nonzero(memory))
+    run = native_run(checked, frozenset(), cache)
+    run.executor.call("init", run.memory.words)
+    return int(np.count_nonzero(run.memory.words))
 
 
 @pytest.fixture

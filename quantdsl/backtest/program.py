@@ -11,7 +11,7 @@ from quantdsl.backtest.rows import Rows
 from quantdsl.check import Checked
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import load
+from quantdsl.codegen.compile import load_known
 from quantdsl.codegen.target import native
 from quantdsl.errors import InternalError
 from quantdsl.events import layout
@@ -153,6 +153,12 @@ def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> R
 
     Raises SourceError where that code does not keep what a `@critical_path` promises.
     """
-    module = checked.module(uses)
-    prove_critical(checked, module, cache)
-    return Run(checked, module, load(module, native(), cache))
+
+    def link() -> Module:
+        """Not called where the cache has the code of the same text."""
+        module = checked.module(uses)
+        prove_critical(checked, module, cache)
+        return module
+
+    program, module = load_known(checked.module_key(uses), link, native(), cache)
+    return Run(checked, module, program)

@@ -1,12 +1,14 @@
 """A checked strategy: what the rest of the product needs to know about it, and its IR."""
 
+import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
 from quantdsl.check import annotations, worker
@@ -23,6 +25,7 @@ from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_size
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
 from quantdsl.check.panel_kernels import INSTANTS_MAX, Kernel
+from quantdsl.check.precompiled import source_digest
 from quantdsl.check.signal_turn import ENTRY, Signals
 from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
@@ -48,8 +51,7 @@ BOOK_ORDERS_MAX = 65_536
 """Slots for single orders (L3) of a book; with more than three quarters taken it is not valid."""
 
 
-@dataclass(eq=False)
-class Checked:
+class Checked(Struct, eq=False, dict=True):
     """A strategy file without errors; `diagnostics` are warnings."""
 
     source: Source
@@ -61,6 +63,7 @@ class Checked:
     modules: dict[tuple[object, ...], ops.Module] = field(default_factory=dict)  # linked so far
 
     universe: int = UNIVERSE_SIZE  # instruments of the universe, where there is one
+    text: str = ""  # a digest of its files and of all that makes IR of them
 
     @property
     def instruments(self) -> int:
@@ -106,6 +109,11 @@ class Checked:
             entries = ("admits", "init", "run", *entries)
             self.modules[key] = self._linked(list(entries), uses, self._sizes(), decls)
         return self.modules[key]
+
+    def module_key(self, uses: frozenset[str]) -> str:
+        """A digest of all that decides what `module(uses)` is, known without linking it."""
+        parts = (self.text, str(self.universe), *sorted(uses))
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def worker_module(self, uses: frozenset[str]) -> ops.Module:
         """The linked IR of the worker that computes the asynchronous signals: init, work."""
@@ -271,7 +279,17 @@ def check_source(
     assembly = Assembly(found)
     assembly.define()
     library.raise_std_errors()
-    return Checked(source, found, library, assembly, diagnostics, cases), diagnostics
+    files = (source, *(imported.source for imported in importer.loaded.values()))
+    text = _digest(files, f"trace {trace}, library {library_too}")
+    return Checked(source, found, library, assembly, diagnostics, cases, text=text), diagnostics
+
+
+def _digest(files: Iterable[Source], how: str) -> str:
+    """Of what a strategy's IR is made of: its files, std, the compiler, and `how` it was asked."""
+    digest = hashlib.sha256(f"{source_digest()}\0{how}".encode())
+    for file in files:
+        digest.update(hashlib.sha256(file.text.encode()).digest())
+    return digest.hexdigest()
 
 
 def _common(module: ops.Module) -> tuple[str, ...]:

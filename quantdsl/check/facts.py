@@ -1,5 +1,6 @@
 """What a strategy costs to run, known before it runs: warm-up, memory, operations."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from quantdsl.check.signals import SignalBinding
@@ -80,7 +81,7 @@ def _int(size: ops.Size) -> int:
     return size
 
 
-_FREE = frozenset({ops.Const, ops.Var, ops.SizeOf, ops.Table})
+_FREE = frozenset({ops.Const, ops.Var, ops.SizeOf, ops.Table, ops.Call})
 
 
 def operation_counts(module: ops.Module) -> dict[str, int]:
@@ -93,9 +94,11 @@ def operation_counts(module: ops.Module) -> dict[str, int]:
 
     def count(name: str) -> int:
         if name not in known:
-            inside = [node for node in nodes(funcs[name].body) if type(node) not in _FREE]
-            calls = [node for node in inside if isinstance(node, ops.Call)]
-            known[name] = len(inside) - len(calls) + sum(count(call.func) for call in calls)
+            inside = nodes(funcs[name].body)
+            kinds = Counter(map(type, inside))
+            own = sum(n for kind, n in kinds.items() if kind not in _FREE)
+            calls = [node for node in inside if type(node) is ops.Call] if kinds[ops.Call] else ()
+            known[name] = own + sum(count(call.func) for call in calls)
         return known[name]
 
     for func in module.funcs:

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import quantdsl.check
-import quantdsl.ir
-import quantdsl.lang
 from quantdsl.check.bindings import Binding, EnumBinding, Local, StructBinding, StructField
 from quantdsl.check.functions import Declared, Routine
 from quantdsl.check.types import Type
@@ -83,15 +81,14 @@ class Package(msgspec.Struct, frozen=True):
     tables: dict[str, bytes]
 
 
+@cache
 def source_digest() -> str:
-    """A digest of std and of everything that turns it into IR."""
+    """A digest of std and of everything that turns it, or a strategy, into IR."""
     digest = hashlib.sha256()
-    folders = [
-        Path(package.__path__[0]) for package in (quantdsl.check, quantdsl.ir, quantdsl.lang)
-    ]
+    own = Path(quantdsl.check.__path__[0]).parent
+    folders = [own / name for name in ("check", "ir", "lang", "events")]
     paths = [path for folder in folders for path in sorted(folder.glob("*.py"))]
-    std = Path(quantdsl.check.__path__[0]).parent / "std"
-    for path in (*paths, *sorted(std.glob("*.qdsl"))):
+    for path in (*paths, own / "limits.py", *sorted((own / "std").glob("*.qdsl"))):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 

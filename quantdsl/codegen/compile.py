@@ -50,18 +50,60 @@ def load(module: Module, target: Target, cache: Cache | None, form: Form = ENTRI
     return Program(own, form.interface or module, target, shared)
 
 
+class Known(msgspec.Struct, frozen=True):
+    """What is kept of a linked module: enough to call its code, and where that is."""
+
+    interface: Module  # without the bodies of functions
+    code: str  # the key of its object files
+
+
+def load_known(
+    name: str, link: Callable[[], Module], target: Target, cache: Cache | None
+) -> tuple[Program, Module]:
+    """The program of the module that `link` makes, and that module, maybe without bodies.
+
+    `name` is a digest of all that decides the module: while the cache has what belongs to it,
+    nothing is linked.
+    """
+    key = _key("linked", name.encode(), target)
+    stored = None if cache is None else cache.get(key)
+    if stored is not None and cache is not None:
+        known = msgspec.msgpack.decode(stored, type=Known)
+        files = cache.get(known.code)
+        if files is not None:
+            own, shared = msgspec.msgpack.decode(files, type=tuple[bytes, bytes])
+            return Program(own, known.interface, target, shared), known.interface
+    module = link()
+    code = cache_key(module, target)
+    own, shared = _object_files(code, module, target, cache, ENTRIES)
+    if cache is not None:
+        entries = tuple(
+            msgspec.structs.replace(func, body=())
+            for func in module.funcs
+            if func.name in module.entries
+        )
+        interface = msgspec.structs.replace(module, funcs=entries, tables=())
+        cache.put(key, msgspec.msgpack.encode(Known(interface, code)))
+    return Program(own, module, target, shared), module
+
+
 def object_files(
     module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES
 ) -> tuple[bytes, bytes]:
     """What `load` loads: the program's own object file, and the one it imports from or nothing."""
+    return _object_files(cache_key(module, target, form.name), module, target, cache, form)
 
+
+def _object_files(
+    key: str, module: Module, target: Target, cache: Cache | None, form: Form
+) -> tuple[bytes, bytes]:
     def compiled() -> bytes:
         own, shared = split(form.passes(module))
         code = b"" if shared is None else _shared(shared, target, cache)
         text = form.text(own, target)
         return msgspec.msgpack.encode((assemble(text, target, form.level), code))
 
-    stored = through_cache(cache, cache_key(module, target, form.name), compiled)
+    stored = through_cache(cache, key, compiled)
     return msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
 
 
@@ -85,11 +127,16 @@ def through_cache(cache: Cache | None, key: str, make: Callable[[], bytes]) -> b
 
 def cache_key(module: Module, target: Target, form: str = "") -> str:
     """A digest of all that the machine code depends on: program, machine, compiler."""
+    return _key(form, msgspec.msgpack.encode(module, order="deterministic"), target)
+
+
+def _key(form: str, program: bytes, target: Target) -> str:
+    """A digest of a program, in whatever `form` it is given, of a machine and of the compiler."""
     digest = hashlib.sha256(compiler_version())
-    for part in (module, target, form):
-        encoded = msgspec.msgpack.encode(part, order="deterministic")
-        digest.update(len(encoded).to_bytes(8, "little"))
-        digest.update(encoded)
+    machine = msgspec.msgpack.encode(target, order="deterministic")
+    for part in (program, machine, form.encode()):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
     return digest.hexdigest()
 
 

@@ -3,7 +3,13 @@ import numpy as np
 import pytest
 
 from quantdsl.codegen.cache import Cache, CacheWarning
-from quantdsl.codegen.compile import FORBID_COMPILE, cache_key, compiler_version, load
+from quantdsl.codegen.compile import (
+    FORBID_COMPILE,
+    cache_key,
+    compiler_version,
+    load,
+    load_known,
+)
 from quantdsl.codegen.target import native
 from quantdsl.errors import InternalError
 from tests.ir.samples import sample
@@ -22,6 +28,39 @@ def test_code_from_the_cache_runs_without_a_compile(tmp_path, monkeypatch):
     cache.clear()
     with pytest.raises(InternalError, match=FORBID_COMPILE):
         load(sample(), native(), cache)
+
+
+def test_a_module_of_a_known_name_is_not_linked_again(tmp_path, monkeypatch):
+    """What comes back of it is all that is needed to make memory for its code and to call it."""
+    cache = Cache(tmp_path / "cache")
+    linked = []
+
+    def known(name):
+        return load_known(name, lambda: linked.append(name) or sample(), native(), cache)
+
+    program, whole = known("one")
+    fresh = run(program)
+    assert whole == sample()
+    monkeypatch.setenv(FORBID_COMPILE, "1")
+    program, interface = known("one")
+    assert linked == ["one"]
+    assert run(program) == fresh
+    assert [func.name for func in interface.funcs] == [*sample().entries]
+    assert not any(func.body for func in interface.funcs)
+    assert (interface.structs, interface.given) == (whole.structs, whole.given)
+    assert run(known("two")[0]) == fresh  # another name of the same module: linked, not compiled
+    assert linked == ["one", "two"]
+
+
+@pytest.mark.parametrize("lost", [0, 1], ids=["one entry", "the other"])
+def test_a_known_name_without_its_code_is_linked_and_compiled(tmp_path, lost):
+    cache = Cache(tmp_path / "cache")
+    fresh = run(load_known("name", sample, native(), cache)[0])
+    sorted(cache.directory.iterdir())[lost].unlink()
+    linked = []
+    program, _ = load_known("name", lambda: linked.append(1) or sample(), native(), cache)
+    assert run(program) == fresh
+    assert linked == [1]
 
 
 def test_a_poisoned_entry_is_compiled_anew(tmp_path):
