@@ -26,4 +26,6 @@ def distance(a: str, b: str, limit: int) -> int:
             if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
                 cost = min(cost, last[j - 2] + 1)
             row.append(cost)
-    return row[-1]
+        if min(row) > limit and min(before) > limit:
+            return limit + 1  # edits only add up from here on
+    return min(row[-1], limit + 1)

@@ -1,6 +1,7 @@
 """Damaged strategies: tokens deleted, doubled, swapped and replaced, some many times over."""
 
 import re
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -25,10 +26,16 @@ def seeds() -> list[str]:
     return shipped + [strategy(seed) for seed in range(12)]
 
 
+@cache
+def tokens_of(text: str) -> tuple[str, ...]:
+    """Its tokens, blanks among them."""
+    return tuple(TOKEN.findall(text))
+
+
 def mutant(seeds: list[str], number: int) -> str:
     """One damaged program; the same number gives the same one."""
     random = Random(number)
-    tokens = TOKEN.findall(random.choice(seeds))
+    tokens = list(tokens_of(random.choice(seeds)))
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         _damage(tokens, random)
     return "".join(tokens)
