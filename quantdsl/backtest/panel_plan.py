@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.cross import Gather
-from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, TRAIT, Kernel, kernels
+from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, TRAIT, Form, Kernel, kernels
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.events.layout import Trait
@@ -24,7 +24,7 @@ def panel_plan(checked: Checked) -> Iterator[str]:
     if why := unstaged(checked.strategy):
         yield f"Signals: event by event on one core, for {why}."
         return
-    made = kernels(turn, stages(turn), usual=True)
+    made = kernels(turn, stages(turn), Form(usual=True))
     yield (
         f"Signals: {len(made.all)} kernels over blocks of {INSTANTS_MAX} instants, on all cores; "
         "bytes and operations are those of a bar, once all is warm."

@@ -20,7 +20,7 @@ from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.cross import nothing
 from quantdsl.check.panel_deal import COMPLETE, ENTRY, FILLED, Table, deal_module
-from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Kernel, kernels
+from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Form, Kernel, kernels
 from quantdsl.check.panel_stages import stages
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.check.types import Type
@@ -80,7 +80,7 @@ class PanelTurn:
         self.count = len(data.instruments)
         self.lanes = whole(self.count)
         self.first_ns = int(np.iinfo(np.int64).min)
-        made = kernels(signals, self.stages, usual=False)
+        made = kernels(signals, self.stages, Form())
         self.warm = made.warm
         self.columns = made.columns
         self.common = frozenset(name for one in made.all for name in one.common)
@@ -99,7 +99,7 @@ class PanelTurn:
     @cached_property
     def usual(self) -> list[Loaded]:
         """The kernels for blocks in which every instrument has every bar, and is warm."""
-        made = kernels(self.signals, self.stages, usual=True, columns=self.columns).all
+        made = kernels(self.signals, self.stages, Form(usual=True), self.columns).all
         known = {one.kernel.stage: one for one in self.any if one.kernel.stage.across}
         return [known.get(one.stage) or self.loaded([one])[0] for one in made]
 

@@ -34,6 +34,7 @@ from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.own import GROUP as OWN_GROUP
+from quantdsl.ir.own import ROW as OWN_ROW
 from quantdsl.ir.own import STEP as OWN_STEP
 from quantdsl.ir.own import WIDTH
 from quantdsl.lang import ast
@@ -163,14 +164,18 @@ class Checked(Struct, eq=False, dict=True):
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
         return self._linked(["admits", "init", ENTRY], uses, own, turn.decls())
 
-    def kernel_module(self, kernel: Kernel) -> ops.Module:
-        """The linked IR of one stage of a panel: init, lane."""
+    def kernel_module(self, kernel: Kernel, flat: int | None = None) -> ops.Module:
+        """The linked IR of one stage of a panel: init, lane; `flat` columns have rows of so many
+        words.
+        """
         steps = (WIDTH, WIDTH) if kernel.stage.across else (1, INSTANTS_MAX)
+        steps = steps if flat is None else (1, 1)
         replaced = {decl.name: decl for decl in kernel.decls}
         sizes = {
             "N_INSTRUMENTS": self.universe,
             **self.strategy.equations.ring_sizes(),
             **dict(zip((OWN_STEP, OWN_GROUP), steps, strict=True)),
+            OWN_ROW: WIDTH if flat is None else flat,
         }
         module = link(
             lambda name: replaced.get(name) or self._lookup(name), ["init", "lane"], sizes

@@ -28,11 +28,19 @@ KIND, WHO, NOW = ops.Var("kind"), ops.Var("inst"), ops.Var("now")
 
 
 class Table(Struct, frozen=True):
-    """Numbers of the columns that events fill, instruments, and words of a row."""
+    """Numbers of the columns that events fill, instruments, words of a row, rows that have room,
+    and whether columns are flat (panel_kernels.py)."""
 
     columns: Mapping[str, int]
     count: int
     lanes: int
+    instants: int = INSTANTS_MAX
+    flat: bool = False
+
+    @property
+    def step(self) -> int:
+        """Words of a column from an instant to the next."""
+        return self.lanes if self.flat else WIDTH
 
     @property
     def traits(self) -> tuple[Trait, ...]:
@@ -55,7 +63,7 @@ def deal_module(table: Table) -> ops.Module:
         ops.Let("complete", ops.I64_T, _told(COMPLETE)),
         ops.Let("bars", ops.I64_T, ops.i64(0)),
         ops.Let("fresh", ops.BOOL_T, ops.boolean(True)),
-        ops.Let("first", ops.I64_T, ops.Binary("imul", ROW, ops.i64(WIDTH))),
+        ops.Let("first", ops.I64_T, ops.Binary("imul", ROW, ops.i64(table.step))),
         ops.For("k", ops.i64(0), ops.Var("n"), taken.event()),
         *_end(ops.Var("n")),
     )
@@ -74,7 +82,7 @@ class _Dealer:
     def event(self) -> tuple[ops.Stmt, ...]:
         """All of it; a row is told at the end of an instant that has a bar."""
         head = _word("head")
-        full = ops.Binary("ige", ROW, ops.i64(INSTANTS_MAX))
+        full = ops.Binary("ige", ROW, ops.i64(self.table.instants))
         is_bar = ops.Binary("ieq", KIND, ops.i64(Kind.BAR))
         begins = (
             ops.If(full, _end(ops.Var("k"))),
@@ -107,7 +115,7 @@ class _Dealer:
             *stmts,
             ops.Assign(complete, _plus(complete, whole)),
             ops.Assign(ROW, _plus(ROW, ops.i64(1))),
-            ops.Assign(first, _plus(first, ops.i64(WIDTH))),
+            ops.Assign(first, _plus(first, ops.i64(table.step))),
             ops.Assign(BARS, ops.i64(0)),
         )
 
@@ -137,8 +145,10 @@ class _Dealer:
 
     def cell(self, column: str, index: ops.Expr) -> ops.Elem:
         """The word of an instrument in this row of a column."""
-        base = self.table.columns[column] * INSTANTS_MAX * self.table.lanes
-        at = _plus(ops.i64(base), _plus(ops.Var("first"), place(index)))
+        table = self.table
+        base = table.columns[column] * table.instants * table.lanes
+        beside = index if table.flat else place(index)
+        at = _plus(ops.i64(base), _plus(ops.Var("first"), beside))
         return ops.Elem(ops.Var("cells"), at)
 
 

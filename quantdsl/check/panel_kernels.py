@@ -5,7 +5,8 @@ instrument; a lane across looks at the instruments of one instant. `own` is the 
 between kernels, `made` that of the shown ones, each column `span` words from the next; a lane sees
 them from its own words on (ir/own.py). A column holds the words of eight instruments side by
 side, instant by instant, then those of the next eight: so lanes along time read memory as it
-comes, and lanes across find eight words of theirs in a line.
+comes, and lanes across find eight words of theirs in a line. A column that is flat, as a GPU has
+it, holds the words of all instruments side by side, then those of the next instant.
 """
 
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
 from quantdsl.check.types import Type, stored
 from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.ir import ops
-from quantdsl.ir.own import MADE, OWN, WIDTH
+from quantdsl.ir.own import MADE, OWN, ROW, WIDTH
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt
 
 if TYPE_CHECKING:
@@ -54,10 +55,25 @@ PARAMS = (
     ops.ParamDecl(MADE, BUFFER, inout=True),
 )
 UNITS = ("tick_num", "tick_den", "lot_num", "lot_den")
-SORTS = ("xs.sort", "xs.sort_network")
+SORTS = {"xs.sort": "xs.sort_network"}
 """A lane across sorts without a branch that lanes part at."""
+SORTS_OF_BLOCK = {"xs.sort": "xs.sort_each", "xs.rank": "xs.rank_each"}
+"""A block of threads has loops whose turns do not need each other."""
+SEEN = "seen"
+"""The column of who has a bar, of flat columns."""
 N = ops.SizeName("N_INSTRUMENTS")
 TO_WORD = {ops.F64_T: "bits", ops.BOOL_T: "bool_to_i64"}
+
+
+class Form(NamedTuple):
+    """Which of the kernels of a stage is meant; a state of any of them fits the others."""
+
+    usual: bool = False
+    """For blocks in which every lane has every bar, and had enough of them before."""
+    flat: bool = False
+    """For flat columns, which stand by instant always."""
+    gaps: bool = False
+    """Of flat columns: some lanes lack some bars, as the column SEEN tells."""
 
 
 class Kernel(Struct, frozen=True):
@@ -91,21 +107,20 @@ class Kernels(NamedTuple):
 def kernels(
     turn: "Signals",
     stages: Iterable[Stage],
-    *,
-    usual: bool,
+    form: Form,
     columns: Mapping[str, int] | None = None,
 ) -> Kernels:
-    """The kernels of the stages, for any block; the `usual` ones for one in which every lane has
-    every bar, and had `warm` of them before.
+    """The kernels of the stages, the `usual` ones for after `warm` bars of each instrument.
 
-    A state of either kind fits the other, and so do `columns` that are numbered already.
+    `columns` are those that are numbered already.
     """
     table = dict(columns or {})
     wanted: set[str] = set()
     found: list[Kernel] = []
     for stage in reversed(tuple(stages)):
-        builder = (_Across if stage.across else _Along)(turn, stage, table, usual=usual)
-        found.append(builder.kernel(frozenset(wanted)))
+        builder = (_Across if stage.across else _Along)(turn, stage, table, form)
+        mine = wanted if stage.only is None else wanted & stage.only
+        found.append(builder.kernel(frozenset(mine)))
         wanted |= set(found[-1].reads)
     needs = [*(one.needs for one in turn.strategy.equations.all), *turn.needed]
     most = [need.most for one in needs for _, need in one]
@@ -119,9 +134,10 @@ class _Builder(ABC):
     """What both kinds of stages have in common."""
 
     def __init__(
-        self, turn: "Signals", stage: Stage, table: dict[str, int], *, usual: bool
+        self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form
     ) -> None:
-        self.turn, self.stage, self.table, self.usual = turn, stage, table, usual
+        self.turn, self.stage, self.table = turn, stage, table
+        self.flat, self.gaps, self.usual = form.flat, form.gaps, form.usual
         self.strategy, self.assembly = turn.strategy, turn.assembly
         self.graph = Graph(turn.strategy)
         self.all = self.graph.all
@@ -194,7 +210,8 @@ class _Builder(ABC):
         uses = {*fields(used_in(lane.body)), *named}
         start = flattened(tuple(start))
         init = self.init(uses | fields(used_in(start)), start)
-        always = (*named, "span", "count", *(p.field for p in self.strategy.params))
+        counted = () if self.flat else ("count",)
+        always = (*named, "span", *counted, *(p.field for p in self.strategy.params))
         state = self.state((lane, init), always)
         has = {one.name for one in state.fields}
         sizes = ("span", "before", "number", "count", MONEY)
@@ -224,7 +241,9 @@ class _Along(_Builder):
         if usual:
             self.usual, self.reads = True, []
             body = self._body(written)
-        else:
+        elif self.gaps:
+            body = [self._seen(body, written)]
+        elif not self.flat:
             body = [ops.If(ops.Binary("ilt", ops.Var("k"), COUNT), tuple(body))]
         (place,) = self.strategy.bars.values()
         units = tuple(f"{place.name}.{name}" for name in UNITS) if place.name in named else ()
@@ -235,9 +254,23 @@ class _Along(_Builder):
             and one.type.kind in ("float", "na")
             and one.place.name in named
         ]
-        first = ops.Let("at", ops.I64_T, ops.Binary("imul", ops.Var("k"), ops.i64(WIDTH)))
+        row = ops.SizeOf(ops.SizeName(ROW))
+        first = ops.Let("at", ops.I64_T, ops.Binary("imul", ops.Var("k"), row))
         loop = ops.For("k", ops.i64(0), ops.Var("n"), (first, *body))
-        return self.built((loop,), written, (), start, points=(*units, "count"), named=named)
+        points = units if self.flat else (*units, "count")
+        return self.built((loop,), written, (), start, points=points, named=named)
+
+    def _seen(self, body: list[ops.Stmt], written: list[str]) -> ops.If:
+        """What is done of a bar that is there; cross-sections find nothing of one that is not."""
+        seen = ops.Binary("ine", self._read(SEEN), ops.i64(0))
+        columns = self.columns
+        lacks = [
+            ops.Assign(at(READ, self.column(name)), to_word(nothing(type_), stored(type_)))
+            for name in written
+            if name in columns
+            for type_ in (self.all[columns[name]].type,)
+        ]
+        return ops.If(seen, tuple(body), tuple(lacks))
 
     def _body(self, written: list[str]) -> list[ops.Stmt]:
         """What is done of each bar."""
@@ -401,9 +434,9 @@ class _Across(_Builder):
     """A stage of cross-sections."""
 
     def __init__(
-        self, turn: "Signals", stage: Stage, table: dict[str, int], *, usual: bool
+        self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form
     ) -> None:
-        super().__init__(turn, stage, table, usual=usual)
+        super().__init__(turn, stage, table, form)
         self.memory: dict[str, ops.Let] = {}
         """The lane's own arrays."""
         self.indices = 0
@@ -426,16 +459,23 @@ class _Across(_Builder):
             *(ops.Assign(place, count) for place in counters),
             *work,
         )
-        sort = self.strategy.library.lookup(self.strategy.core(SORTS[1]))
-        assert isinstance(sort, ops.Func)
+        alone = [n for n, one in self.shown() if self._source(one) in common]
         return self.built(
             body,
             written,
-            common,
-            points=("number",) if counters else (),
-            shown_common=[n for n, one in self.shown() if self._source(one) in common],
-            replaced=(msgspec.structs.replace(sort, name=SORTS[0]),),
+            () if self.flat else common,
+            points=("number",) if counters and not self.flat else (),
+            shown_common=() if self.flat else alone,
+            replaced=tuple(self._replaced(SORTS_OF_BLOCK if self.flat else SORTS)),
+            named=("number", "before") if self.flat else (),
         )
+
+    def _replaced(self, forms: Mapping[str, str]) -> Iterator[ops.Func]:
+        """Functions under the names that they stand for."""
+        for name, form in forms.items():
+            found = self.strategy.library.lookup(self.strategy.core(form))
+            assert isinstance(found, ops.Func)
+            yield msgspec.structs.replace(found, name=name)
 
     def _array(self, name: str, type_: ops.ScalarType) -> ops.Var:
         """A column in the lane's own memory; those of one name serve one call after the other."""
@@ -459,7 +499,7 @@ class _Across(_Builder):
                 args.append(out)
             elif isinstance(source, Gather):
                 array, index = self._array(f"in{number}", stored(source.type)), self._index()
-                value = of_word(slot(READ, self.read(name), index), stored(source.type))
+                value = of_word(self._slot(READ, self.read(name), index), stored(source.type))
                 stmts.append(each(index, ops.Assign(ops.Elem(array, index), value)))
                 args.append(array)
             else:
@@ -479,8 +519,8 @@ class _Across(_Builder):
         if n in self.own:
             return []
         one = self.all[n]
-        value = of_word(start_of(READ, self.read(name)), stored(one.type))
-        return [ops.Assign(one.place, value)]
+        first = self._slot(READ, self.read(name), ops.i64(0))
+        return [ops.Assign(one.place, of_word(first, stored(one.type)))]
 
     def _stores(
         self, equation: Across, out: ops.Var | None, written: frozenset[str]
@@ -489,11 +529,10 @@ class _Across(_Builder):
         name, type_ = equation.place.name, stored(equation.type)
         if out is None:
             if name in written:
-                to = start_of(READ, self.column(name))
-                yield ops.Assign(to, to_word(equation.place, type_))
+                yield self._one(READ, self.column(name), to_word(equation.place, type_))
             for number, column in self.shown():
                 if self._source(column) == name:
-                    yield ops.Assign(start_of(WRITTEN, number), column_word(column))
+                    yield self._one(WRITTEN, number, column_word(column))
             return
         tables = [(WRITTEN, n) for n, one in self.shown() if self._source(one) == name]
         if name in written:
@@ -501,7 +540,23 @@ class _Across(_Builder):
         for table, number in tables:
             index = self._index()
             value = to_word(ops.Elem(out, index), type_)
-            yield each(index, ops.Assign(slot(table, number, index), value))
+            yield each(index, ops.Assign(self._slot(table, number, index), value))
+
+    def _one(self, table: ops.Var, column: int, word: ops.Expr) -> ops.Stmt:
+        """One number for all at its place; of flat columns it is one for each."""
+        if not self.flat:
+            return ops.Assign(self._slot(table, column, ops.i64(0)), word)
+        index = self._index()
+        return each(index, ops.Assign(self._slot(table, column, index), word))
+
+    def _slot(self, table: ops.Var, column: int, index: ops.Expr) -> ops.Elem:
+        """The word of an instrument at a lane's instant."""
+        first = ops.Binary("imul", ops.i64(column), SPAN)
+        if not self.flat:
+            return ops.Elem(table, ops.Binary("iadd", first, place(index)))
+        row = ops.Binary("imul", LANE, ops.SizeOf(ops.SizeName(ROW)))
+        ahead = ops.Binary("iadd", first, row)
+        return ops.Elem(table, ops.Binary("iadd", ahead, index))
 
     def _source(self, column: Column) -> str:
         """The cross-section that a column shows."""
@@ -526,21 +581,10 @@ def each(index: ops.Var, stmt: ops.Stmt) -> ops.Stmt:
     return ops.For(index.name, ops.i64(0), ops.SizeOf(N), (stmt,))
 
 
-def start_of(buffer: ops.Var, column: int) -> ops.Elem:
-    """The first word of a column."""
-    return ops.Elem(buffer, ops.Binary("imul", ops.i64(column), SPAN))
-
-
 def at(buffer: ops.Var, column: int) -> ops.Elem:
     """The word of this bar."""
     first = ops.Binary("imul", ops.i64(column), SPAN)
     return ops.Elem(buffer, ops.Binary("iadd", first, ops.Var("at")))
-
-
-def slot(buffer: ops.Var, column: int, index: ops.Expr) -> ops.Elem:
-    """The word of an instrument at a lane's instant."""
-    first = ops.Binary("imul", ops.i64(column), SPAN)
-    return ops.Elem(buffer, ops.Binary("iadd", first, place(index)))
 
 
 def place(index: ops.Expr) -> ops.Expr:

@@ -34,6 +34,8 @@ class Stage(Struct, frozen=True):
     across: bool
     equations: tuple[int, ...]
     shown: tuple[int, ...]
+    only: frozenset[str] | None = None
+    """The columns that it writes for later ones, where it is a part that has others beside it."""
 
 
 def stages(turn: "Signals") -> tuple[Stage, ...]:

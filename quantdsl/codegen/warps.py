@@ -21,6 +21,7 @@ from quantdsl.codegen.lanes import (
 )
 from quantdsl.codegen.text import alloca
 from quantdsl.ir.ops import Module
+from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import TILE
@@ -53,7 +54,12 @@ done:
   ret void
 }}"""
 
-ALONE = "  call void @{lane}(ptr %s, ptr %events, i64 %n_events, ptr %columns{common})"
+ALONE = "  call void @{lane}(ptr %s, ptr {read}, i64 %n_events, ptr {written}{common})"
+OWN_COLUMNS = """\
+  %own.first = mul i64 %lane, {step}
+  %own.read = getelementptr i64, ptr %events, i64 %own.first
+  %own.written = getelementptr i64, ptr %columns, i64 %own.first
+"""
 READY = "  br label %begin"
 
 # Each lane goes through the events by itself and has what lanes have in common to itself too, in
@@ -197,8 +203,14 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str
         )
         turns = symbols[SLOW]
     else:
-        turns = symbols["lane"]
-        run = ALONE.format(lane=turns.symbol, common=common_argument(turns))
+        turns, run = symbols["lane"], ""
+        own, names = own_steps(module), ("%events", "%columns")
+        if own is not None:
+            assert own.lane == own.group  # flat columns
+            run, names = OWN_COLUMNS.format(step=own.lane), ("%own.read", "%own.written")
+        read, written = names
+        common = common_argument(turns)
+        run += ALONE.format(lane=turns.symbol, common=common, read=read, written=written)
     ready, apart = READY, "0"
     if takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)

@@ -131,7 +131,7 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
 
 
 @functools.cache
-def _install() -> list[Any]:
+def install() -> list[Any]:
     """Make the primitives known to compiled code; the functions must outlive it."""
     kept = []
     for name, (function, result, params) in _PRIMITIVES.items():
@@ -182,7 +182,7 @@ class SimulatedKernel:
 
 def kernel_of(text: str, entry: str, n_arguments: int) -> SimulatedKernel:
     """A kernel written in LLVM IR over primitives.py."""
-    _install()
+    install()
     engine = llvm.create_mcjit_compiler(
         llvm.parse_assembly("", llvm.create_context()), native().machine()
     )
@@ -239,7 +239,7 @@ class LanesKernel(NamedTuple):
 
 
 def _load(work: LaneWork) -> LanesKernel:
-    _install()
+    install()
     kept, varying = work.kept, work.varying
     form = Form(
         f"simulated {TILE_ROWS} {kernel_form(kept, varying, GPU_DEPTH)}",

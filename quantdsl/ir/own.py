@@ -14,6 +14,8 @@ WIDTH = 8
 """Lanes of a group: those of the widest vector."""
 STEP, GROUP = "OWN_STEP", "OWN_GROUP"
 """Sizes of a module that has such columns."""
+ROW = "OWN_ROW"
+"""Another: words of a column from an instant to the next."""
 
 
 class Steps(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.failure import refused
+from quantdsl.limits import SHARED_BYTES
 
 if TYPE_CHECKING:
     from quantdsl.devices.cuda.device import CudaDevice
@@ -69,6 +70,13 @@ class Kernel:
         """Blocks of this size that one multiprocessor holds at a time."""
         call = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self.device.call(call, self.handle, block, shared_bytes, about=self.name))
+
+    def allow_shared(self, size: int) -> None:
+        """Let launches ask for so many bytes of shared memory, where it is more than usual."""
+        if size > SHARED_BYTES:
+            name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
+            which = self.device.driver.enum("CUfunction_attribute", name)
+            self.device.call("cuFuncSetAttribute", self.handle, which, size, about=self.name)
 
     def prepare(
         self, arguments: Sequence[int], grid: int, block: int, shared_bytes: int = 0

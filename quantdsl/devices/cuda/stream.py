@@ -66,15 +66,14 @@ class Stream:
             told = {"about": f"{size:,} bytes to the device"}
             self.device.call("cuMemcpyHtoDAsync", to, source.ctypes.data, size, self.handle, **told)
 
-    def download(self, target: npt.NDArray[Any], source: "Buffer") -> None:
-        """Copy the first bytes of a buffer into a contiguous array; wait before reading it."""
+    def download(self, target: npt.NDArray[Any], source: "Buffer", offset: int = 0) -> None:
+        """Copy a buffer from byte `offset` on into a contiguous array; wait before reading it."""
         size = target.nbytes
-        assert size <= source.size
+        assert offset + size <= source.size
         if size:
+            to, at = target.ctypes.data, source.address + offset
             told = {"about": f"{size:,} bytes from the device"}
-            self.device.call(
-                "cuMemcpyDtoHAsync", target.ctypes.data, source.address, size, self.handle, **told
-            )
+            self.device.call("cuMemcpyDtoHAsync", to, at, size, self.handle, **told)
 
     def copy(self, target: "Buffer", source: "Buffer", size: int) -> None:
         """Copy between buffers, also of two devices."""

@@ -1,0 +1,91 @@
+"""Stages along time cut into parts that need nothing of each other, for devices of many threads.
+
+A lane goes through the bars of one instrument, so a stage has as many lanes as there are
+instruments: too few for a GPU, which hides the wait for a result behind other lanes. Indicators of
+one instrument do not need each other either; what each keeps from bar to bar is its own. So those
+that no other output needs become a part, which goes through the same bars beside the others. A
+cheap equation, such as a return, is computed in each part that reads it.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from quantdsl.check.columns import live
+from quantdsl.check.equations import Equation
+from quantdsl.check.graph import Graph, Use, used
+from quantdsl.check.panel_kernels import Form, kernels
+from quantdsl.check.panel_stages import Stage, stages
+from quantdsl.ir import ops
+
+if TYPE_CHECKING:
+    from quantdsl.check.signal_turn import Signals
+
+PARTS_MAX = 16
+"""Of a stage: each is a kernel to compile, and reads its columns once more."""
+
+
+def parts(turn: "Signals") -> tuple[tuple[Stage, ...], ...]:
+    """The stages in order, each as the parts that may go beside each other."""
+    whole = stages(turn)
+    made = kernels(turn, whole, Form(flat=True)).all
+    cutter = _Cutter(turn)
+    return tuple(
+        (stage,) if stage.across else tuple(cutter.cut(stage, kernel.writes))
+        for stage, kernel in zip(whole, made, strict=True)
+    )
+
+
+class _Cutter:
+    def __init__(self, turn: "Signals") -> None:
+        self.turn = turn
+        self.graph = Graph(turn.strategy)
+        self.numbers = {one.place.name: n for n, one in enumerate(self.graph.all)}
+
+    def cut(self, stage: Stage, writes: Iterable[str]) -> list[Stage]:
+        """The parts of a stage along time that writes these columns for later ones."""
+        outputs: list[tuple[int | str, frozenset[int]]] = []
+        for number in stage.shown:
+            column = self.turn.table[number]
+            outputs.append((number, self.needed(stage, used(column.value, column.defined))))
+        for name in writes:
+            roots = {(name.partition(".")[0], "")}
+            outputs.append((name, self.needed(stage, roots)))
+        groups: list[list[tuple[int | str, frozenset[int]]]] = []
+        for output in outputs:
+            dear = self.dear(output[1])
+            near = [g for g in groups if dear & self.dear(n for one in g for n in one[1])]
+            if not dear:
+                near = [g for g in groups if not self.dear(n for one in g for n in one[1])]
+            groups = [g for g in groups if g not in near]
+            groups.append([*(one for g in near for one in g), output])
+        groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
+        while len(groups) > PARTS_MAX:  # the cheapest ones together
+            groups = [groups[0] + groups[1], *groups[2:]]
+            groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
+        return [self.part(group) for group in groups]
+
+    def part(self, outputs: list[tuple[int | str, frozenset[int]]]) -> Stage:
+        """The stage of some outputs alone."""
+        return Stage(
+            across=False,
+            equations=tuple(sorted({n for _, numbers in outputs for n in numbers})),
+            shown=tuple(sorted(one for one, _ in outputs if isinstance(one, int))),
+            only=frozenset(one for one, _ in outputs if isinstance(one, str)),
+        )
+
+    def needed(self, stage: Stage, roots: set[Use]) -> frozenset[int]:
+        """The equations of a stage that an output is computed from."""
+        rings = {
+            ring.place.name: name for name, kept in self.graph.histories.items() for _, ring in kept
+        }
+        roots = roots | {(rings[name], "") for name, _ in roots if name in rings}
+        found = live(self.graph, roots, lambda *_: None).evaluated
+        return frozenset(found) & set(stage.equations)
+
+    def dear(self, numbers: Iterable[int]) -> frozenset[int]:
+        """The indicators among equations: they keep something from bar to bar."""
+        return frozenset(n for n in numbers if _steps(self.graph.all[n]))
+
+
+def _steps(equation: Equation) -> bool:
+    return isinstance(equation.value, ops.Call)

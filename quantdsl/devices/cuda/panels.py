@@ -1,0 +1,255 @@
+"""A panel on a GPU: a chunk goes up and another comes down while a third is computed.
+
+Columns move on streams of their own, kernels that may go beside each other have a stream each, and
+the States of lanes and the columns between kernels stay in device memory.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import cache_key, through_cache
+from quantdsl.codegen.cubin import assembled, link_ptx
+from quantdsl.codegen.jit import optimised
+from quantdsl.codegen.lanes import START
+from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_block_text
+from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
+from quantdsl.codegen.ptx import Bounds, Ptx, architecture_of, ptx_text, target_of
+from quantdsl.codegen.target import Target
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
+from quantdsl.devices.cuda.memory import Buffer, Pinned
+from quantdsl.devices.cuda.stream import Event, Stream
+from quantdsl.devices.panels import LANES, SHARED_BYTES, PanelKernel, PanelWork, at_instant
+from quantdsl.devices.work import Words
+from quantdsl.passes import own_passes
+
+BOUNDS = Bounds(threads=LANES, blocks=8)
+"""Of a kernel along time: small blocks, so that few lanes are dealt to all multiprocessors."""
+THREADS = 1024
+"""Of a block across: an instant has thousands of instruments."""
+
+
+def along_code(work: PanelKernel, target: Target, architecture: str) -> bytes:
+    """The machine code of a kernel along time, from the cache if it is there."""
+
+    def compiled() -> bytes:
+        text = ptx_text(own_passes(work.module), target, BOUNDS)
+        return link_ptx(Ptx(text, ""), architecture, None, BOUNDS).code
+
+    form = f"own cubin {architecture} {BOUNDS} {sorted(work.varying)}"
+    return through_cache(Cache(), cache_key(work.module, target, form), compiled)
+
+
+def block_of(work: PanelKernel, shared_bytes: int) -> PanelBlock:
+    """A kernel across as a GPU has it."""
+    return panel_block(work.module, THREADS, min(shared_bytes, SHARED_BYTES) // 8)
+
+
+def block_ptx(made: PanelBlock, target: Target) -> str:
+    """It as PTX."""
+    parsed, machine = optimised(panel_block_text(made, target, gpu=True), target)
+    return str(machine.emit_assembly(parsed))
+
+
+def across_code(work: PanelKernel, made: PanelBlock, target: Target, architecture: str) -> bytes:
+    """Its machine code, from the cache if it is there."""
+    form = f"block cubin {architecture} {made.threads} {made.shared_words}"
+    key = cache_key(work.module, target, form)
+    return through_cache(Cache(), key, lambda: assembled(block_ptx(made, target), architecture))
+
+
+class _Ready(NamedTuple):
+    """A kernel with the memory of its own that stays on the device."""
+
+    kernel: Kernel
+    block: PanelBlock | None
+    buffers: dict[str, Buffer]
+    blocks: int
+
+
+class CudaPanel:
+    """A panel on one GPU; `seconds` is what the kernels of each step have taken so far."""
+
+    def __init__(self, device: CudaDevice, work: PanelWork) -> None:
+        self.device, self.work, self.name = device, work, device.name
+        version = device.driver.version()
+        self.architecture = architecture_of(device.capability)
+        self.target = target_of(self.architecture, (version // 1000, version % 1000 // 10))
+        device.use()
+        self.up, self.main, self.down = (device.streams.take() for _ in range(3))
+        self.beside: list[Stream] = []
+        self.seconds = [0.0] * len(work.steps)
+        self._own: dict[int, Buffer] = {}
+        self._made: dict[int, Buffer] = {}
+        self._pinned: dict[tuple[str, int], Pinned] = {}
+        self._ready: dict[int, _Ready] = {}
+        self._states: dict[tuple[int, int], Buffer] = {}
+        self._marks: dict[int, list[Event]] = {}
+        self._kept: list[object] = []
+
+    def given(self, slot: int) -> Words:
+        """As Panel promises."""
+        return self._words("given", slot, self.work.given)
+
+    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
+        """As Panel promises."""
+        self.device.use()
+        own = self._buffer(self._own, slot, work.columns)
+        made = self._buffer(self._made, slot, work.shown)
+        column = 8 * work.instants * work.lanes
+        for number, words in enumerate(self.given(slot)):
+            self.up.upload(own, words[:n], number * column)
+        self._follow(self.main, self.up)
+        marks = [self.main.mark()]
+        for at, step in enumerate(work.steps):
+            launches = [
+                self._launch(kernel, (at, part), (own, made), n, before)
+                for part, kernel in enumerate(step)
+            ]
+            self._run(launches)
+            marks.append(self.main.mark())
+        self.down.wait_for(marks[-1])
+        for number, words in enumerate(self._words("made", slot, work.shown)):
+            self.down.download(words[:n], made, number * column)
+        self._marks[slot] = [*marks, self.down.mark()]
+
+    def finish(self, slot: int) -> Words:
+        """As Panel promises."""
+        *marks, end = self._marks.pop(slot)
+        end.wait()
+        for at, (first, last) in enumerate(zip(marks, marks[1:], strict=False)):
+            self.seconds[at] += last.seconds_since(first)
+        for event in (*marks, end):
+            event.close()
+        return self._words("made", slot, self.work.shown)
+
+    def close(self) -> None:
+        """As Panel promises."""
+        self.device.synchronize()
+        buffers = [*self._own.values(), *self._made.values(), *self._states.values()]
+        buffers += [one for ready in self._ready.values() for one in ready.buffers.values()]
+        for buffer in buffers:
+            buffer.free(self.main)
+        for pinned in self._pinned.values():
+            self.device.pinned.give(pinned)
+        for stream in (self.up, self.main, self.down, *self.beside):
+            self.device.streams.give(stream)
+
+    # ---- memory ----
+
+    def _words(self, kind: str, slot: int, columns: int) -> Words:
+        if (kind, slot) not in self._pinned:
+            shape = self.work.words(columns)
+            self._pinned[kind, slot] = self.device.pinned.take(8 * shape[0] * shape[1] * shape[2])
+        return self._pinned[kind, slot].words(*self.work.words(columns))
+
+    def _buffer(self, kept: dict[int, Buffer], slot: int, columns: int) -> Buffer:
+        if slot not in kept:
+            columns, instants, lanes = self.work.words(columns)
+            size = 8 * columns * instants * lanes
+            kept[slot] = self.device.pool.allocate(size, self.main, f"{columns} columns")
+            self._follow(self.up, self.main)
+        return kept[slot]
+
+    # ---- kernels ----
+
+    def _follow(self, later: Stream, earlier: Stream) -> None:
+        """Start nothing later on a stream before what is on another one now is done."""
+        event = earlier.mark()
+        later.wait_for(event)
+        event.close()
+
+    def _run(self, launches: list[Callable[[Stream], None]]) -> None:
+        """Start kernels beside each other, after what is on the main stream."""
+        first, *others = launches
+        while len(self.beside) < len(others):
+            self.beside.append(self.device.streams.take())
+        for launch, stream in zip(others, self.beside, strict=False):
+            self._follow(stream, self.main)
+            launch(stream)
+        first(self.main)
+        for _, stream in zip(others, self.beside, strict=False):
+            self._follow(self.main, stream)
+
+    def _launch(
+        self,
+        work: PanelKernel,
+        key: tuple[int, int],
+        columns: tuple[Buffer, Buffer],
+        n: int,
+        before: int,
+    ) -> Callable[[Stream], None]:
+        """A kernel over a chunk, ready to start."""
+        ready = self._ready.get(id(work)) or self._prepared(work)
+        own, made = (buffer.address for buffer in columns)
+        if ready.block is None:
+            launch = self._along(work, ready, key, (own, made), n, before)
+        else:
+            launch = self._across(work, ready, (own, made), n, before)
+        return functools.partial(launch.__call__)
+
+    def _along(
+        self,
+        work: PanelKernel,
+        ready: _Ready,
+        key: tuple[int, int],
+        columns: tuple[int, int],
+        n: int,
+        before: int,
+    ) -> Launch:
+        lanes = self.work.lanes
+        if key not in self._states:
+            size = max(8 * len(work.template) * lanes, 8)
+            self._states[key] = self.device.pool.allocate(size, self.main, "states of lanes")
+        template, points, params = (ready.buffers[k].address for k in ("template", *NAMES))
+        own, made = columns
+        states, mode = self._states[key].address, 0 if before else START
+        return ready.kernel.prepare((
+            template, points, params, len(work.params), 0, 0, 0, own, n, made, states, lanes, 0,
+            lanes, mode,
+        ), -(-lanes // LANES), LANES)  # fmt: skip
+
+    def _across(
+        self, work: PanelKernel, ready: _Ready, columns: tuple[int, int], n: int, before: int
+    ) -> Launch:
+        assert ready.block is not None
+        state = at_instant(work, before)
+        self._kept.append(state)
+        self.main.upload(ready.buffers["template"], state)
+        blocks = min(ready.blocks, n)
+        template, far = (ready.buffers[name].address for name in ("template", "far"))
+        arguments = template, *columns, n, blocks, far
+        shared_bytes = 8 * ready.block.shared_words
+        return ready.kernel.prepare(arguments, blocks, ready.block.threads, shared_bytes)
+
+    def _prepared(self, work: PanelKernel) -> _Ready:
+        """Code loaded, and what stays on the device."""
+        arrays = {"template": work.template}
+        sizes = {}
+        if work.across:
+            block = block_of(work, self.device.limits.shared_bytes)
+            code = across_code(work, block, self.target, self.architecture)
+            kernel = Library(self.device.driver, code, "across").kernel(self.device, ENTRY)
+            shared_bytes = 8 * block.shared_words
+            kernel.allow_shared(shared_bytes)
+            many = self.device.attribute("MULTIPROCESSOR_COUNT")
+            blocks = many * max(kernel.blocks_at_once(block.threads, shared_bytes), 1)
+            sizes["far"] = 8 * blocks * block.far_words
+        else:
+            block, blocks = None, 0
+            code = along_code(work, self.target, self.architecture)
+            kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
+            arrays |= dict(zip(NAMES, (work.points, work.params), strict=True))
+        sizes |= {name: max(words.nbytes, 8) for name, words in arrays.items()}
+        take = self.device.pool.allocate
+        buffers = {name: take(size, self.main, name) for name, size in sizes.items()}
+        for name, words in arrays.items():
+            self.main.upload(buffers[name], words)
+        made = self._ready[id(work)] = _Ready(kernel, block, buffers, blocks)
+        self._kept.append(work)
+        return made
+
+
+NAMES = ("points", "params")

@@ -1,0 +1,185 @@
+"""The kernels of a panel on a device: columns go in chunk by chunk, columns come out.
+
+A chunk is some instants of all instruments in flat columns (check/panel_kernels.py): a row of words
+an instant. Kernels along time have a thread an instrument and a state that lives on from chunk to
+chunk; kernels across have a block of threads an instant. Nothing in between leaves the device.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import Form, load
+from quantdsl.codegen.emit import emit
+from quantdsl.codegen.function import Shared
+from quantdsl.codegen.lanes import INTERFACE, KERNEL, START
+from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
+from quantdsl.codegen.primitives import DECLARED
+from quantdsl.codegen.target import Target, native
+from quantdsl.codegen.warps import warp_text
+from quantdsl.devices.simulated import SimulatedKernel, install, kernel_of
+from quantdsl.devices.work import Words
+from quantdsl.ir.ops import Module
+from quantdsl.passes import own_passes
+
+LANES = 32
+"""A row of a column has so many words, or some times as many."""
+SLOTS = 2
+"""Chunks that a device holds: one is computed while another one is filled."""
+SIMULATED_THREADS = 8
+"""Of a block across, where each is a thread of this process."""
+SIMULATED_BLOCKS = 2
+SHARED_BYTES = 227 * 1024
+"""Of shared memory, as much as a block has on the GPUs that signals are made for."""
+
+
+class PanelKernel(NamedTuple):
+    """A kernel of a panel: linked, with the entries `init` and `lane`, over flat columns."""
+
+    module: Module
+    across: bool
+    varying: frozenset[str]
+    """The words of a lane's State that are its own."""
+    template: Words
+    """A State as every lane starts from it."""
+    params: Words
+    """The word of the State of each row of `points`."""
+    points: Words
+    """[param, lane], flat."""
+    before: int | None
+    """The word of the State that says how many instants were before the chunk, if it has one."""
+
+
+class PanelWork(NamedTuple):
+    """The kernels of a panel, in order: those of one step may run beside each other."""
+
+    steps: Sequence[Sequence[PanelKernel]]
+    given: int
+    """The first columns of the table are those that the host fills."""
+    columns: int
+    """Of the table."""
+    shown: int
+    """Columns that come out."""
+    instants: int
+    """Rows of a column."""
+    lanes: int
+    """Words of a row."""
+
+    def words(self, columns: int) -> tuple[int, int, int]:
+        """The shape of so many columns."""
+        return columns, self.instants, self.lanes
+
+
+class Panel(Protocol):
+    """A panel on a device; chunks are started, and finished in the same order."""
+
+    name: str
+
+    def given(self, slot: int) -> Words:
+        """i64[column, instant, lane]: where the host writes what goes in; `slot` is free then."""
+
+    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
+        """Compute n instants, `before` having been before; `work` is of the same panel."""
+
+    def finish(self, slot: int) -> Words:
+        """i64[column, instant, lane] of what is shown, until the slot is started again.
+
+        Raises DeviceError when the device fails.
+        """
+
+    def close(self) -> None:
+        """Give back memory."""
+
+
+class SimulatedPanel:
+    """A panel on a GPU that this CPU plays."""
+
+    name = "simulated"
+
+    def __init__(self, work: PanelWork, shared_bytes: int = SHARED_BYTES) -> None:
+        self.shared_words = shared_bytes // 8
+        self.slots = [np.zeros(work.words(work.given), np.int64) for _ in range(SLOTS)]
+        self.own = np.zeros(work.words(work.columns), np.int64)
+        self.made = [np.zeros(work.words(work.shown), np.int64) for _ in range(SLOTS)]
+        self.states: dict[tuple[int, int], Words] = {}
+        self.kernels: dict[int, SimulatedKernel] = {}
+        self.far: dict[int, tuple[int, Words]] = {}
+        self.kept: list[PanelKernel] = []
+
+    def given(self, slot: int) -> Words:
+        """As Panel promises."""
+        return self.slots[slot]
+
+    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
+        """As Panel promises."""
+        self.own[: work.given] = self.slots[slot]
+        for at, step in enumerate(work.steps):
+            for part, kernel in enumerate(step):
+                if kernel.across:
+                    self._across(kernel, self.made[slot], n, before)
+                else:
+                    self._along(kernel, (at, part), self.made[slot], n, before)
+
+    def finish(self, slot: int) -> Words:
+        """As Panel promises."""
+        return self.made[slot]
+
+    def close(self) -> None:
+        """As Panel promises."""
+
+    def _along(
+        self, work: PanelKernel, key: tuple[int, int], made: Words, n: int, before: int
+    ) -> None:
+        lanes = self.own.shape[2]
+        if id(work) not in self.kernels:
+            self.kept.append(work)
+            self.kernels[id(work)] = _along_kernel(work)
+        states = self.states.setdefault(key, np.zeros(len(work.template) * lanes, np.int64))
+        buffers = (work.template, work.points, work.params)
+        template, points, params = (one.ctypes.data for one in buffers)
+        self.kernels[id(work)].launch(-(-lanes // LANES), LANES, (
+            template, points, params, len(work.params), 0, 0, 0, self.own.ctypes.data, n,
+            made.ctypes.data, states.ctypes.data, lanes, 0, lanes, 0 if before else START,
+        ))  # fmt: skip
+
+    def _across(self, work: PanelKernel, made: Words, n: int, before: int) -> None:
+        if id(work) not in self.kernels:
+            self.kept.append(work)
+            block = panel_block(work.module, SIMULATED_THREADS, self.shared_words)
+            text = panel_block_text(block, native(), gpu=False)
+            self.kernels[id(work)] = kernel_of(text, ENTRY, 6)
+            far = np.zeros(SIMULATED_BLOCKS * block.far_words, np.int64)
+            self.far[id(work)] = block.shared_words, far
+        shared_words, far = self.far[id(work)]
+        template = at_instant(work, before)
+        self.kernels[id(work)].launch(SIMULATED_BLOCKS, SIMULATED_THREADS, (
+            template.ctypes.data, self.own.ctypes.data, made.ctypes.data, n, SIMULATED_BLOCKS,
+            far.ctypes.data,
+        ), 8 * shared_words)  # fmt: skip
+
+
+def at_instant(work: PanelKernel, before: int) -> Words:
+    """The State of a kernel for a chunk."""
+    template = work.template.copy()
+    if work.before is not None:
+        template[work.before] = before
+    return template
+
+
+def _along_kernel(work: PanelKernel) -> SimulatedKernel:
+    install()
+    form = Form(f"simulated own {sorted(work.varying)}", own_passes, _text, INTERFACE)
+    program = load(work.module, native(), Cache(), form)
+    address = program.address(KERNEL.name)
+    return SimulatedKernel(address, len(KERNEL.params), together=False, owner=program)
+
+
+def _text(module: Module, target: Target) -> str:
+    def outside(module: Module, shared: Shared):  # type: ignore[no-untyped-def]
+        yield warp_text("", module, shared, 1)
+        yield DECLARED
+        yield "attributes #2 = { nounwind }"
+
+    return emit(module, target, outside)
