@@ -1,4 +1,4 @@
-"""Sweeps on a GPU beside hand-written CUDA of the same work: same results, one run.
+"""Sweeps on a GPU beside hand-written CUDA of the same work: same results, one run; signals.
 
     python -m bench.gpu OUT.json
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import gpu_signals
 from bench.cuda import anchors
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
@@ -147,7 +148,8 @@ def main() -> None:
         whole(prepared("ema_cross", SMALL_SWEEP, 10_000)),
         whole(million()),
     ]
-    found = {"device": device_name(), "kernels": kernels, "sweeps": sweeps}
+    signals = gpu_signals.measured(*gpu_signals.LARGE)
+    found = {"device": device_name(), "kernels": kernels, "sweeps": sweeps, "signals": signals}
     Path(sys.argv[1]).write_text(json.dumps(found, indent=1) + "\n")
     say(json.dumps(found, indent=1))
 

@@ -7,6 +7,7 @@ Needs a GPU. Kernel time is the median of five rounds by the GPU's own clock. Th
 the bytes that the plan says each column in and out takes once.
 """
 
+import functools
 import json
 import statistics
 import sys
@@ -25,13 +26,14 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.cuda.measure import Bench
 from quantdsl.devices.cuda.panels import CudaPanel
+from quantdsl.devices.panels import Opened
 
 STRATEGY = Path(__file__).parent / "signals.qdsl"
 LARGE = (5_000, 2_520)
 ROUNDS = 5
 
 
-def turn_of(count: int, days: int) -> DeviceTurn:
+def turn_of(count: int, days: int, opened: Opened) -> DeviceTurn:
     """The equations, over so many instruments and instants of a chunk."""
     names = [f"S{n:05d}" for n in range(count)]
     prices = {name: [50.0] * 2 * count for name in ("open", "high", "low", "close", "volume")}
@@ -40,7 +42,9 @@ def turn_of(count: int, days: int) -> DeviceTurn:
     checked = compile_file(STRATEGY)
     arranged = arrange(checked, data=table, bars="1d")
     checked = arranged.sized(checked)
-    return DeviceTurn(checked, Signals(checked.assembly), arranged.data, {}, instants=days)
+    return DeviceTurn(
+        checked, Signals(checked.assembly), arranged.data, {}, opened, instants=days
+    )
 
 
 def walks(count: int, days: int) -> Mapping[str, np.ndarray]:
@@ -54,7 +58,8 @@ def walks(count: int, days: int) -> Mapping[str, np.ndarray]:
 
 def measured(count: int, days: int) -> dict[str, Any]:
     """Milliseconds of kernel time of each step, and what the bytes along time amount to."""
-    turn, device = turn_of(count, days), open_device(0)
+    device = open_device(0)
+    turn = turn_of(count, days, functools.partial(CudaPanel, device))
     work, bars = turn.complete, walks(count, days)
     panel = CudaPanel(device, work)
     cells = panel.given(0)

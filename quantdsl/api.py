@@ -149,15 +149,17 @@ class Strategy:
         start: str | None = None,
         end: str | None = None,
         hosts: Sequence[str] = (),
+        device: str = "auto",
         **params: object,
     ) -> pa.Table:
         """Every equation at every bar: time, instrument, a column each; null is missing.
 
-        The columns are the memory that compiled code wrote; what takes the Arrow C stream
-        (polars, pandas, DuckDB) reads them without a copy. Raises DataError or ConfigError with
-        one message that says how to mend it.
+        `device` is auto, cpu, simulated or cuda:N, the last two for a universe. The columns are
+        the memory that compiled code wrote; what takes the Arrow C stream (polars, pandas,
+        DuckDB) reads them without a copy. Raises DataError, ConfigError or DeviceError with one
+        message that says how to mend it.
         """
-        return self._signals(data, config, start, end, params, hosts).table()
+        return self._signals(data, config, start, end, params, hosts, device=device).table()
 
     def describe(
         self,
@@ -183,6 +185,7 @@ class Strategy:
         hosts: Sequence[str],
         *,
         closes: bool = False,
+        device: str = "auto",
     ) -> PreparedSignals:
         return prepare_signals(
             self.checked,
@@ -193,6 +196,7 @@ class Strategy:
             config=Path(config) if config is not None else None,
             hosts=hosts,
             closes=closes,
+            device=device,
         )
 
     def sweep(

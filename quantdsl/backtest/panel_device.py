@@ -23,7 +23,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
 from quantdsl.data.tick_data import RunData
-from quantdsl.devices.panels import LANES, SLOTS, Panel, PanelKernel, PanelWork
+from quantdsl.devices.panels import LANES, SLOTS, Opened, Panel, PanelKernel, PanelWork
 from quantdsl.events import layout
 
 Events = npt.NDArray[np.void]
@@ -34,9 +34,9 @@ INSTANTS_MIN = 64
 
 
 class DeviceTurn:
-    """The equations of a strategy on a device; see `unstaged` for those that have none.
+    """The equations of a strategy on a device; see `unstaged` for those that have no stages.
 
-    `opened` makes the panel of some work; `instants` are those of a chunk.
+    `opened` makes a panel there; `instants` are those of a chunk.
     """
 
     def __init__(
@@ -45,8 +45,10 @@ class DeviceTurn:
         signals: Signals,
         data: RunData,
         chosen: Mapping[str, Fraction],
+        opened: Opened,
         instants: int | None = None,
     ) -> None:
+        self.opened = opened
         self.checked, self.signals, self.data, self.chosen = checked, signals, data, chosen
         self.count = len(data.instruments)
         self.lanes = -(-self.count // LANES) * LANES
@@ -112,12 +114,16 @@ class DeviceTurn:
         """Tell no row from before this time."""
         self.first_ns = time_ns
 
-    def pieces(self, chunks: Iterable[Events], panel: Panel) -> Iterator[Int64s]:
-        """i64[word, row] of all events, chunk by chunk; `panel` has computed nothing yet."""
-        going = _Going(self, panel)
-        for events in chunks:
-            yield from going.taken(events)
-        yield from going.rest()
+    def pieces(self, chunks: Iterable[Events]) -> Iterator[Int64s]:
+        """i64[word, row] of all events, chunk by chunk; begins anew. Raises DeviceError."""
+        panel = self.opened(self.complete)
+        try:
+            going = _Going(self, panel)
+            for events in chunks:
+                yield from going.taken(events)
+            yield from going.rest()
+        finally:
+            panel.close()
 
 
 class _Going:
@@ -189,9 +195,9 @@ class _Going:
         made = self.panel.finish(slot)[:, :n, : turn.count]
         who = np.arange(turn.count)
         if seen is None:
-            table = np.empty((turn.width, n, turn.count), np.int64)
-            table[0], table[1], table[ROW_WORDS:] = times[:, None], who, made
-            table = table.reshape(turn.width, -1)
+            table = np.empty((turn.width, n * turn.count), np.int64)
+            cube = table.reshape(turn.width, n, turn.count)
+            cube[0], cube[1], cube[ROW_WORDS:] = times[:, None], who, made
         else:
             table = np.empty((turn.width, int(seen.sum())), np.int64)
             table[0] = np.broadcast_to(times[:, None], seen.shape)[seen]

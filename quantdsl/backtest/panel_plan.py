@@ -6,6 +6,7 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.cross import Gather
 from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, TRAIT, Form, Kernel, kernels
+from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.events.layout import Trait
@@ -51,6 +52,38 @@ def panel_plan(checked: Checked) -> Iterator[str]:
     yield (
         "  Transfers: events into columns once, columns into rows "
         f"({WORD_BYTES * (ROW_WORDS + len(turn.shown))} bytes a bar) once; none between kernels."
+    )
+    yield from _on_a_gpu(turn)
+
+
+def _on_a_gpu(turn: Signals) -> Iterator[str]:
+    """The kernels of `--device cuda:N`, and what they move."""
+    steps = parts(turn)
+    made = kernels(turn, [one for step in steps for one in step], Form(flat=True))
+    each, moved = iter(made.all), 0
+    yield (
+        f"  On a GPU (--device cuda:N) {len(made.all)} kernels over chunks of instants, the same "
+        "bits:"
+    )
+    for number, step in enumerate(steps):
+        how = "a thread an instrument" if not step[0].across else "a block of threads an instant"
+        beside = f"{len(step)} parts beside each other on {len(step)} streams, each "
+        yield f"  {number + 1}. {beside if len(step) > 1 else ''}{how}"
+        for stage, kernel in zip(step, each, strict=False):
+            words = len(kernel.reads) + len(kernel.writes) + len(stage.shown)
+            moved += WORD_BYTES * words
+            names = [turn.shown[n].name for n in stage.shown]
+            names += [_name(turn, name) for name in kernel.writes if not names]
+            yield f"     {', '.join(names)}: {WORD_BYTES * words} bytes"
+    given = [name for name in made.columns if name.startswith(("bar.", TRAIT)) or name == INSTANTS]
+    yield (
+        f"  Moved {moved} bytes a bar: indicators that need nothing of each other are parts, since "
+        "one thread an instrument would leave a GPU idle, and each part reads its columns itself."
+    )
+    yield (
+        f"  Transfers: {WORD_BYTES * len(given)} bytes a bar up (and {WORD_BYTES} more where some "
+        f"lack), {WORD_BYTES * len(turn.shown)} down, on streams of their own while the chunk "
+        "between is computed; none between kernels."
     )
 
 

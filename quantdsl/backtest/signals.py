@@ -23,6 +23,7 @@ from msgspec import Struct
 
 import quantdsl
 from quantdsl.backtest import hosted, values
+from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange, hold_admitted
 from quantdsl.backtest.program import Memory
@@ -33,6 +34,7 @@ from quantdsl.check.signal_turn import ROW_WORDS, Column, Signals
 from quantdsl.check.types import MISSING
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import parse_instant
+from quantdsl.devices.choose import panel_on
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.report.columns import TIME, flags, numbers, times, values_of
@@ -45,7 +47,8 @@ INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
 """The column of closes where they are asked for; no equation can have such a name."""
-DEVICES = ("auto", "cpu")
+CORES = ("auto", "cpu")
+"""Values of --device that mean the cores of this machine."""
 
 
 class PreparedSignals(Struct, frozen=True, dict=True):
@@ -56,7 +59,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
 
     checked: Checked
     data: RunData
-    turn: Turn | PanelTurn
+    turn: Turn | PanelTurn | DeviceTurn
     columns: tuple[Column, ...]
     constants: tuple[str, ...]
     closes: bool
@@ -150,13 +153,14 @@ def prepare_signals(
     Rows begin at `start`; `options` are those of `arrange`. With `closes` a last column holds the
     close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
     """
-    hold_device(device)
+    opened = panel_on(device)
     signals = turn_of(checked, closes=closes)
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
-    turn: Turn | PanelTurn
-    if unstaged(checked.strategy):
+    turn: Turn | PanelTurn | DeviceTurn
+    if why := unstaged(checked.strategy):
+        hold_staged(device, why)
         turn = loaded(checked, signals, arranged.uses, arranged.data, chosen)
         hold_admitted(checked, turn.executor, turn.memory, chosen)
     else:
@@ -164,7 +168,8 @@ def prepare_signals(
         memory = Memory(module)
         values.write(memory, checked.strategy.params, chosen)
         hold_admitted(checked, Interpreter(module), memory, chosen)
-        turn = PanelTurn(checked, signals, arranged.data, chosen)
+        given = checked, signals, arranged.data, chosen
+        turn = PanelTurn(*given) if opened is None else DeviceTurn(*given, opened)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     if start:
         turn.since(parse_instant(start))
@@ -180,12 +185,12 @@ def prepare_signals(
     )
 
 
-def hold_device(device: str) -> None:
-    """UnavailableError where signals are not computed there."""
-    if device not in DEVICES:
+def hold_staged(device: str, why: str) -> None:
+    """UnavailableError where a strategy whose signals have no stages is to go on a device."""
+    if device not in CORES:
         raise UnavailableError(
-            f"--device {device}: signals are computed on the cores of this machine alone\n"
-            "help: leave --device out, or write --device cpu"
+            f"--device {device}: the signals of this strategy are computed on a core of this "
+            f"machine, for {why}\nhelp: leave --device out, or write --device cpu"
         )
 
 

@@ -21,7 +21,9 @@ NOTES_MAX = 8
 @HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--config", metavar="FILE|NAME", help="Instruments and data as TOML.")
-@click.option("--device", default="auto", metavar="auto|cpu", help="Where to compute.")
+@click.option(
+    "--device", default="auto", metavar="auto|cpu|simulated|cuda:N", help="Where to compute."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

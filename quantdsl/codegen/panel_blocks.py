@@ -81,7 +81,8 @@ def panel_block(module: ops.Module, threads: int, shared_words: int) -> PanelBlo
         module, structs=(*module.structs, *structs), funcs=(*PRIMITIVES, *kept), given=None
     )
     made = together(whole, "lane", threads)
-    declared: dict[str, Decl] = {one.name: one for one in (*made.structs, *made.tables)}
+    declared: dict[str, Decl] = {one.name: one for one in made.structs}
+    declared |= {one.name: one for one in made.tables}
     declared |= {func.name: func for func in (*made.funcs, _entry())}
     linked = link(declared.get, [BLOCK], dict(module.sizes))
     used = {func.name for func in linked.funcs}

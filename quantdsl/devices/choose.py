@@ -7,14 +7,19 @@ cuda:N      one GPU
 all         every GPU and the cores, each taking lanes by its measured speed
 """
 
+import functools
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.profile import Profile
 from quantdsl.devices.together import Together
 from quantdsl.devices.work import Runner
 from quantdsl.errors import ConfigError, UnavailableError
+
+if TYPE_CHECKING:
+    from quantdsl.devices.panels import Opened
 
 Say = Callable[[str], None]
 """Takes one line for the user."""
@@ -42,6 +47,32 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
     if choice == "all":
         return Together([*gpus, cpu]) if gpus else cpu
     return gpus[0] if gpus else cpu
+
+
+def panel_on(choice: str) -> "Opened | None":
+    """What opens the panel of a universe's signals for a value of --device; None: the cores.
+
+    `auto` is the cores: events become columns and columns rows on them in any case, which takes
+    longer than their vectors take to compute what stands between. Raises as `runner`.
+    """
+    if choice in ("auto", "cpu"):
+        return None
+    if choice == "simulated":
+        from quantdsl.devices.panels import SimulatedPanel
+
+        return SimulatedPanel
+    if choice == "all":
+        raise UnavailableError(
+            "--device all: a cross-section needs all instruments, so signals are of one device\n"
+            "help: give auto, cpu, simulated or cuda:N"
+        )
+    match = GPU.fullmatch(choice)
+    if match is None:
+        raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
+    from quantdsl.devices.cuda.device import open_device
+    from quantdsl.devices.cuda.panels import CudaPanel
+
+    return functools.partial(CudaPanel, open_device(int(match[1] or 0)))
 
 
 def on_gpu(choice: str) -> bool:

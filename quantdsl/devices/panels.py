@@ -5,7 +5,7 @@ an instant. Kernels along time have a thread an instrument and a state that live
 chunk; kernels across have a block of threads an instant. Nothing in between leaves the device.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -93,6 +93,10 @@ class Panel(Protocol):
         """Give back memory."""
 
 
+Opened = Callable[[PanelWork], Panel]
+"""Makes a panel of some work, for the time until it is closed."""
+
+
 class SimulatedPanel:
     """A panel on a GPU that this CPU plays."""
 
@@ -177,7 +181,7 @@ def _along_kernel(work: PanelKernel) -> SimulatedKernel:
 
 
 def _text(module: Module, target: Target) -> str:
-    def outside(module: Module, shared: Shared):  # type: ignore[no-untyped-def]
+    def outside(module: Module, shared: Shared) -> Iterator[str]:
         yield warp_text("", module, shared, 1)
         yield DECLARED
         yield "attributes #2 = { nounwind }"

@@ -59,7 +59,9 @@ def test_a_description_lies_beside_the_table(
     [
         (["--out", "."], "this is a folder, and signals are one file"),
         (["--out", "x.csv"], "in which form to write: .parquet or .arrow"),
-        (["--device", "cuda"], "on the cores of this machine alone"),
+        (["--device", "simulated"], "on a core of this machine, for it has no universe"),
+        (["--device", "all"], "a cross-section needs all instruments"),
+        (["--device", "tpu"], "there is no such device"),
         (["--set", "m=1"], "the strategy has no param 'm'"),
         (["--data", "nowhere.csv"], "nowhere.csv"),
     ],

@@ -18,9 +18,11 @@ from quantdsl.devices.cuda.driver import shown
 from tests.gpu.works import (
     KERNELS,
     NAMES,
+    PANELS,
     digest_of,
     kernel_digest,
     kernel_named,
+    panel_digest,
     ptx_digest,
     words_digest,
     work_named,
@@ -46,6 +48,11 @@ def main(out: Path, commit: str) -> int:
             different.append(f"kernel {name}")
         code = kernel_digest(kernel, architecture)
         kernels[name] = {"results": words_digest(words), "ptx": code}
+    panels = {}
+    for name in PANELS:
+        panels[name] = panel_digest(name, "cuda:0")
+        if panels[name] != panel_digest(name, "cpu"):
+            different.append(f"panel {name}")
     record = {
         "device": device.model,
         "architecture": architecture,
@@ -54,9 +61,10 @@ def main(out: Path, commit: str) -> int:
         "different": different,
         "results": results,
         "kernels": kernels,
+        "panels": panels,
     }
     out.write_text(json.dumps(record, indent=1) + "\n")
-    compared = len(results) + len(kernels)
+    compared = len(results) + len(kernels) + len(panels)
     sys.stdout.write(f"{compared} compared, {len(different)} different: {different}\n")
     return len(different)
 

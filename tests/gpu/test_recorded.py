@@ -17,9 +17,11 @@ from quantdsl.errors import UnavailableError
 from tests.gpu.works import (
     KERNELS,
     NAMES,
+    PANELS,
     digest_of,
     kernel_digest,
     kernel_named,
+    panel_digest,
     ptx_digest,
     words_digest,
     work_named,
@@ -66,6 +68,24 @@ def test_one_core_leaves_what_the_kernel_left_on_the_gpu(name):
 def test_the_kernel_is_that_which_a_gpu_ran(name):
     if kernel_digest(kernel_named(name), RECORDED["architecture"]) != recorded_kernel(name)["ptx"]:
         pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_cores_leave_the_signals_that_the_gpu_left(name):
+    recorded = RECORDED.get("panels", {}).get(name)
+    if recorded is None:
+        pytest.skip(f"no signals {name!r} were computed on a GPU up to {RECORDED['commit'][:7]}")
+    assert panel_digest(name, "cpu") == recorded
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", PANELS)
+def test_a_gpu_of_this_machine_computes_signals_as_cores_do(name):
+    try:
+        open_device(0)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    assert panel_digest(name, "cuda:0") == panel_digest(name, "cpu")
 
 
 @pytest.mark.gpu

@@ -2,15 +2,18 @@
 
 import hashlib
 import random
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from quantdsl.backtest import values
 from quantdsl.backtest.drawn import drawn_works
 from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Memory
+from quantdsl.backtest.signals import prepare_signals
 from quantdsl.check import Checked
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
@@ -23,12 +26,15 @@ from tests.backtest.kernel_programs import PROGRAMS as TURNS
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
+from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.programs import S, random_float_bits, random_int, random_words
+from tests.std.universe import table, walks
 from tests.strategies.headers import ON_BARS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted([*ON_BARS, *ROOT.glob("bench/strategies/*.qdsl")])
+TWENTY = ROOT / "bench" / "signals.qdsl"
 STATE = StructType("State")
 EVENTS, LANES = 1500, 96
 GENERATED, PROGRAMS = 12, 24
@@ -43,6 +49,24 @@ NAMES = [
 
 KERNELS = {**TURNS, **THREADED}
 INSTRUMENTS = 64
+
+
+PANELS = {"along": ALONG, "across": ACROSS, "members": MEMBERS, "twenty": TWENTY.read_text()}
+"""Strategies on universes whose signals are compared, with gaps and without."""
+
+
+def panel_digest(name: str, device: str) -> str:
+    """A digest of the signals of one of PANELS as a device computes them."""
+    checked, digest = checked_text(PANELS[name]), hashlib.sha256()
+    with tempfile.TemporaryDirectory() as folder:
+        for closes in (whole(40, 150), walks(150, 90)):
+            more = files(Path(folder), list(closes))
+            options = {"data": table(closes), "bars": "1d", "more": more, "device": device}
+            for batch in prepare_signals(checked, **options).batches():
+                for column in batch.columns[2:]:
+                    words = column.fill_null(0).cast(pa.float64(), safe=False)
+                    digest.update(words.to_numpy(zero_copy_only=False).tobytes())
+    return digest.hexdigest()
 
 
 def kernel_named(name: str) -> BlockWork:

@@ -5,6 +5,7 @@ the States of lanes and the columns between kernels stay in device memory.
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -119,7 +120,7 @@ class CudaPanel:
         """As Panel promises."""
         *marks, end = self._marks.pop(slot)
         end.wait()
-        for at, (first, last) in enumerate(zip(marks, marks[1:], strict=False)):
+        for at, (first, last) in enumerate(itertools.pairwise(marks)):
             self.seconds[at] += last.seconds_since(first)
         for event in (*marks, end):
             event.close()

@@ -1,0 +1,145 @@
+"""A panel on a device of many threads has the rows of the lanes of cores, to the bit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quantdsl
+from quantdsl.backtest.panel_device import DeviceTurn
+from quantdsl.backtest.panels import PanelTurn
+from quantdsl.backtest.prepare import arrange
+from quantdsl.backtest.values import chosen
+from quantdsl.check import Checked, compile_file
+from quantdsl.check.panel_parts import PARTS_MAX, parts
+from quantdsl.check.signal_turn import Signals
+from quantdsl.codegen.cubin import assembled
+from quantdsl.codegen.ptx import target_of
+from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
+from quantdsl.devices.panels import SHARED_BYTES, SimulatedPanel
+from quantdsl.errors import UnavailableError
+from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
+from tests.std.universe import compiled, table, walks
+
+ROOT = Path(__file__).parents[2]
+TWENTY = ROOT / "bench" / "signals.qdsl"
+REVERSAL = ROOT / "strategies" / "xs_reversal.qdsl"
+ARCHITECTURE = "sm_90"
+
+
+class Both:
+    """One strategy on one market: on cores, and on the simulated device."""
+
+    def __init__(
+        self, checked: Checked, *, instants: int, shared_bytes: int = SHARED_BYTES, **options: Any
+    ) -> None:
+        arranged = arrange(checked, **options)
+        checked = arranged.sized(checked)
+        signals = Signals(checked.assembly)
+        given = checked, signals, arranged.data, chosen(checked.strategy.params, arranged.given)
+        self.names = ["time", "instrument", *(one.name for one in signals.table)]
+        self.data = arranged.data
+        self.cores = PanelTurn(*given)
+        self.device = DeviceTurn(
+            *given, lambda work: SimulatedPanel(work, shared_bytes), instants=instants
+        )
+
+    def hold(self) -> np.ndarray:
+        """Both have the same rows, which it gives."""
+        chunks = list(self.data.chunks())
+        one, other = (np.concatenate(list(t.pieces(chunks)), 1) for t in (self.cores, self.device))
+        assert one.shape == other.shape
+        for name, ours, theirs in zip(self.names, one, other, strict=True):
+            missing = np.isnan(ours.view(np.float64)) & np.isnan(theirs.view(np.float64))
+            assert np.array_equal(np.where(missing, 0, ours), np.where(missing, 0, theirs)), name
+        return other
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_along_time_with_every_bar(count: int) -> None:
+    """Over several chunks, the last one of another length, and more instruments than a warp."""
+    Both(compiled(ALONG), instants=40, data=table(whole(count, 90))).hold()
+
+
+def test_along_time_with_gaps() -> None:
+    both = Both(compiled(ALONG), instants=40, data=table(walks(21, 90)))
+    assert len(np.unique(np.bincount(both.hold()[1]))) > 3
+
+
+@pytest.mark.parametrize("shared_bytes", [SHARED_BYTES, 700], ids=["near", "far"])
+def test_every_function_across(shared_bytes: int, tmp_path: Path) -> None:
+    """What a block works on lies in shared memory, or where there is no room on the device."""
+    closes = whole(11, 48)
+    options = {"data": table(closes), "more": files(tmp_path, list(closes))}
+    Both(compiled(ACROSS), instants=40, shared_bytes=shared_bytes, **options).hold()
+
+
+def test_members_and_gaps(tmp_path: Path) -> None:
+    closes = walks(9, 50)
+    options = {"data": table(closes), "more": files(tmp_path, list(closes))}
+    Both(compiled(MEMBERS), instants=32, **options).hold()
+
+
+def test_twenty_equations() -> None:
+    """Those that bench/ measures, long enough for all of them to be warm."""
+    Both(compile_file(TWENTY), instants=64, data=table(whole(9, 76)), bars="1d").hold()
+
+
+def test_the_shipped_strategy(tmp_path: Path) -> None:
+    """Those on adjusted prices and with kernels have no stages (check/panel_stages.py)."""
+    closes = whole(6, 90)
+    options = {"data": table(closes), "more": files(tmp_path, list(closes))}
+    Both(compile_file(REVERSAL), instants=48, **options).hold()
+
+
+def test_chunks_go_on_where_others_ended(tmp_path: Path) -> None:
+    """Chunks with every bar and without take turns; rows begin at a time."""
+    closes = whole(5, 96)
+    closes["A002"][20:28] = [None] * 8
+    both = Both(compiled(ALONG), instants=16, data=table(closes))
+    rows = both.hold()
+    first = int(rows[0, 5 * 40])
+    for turn in (both.cores, both.device):
+        turn.since(first)
+    assert both.hold().shape[1] < rows.shape[1]
+
+
+def test_parts_share_no_indicator_and_lose_no_column() -> None:
+    turn = Signals(compile_file(TWENTY).assembly)
+    along, across = parts(turn)
+    assert 5 < len(along) <= PARTS_MAX
+    assert [stage.across for stage in across] == [True]
+    shown = sorted(n for stage in (*along, *across) for n in stage.shown)
+    assert shown == list(range(len(turn.table)))
+    written = [name for stage in along for name in stage.only or ()]
+    assert len(written) == len(set(written)) == 5
+
+
+def test_the_kernels_are_machine_code_of_a_gpu() -> None:
+    """NVIDIA's assembler takes every kernel; a block across has its memory beside each other."""
+    both = Both(compile_file(TWENTY), instants=64, data=table(whole(9, 3)), bars="1d")
+    target = target_of(ARCHITECTURE)
+    for step in both.device.gaps.steps:
+        for kernel in step:
+            if kernel.across:
+                block = block_of(kernel, SHARED_BYTES)
+                text = block_ptx(block, target)
+                assert "bar.sync" in text
+                code = assembled(text, ARCHITECTURE)
+            else:
+                code = along_code(kernel, target, ARCHITECTURE)
+            assert code.startswith(b"\x7fELF")
+
+
+def test_the_api_computes_there(tmp_path: Path) -> None:
+    path = tmp_path / "two.qdsl"
+    path.write_text(
+        'language 1\n\nstrategy Two:\n    "Two."\n\n    bars 1d\n    universe "ALL"\n\n'
+        "    let ret  = close / close[1] - 1\n    let rank = xs.rank(ret)\n\n"
+        "    plot(xs.mean(ret))\n"
+    )
+    bars = table(whole(4, 12))
+    assert quantdsl.signals(path, bars, device="simulated").equals(quantdsl.signals(path, bars))
+    with pytest.raises(UnavailableError, match="one device"):
+        quantdsl.signals(path, bars, device="all")
