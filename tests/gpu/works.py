@@ -62,10 +62,11 @@ def panel_digest(name: str, device: str) -> str:
         for closes in (whole(40, 150), walks(150, 90)):
             more = files(Path(folder), list(closes))
             options = {"data": table(closes), "bars": "1d", "more": more, "device": device}
-            for batch in prepare_signals(checked, **options).batches():
-                for column in batch.columns[2:]:
-                    words = column.fill_null(0).cast(pa.float64(), safe=False)
-                    digest.update(words.to_numpy(zero_copy_only=False).tobytes())
+            signals = prepare_signals(checked, **options).table()
+            for column in signals.columns[2:]:
+                whole_numbers = column.cast(pa.int8()) if column.type == pa.bool_() else column
+                floats = whole_numbers.cast(pa.float64(), safe=False).fill_null(-1.0)
+                digest.update(floats.to_numpy().tobytes())
     return digest.hexdigest()
 
 
