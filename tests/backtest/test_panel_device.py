@@ -70,27 +70,27 @@ def test_along_time_with_gaps() -> None:
 @pytest.mark.parametrize("shared_bytes", [SHARED_BYTES, 700], ids=["near", "far"])
 def test_every_function_across(shared_bytes: int, tmp_path: Path) -> None:
     """What a block works on lies in shared memory, or where there is no room on the device."""
-    closes = whole(11, 48)
+    closes = whole(11, 26)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
-    Both(compiled(ACROSS), instants=40, shared_bytes=shared_bytes, **options).hold()
+    Both(compiled(ACROSS), instants=20, shared_bytes=shared_bytes, **options).hold()
 
 
 def test_members_and_gaps(tmp_path: Path) -> None:
-    closes = walks(9, 50)
+    closes = walks(9, 30)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
-    Both(compiled(MEMBERS), instants=32, **options).hold()
+    Both(compiled(MEMBERS), instants=20, **options).hold()
 
 
 def test_twenty_equations() -> None:
     """Those that bench/ measures, long enough for all of them to be warm."""
-    Both(compile_file(TWENTY), instants=64, data=table(whole(9, 76)), bars="1d").hold()
+    Both(compile_file(TWENTY), instants=64, data=table(whole(5, 66)), bars="1d").hold()
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:
     """Those on adjusted prices and with kernels have no stages (check/panel_stages.py)."""
-    closes = whole(6, 90)
+    closes = whole(6, 40)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
-    Both(compile_file(REVERSAL), instants=48, **options).hold()
+    Both(compile_file(REVERSAL), instants=32, **options).hold()
 
 
 def test_chunks_go_on_where_others_ended(tmp_path: Path) -> None:
