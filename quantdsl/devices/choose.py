@@ -52,8 +52,8 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
 def panel_on(choice: str) -> "Opened | None":
     """What opens the panel of a universe's signals for a value of --device; None: the cores.
 
-    `auto` is the cores: events become columns and columns rows on them in any case, which takes
-    longer than their vectors take to compute what stands between. Raises as `runner`.
+    `auto` is the cores: what a device must load first is not weighed against what it saves. Raises
+    as `runner`.
     """
     if choice in ("auto", "cpu"):
         return None
