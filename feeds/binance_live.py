@@ -39,6 +39,7 @@ from quantdsl.feeds.edge import (
     TICK,
     edges,
     heard,
+    in_our_time,
     in_words,
     judge,
     lost,
@@ -204,7 +205,7 @@ class BinanceLive:
     """One of the venue's markets. See LiveFeed."""
 
     def __init__(self, spec: FeedSpec, market: Market) -> None:
-        for one in (decode, split):
+        for one in (decode, split, in_our_time):
             one.ready()
         self.spec, self.market = spec, market
         self.name, self.symbols = market.name, spec.symbols
@@ -374,12 +375,17 @@ class BinanceLive:
             if self._book and not self._books[:, SYNC].all():
                 events = self._hold(events)
             if len(events):
-                sink.push(events)
+                self._give(events, sink)
         health.received += batch.size
         health.last_recv_ns = batch.recv_ns
         if words[_OTHERS]:
             for at, end in batch.spans[: words[_OTHERS]].tolist():
                 self._other(bytes(batch.data[at:end]), batch.recv_ns, sink)
+
+    def _give(self, events: Events, sink: Sink) -> None:
+        """To the session, by the session's clock."""
+        in_our_time(events.view(np.int64), self.health.clock_offset_ns)
+        sink.push(events)
 
     # ---- books ----------------------------------------------------------------------------
 
@@ -429,7 +435,7 @@ class BinanceLive:
         events = self._events[: words[_ROW]]
         if not len(events) or events["kind"][0] != Kind.BOOK_SNAPSHOT:
             return
-        sink.push(events)
+        self._give(events, sink)
         spliced, older = splice(self._pending[at], self._books[at], received)
         spliced["instrument"] = self.spec.first + at
         words[_FAULTS + Fault.NO_SNAPSHOT.value] += older
@@ -441,7 +447,7 @@ class BinanceLive:
             self.health.resyncs += 1
             self._patience[at] = Backoff()
         if len(spliced):
-            sink.push(spliced)
+            self._give(spliced, sink)
 
     # ---- what is not decoded in bulk ------------------------------------------------------
 

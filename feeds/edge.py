@@ -17,10 +17,12 @@ from fractions import Fraction
 import numpy as np
 from quantdsl.feeds.kernels import head, inlined, inner
 
+from quantdsl.codegen.decoders import entry
 from quantdsl.data.instrument import EXACT_MAX, Instrument, show_fraction
 from quantdsl.data.ticks import FAULTS, MISSING, WORDS, Events, Fault, Int64s
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import EVENT, NO_PRICE, Feed, Kind
+from quantdsl.events.layout import WORDS as EVENT_WORDS
 
 JUMP_TIMES = 1_000
 """A price so many times the last good one, or so small a part of it, is no price."""
@@ -159,6 +161,18 @@ def heard(out, row, edge, event, received, whole):
     out[row, 2] = head(0, 12, 0, 0)
     out[row, 3] = out[row, 4] = out[row, 5] = out[row, 6] = out[row, 7] = 0
     return row + 1
+
+
+@entry("void(int64[::1], int64)")
+def in_our_time(words, offset_ns):
+    """Events' venue times by our clock, which the venue's is ahead of; none after its receipt.
+
+    An order that is sent at a time of ours meets what happened at the venue after that time. An
+    event that has no venue time has that of its receipt, and keeps it.
+    """
+    for at in range(0, len(words), EVENT_WORDS):
+        if words[at] != words[at + 1]:
+            words[at] = min(words[at] - offset_ns, words[at + 1])
 
 
 @inlined("void(int64[::1])")

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 
 import msgspec
 import numpy as np
-from quantdsl.feeds.edge import OFF, edges, in_words, standing_still, states
+from quantdsl.feeds.edge import OFF, edges, in_our_time, in_words, standing_still, states
 from quantdsl.feeds.settle import (
     BOOK,
     DROPPED,
@@ -124,7 +124,7 @@ class StreamedFeed:
         self.name, self.symbols = spec.feed, spec.symbols
         self.health = Health(name=spec.feed)
         self._spec, self._venue = spec, venue
-        for one in (venue.decode, split):
+        for one in (venue.decode, split, in_our_time):
             one.ready()
         if spec.bars:
             raise FeedError(
@@ -257,8 +257,9 @@ class _Service:
         while at < batch.size:
             at, events = self._desk.decode(batch, at)
             if len(events):
-                self._push(events)
                 self._health.last_event_ns = int(events["ts_event"][-1])
+                in_our_time(events.view(np.int64), self._health.clock_offset_ns)
+                self._push(events)
             elif at < batch.size:
                 start, stop = batch.spans[at].tolist()
                 self._talk(batch.data[start:stop].tobytes())

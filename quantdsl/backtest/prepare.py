@@ -147,9 +147,12 @@ def arrange(
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)
     if stated not in ("", resolved.config.account.currency):
+        account = resolved.config.account.currency
+        where = f"{configuration.place(config, 'account.currency')}: " if config else ""
         raise ConfigError(
-            f"the strategy counts in {stated} and the account in "
-            f"{resolved.config.account.currency}\nhelp: set account.currency to {stated}"
+            f"{where}the strategy counts in {stated} and the account in {account}\n"
+            f"help: leave account.currency out, and write under [account] what one {account} is "
+            f"worth in {stated}: rates = {{ {account} = 1.0 }}; or count in {account} in the file"
         )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}

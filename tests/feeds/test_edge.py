@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba import njit
-from quantdsl.feeds.edge import edges, in_words, standing_still, states
+from quantdsl.feeds.edge import edges, in_our_time, in_words, standing_still, states
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.ticks import FAULTS, MISSING, WORDS, Fault
@@ -27,6 +27,17 @@ def judge(out: Any, first: int, last: int, edge: Any, faults: Any) -> int:
 @njit
 def heard(out: Any, edge: Any, event: int, received: int, whole: bool) -> int:
     return edges_of.heard(out, 0, edge, event, received, whole)
+
+
+def test_venue_times_are_told_by_our_clock_and_none_lies_behind_its_receipt():
+    """Of a venue whose clock is 70 ahead: an event, one of no venue time, one that seems early."""
+    rows = np.zeros((3, 8), np.int64)
+    rows[:, :2] = [(1_000, 960), (500, 500), (1_100, 1_000)]
+    in_our_time(rows.reshape(-1), 70)
+    assert rows[:, :2].tolist() == [[930, 960], [500, 500], [1_000, 1_000]]
+    rows[0, :2] = 1_000, 50_000
+    in_our_time(rows.reshape(-1), -40_000)
+    assert rows[0, 0] == 41_000
 
 
 def message(kind: Kind, *payloads: tuple[int, ...], side: int = 1) -> Any:
