@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from quantdsl.data.instrument import EXACT_MAX
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import RECORD, Kind
 from quantdsl.journal.reader import Segment, segment_paths, segments
@@ -148,5 +149,6 @@ def _time(ts: int) -> str:
 
 def _line(record: np.void) -> str:
     kind = Kind(record["kind"]).name.lower()
-    words = " ".join(str(int(record[name])) for name in "abcde")
+    values = (int(record[name]) for name in "abcde")
+    words = " ".join("-" if abs(value) >= EXACT_MAX else str(value) for value in values)
     return f"{_time(record['ts_event'])}  {kind:<6} instrument {record['instrument']}  {words}"

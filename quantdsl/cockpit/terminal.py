@@ -37,12 +37,15 @@ def show(history: History, stop: threading.Event, console: Console | None = None
 
 
 def _follow(history: History, stop: threading.Event, console: Console) -> None:
-    cursor = Cursor()
+    cursor, day = Cursor(), ""
     while True:
         ending = stop.wait(REFRESH_S)
         news = history.news(cursor)
         cursor = news.cursor
         for line in news.log:
+            if (own := f"{datetime.fromtimestamp(line.ts / 1e9, UTC):%Y-%m-%d}") != day:
+                day = own
+                console.print(Text(f"{day}, UTC", "dim"))
             console.print(_line(line), soft_wrap=True)
         if ending:
             return

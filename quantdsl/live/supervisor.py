@@ -17,6 +17,7 @@ import msgspec
 from quantdsl.errors import JournalError
 from quantdsl.live.channel import Receiver, Sender
 from quantdsl.live.view import Command, Level, Snapshot, WorkingOrder
+from quantdsl.report.words import plural
 
 BEAT_S = 0.25
 SILENT_S = 0.5
@@ -141,9 +142,10 @@ class Supervisor:
         if self.latest is not None:
             count = len(self.latest.working)
             if count:
-                become = "stand still with their market" if self.simulated else "cancelled"
-                text = f"working orders {become}: {_shown(self.latest.working)}"
-                self.say("warning", "supervisor", f"{count} {text}")
+                still = f"stand{'s' if count == 1 else ''} still with the market"
+                become = still if self.simulated else "cancelled"
+                text = f"{plural(count, 'working order')} {become}"
+                self.say("warning", "supervisor", f"{text}: {_shown(self.latest.working)}")
             lost = msgspec.structs.replace(
                 self.latest, seq=self.latest.seq + 1, state="lost", reason=why, working=(),
                 fills=(), bars=(), log=(),
