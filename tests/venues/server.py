@@ -50,8 +50,9 @@ class Client(Protocol):
         """What the venue answers, snapshots of books among it."""
         ...
 
-    def rendered(self, message: Message) -> str | None:
-        """The text of a message of the tape for this client, None where it did not ask for it."""
+    def rendered(self, message: Message) -> str | bytes | None:
+        """The text of a message of the tape for this client, None where it did not ask for it;
+        bytes are whole frames, which no fault touches."""
         ...
 
 
@@ -106,8 +107,10 @@ class Venue:
 
     def __init__(self, dialect: Dialect, *, tls: bool = True, speed: float = 0.0,
                  compress: bool = False, ping_s: float = 20.0, rest_delay_s: float = 0.0,
-                 texts_min: int = 0) -> None:
-        """`texts_min`: what a client says before the tape is played to it."""
+                 texts_min: int = 0, stamps: memoryview | None = None) -> None:
+        """`texts_min`: what a client says before the tape is played to it. `stamps`: a word for
+        each place of the tape, when it was handed to the system, ns of the steady clock."""
+        self.stamps = stamps
         self.dialect, self.faults, self.log = dialect, Faults(), Log()
         self.texts_min = texts_min
         self.held = threading.Event()
@@ -375,7 +378,9 @@ class _Stream:
     def _play(self, message: Message) -> None:
         """Queue one message of the tape, or what a fault makes of it."""
         text = self._client.rendered(message)
-        if text is not None:
+        if isinstance(text, bytes):
+            self._outs.append(text)
+        elif text is not None:
             shown = Message(message.at_ns, message.symbol, message.channel, text, message.book,
                             message.snapshot)
             self._outs.extend(self._venue.faults.apply(shown))
@@ -422,6 +427,8 @@ class _Stream:
         if self._pending:
             pending, self._pending = self._pending, b""
             self._connection.settimeout(30.0)
+            if self._venue.stamps is not None and self._venue.cursor:
+                self._venue.stamps[self._venue.cursor - 1] = time.monotonic_ns()
             self._connection.sendall(pending)
 
     def _keep_alive(self) -> None:
