@@ -11,7 +11,7 @@ import click
 
 from quantdsl.cli.options import FILE, assignments
 from quantdsl.config import find
-from quantdsl.errors import ConfigError, QuantDSLError
+from quantdsl.errors import EXIT_USER_ERROR, ConfigError, JournalError, QuantDSLError
 
 if TYPE_CHECKING:
     from quantdsl.cockpit.history import History
@@ -165,10 +165,10 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
         text = (folder / LOG).read_text(encoding="utf-8", errors="replace").strip()
         last = text.rpartition("error: ")[2] if "error: " in text else text[-2000:]
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else "failed"
-        raise QuantDSLError(
-            f"the session {how}{f': {last}' if last else ''}\n"
-            "help: the same command goes on with what was committed"
-        )
+        text = f"the session {how}{f': {last}' if last else ''}"
+        if code != EXIT_USER_ERROR:  # that says itself how to mend it
+            text += "\nhelp: the same command goes on with what was committed"
+        raise QuantDSLError(text)
 
 
 def _cockpit(
@@ -206,14 +206,20 @@ def _headline(manifest: "Manifest") -> str:
 
 
 def _report(folder: Path, manifest: "Manifest") -> None:
-    """The tearsheet of each strategy."""
+    """The tearsheet of each strategy; of one whose journal is damaged the damage, at the end."""
     from quantdsl.cli.output import finish
     from quantdsl.live.tearsheet import session_result
 
+    refused: list[str] = []
     for part in manifest.strategies:
         try:
             found = session_result(folder, part.name)
         except ConfigError as nothing:
             click.echo(str(nothing))
             continue
+        except JournalError as damaged:
+            refused.append(f"{part.name} has no report: {damaged}")
+            continue
         finish(found, folder / part.name / "report")
+    if refused:
+        raise JournalError("\n".join(refused))

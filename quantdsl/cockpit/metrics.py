@@ -31,11 +31,14 @@ STRATEGY = {
     "profit": "Money made since the session's first start, after fees.",
     "drawdown": "Share of the highest equity that is lost now.",
     "exposure": "Money in positions, shorts counted as longs.",
+    "behind": "Events that wait because the engine's ring is full.",
 }
 STRATEGY_COUNTS = {
     "orders": "Orders sent to the paper venue.",
     "rejected": "Orders refused by the risk gate or the venue.",
     "fills": "Fills.",
+    "conflated": "Quotes left out because a newer one came while they waited.",
+    "left_out": "Events that came after a fault had halted it.",
 }
 SIGNAL_COUNTS = {
     "asked": "Requests of an asynchronous signal.",

@@ -31,7 +31,8 @@ from quantdsl.codegen.cache import Cache
 
 SOURCES = (
     "codegen/decoders.py", "data/instrument.py", "data/ticks.py", "data/times.py",
-    "events/layout.py", "live/connection.py",
+    "events/layout.py", "events/ring.py", "events/ring_numba.py", "live/connection.py",
+    "codegen/turn.py",
 )  # fmt: skip
 """Of the package, beside the folder of a function: where it has constants and helpers from."""
 _njit: Any = numba.njit

@@ -193,6 +193,12 @@ class Producer:
         self.cells[PUBLISHED] = self.published
         self.beat()
 
+    def moved(self, n: int) -> None:
+        """Compiled code has published `n` records at this end."""
+        self.published = _signed(self.published + n)
+        if self.cells[PUBLISHED] != self.published:
+            raise RingError("another producer published in this ring: it must have one only")
+
     def push(self, records: Records) -> int:
         """Copy in as many records as there is room for, in order; how many they were."""
         done = 0

@@ -51,7 +51,7 @@ def _pointer(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _item_pointer(context, builder, type_, array, [args[1]])
 
 
-_load_acquire: Any = intrinsic(_load)
+load_acquire: Any = intrinsic(_load)
 _store_release: Any = intrinsic(_store)
 
 
@@ -59,7 +59,7 @@ _store_release: Any = intrinsic(_store)
 def claim(words: Any, n: int) -> tuple[int, int]:
     """(first record, how many up to n) that may be written; none when the ring is full."""
     capacity, published = words[CAPACITY_WORD], words[PUBLISHED]
-    free = capacity - (published - _load_acquire(words, CONSUMED))
+    free = capacity - (published - load_acquire(words, CONSUMED))
     at = published & (capacity - 1)
     return at, min(n, free, capacity - at)
 
@@ -75,7 +75,7 @@ def publish(words: Any, n: int) -> None:
 def take(words: Any, n: int) -> tuple[int, int]:
     """(first record, how many up to n) that may be read."""
     capacity, consumed = words[CAPACITY_WORD], words[CONSUMED]
-    waiting = _load_acquire(words, PUBLISHED) - consumed
+    waiting = load_acquire(words, PUBLISHED) - consumed
     at = consumed & (capacity - 1)
     return at, min(n, waiting, capacity - at)
 

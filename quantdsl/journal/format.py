@@ -97,7 +97,10 @@ def read_header(data: bytes | memoryview, name: str) -> Header:
         raise JournalError(f"{name}: the file is cut off in its header")
     magic, version, size = PREAMBLE.unpack_from(data)
     if magic != MAGIC:
-        raise JournalError(f"{name}: this file is no segment of a journal, or its start is damaged")
+        raise JournalError(
+            f"{name}: this file is no segment of a journal, or its start is damaged\n"
+            "help: nothing was changed; restore the file, or begin a new session with --new"
+        )
     whole = len(data) >= size >= PREAMBLE.size + 4
     if not whole or zlib.crc32(data[: size - 4]) != int.from_bytes(data[size - 4 : size], "little"):
         raise JournalError(f"{name}: the header is damaged or cut off")

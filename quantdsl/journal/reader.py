@@ -133,7 +133,8 @@ def segments(folder: Path, *, digest: bytes | None = None, after: int = 0) -> It
         if int(path.name.partition(".")[0]) != header.number or expected not in (None, here):
             raise JournalError(
                 f"{path}: this segment does not continue the one before it: one was lost, changed "
-                "or moved"
+                "or moved\nhelp: nothing was changed; restore the files, or begin a new session "
+                "with --new"
             )
         expected = segment.next
         yield segment

@@ -7,6 +7,10 @@
 What stands in a strategy's journal is what its engine consumes, in that order; it is handed to the
 journal before the engine can see it. Times in a stream never go back: a tick that is older than
 what was given is given the newest time.
+
+No lane waits for an engine, so that none holds up another: what an engine has no room for stays in
+its lane, where newer quotes replace older ones and nothing else is left out. An engine that stands
+still, or is too far behind, is halted first; from then on what it misses is counted.
 """
 
 import threading
@@ -21,13 +25,21 @@ import numpy.typing as npt
 from quantdsl.data.tick_feed import keep
 from quantdsl.errors import RingError
 from quantdsl.events.layout import EVENT, MORE, Kind
-from quantdsl.events.ring import Ring
+from quantdsl.events.ring import CONSUMED, Ring
+from quantdsl.live.backlog import Backlog
 from quantdsl.live.clockwork import BarClock, TickClock
+from quantdsl.live.straight import NO, enter, fits
 
 Events = npt.NDArray[np.void]
-FULL_S_MAX = 1.0
-"""An engine that takes nothing from its full ring for so long hangs."""
-FULL_WAIT_S = 0.000_05
+_NONE: Events = np.empty(0, EVENT)
+STOOD_S_MAX = 2.0
+"""An engine that takes none of the events that wait for it for so long hangs."""
+LOOK_S_MAX = 0.05
+"""What counts at most of the time between two looks at an engine: a machine that was suspended has
+stopped all alike."""
+BEHIND_MAX = 1 << 20
+"""Events that wait in a lane: ten seconds of the highest rate, 64 MiB."""
+BEHIND_WAIT_S = 0.000_05
 MARKET = (Kind.QUOTE, Kind.TRADE)
 
 
@@ -72,10 +84,14 @@ class Lane:
         kinds: frozenset[Kind],
         journal: Inputs,
         inbound: Ring,
+        *,
+        conflates: bool = False,
     ) -> None:
+        """`conflates`: where its engine is behind, only the newest of several quotes reaches it."""
         self.name, self.clock, self.journal = name, clock, journal
         self.places = np.array(places, np.int64)
         self.straight = list(places) == list(range(len(places)))
+        self.ticks = isinstance(clock, TickClock)
         self.wanted = np.zeros(256, bool)
         self.wanted[[*kinds]] = True
         self.inbound, self._ring = inbound, inbound.producer()
@@ -89,10 +105,17 @@ class Lane:
         """Ticks up to here are in the journal already: a market of its own time tells them again.
         """
         self.count = 0
+        """Events that are in the journal, and in the ring or on their way into it."""
         self.dropped = 0
-        """Events for an engine that had failed."""
+        """Events that were left out since `failed`."""
         self.failed = ""
         """Why nothing is sent any more."""
+        self.backlog = Backlog(conflates=conflates)
+        self._rest = _NONE
+        """What is in the journal already and had no room in the ring."""
+        self._entered_ts = self.last_ts
+        """Of the newest event that is in the journal."""
+        self._consumed, self._looked_s, self._stood_s = self._cursor, time.monotonic(), 0.0
         self.seen: Callable[[Events], None] = _unseen
         """Is shown what the engine gets, for people's eyes; must be quick and keep no view."""
         self.asked: Callable[[Events], None] = _unseen
@@ -100,6 +123,8 @@ class Lane:
 
     def feed(self, events: Events) -> None:
         """Whole messages of the session, of any instruments."""
+        if self.straight and self.ticks and self._go_straight(events):
+            return
         kinds = events["kind"]
         if not self.straight:
             own = self.places[events["instrument"]]
@@ -110,6 +135,22 @@ class Lane:
             events = keep(events, self.wanted[kinds])
         if len(events):
             self._bars(events) if isinstance(self.clock, BarClock) else self._ticks(events)
+
+    def _go_straight(self, events: Events) -> bool:
+        """Let ticks in by two compiled calls, where nothing is to be done about any of them."""
+        clock, ring = self.clock, self.inbound.words
+        assert isinstance(clock, TickClock)
+        if self.failed or self.journal.failed or self.behind or self.had_upto is not None:
+            return False
+        rows, until_ns = events.view(np.int64), min(clock.next_ns, clock.close_ns)
+        last = fits(rows, self.wanted, ring, self.last_ts, clock.open_ns, until_ns)
+        if last == NO:
+            return False
+        self.last_ts = self._entered_ts = last
+        self._note(events)
+        enter(rows, ring)
+        self._ring.moved(len(events))
+        return True
 
     def _bars(self, events: Events) -> None:
         assert isinstance(self.clock, BarClock)
@@ -161,14 +202,19 @@ class Lane:
             self.send(self.clock.due(now_ns))
 
     def command(self, side: int, bits: int, now_ns: int) -> None:
-        """A command, in an instant of its own behind all that was sent."""
+        """A command, in an instant of its own, before all that waits for room in the ring."""
         self.advance(now_ns)
         bars = isinstance(self.clock, BarClock)
         moment = max(self.last_ts, self.clock.floor if bars else now_ns)
+        if self.behind:
+            moment = self._entered_ts
         event = np.zeros(1, EVENT)
         event["ts_event"], event["ts_recv"] = moment, now_ns if bars else moment
         event["kind"], event["side"], event["payload"][0, 0] = Kind.COMMAND, side, bits
-        self.send(event)
+        if self.behind:
+            self._enter(event)
+        else:
+            self.send(event)
 
     def answer(self, answers: Sequence[Answer], now_ns: int) -> None:
         """The values of a signal for one request, of each instrument of a universe, in an instant
@@ -186,36 +232,89 @@ class Lane:
         self.send(events)
 
     def send(self, events: Events) -> None:
-        """To the journal, then into the ring; waits for an engine that is behind."""
+        """To the journal and into the ring, or behind what waits for its engine."""
         if not len(events):
             return
-        self.failed = self.failed or self.journal.failed or ""
+        self._notice(self.journal.failed)
         if self.failed:
             self.dropped += len(events)
             return
-        last = events[-1]
-        bars = isinstance(self.clock, BarClock)
-        self.last_ts = max(self.last_ts, int(last["ts_event"] if bars else last["ts_recv"]))
+        self.last_ts = max(self.last_ts, self._time_of(events[-1]))
+        if not self.behind:
+            self._entered_ts = self.last_ts
+            self._enter(events)
+            return
+        self.backlog.add(events)
+        if len(self.backlog) > BEHIND_MAX:
+            self._notice(f"the engine is more than {BEHIND_MAX:,} events behind")
+
+    @property
+    def behind(self) -> int:
+        """Events that wait for room in the ring."""
+        return 0 if self.failed else len(self._rest) + len(self.backlog)
+
+    def relieve(self) -> None:
+        """Let in what there is room for by now, and notice an engine that stands still."""
+        self._notice(self.journal.failed)
+        while not self.failed:
+            if len(self._rest):
+                rest, self._rest = self._rest, _NONE
+                self._push(rest)
+            room = self.inbound.capacity - self.inbound.waiting
+            if len(self._rest) or not len(self.backlog) or room < self.inbound.capacity // 4:
+                break
+            events = self.backlog.take(room)
+            self._entered_ts = self._time_of(events[-1])
+            self._enter(events)
+        self._look()
+
+    def _enter(self, events: Events) -> None:
+        """To the journal, then into the ring as far as there is room."""
+        self._note(events)
+        if len(self._rest):
+            self._rest = np.concatenate((self._rest, events))
+        else:
+            self._push(events)
+
+    def _note(self, events: Events) -> None:
+        """The engine is about to see these."""
         self.journal.inputs(events)
         self.seen(events)
         self.asked(events)
         self.sent_ns = time.monotonic_ns()
         self.count += len(events)
-        sent, since = 0, 0.0
-        while True:
-            try:
-                done = self._ring.push(events[sent:])
-            except RingError as misused:
-                self.failed = str(misused)
-                return
-            sent += done
-            if sent == len(events):
-                return
-            since = 0.0 if done else since + FULL_WAIT_S
-            if since > FULL_S_MAX:
-                self.failed = f"the engine has taken no event for {FULL_S_MAX:g} s"
-                return
-            time.sleep(FULL_WAIT_S)
+
+    def _push(self, events: Events) -> None:
+        try:
+            done = self._ring.push(events)
+        except RingError as misused:
+            self._notice(str(misused))
+            return
+        if done < len(events):
+            self._rest = events[done:].copy()
+
+    def _time_of(self, event: np.void) -> int:
+        """By which the stream is ordered."""
+        return int(event["ts_event" if isinstance(self.clock, BarClock) else "ts_recv"])
+
+    @property
+    def _cursor(self) -> int:
+        return int(self.inbound.cells[CONSUMED])
+
+    def _look(self) -> None:
+        """How long the engine has taken nothing although something waits."""
+        now, cursor = time.monotonic(), self._cursor
+        stands = cursor == self._consumed and self.inbound.waiting > 0
+        self._stood_s = self._stood_s + min(now - self._looked_s, LOOK_S_MAX) if stands else 0.0
+        self._consumed, self._looked_s = cursor, now
+        if self._stood_s > STOOD_S_MAX:
+            self._notice(f"the engine has taken no event for {STOOD_S_MAX:g} s")
+
+    def _notice(self, failure: str | None) -> None:
+        """Nothing is sent any more, for the first reason that there is; what waits is left out."""
+        if failure and not self.failed:
+            self.failed = failure
+            self.dropped += self.backlog.clear()
 
 
 class Sequencer:
@@ -224,8 +323,9 @@ class Sequencer:
     What fails in the lane of one strategy ends that lane, and no other notices.
     """
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
-        self.lanes, self.lock = lanes, threading.Lock()
+    def __init__(self, lanes: Sequence[Lane], *, waits: bool = False) -> None:
+        """`waits`: the feeds have a time of their own, which stands still for slow engines."""
+        self.lanes, self.waits, self.lock = lanes, waits, threading.Lock()
         self.held: list[Events] | None = None
         """While strategies are warmed up: what feeds have pushed meanwhile."""
 
@@ -243,6 +343,19 @@ class Sequencer:
                 self.held.append(events.copy())
                 return
             self._each(self.lanes, lambda lane: lane.feed(events))
+        while self.waits and self.behind:
+            time.sleep(BEHIND_WAIT_S)
+            self.relieve()
+
+    @property
+    def behind(self) -> bool:
+        """Whether events wait for an engine."""
+        return any(lane.behind for lane in self.lanes)
+
+    def relieve(self) -> None:
+        """Let engines have what they have room for by now; to be called often."""
+        with self.lock:
+            self._each(self.lanes, Lane.relieve)
 
     def hold(self) -> None:
         """Keep what feeds push from now on until `release`."""

@@ -43,6 +43,8 @@ DRAIN_S = 0.000_5
 SNAPSHOT_S = 0.1
 MEASURE_S = 1.0
 """Between two rows of the file of latencies."""
+SWITCH_S = 0.000_5
+"""A feed that has something to say waits no longer for the thread that makes a snapshot."""
 ORPHAN_S = 2.0
 """Without word from its supervisor for so long a session halts, and ends."""
 CANCELS_S = 1.0
@@ -65,8 +67,12 @@ class Session:
         self.strategies = [
             LiveStrategy(folder, self.manifest, part) for part in self.manifest.strategies
         ]
+        if all(one.fault for one in self.strategies):
+            raise JournalError("\n".join(one.refusal for one in self.strategies))
         self.config = self.strategies[0].config
-        self.sequencer = Sequencer([one.lane for one in self.strategies])
+        self.sequencer = Sequencer(
+            [one.lane for one in self.strategies], waits=self.manifest.simulated
+        )
         self.receiver, self.sender = Receiver(commands), Sender(snapshots)
         self.showing = Showing(self)
         self.stopping = threading.Event()
@@ -74,6 +80,8 @@ class Session:
         self.why = ""
         """Why it ends."""
         self._asked: dict[tuple[str, int], float] = {}
+        self._told: dict[str, int] = {}
+        """Quotes left out, as far as the log tells."""
 
     @property
     def resumed(self) -> bool:
@@ -91,12 +99,14 @@ class Session:
     def run(self) -> None:
         """Start, warm up, go on until the end."""
         self._listen_to_signals()
+        self._seek()
         self.showing.log("info", "session", self._greeting())
         threads = [self._thread(self._drain, "drain"), self._thread(self._receive, "commands")]
-        self._seek()
         self.sequencer.hold()
         for one, core in zip(self.strategies, self._cores(), strict=True):
             one.start(core, self._answering(one))
+            if one.fault:
+                self._tell_fault(one)
         if self.resumed:
             self._resume()
         threads += [self._thread(self._feed, feed.name, feed) for feed in self.feeds]
@@ -139,7 +149,7 @@ class Session:
     def _seek(self) -> None:
         """A market of its own time goes on where the journal ends."""
         if self.manifest.simulated and self.resumed:
-            last = min(one.lane.last_ts for one in self.strategies)
+            last = min(one.lane.last_ts for one in self.strategies if not one.fault)
             for feed in self.feeds:
                 feed.seek(last)  # type: ignore[attr-defined]
 
@@ -162,7 +172,7 @@ class Session:
         """Bars from before the first live one, then what feeds have sent meanwhile."""
         now = self.now_ns()
         for one in self.strategies:
-            if isinstance(one.lane.clock, BarClock):
+            if isinstance(one.lane.clock, BarClock) and not one.fault:
                 for own in range(len(one.part.places)):
                     past = self._past(one, own)
                     one.lane.clock.add(own, past)
@@ -170,6 +180,8 @@ class Session:
                     one.lane.clock.add(own, self._history(one, own, since))
             one.lane.advance(now)
         self.sequencer.release()
+        while self.sequencer.behind and not self.stopping.is_set():
+            time.sleep(DRAIN_S)
         for one in self.strategies:
             held = one.word("e.watch.killed") & KilledBy.SESSION
             if held or (one.resumed and not self.manifest.simulated):
@@ -272,8 +284,12 @@ class Session:
 
     def _drain(self) -> None:
         """Records from the engines to the journals."""
+        looked = time.monotonic()
         while not self.ended.is_set():
             found = [self._drained(one) for one in self.strategies]
+            if self.sequencer.behind or time.monotonic() - looked > TICK_S:
+                looked = time.monotonic()
+                self.sequencer.relieve()
             if not any(found):
                 time.sleep(DRAIN_S)
 
@@ -354,14 +370,21 @@ class Session:
             self.showing.log("warning", one.name, f"no checkpoint was written: {failure}")
         if lost := one.lost_worker():
             self.showing.log("error", one.name, f"its signals stay stale: {lost}")
-        if not one.fault and (fault := one.look()):
-            self.showing.log("error", one.name, f"it is halted, others go on: {fault}")
+        if not one.fault and one.look():
+            self._tell_fault(one)
+        if (left_out := one.lane.backlog.conflated) > 2 * self._told.get(one.name, 0):
+            self._told[one.name] = left_out
+            text = f"its engine is behind: {left_out:,} quotes left out for newer ones so far"
+            self.showing.log("warning", one.name, text)
+
+    def _tell_fault(self, one: LiveStrategy) -> None:
+        self.showing.log("error", one.name, f"it is halted, others go on: {one.fault}")
 
     def _fill_gaps(self) -> None:
         """Bars that a feed missed are asked for again."""
         for one in self.strategies:
             clock = one.lane.clock
-            if self.manifest.simulated or not isinstance(clock, BarClock):
+            if one.fault or self.manifest.simulated or not isinstance(clock, BarClock):
                 continue
             for own, asked in enumerate(clock.missing(self.now_ns())):
                 key = (one.name, own)
@@ -394,6 +417,7 @@ def _locked(folder: Path) -> int:
 
 def main(argv: Sequence[str]) -> int:
     """Run the session in a folder; what is wrong is said on standard error."""
+    sys.setswitchinterval(SWITCH_S)
     snapshots = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but frames goes up the pipe
     try:

@@ -185,6 +185,9 @@ def _strategy(one: "LiveStrategy") -> StrategyView:
         orders=one.ledger.orders,
         rejected=one.ledger.rejected,
         fills=one.ledger.filled,
+        behind=one.lane.behind,
+        conflated=one.lane.backlog.conflated,
+        left_out=one.lane.dropped,
         signals=tuple(_signals(one)),
     )
 
@@ -286,7 +289,8 @@ def _latency(one: "LiveStrategy") -> LatencyView:
     counts = np.array(one.spans.counts)
     reached = np.cumsum(counts) / counts.sum()
     p50, p90, p99, p999 = (
-        upto[int(np.searchsorted(reached, share))] for share in (0.5, 0.9, 0.99, 0.999)
+        min(upto[int(np.searchsorted(reached, share))], float(one.spans.longest_ns))
+        for share in (0.5, 0.9, 0.99, 0.999)
     )
     return LatencyView(
         f"{one.name}: event to journal", tuple(upto), tuple(one.spans.counts),
@@ -314,7 +318,7 @@ def health_of(feed: LiveFeed) -> FeedHealth:
         bad=own.dropped,
         rejected=sum(own.faults.values()),
         last_recv=own.last_recv_ns,
-        delay_ns=own.latency_ns,
+        delay_ns=max(own.latency_ns, 0),  # by clocks that agree to a millisecond or so
         clock_offset_ns=own.clock_offset_ns,
     )
 

@@ -418,8 +418,9 @@ class Simulation:
 
     def _turn(self) -> None:
         """Let the engine consume what there is; its records go to the journal."""
-        while self.loop.turns(1) != DRY or self.inbound.waiting:
+        while self.loop.turns(1) != DRY or self.inbound.waiting or self.lane.behind:
             self._drain()
+            self.sequencer.relieve()
         self._drain()
 
     def _drain(self) -> None:

@@ -17,25 +17,27 @@ from quantdsl.config import Config
 from quantdsl.data.tick_feed import KINDS
 from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.data.universe import Told
-from quantdsl.errors import QuantDSLError
+from quantdsl.errors import JournalError, QuantDSLError
 from quantdsl.events.layout import RECORD, KilledBy, Kind
 from quantdsl.events.ring import Ring
 from quantdsl.journal.reader import segments
 from quantdsl.journal.recovery import Recovered, checkpoint, recover
-from quantdsl.journal.writer import Journal, Policy
+from quantdsl.journal.writer import Committed, Journal, Policy
 from quantdsl.live.clockwork import BEFORE_ALL, BarClock, TickClock
 from quantdsl.live.ledger import Ledger
 from quantdsl.live.loop import EventLoop, Pace, open_loop
 from quantdsl.live.manifest import Manifest, StrategyPart, prepared
 from quantdsl.live.sequencer import Answer, Lane
+from quantdsl.live.straight import enter, fits, offer_core
 from quantdsl.live.worker import Worker
 
 INBOUND, OUTBOUND = 1 << 12, 1 << 14
 """Records of the rings: an event that has to wait for a whole ring waits milliseconds."""
 FIRST_NS, PER_OCTAVE, BUCKETS = 1_000, 3, 64
 """Spans are counted in buckets from a microsecond on, three to a doubling."""
-QUIET_S = 0.5
-"""A checkpoint that finds no quiet moment in so long is left to the next time."""
+QUIET_S = 0.05
+"""A checkpoint that finds no quiet moment in so long is left to the next time; feeds wait for it.
+"""
 LAST_S = 5.0
 """An engine that has not consumed its ring in so long hangs."""
 
@@ -64,6 +66,28 @@ class Spans:
         self.longest_ns = max(self.longest_ns, took_ns)
 
 
+class Unusable:
+    """In place of a journal that cannot be gone on with: takes nothing."""
+
+    committed = taken = Committed(0, 0)
+
+    def __init__(self, failed: str) -> None:
+        self.failed = failed
+
+    def inputs(self, events: Records) -> None:
+        """None is written."""
+
+    def outputs(self, records: Records) -> None:
+        """None is written."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+NEW = Recovered(0, 0, 0, 0, False, False, np.empty(0, RECORD))
+"""A strategy that has no journal yet."""
+
+
 class LiveStrategy:
     """Prepares, recovers, runs and shows one strategy.
 
@@ -78,35 +102,49 @@ class LiveStrategy:
         self.memory = self.prepared.run.memory
         self.memory.set("curve_on", False)
         journal = self.config.journal
-        self.recovered: Recovered = recover(
-            self.prepared.run, self.folder, manifest_digest=self.digest
-        ) if self.folder.joinpath("lock").exists() else Recovered(
-            0, 0, 0, 0, False, False, np.empty(0, RECORD)
-        )  # fmt: skip
-        self.journal = Journal.open(
-            self.folder,
-            manifest_digest=self.digest,
-            policy=Policy(
-                journal.fsync, journal.group_ms, journal.interval_ms, journal.segment_mb << 20
-            ),
+        policy = Policy(
+            journal.fsync, journal.group_ms, journal.interval_ms, journal.segment_mb << 20
         )
+        self.fault = ""
+        """Why it is halted for good."""
+        self.refusal = ""
+        """What is wrong with its journal, with the way out."""
+        self.recovered = NEW
+        self.journal: Journal | Unusable
+        try:
+            if self.folder.joinpath("lock").exists():
+                self.recovered = recover(
+                    self.prepared.run, self.folder, manifest_digest=self.digest
+                )
+            self.journal = Journal.open(self.folder, manifest_digest=self.digest, policy=policy)
+        except (JournalError, OSError) as damaged:
+            self._give_up(folder, str(damaged))
         self.ledger = self._ledger()
         self.pending: deque[Pending] = deque()
         self.spans = Spans()
-        self.fault = ""
-        """Why it is halted for good."""
         if len(self.recovered.fresh):
             self.journal.outputs(self.recovered.fresh)
             self._wait_for(self.recovered.fresh)
         self.outbound = Ring.create(None, OUTBOUND)
         self.inbound = Ring.create(None, INBOUND)
         self.lane = self._lane(manifest)
+        self.lane.failed = self.fault
         self.loop: EventLoop = open_loop(
             self.prepared, inbound=self.inbound, outbound=self.outbound
         )
         self.drained = self.outbound.consumer()
+        for one in (fits, enter, offer_core):
+            one.ready()
         self.worker = self._worker()
         self._checkpoint: tuple[npt.NDArray[np.int64], int, int] | None = None
+
+    def _give_up(self, folder: Path, why: str) -> None:
+        """It stays halted, as it was before its first event, and its journal as it is."""
+        self.refusal, self.fault = why, "; ".join(why.splitlines())
+        self.journal, self.recovered = Unusable(self.fault), NEW
+        self.prepared = prepared(folder, self.part.name)
+        self.memory = self.prepared.run.memory
+        self.memory.set("curve_on", False)
 
     @property
     def name(self) -> str:
@@ -142,6 +180,8 @@ class LiveStrategy:
 
     def start(self, core: int, answer: Callable[[Sequence[Answer]], None]) -> None:
         """Let its engine run, and the worker of its signals, which gives them to `answer`."""
+        if self.fault:
+            return
         live = self.config.live
         if self.worker is not None:
             self.worker.start(answer)
@@ -198,7 +238,12 @@ class LiveStrategy:
         if self.worker is not None:
             self.worker.stop()
         until = time.monotonic() + LAST_S
-        while self.inbound.waiting and not self.loop.failure and time.monotonic() < until:
+        while (
+            (self.lane.behind or self.inbound.waiting)
+            and not self.loop.failure
+            and time.monotonic() < until
+        ):
+            self.lane.relieve()
             if not self.drain():
                 time.sleep(0.000_2)
         try:
@@ -212,7 +257,7 @@ class LiveStrategy:
 
     def note_checkpoint(self) -> None:
         """Copy the state at a quiet moment: the sequencer's lock is held, so nothing comes."""
-        if self._checkpoint is not None or self.fault:
+        if self._checkpoint is not None or self.fault or self.lane.behind:
             return
         until = time.monotonic() + QUIET_S
         while self.inbound.waiting and time.monotonic() < until:
@@ -270,7 +315,10 @@ class LiveStrategy:
             kinds = {Kind.FEED, *(kind for name in asked for kind in KINDS[name])}
         if "USES_CORPORATE" in self.prepared.uses:
             kinds.add(Kind.CORPORATE)
-        lane = Lane(self.part.name, clock, places, frozenset(kinds), self.journal, self.inbound)
+        lane = Lane(
+            self.part.name, clock, places, frozenset(kinds), self.journal, self.inbound,
+            conflates=not self.simulated,
+        )  # fmt: skip
         if self.resumed:
             lane.last_ts = self.word("e.now")
             lane.had_upto = lane.last_ts if self.simulated else None

@@ -74,6 +74,12 @@ class StrategyView(Struct, frozen=True):
     rejected: int = 0
     fills: int = 0
     signals: tuple[SignalView, ...] = ()
+    behind: int = 0
+    """Events that wait because the engine's ring is full."""
+    conflated: int = 0
+    """Quotes left out so far because a newer one came while they waited."""
+    left_out: int = 0
+    """Events that came after it was halted by a fault."""
 
 
 class Position(Struct, frozen=True):

@@ -1,0 +1,60 @@
+"""A session that stands still is said to be lost and heard again; another build's is refused."""
+
+import os
+import signal
+
+import msgspec
+
+from quantdsl.events.layout import Kind
+from quantdsl.live.manifest import FILE, read
+from tests.live.test_session import STRATEGY as TEXT
+from tests.live.test_session import (
+    bars_file,
+    child_of,
+    count_of,
+    ended_when,
+    finished,
+    outputs_of,
+    paper,
+)
+from tests.waiting import until
+
+
+def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
+    """SIGSTOP: nothing of it runs; the supervisor says so within its half second, and SIGCONT ends
+    it: the session goes on, neither its feed nor its engine took the time for a fault."""
+    strategy, folder = tmp_path / "crosser.qdsl", tmp_path / "session"
+    strategy.write_text(TEXT, encoding="utf-8")
+    data = bars_file(tmp_path)
+    process = paper(
+        folder, strategy, "--config", "paper_replay", "--data", data, "--speed", "6000"
+    )  # fmt: skip
+    child = child_of(folder)
+    until(lambda: process.poll() is not None or count_of(outputs_of(folder), Kind.FILL) > 2)
+    assert process.poll() is None, process.communicate()[0]
+    assert process.stdout is not None
+    os.kill(child, signal.SIGSTOP)
+    try:
+        lines = iter(process.stdout.readline, "")
+        lost = next(line for line in lines if "the engine is lost" in line)
+    finally:
+        os.kill(child, signal.SIGCONT)
+    assert "silent for" in lost
+    heard = [lost, next(line for line in lines if "heard again" in line)]
+    before = count_of(outputs_of(folder), Kind.FILL)
+    said = ended_when(process, lambda: count_of(outputs_of(folder), Kind.FILL) > before + 2)
+    assert "halted" not in said, (heard, said)
+    assert "report" in said
+
+
+def test_a_session_of_another_build_is_refused(tmp_path):
+    strategy, folder = tmp_path / "crosser.qdsl", tmp_path / "session"
+    strategy.write_text(TEXT, encoding="utf-8")
+    finished(paper(folder, strategy, "--for", "0.2", "--speed", "3000"))
+    other = msgspec.structs.replace(read(folder), build="0" * 64)
+    (folder / FILE).write_bytes(msgspec.json.encode(other))
+    process = paper(folder)
+    said = finished(process)
+    assert process.returncode == 2, said
+    assert "begun by another build" in said
+    assert "begin a new session" in said
