@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from quantdsl.errors import InternalError
 from quantdsl.ir import ops
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.blocks import SHARED, SHUFFLE, THREAD_NUMBER, WARP
 
 TOTAL, TREE = "xs.total", "tree"
@@ -24,6 +25,8 @@ PAIRS = "xs.exchange_each"
 ORDER = "order"
 """A sort leaves each number once there, so what stands at a number from it is another each turn."""
 SUM = "block.sum"
+INIT = "init"
+"""It fills what each thread has for itself."""
 SCRATCH_WORDS = WARP
 """Of shared memory, for what the warps of a block add up."""
 ME = ops.Var("block.me")
@@ -60,8 +63,23 @@ class _Together:
         for func in self.whole.funcs:  # callees stand before their callers
             self.reads[func.name] = frozenset() if func.name == entry else self._reads(func)
             self.joint[func.name] = func.name == entry or self._works(func)
+            if func.name not in (TOTAL, INIT):
+                self._hold(func, func.body)
         made = [self._func(f) if self.joint[f.name] else f for f in self.whole.funcs]
         return msgspec.structs.replace(self.whole, funcs=(_sum(self.threads), *made))
+
+    def _hold(self, func: ops.Func, body: tuple[ops.Stmt, ...]) -> None:
+        """Elements are written by loops that are dealt out: elsewhere all threads would write."""
+        for stmt in body:
+            if self._shared(func, stmt):
+                continue
+            if isinstance(stmt, ops.Assign) and isinstance(stmt.place, ops.Elem):
+                raise InternalError(
+                    f"QD9513 passes: {func.name}, line {stmt.line}: a loop whose turns need each "
+                    "other cannot be shared by threads"
+                )
+            for part in nested(stmt):
+                self._hold(func, part)
 
     def _works(self, func: ops.Func) -> bool:
         return func.name == TOTAL or any(
@@ -191,6 +209,13 @@ class _Together:
         at = ops.Var(loop.name)
         if index == at or func.name == PAIRS:
             return True
+        if isinstance(index, ops.Var):
+            inner = list(statements(loop.body))
+            named = [one for one in inner if isinstance(one, ops.Let) and one.name == index.name]
+            changed = any(isinstance(one, ops.Assign) and one.place == index for one in inner)
+            if not named or named[0].value is None or changed:
+                return False
+            index = named[0].value
         if isinstance(index, ops.Binary) and index.op == "iadd" and index.y == at:
             return at not in _nodes(index.x)
         return any(
