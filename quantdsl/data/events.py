@@ -225,8 +225,8 @@ class BarStream:
 
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
         """These sessions have come: their borders and timers belong to the stream."""
-        found = np.unique(sessions)
-        self._sessions.update(found[found > self._last_session].tolist())
+        new = sessions[sessions > self._last_session]
+        self._sessions.update(new[np.flatnonzero(np.diff(new, prepend=-1))].tolist())
 
     def until(self, before_ns: int | None) -> Events:
         """Everything earlier than `before_ns`, instants marked."""

@@ -134,10 +134,12 @@ class Clockwork:
         if not schedule.named:
             return ts
         # A session that begins the evening before has its evening on the day before its date.
-        evening = times.utc_of_local(clock - times.DAY_NS, tz)
-        ts = np.where(self._inside(evening) & ~self._inside(ts), evening, ts)
+        outside = np.flatnonzero(~self._inside(ts))
+        evening = ts.copy()
+        evening[outside] = times.utc_of_local(clock[outside] - times.DAY_NS, tz)
+        ts = np.where(self._inside(evening), evening, ts)
         closes = schedule.local_close_s()
-        usual = int(np.median(closes))
+        usual = int(np.sort(closes)[len(closes) // 2])
         moved = schedule.close_ns - (usual - at_s) * times.SECOND_NS
         late = (ts > schedule.close_ns) & (closes < usual) & (at_s <= usual)
         return np.where(late, moved, ts)

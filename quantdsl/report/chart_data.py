@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.events.layout import Kind
-from quantdsl.report.day_metrics import days_of
+from quantdsl.report.day_metrics import days_of, quantile
 from quantdsl.report.result import Benchmark, Float64s, Int64s, Plot, RunResult
 from quantdsl.report.tables import curve_drawdown, trade_numbers
 
@@ -152,7 +152,7 @@ def _at(result: RunResult, rows: Any, last: Any) -> list[tuple[Plot, Float64s]]:
 def _plot(plot: Plot, values: Float64s, lowest: float, highest: float) -> dict[str, Any]:
     """One line; it shares the price's scale if it lies near it, else it gets its own pane."""
     known = values[np.isfinite(values)]
-    middle = float(np.median(known)) if len(known) else lowest
+    middle = quantile(known, 0.5) if len(known) else lowest
     return {
         "name": plot.name,
         "color": plot.color if plot.color.isalpha() else "",

@@ -45,7 +45,7 @@ COMPILES = {"llvmlite", "pyarrow", "rich", "quantdsl.ir.interp", "quantdsl.codeg
     ("command", "heavy"),
     [
         (["check"], {"numpy", *COMPILES}),
-        (["backtest", "--out", "out"], {"pandas", "pyarrow.compute"}),
+        (["backtest", "--out", "out"], {"pandas", "pyarrow.compute", "numpy.ma"}),
     ],
     ids=["check", "backtest"],
 )

@@ -141,6 +141,14 @@ def test_alpha_and_beta_agree_with_empyrical(method):
     assert compared >= 3
 
 
+def test_quantiles_are_those_of_numpy():
+    random = np.random.default_rng(7)
+    for count in (1, 2, 3, 20, 21, 251):
+        values = random.normal(size=count)
+        for share in (0.0, 0.05, 0.5, 0.95, 1.0):
+            assert day_metrics.quantile(values, share) == np.quantile(values, share)
+
+
 def test_tails_of_a_known_series():
     returns = np.arange(-10, 91) / 1000.0
     assert day_metrics.value_at_risk(days(returns)) == pytest.approx(-0.005, abs=1e-12)
