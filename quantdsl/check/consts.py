@@ -5,13 +5,16 @@ from quantdsl.check.types import FLOAT, INT, ir_type
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
+from quantdsl.ir.walk import nodes
 
 
 def evaluate(cx: Context, value: Value) -> Value:
     """The value folded to a literal; an error where it is not constant."""
     if value.bad or isinstance(value.ir, ops.Const):
         return value
-    if value.series is None or value.series.clocks or value.type not in (INT, FLOAT):
+    made = nodes((ops.Return(value.ir),))
+    known = not any(isinstance(node, ops.Var) for node in made)  # a param stands in the state
+    if not known or value.series is None or value.series.clocks or value.type not in (INT, FLOAT):
         return cx.error("QD0210", "a const is made of literals and other consts", value.span)
     from quantdsl.ir.interp import Interpreter  # here, since it brings numpy to every start
 

@@ -15,7 +15,7 @@ from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, LimitExceeded
-from quantdsl.check.equations import THIS, Equation
+from quantdsl.check.equations import THIS, Equation, for_all
 from quantdsl.check.functions import Declared, Routine
 from quantdsl.check.signatures import Parameter
 from quantdsl.check.types import FLOAT, INT, Type, ir_type
@@ -141,7 +141,8 @@ def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:
     if param.type.kind != "array":
         if value.series.panel:
             return cx.error("QD0301", "one number for all is needed here", arg.span)
-        return arith.as_float(cx, arith.plain(cx, value))
+        number = arith.as_float(cx, arith.plain(cx, value))
+        return for_all(cx, number, "a share of all is a number, such as 20%")
     if param.type.elem == INT:
         if value.type.kind not in ("group", "int", "enum") or not value.series.panel:
             return cx.error(

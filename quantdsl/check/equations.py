@@ -16,6 +16,7 @@ from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
 from quantdsl.check.types import INT, Type, ir_type, stored
 from quantdsl.check.values import PANEL_SHIFT, Series, Value, Warm, error_value
 from quantdsl.ir import ops
+from quantdsl.ir.walk import nodes
 from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
 
@@ -30,6 +31,17 @@ EACH = (
     ops.ParamDecl(THIS.name, ops.I64_T),
 )
 """The parameters of a function of one instrument."""
+
+
+def for_all(cx: Context, value: Value, help: str) -> Value:
+    """The value, or an error where it counts in ticks or lots of the one instrument at hand, and
+    what is being built is of the universe.
+    """
+    if value.bad or THIS not in nodes((ops.Return(value.ir),)):
+        return value
+    return cx.error(
+        "QD0307", "of which instrument? This is one number for all of them", value.span, help=help
+    )
 
 
 class Equation(Struct):

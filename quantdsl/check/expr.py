@@ -5,7 +5,7 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.naming import repeated
-from quantdsl.check.types import BOOL, FLOAT
+from quantdsl.check.types import BOOL, FLOAT, SCALAR
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -220,6 +220,9 @@ def _is_na(cx: Context, node: ast.IsNa) -> Value:
     if value.bad:
         return value
     if value.type.kind != "float" and not value.type.optional:
+        if value.type.kind not in SCALAR | {"group", "na"}:
+            what = f"a number is needed here, this is {an(value.type)}"
+            return cx.error("QD0301", what, node.value.span)
         cx.warn("QD0504", f"{an(value.type)} is never na", node.value.span)
     ir = arith.is_missing(value)
     return Value(BOOL, ops.Unary("not", ir) if node.negated else ir, series=value.series)

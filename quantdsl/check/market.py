@@ -62,6 +62,9 @@ class Units:
         """How a count of this value's kind becomes a float."""
         if value.type.kind == "money":
             return self.money(cx)
+        if not self.strategy.instruments:
+            cx.error("QD0307", "of which instrument? There is no instrument yet", value.span)
+            return self.money(cx)
         if not value.type.of and len(self.strategy.instruments) > 1:
             cx.error(
                 "QD0307",
@@ -75,6 +78,10 @@ class Units:
 
     def default_qty(self, cx: Context, span: ast.Span) -> Type:
         """A bare `100 shares` counts lots of the only instrument."""
+        if not self.strategy.instruments:
+            return cx.error(
+                "QD0307", "shares of which instrument? There is no instrument yet", span
+            ).type
         if len(self.strategy.instruments) > 1:
             return cx.error(
                 "QD0307",

@@ -6,7 +6,7 @@ from quantdsl.check import arith
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.cross import N, present
-from quantdsl.check.equations import THIS
+from quantdsl.check.equations import THIS, for_all
 from quantdsl.check.market import ENGINE
 from quantdsl.check.types import FLOAT, VOID
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
@@ -51,7 +51,7 @@ class Rebalance(Binding):
                 via = self._via(cx, arg)
             elif arg.name in given:
                 share = arith.as_float(cx, arith.plain(cx, cx.expr(arg.value)))
-                given[arg.name] = share.ir
+                given[arg.name] = for_all(cx, share, "a share of equity, such as 0.1%").ir
             else:
                 return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)
         if weights is None:

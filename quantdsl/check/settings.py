@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from quantdsl.check import arith
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
+from quantdsl.check.equations import for_all
 from quantdsl.check.functions import Declared
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
@@ -142,7 +143,9 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
         )
         share = cx.expr(node)
         return arith.coerce(cx, arith.binary(cx, "of", share, peak, node.span), money()).ir
-    value = arith.plain(cx, cx.expr(node))
+    value = for_all(
+        cx, arith.plain(cx, cx.expr(node)), "give money or a share of equity: max_weight = 10%"
+    )
     if value.bad:
         return None
     kind = value.type.kind

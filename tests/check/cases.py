@@ -282,6 +282,7 @@ FILES = {
     "parameter twice": "fn f(x: float, x: float) -> float = x\n" + STRATEGY + ORDER,
     "struct by position": "struct T:\n    x: float\nfn f(a: float) -> T = T(a)\n" + STRATEGY
     + ORDER,
+    "const of a param": STRATEGY + "    param n = 3\n    const UNITS = n\n" + ORDER,
     "import of nothing": "import lib.missing\n" + STRATEGY + ORDER,
     "import from nothing": "from lib.missing import a\n" + STRATEGY + ORDER,
     "model that does not fit": "fn free(lots: int) -> float = 0.0\n" + STRATEGY + ORDER
@@ -493,6 +494,7 @@ SOURCES = {
     "trades of a length": "trades 5m",
     "book without depth": "book",
     "book of no depth": "book depth = 0",
+    "book of shares": "book depth = 100 shares",
     "universe without a name": "bars 1d\n    universe point_in_time = true",
     "universe of a strange setting": 'bars 1d\n    universe "SP500", size = 3',
     "universe with a symbol twice": 'bars 1d\n    universe "KO", "KO"\n    plot(xs.sum(close))',
@@ -507,6 +509,17 @@ SOURCES = {
     "quotes in a strategy on trades": "trades\n    plot(mid)",
 }
 UNIVERSES = {
+    "share of all in ticks": "plot(xs.winsorize(close, 3 ticks))",
+    "least trade in shares": (
+        "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 shares)"
+    ),
+    "position of all in shares": (
+        "plot(xs.sum(close))\n    risk:\n        max_position = 100 shares"
+    ),
+    "gross of all in shares": (
+        "plot(xs.sum(close))\n    risk:\n        max_gross = 100 shares of equity"
+    ),
+    "bars are na": "plot(xs.sum(close) if bars is na else 1.0)",
     "two universes": 'universe "B"\n    plot(xs.sum(close))',
     "universe and instrument": 'instrument "KO"',
     "cross-section of one number": 'plot(xs.sum(3.0))',
@@ -535,10 +548,11 @@ BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        f
 
 def _finished(text: str) -> str:
     """The strategy with limits and costs, unless it is about them."""
+    several = "instrument" in text or "universe" in text
     for kind in ("risk", "backtest"):
         if f"    {kind}:" not in text and "strategy" in text:
             blocks = BLOCKS.replace("max_position = 900 shares", "max_gross = 900 USD")
-            head, _, rest = (blocks if "instrument" in text else BLOCKS).partition("    backtest")
+            head, _, rest = (blocks if several else BLOCKS).partition("    backtest")
             text += head if kind == "risk" else "    backtest" + rest
     return text
 

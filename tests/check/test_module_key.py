@@ -37,6 +37,7 @@ def test_text_uses_and_how_it_is_checked():
 
 def test_the_size_of_a_universe():
     text = STRATEGY.replace("bars 1m", 'universe "U"\n    bars 1m')
+    text = text.replace("max_position = 10 shares", "max_gross = 100 USD")
     checked, diagnostics = check_source(Source(text))
     assert checked is not None, diagnostics
     assert checked.module_key(USES) != checked.sized(40).module_key(USES)
