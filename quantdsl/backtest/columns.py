@@ -50,12 +50,15 @@ class Table(Struct, frozen=True):
 
 
 def table_of(plan: Plan, levels: Mapping[str, npt.NDArray[np.integer]], events: int) -> Table:
-    """The columns that points need; `levels` numbers the values of each swept param from 0 on."""
+    """The columns that points need; `levels` numbers the values of each swept param from 0 on.
+
+    What depends on none of them has one column for all points.
+    """
     count = len(next(iter(levels.values())))
     reads = np.empty((len(plan.words), count), np.int64)
     width, subsets = 0, []
     for params in plan.subsets:
-        first, which = _distinct([levels[name] for name in params])
+        first, which = _distinct([levels[name] for name in params], count)
         numbers = tuple(n for n, (one, _) in enumerate(plan.words) if one.params == params)
         bases = width + np.arange(len(numbers))[:, None] * len(first)
         reads[list(numbers)] = bases + which
@@ -105,9 +108,10 @@ def offsets(memory: Memory, paths: list[str]) -> Int64s:
     return np.array([memory.layout.locate(STATE, path).offset_words for path in paths], np.int64)
 
 
-def _distinct(levels: list[npt.NDArray[np.integer]]) -> tuple[Int64s, Int64s]:
-    """The first point of each distinct combination in order of the levels, and each point's."""
-    which = np.zeros(len(levels[0]), np.int64)
+def _distinct(levels: list[npt.NDArray[np.integer]], count: int) -> tuple[Int64s, Int64s]:
+    """The first of `count` points of each distinct combination in order of the levels, and each
+    point's."""
+    which = np.zeros(count, np.int64)
     first = which[:1]
     for level in levels:
         size = int(level.max()) + 1

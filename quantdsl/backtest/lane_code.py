@@ -41,7 +41,7 @@ class LaneCode:
     """What lanes of one strategy share, whatever the data and the points."""
 
     def __init__(self, checked: Checked, uses: frozenset[str], blocks: int, plan: Plan) -> None:
-        self.checked = checked
+        self.checked, self.uses = checked, uses
         self.plan = plan
         self.module = checked.lane_module(uses, plan, blocks=blocks)
         self.words = LaneWords(self.module, ACCUMULATORS, blocks)
@@ -52,7 +52,7 @@ class LaneCode:
     def columns(self, params: tuple[str, ...]) -> ops.Module:
         """The lanes that fill the columns of one subset of params."""
         if params not in self._columns:
-            self._columns[params] = self.checked.columns_module(self.plan, params)
+            self._columns[params] = self.checked.columns_module(self.plan, params, self.uses)
         return self._columns[params]
 
     def settled(self, template: Int64s, varying: Collection[str]) -> ops.Module:

@@ -83,9 +83,11 @@ class Memory:
         mine = self.slot(path).type
         if mine == type_ and self.layout.same(other, type_):
             yield path
-        elif isinstance(type_, StructType):
+        elif isinstance(type_, StructType) and isinstance(mine, StructType):
+            here = self.layout.slots(mine.name)
             for name, slot in other.slots(type_.name).items():
-                yield from self._parts(other, slot.type, f"{path}.{name}")
+                if name in here:
+                    yield from self._parts(other, slot.type, f"{path}.{name}")
         elif isinstance(type_, ArrayType) and isinstance(mine, ArrayType):
             for index in range(min(array_size(type_), array_size(mine))):
                 yield from self._parts(other, type_.elem, f"{path}[{index}]")

@@ -100,7 +100,7 @@ class Lanes(Struct, frozen=True):
             paths += map(column, range(len(table.reads)))
             rows += list(table.reads)
             columns = filled(
-                lambda subset: self.checked.columns_module(plan, subset),
+                lambda subset: self.checked.columns_module(plan, subset, self.arranged.uses),
                 {param.name: param.field for param in params},
                 table, memory, self.words(), self.events, CpuRunner(),
             )  # fmt: skip
@@ -146,7 +146,9 @@ def verify(
     words = lanes.work(NO_COLUMNS).own
     if is_large(words):
         say(f"a lane has {8 * words:,} bytes of state: it runs on cores alone, one at a time")
-        machine = machine[:1]
+        plans = {target.plan for target in machine if target.plan.hoisted}
+        loads = [Target("scalar, columns", CpuRunner(load=cpu.scalar), plan) for plan in plans]
+        machine = [machine[0], *loads]
     sample = _sampled(lanes, np.random.default_rng(seed))
     oracle = Target("interpreter", InterpretedRunner())
     return [

@@ -150,12 +150,15 @@ class Checked(Struct, eq=False, dict=True):
         given = msgspec.structs.replace(module.given, common=_common(module))
         return msgspec.structs.replace(module, given=given)
 
-    def columns_module(self, plan: Plan, params: tuple[str, ...]) -> ops.Module:
+    def columns_module(
+        self, plan: Plan, params: tuple[str, ...], uses: frozenset[str] = frozenset()
+    ) -> ops.Module:
         """The linked IR of the lanes that fill columns: init, lane; one for each of the subsets
         of params of the plan. Such a lane evaluates the hoisted equations for one distinct value.
         """
+        own = {"USES_RECORDS": 0, "N_RECORDS": 1, "USES_KILL": 0}
         decls = Lanes(self.assembly, plan).columns(params)
-        return self._linked(["init", "lane"], frozenset(), {"N_RECORDS": 1}, decls)
+        return self._linked(["init", "lane"], uses, own, decls)
 
     def signals_module(
         self, turn: Signals, uses: frozenset[str] = frozenset()
@@ -190,7 +193,8 @@ class Checked(Struct, eq=False, dict=True):
 
     def plan(self, scope: Scope) -> tuple[Plan, list[Choice]]:
         """What a sweep hoists, and why; see `columns.choose`."""
-        return choose(self.assembly, self.module(), scope)
+        panel = self.strategy.universe is not None
+        return choose(self.assembly, self.module(), scope, self.universe if panel else 1)
 
     def _linked(
         self,

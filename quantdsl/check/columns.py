@@ -3,7 +3,11 @@
 A grid of 100 x 100 windows needs 200 averages, not 20,000. An equation that depends on some of the
 swept params only can be evaluated once for each of their distinct values; a column of a table
 holds its words, a row an event, and lanes load the word at hand. That pays where a load is cheaper
-than the equation. What depends on no swept param is the same in all lanes and no column.
+than the equation. What depends on no swept param is the same in all lanes: rows bring it
+(passes/rows.py) but on a universe, where it is a column too, of one value for all points.
+
+On a universe an equation of each instrument stands at the row of the event that brings the
+instrument's bar, one of the whole at the last row of the instant.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +17,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from quantdsl.check.costs import Costs
+from quantdsl.check.cross import Across, Gather
+from quantdsl.check.equations import LOOP, Equation
 from quantdsl.check.graph import Graph, Use, used, used_in
+from quantdsl.check.panel_step import of_each
 from quantdsl.check.params import Param
 from quantdsl.check.types import ir_type
 from quantdsl.ir import ops
@@ -121,26 +128,32 @@ class Scope(Struct, frozen=True):
     load: float
 
 
-def choose(assembly: "Assembly", module: ops.Module, scope: Scope) -> tuple[Plan, list[Choice]]:
+def choose(
+    assembly: "Assembly", module: ops.Module, scope: Scope, width: int
+) -> tuple[Plan, list[Choice]]:
     """The plan for a sweep, and why, equation by equation in order of evaluation.
 
-    `module` is that of a single run.
+    `module` is that of a single run; `width` is how many instruments an equation of a panel has a
+    value for.
     """
-    chooser = _Chooser(assembly, module, scope)
+    chooser = _Chooser(assembly, module, scope, width)
     found = live(Graph(assembly.strategy), roots(assembly), chooser.hoist)
     hoisted = tuple(sorted(found.loaded, key=lambda one: one.number))
     return Plan(hoisted), sorted(chooser.choices, key=lambda choice: choice.number)
 
 
 class _Chooser:
-    def __init__(self, assembly: "Assembly", module: ops.Module, scope: Scope) -> None:
-        self.strategy = assembly.strategy
+    def __init__(
+        self, assembly: "Assembly", module: ops.Module, scope: Scope, width: int
+    ) -> None:
+        self.strategy, self.width = assembly.strategy, width
         self.graph = Graph(self.strategy)
         self.scope, self.swept, self.points = scope, scope.swept, max(scope.points, 1)
         self.choices: list[Choice] = []
         self.bytes_left = int(COLUMN_BYTES)
         costs = Costs(module, _typical(self.strategy.params))
         self.costs = {name: costs.of(value) for name, value in _values(module)}
+        self.panel = self.strategy.universe is not None
 
     def hoist(self, number: int, parts: frozenset[str], uses: set[Use]) -> Hoisted | None:
         """Decide about one equation that lanes need."""
@@ -148,15 +161,14 @@ class _Chooser:
         depends = self.graph.params(number)
         params = tuple(name for name in self.swept if name in depends)
         distinct = min(prod(self.swept[name] for name in params), self.points)
-        words = self._words(ir_type(equation.type), parts)
+        words = () if _is_column(equation) else self._words(ir_type(equation.type), parts)
         alone = self._alone(number, uses)
         whole = self._alone(number, set())
-        once = (whole + STORE * len(words)) * distinct / self.points
+        moved = len(words) * self._times(equation)
+        once = (whole + STORE * moved) * distinct / self.points
         size = distinct * len(words) * self.scope.events * WORD_BYTES
         why = ""
-        if self.strategy.universe is not None:
-            why = "in each lane: columns are of one instrument"
-        elif not params:
+        if not params and not self.panel:
             why = "once, for it is the same at every point"
         elif self.strategy.ticks:
             why = "in each lane: columns are made of bars"
@@ -164,7 +176,7 @@ class _Chooser:
             why = "in each lane: its value is no set of numbers"
         elif distinct == self.points:
             why = "in each lane: no two points share it"
-        elif self.scope.load * len(words) + once >= alone:
+        elif self.scope.load * moved + once >= alone:
             why = "in each lane: cheaper than a load"
         elif size > self.bytes_left:
             why = f"in each lane: its columns would take {size:,} bytes"
@@ -190,19 +202,36 @@ class _Chooser:
         seen, waiting, total = {number}, [number], 0.0
         while waiting:
             at = waiting.pop()
-            total += self.costs.get(self.graph.all[at].place.name, 0.0)
+            equation = self.graph.all[at]
+            total += self.costs.get(equation.place.name, 0.0) * self._times(equation)
             fresh = {n for n in self.graph.inputs(at) if not self.graph.parts(n, uses)} - seen
             seen |= fresh
             waiting += fresh
         return total
 
 
+    def _times(self, equation: Equation) -> int:
+        """How often an equation is evaluated at one instant."""
+        return self.width if of_each(equation) else 1
+
+
+def _is_column(equation: Equation) -> bool:
+    """Whether its value is a place for each instrument, as cross-sections take and leave them."""
+    return isinstance(equation, Gather) or (isinstance(equation, Across) and equation.fills)
+
+
 def _values(module: ops.Module) -> Iterator[tuple[str, ops.Expr]]:
-    """Field and right side of every equation of a linked step."""
-    step = next(func for func in module.funcs if func.name == "step")
-    for stmt in statements(step.body):
-        if isinstance(stmt, ops.Assign) and isinstance(stmt.place, ops.Field):
-            yield stmt.place.name, stmt.value
+    """Field and right side of every equation of a linked step and of the loops that it calls; of a
+    cross-section the column that its call fills, which is its last argument."""
+    funcs = (func for func in module.funcs if func.name == "step" or func.name.startswith(LOOP))
+    for stmt in (stmt for func in funcs for stmt in statements(func.body)):
+        if isinstance(stmt, ops.Do):
+            filled = stmt.call.args[-1:]
+            yield from ((place.name, stmt.call) for place in filled if isinstance(place, ops.Field))
+        elif isinstance(stmt, ops.Assign):
+            place = stmt.place.base if isinstance(stmt.place, ops.Elem) else stmt.place
+            if isinstance(place, ops.Field):
+                yield place.name, stmt.value
 
 
 def _typical(params: Sequence[Param]) -> dict[str, int | float]:

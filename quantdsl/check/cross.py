@@ -18,7 +18,7 @@ from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.equations import THIS, Equation, for_all
 from quantdsl.check.functions import Declared, Routine
 from quantdsl.check.signatures import Parameter
-from quantdsl.check.types import FLOAT, INT, Type, ir_type
+from quantdsl.check.types import BOOL, FLOAT, INT, Type, ir_type
 from quantdsl.check.universe import takes_part
 from quantdsl.check.values import PANEL_SHIFT, Series, Value, error_value
 from quantdsl.ir import ops
@@ -248,6 +248,11 @@ class _Call:
 def nothing(type_: Type) -> ops.Expr:
     """What stands in a column for who is missing."""
     return NOBODY if type_ == INT else arith.NAN
+
+
+def missing(type_: Type) -> ops.Expr:
+    """What a cross-section gives who is missing in it."""
+    return ops.boolean(False) if type_ == BOOL else nothing(type_)
 
 
 def present(type_: Type, value: ops.Expr) -> ops.Expr:

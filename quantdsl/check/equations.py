@@ -6,6 +6,8 @@ its value lives in a field of the strategy's state; a history that is looked bac
 beside it, indexed by the number of ticks of its clock, or a few words that move up by one.
 """
 
+from collections.abc import Container
+
 from msgspec import Struct, field
 
 from quantdsl import limits
@@ -31,6 +33,8 @@ EACH = (
     ops.ParamDecl(THIS.name, ops.I64_T),
 )
 """The parameters of a function of one instrument."""
+LOOP = "each."
+"""What the names of those begin with that a loop over all instruments calls."""
 
 
 def for_all(cx: Context, value: Value, help: str) -> Value:
@@ -339,17 +343,28 @@ class Equations(Struct):
 
     # ---- IR ----
 
-    def evaluate(self, equation: Equation) -> list[ops.Stmt]:
-        """The statements of one equation, its history included, without its guard."""
+    def evaluate(
+        self, equation: Equation, kept: Container[str] | None = None
+    ) -> list[ops.Stmt]:
+        """The statements of one equation, its histories included, without its guard."""
         stmts: list[ops.Stmt] = [ops.Assign(equation.place, equation.value, equation.line)]
         # A result of several values may be looked back at by field: macd.hist[1].
-        kept = [source for source, _ in self.rings if _holds(equation.place, source)]
-        return stmts + [stmt for source in dict.fromkeys(kept) for stmt in self.record(source)]
+        sources = [source for source, _ in self.rings if _holds(equation.place, source)]
+        return stmts + [
+            stmt for source in dict.fromkeys(sources) for stmt in self.record(source, kept)
+        ]
 
-    def record(self, source: ops.Expr) -> list[ops.Stmt]:
-        """Store the newest value of a place into its histories, if it has any."""
+    def record(self, source: ops.Expr, kept: Container[str] | None = None) -> list[ops.Stmt]:
+        """Store the newest value of a place into its histories, if it has any; into those whose
+        field is in `kept`, or into all."""
         found = [self.rings.get((source, recent)) for recent in (False, True)]
-        return [stmt for ring in found if ring is not None for stmt in ring.record(source)]
+        rings = [ring for ring in found if ring is not None]
+        return [
+            stmt
+            for ring in rings
+            if kept is None or ring.place.name in kept
+            for stmt in ring.record(source)
+        ]
 
     def ring_sizes(self) -> dict[str, int]:
         """The length of every history."""

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quantdsl.check.columns import Hoisted, Live, Plan, live, roots
-from quantdsl.check.equations import STATE
+from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.check.graph import Graph, fields, kept, target, used_by, used_in
 from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_rare import rare, reads
+from quantdsl.check.panel_step import ROW as ROW_FIELD
+from quantdsl.check.panel_step import Spared
 from quantdsl.check.step import (
     BAR_WORDS,
     BASE_FIELDS,
@@ -58,8 +61,7 @@ class Lanes:
 
     def lane(self) -> "list[Decl]":
         """What stands for the functions and the state of a single run."""
-        planned = {one.number: one for one in self.plan.hoisted}
-        found = live(self.graph, roots(self.assembly), lambda n, _parts, _uses: planned.get(n))
+        found = self._found()
         known = len(self.strategy.loops)
         step = self.assembly.step(self._step_equations(found))
         handlers = [f for f in self.strategy.funcs if f.name.startswith("handler.")]
@@ -67,18 +69,26 @@ class Lanes:
         uses = used_in(step) | used_by(own)
         named = fields(uses)
         row = [ops.Let(AT.name, ops.I64_T, ROW)] if self.plan.words else []
-        lane = _over_events((*instant(self._counters(named)), *row, *step), COLUMNS_READ)
+        told = self._told(named)
+        lane = _over_events((*told, *instant(self._counters(named)), *row, *step), COLUMNS_READ)
         init = self._init(named, self.assembly.engine_init)
         made = self.strategy.taken(known)
         funcs = [self.assembly.ingest(uses), lane, init, *self._admission(), *made]
         always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
         return [*self._memory((*funcs, *own), always), *funcs]
 
+    def _found(self) -> Live:
+        """What a lane evaluates and loads."""
+        planned = {one.number: one for one in self.plan.hoisted}
+        return live(self.graph, roots(self.assembly), lambda n, _parts, _uses: planned.get(n))
+
     def columns(self, params: tuple[str, ...]) -> "list[Decl]":
         """Lanes that fill the columns of the equations that depend on these params alone."""
         wanted = [one for one in self.plan.hoisted if one.params == params]
         places = {(self._place(one), part) for one in wanted for part in one.parts}
         found = live(self.graph, places, lambda *_: None)
+        if self.assembly.panel is not None:
+            return self._panel_columns(found, wanted)
         equations = self._equations(found, wanted)
         uses = used_in(equations)
         named = fields(uses)
@@ -131,19 +141,66 @@ class Lanes:
 
     def _step_equations(self, found: Live) -> list[ops.Stmt]:
         """The equations of a lane's step, and the requests for signals."""
-        panel, signals = self.assembly.panel, self.assembly.signal_step
-        if panel is None:
+        signals = self.assembly.signal_step
+        if self.assembly.panel is None:
             return self._equations(found, (), signals.ask())
-        wanted = frozenset(found.evaluated)
-        return panel.equations_of_step(TICKED, BAR_WORDS, wanted) + signals.ask_all()
+        return self._panel_equations(found) + signals.ask_all()
 
-    def _memory(self, funcs: Iterable[ops.Func], always: Iterable[str]) -> "list[Decl]":
+    def _panel_equations(self, found: Live, wanted: Sequence[Hoisted] = ()) -> list[ops.Stmt]:
+        """The equations of a universe, evaluated, or loaded from a column; `wanted` are stored."""
+        panel = self.assembly.panel
+        assert panel is not None
+        spared = Spared(
+            {one.number: [self._load(one, part) for part in one.parts] for one in found.loaded},
+            {one.number: [self._store(one, part) for part in one.parts] for one in wanted},
+            self._rare(found, wanted),
+            frozenset(fields(found.uses)),
+        )
+        return panel.equations_of_step(TICKED, BAR_WORDS, frozenset(found.evaluated), spared)
+
+    def _rare(self, found: Live, wanted: Sequence[Hoisted]) -> frozenset[int]:
+        """The equations that are needed only where a timer asks, in a lane, or to fill columns
+        that are."""
+        if not wanted:
+            return rare(self.graph, found, *reads(self.assembly))
+        loaded = self._rare(self._found(), ())
+        often = {self._place(one) for one in wanted if one.number not in loaded}
+        return rare(self.graph, found, often, set())
+
+    def _panel_columns(self, found: Live, wanted: Sequence[Hoisted]) -> "list[Decl]":
+        """As `columns`, on a universe. The engine takes all events in: factors of corporate actions
+        are made of its last closes."""
+        panel, known = self.assembly.panel, len(self.strategy.loops)
+        assert panel is not None
+        equations = self._panel_equations(found, wanted)
+        uses = used_in(equations)
+        named = fields(uses)
+        loop = (
+            *self._told(named),
+            *instant(self._counters(named)),
+            ops.Let(AT.name, ops.I64_T, ROW),
+            *equations,
+            ops.Assign(TICKED, ops.i64(0)),
+            panel.done(),
+        )
+        ingest = self.assembly.ingest(uses)
+        init = self._init(named, self.assembly.engine_init)
+        lane = _over_events(loop, COLUMNS_WRITTEN)
+        funcs = [ingest, lane, init, *self.strategy.taken(known)]
+        always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
+        return [*self._memory(funcs, always), *funcs]
+
+    def _told(self, named: set[str]) -> list[ops.Stmt]:
+        """Where the words of the event at hand begin, for the instrument whose bar it is."""
+        return [ops.Assign(ops.Field(STATE, ROW_FIELD), ROW)] if ROW_FIELD in named else []
+
+    def _memory(self, funcs: Sequence[ops.Func], always: Iterable[str]) -> "list[Decl]":
         """The state, and what of it each instrument of a universe has."""
         panel = self.assembly.panel
         if panel is None:
             return [self._state(funcs, always)]
         own = [field.name for field in panel.fields()]
-        return [self._state(funcs, [*always, *own]), panel.struct()]
+        return [self._state(funcs, [*always, *own]), panel.struct(fields(used_by(funcs)))]
 
     # ---- equations ----
 
@@ -183,7 +240,10 @@ class Lanes:
         """A part of an equation's value, its type, and its word in the row at hand."""
         equation = self.graph.all[one.number]
         number = self.plan.words.index((one, part))
-        index = ops.Binary("iadd", AT, ops.Field(STATE, column(number)))
+        begins: ops.Expr = AT
+        if equation.place.base == OF_THIS:
+            begins = ops.Field(OF_THIS, ROW_FIELD)
+        index = ops.Binary("iadd", begins, ops.Field(STATE, column(number)))
         if not part:
             return equation.place, stored(equation.type), ops.Elem(COLUMNS, index)
         decl = self.strategy.library.lookup(equation.type.of)
@@ -229,7 +289,7 @@ class Lanes:
     def _state(self, funcs: Iterable[ops.Func], always: Iterable[str]) -> ops.StructDecl:
         """The fields that functions name; those of the host in any case."""
         named = {*always, *fields(used_by(funcs))}
-        words = (STEP, *(column(number) for number in range(len(self.plan.words))))
+        words = (STEP, ROW_FIELD, *(column(number) for number in range(len(self.plan.words))))
         engine, *base = BASE_FIELDS
         every = (
             *base,

@@ -5,11 +5,14 @@ other form one function of the instrument, which a loop calls for each; a batch 
 columns stands between two such loops.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
-from quantdsl.check.cross import Across, Gather, N, Scatter, nothing, present
+from msgspec import Struct
+
+from quantdsl.check.cross import Across, Gather, N, Scatter, missing, nothing, present
 from quantdsl.check.equations import OF_THIS, PANEL, STATE, THIS, Equation
+from quantdsl.check.panel_rare import ASKED, asked
 from quantdsl.check.universe import TICKED as OWN_TICKED
 from quantdsl.check.universe import initial
 from quantdsl.check.values import PANEL_SHIFT
@@ -22,6 +25,22 @@ if TYPE_CHECKING:
 
 OWN = ops.Field(OF_THIS, OWN_TICKED)
 STRUCT = ops.StructType("Panel")
+ROW = "row"
+"""Fields of lanes that read columns: where the words of the event at hand begin, of the state; and
+of an instrument where those of its newest bar do."""
+
+
+class Spared(Struct, frozen=True):
+    """What lanes do otherwise than a single run does, by the number of an equation.
+
+    `loads` stand in place of evaluating it, `stores` follow it. Those in `rare` are needed only
+    where ASKED holds; of the histories only those in `kept` are read.
+    """
+
+    loads: Mapping[int, list[ops.Stmt]]
+    stores: Mapping[int, list[ops.Stmt]]
+    rare: frozenset[int]
+    kept: frozenset[str]
 
 
 def band(x: ops.Expr, mask: int) -> ops.Expr:
@@ -48,11 +67,13 @@ class PanelStep:
         """What the state has for it."""
         return (ops.FieldDecl("panel", ops.ArrayType(STRUCT, N)),)
 
-    def struct(self) -> ops.StructDecl:
-        """What is kept of each instrument."""
-        return ops.StructDecl(
-            "Panel", (ops.FieldDecl(OWN_TICKED, ops.I64_T), *self.equations.panel)
-        )
+    def struct(self, named: Container[str] | None = None) -> ops.StructDecl:
+        """What is kept of each instrument; of a lane, what is `named`, such as its row."""
+        own = (ops.FieldDecl(OWN_TICKED, ops.I64_T), *self.equations.panel)
+        if named is not None:
+            own = tuple(one for one in own if one.name in named or one.name == OWN_TICKED)
+            own += (ops.FieldDecl(ROW, ops.I64_T),) if ROW in named else ()
+        return ops.StructDecl("Panel", own)
 
     def prepared(self) -> list[ops.Stmt]:
         """Before the first event: values missing, traits as `initial` has them, units of bars."""
@@ -77,13 +98,21 @@ class PanelStep:
     # ---- events ----
 
     def bar(
-        self, inst: ops.Expr, side: ops.Expr, words: dict[str, str], event: ops.Place
+        self,
+        inst: ops.Expr,
+        side: ops.Expr,
+        words: dict[str, str],
+        event: ops.Place,
+        *,
+        rows: bool,
     ) -> list[ops.Stmt]:
-        """A bar of an instrument into its part of the state."""
+        """A bar of an instrument into its part of the state; with `rows` which row is the bar's."""
         part = ops.Elem(PANEL, inst)
         own = ops.Field(part, OWN_TICKED)
         bit = ops.Binary("shl", ops.i64(1), side)
         stmts: list[ops.Stmt] = [ops.Assign(own, ops.Binary("ior", own, bit))]
+        if rows:
+            stmts.append(ops.Assign(ops.Field(part, ROW), ops.Field(STATE, ROW)))
         for (_, clock), place in self.strategy.bars.items():
             there = ops.Field(part, place.name)
             copies = tuple(
@@ -143,65 +172,108 @@ class PanelStep:
         return stmts
 
     def equations_of_step(
-        self, ticked: ops.Expr, words: dict[str, str], wanted: Container[int] | None = None
+        self,
+        ticked: ops.Expr,
+        words: dict[str, str],
+        wanted: Container[int] | None = None,
+        spared: Spared | None = None,
     ) -> list[ops.Stmt]:
         """Bar histories, then the equations in order: those of these numbers, or all."""
         chosen = [
-            one for n, one in enumerate(self.equations.all) if wanted is None or n in wanted
+            (n, one)
+            for n, one in enumerate(self.equations.all)
+            if wanted is None or n in wanted or (spared is not None and n in spared.loads)
         ]
         # What the guards count is known only once all of them are made.
-        parts = [(one, self._part(one)) for one in chosen]
+        parts = [(n, one, self._part(n, one, spared)) for n, one in chosen]
         own: list[ops.Stmt] = list(self.counters())
         for (_, clock), place in self.strategy.bars.items():
-            kept = [
-                stmt
-                for name in words
-                for stmt in self.equations.record(ops.Field(place, name))
-            ]
+            sources = [ops.Field(place, name) for name in words]
+            kept = [stmt for source in sources for stmt in self._record(source, spared)]
             if kept:
                 own.append(ops.If(own_tick(1 << PANEL_SHIFT + clock), tuple(kept)))
-        stmts: list[ops.Stmt] = []
-        for equation, part in parts:
-            if _of_each(equation):
-                own += part
-                continue
-            stmts += [self.strategy.loop(tuple(own))] if own else []
-            own = []
-            stmts += part
-        stmts += [self.strategy.loop(tuple(own))] if own else []
+        rare = frozenset() if spared is None else spared.rare
+        stmts = self._in_order([(e, part) for n, e, part in parts if n not in rare], own, spared)
+        if rare:
+            late = self._in_order([(e, part) for n, e, part in parts if n in rare], [], spared)
+            stmts += [*asked(), ops.If(ASKED, tuple(late))]
         anything = ops.Binary("ine", ticked, ops.i64(0))
         return [ops.If(anything, tuple(stmts))] if stmts else []
 
-    def _part(self, equation: Equation) -> list[ops.Stmt]:
+    def _in_order(
+        self,
+        parts: list[tuple[Equation, list[ops.Stmt]]],
+        own: list[ops.Stmt],
+        spared: Spared | None,
+    ) -> list[ops.Stmt]:
+        """Loops over the instruments, and what stands between them; `own` is in the first one."""
+        stmts: list[ops.Stmt] = []
+        for equation, part in parts:
+            if of_each(equation):
+                own += part
+                continue
+            stmts += [self._each(own, spared)] if own else []
+            own = []
+            stmts += part
+        return stmts + ([self._each(own, spared)] if own else [])
+
+    def _each(self, body: list[ops.Stmt], spared: Spared | None) -> ops.Stmt:
+        """For each instrument; in the function at hand where that alone is given columns."""
+        if spared is None or not (spared.loads or spared.stores):
+            return self.strategy.loop(tuple(body))
+        return ops.For(THIS.name, ops.i64(0), ops.SizeOf(N), tuple(body))
+
+    def _record(self, source: ops.Expr, spared: Spared | None) -> list[ops.Stmt]:
+        """The newest value of a place into its histories, or into those that are read."""
+        return self.equations.record(source, None if spared is None else spared.kept)
+
+    def _part(
+        self, number: int, equation: Equation, spared: Spared | None
+    ) -> list[ops.Stmt]:
+        load = None if spared is None else spared.loads.get(number)
+        store = [] if spared is None else spared.stores.get(number, [])
         if isinstance(equation, Gather):
             conditions = [own_tick(equation.clocks), *equation.conditions]
             conditions += self.assembly.needs(equation.needs)
             conditions.append(present(equation.type, equation.value))
             cell = ops.Elem(equation.place, THIS)
-            missing = nothing(equation.type)
-            value = ops.Select(all_true(conditions), equation.value, missing)
+            absent = nothing(equation.type)
+            value = ops.Select(all_true(conditions), equation.value, absent)
             return [ops.Assign(cell, value, equation.line)]
+        kept = None if spared is None else spared.kept
+        first, *rest = self.equations.evaluate(equation, kept)
+        made = [first] if load is None else load
         if isinstance(equation, Scatter):
-            kept = self.equations.evaluate(equation)
-            first, rest = kept[:1], kept[1:]
-            ticks = own_tick(equation.clocks)
-            return [*first, *([ops.If(ticks, tuple(rest))] if rest else [])]
+            return self._scattered(equation, made, rest, store, loaded=load is not None)
+        ticks = band(ops.Field(STATE, "ticked"), equation.clocks)
         if isinstance(equation, Across):
-            ticks = band(ops.Field(STATE, "ticked"), equation.clocks)
-            return [ops.If(ticks, self._batch(equation))]
+            if equation.fills:
+                made = [ops.Do(_call(equation), equation.line)]
+            return [ops.If(ticks, (*made, *rest, *store))]
         conditions = self.assembly.needs(equation.needs)
-        if _of_each(equation):
-            conditions = [own_tick(equation.clocks), *conditions]
-        else:
-            conditions = [band(ops.Field(STATE, "ticked"), equation.clocks), *conditions]
-        return [ops.If(all_true(conditions), tuple(self.equations.evaluate(equation)))]
+        conditions.insert(0, own_tick(equation.clocks) if of_each(equation) else ticks)
+        return [ops.If(all_true(conditions), (*made, *rest, *store))]
 
-    def _batch(self, equation: Across) -> tuple[ops.Stmt, ...]:
-        call = equation.value
-        assert isinstance(call, ops.Call)
-        if equation.fills:
-            return (ops.Do(call, equation.line),)
-        return tuple(self.equations.evaluate(equation))
+    def _scattered(
+        self,
+        equation: Scatter,
+        made: list[ops.Stmt],
+        rest: list[ops.Stmt],
+        store: list[ops.Stmt],
+        *,
+        loaded: bool,
+    ) -> list[ops.Stmt]:
+        """What a cross-section gives each instrument. Who has no bar has no row either: it was
+        missing in the cross-section, if there was one."""
+        has_row = ops.Binary("ine", OWN, ops.i64(0))
+        if loaded:
+            nobody = ops.Assign(equation.place, missing(equation.type), equation.line)
+            crossed = band(ops.Field(STATE, "ticked"), equation.clocks >> PANEL_SHIFT)
+            made = [ops.If(has_row, tuple(made), (ops.If(crossed, (nobody,)),))]
+        stmts = list(made)
+        if rest:
+            stmts.append(ops.If(own_tick(equation.clocks), tuple(rest)))
+        return [*stmts, *([ops.If(has_row, tuple(store))] if store else [])]
 
     def handler(self, handler: "Handler", needs: list[ops.Expr]) -> ops.Stmt:
         """`on bar` for each instrument with a bar that is a member, or of which some is held; so
@@ -228,7 +300,13 @@ class PanelStep:
         return self.strategy.loop((ops.Assign(OWN, ops.i64(0)),))
 
 
-def _of_each(equation: Equation) -> bool:
+def _call(equation: Across) -> ops.Call:
+    call = equation.value
+    assert isinstance(call, ops.Call)
+    return call
+
+
+def of_each(equation: Equation) -> bool:
     """Whether an equation is evaluated for each instrument by itself."""
     return isinstance(equation, Gather | Scatter) or equation.place.base == OF_THIS
 

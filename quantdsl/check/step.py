@@ -15,7 +15,7 @@ from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
-from quantdsl.check.panel_step import PanelStep
+from quantdsl.check.panel_step import ROW, PanelStep
 from quantdsl.check.signals import SignalStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
@@ -425,7 +425,8 @@ class Assembly:
         ticked = ops.i64(1) if single else ops.Binary("ior", TICKED, bit)
         stmts: list[ops.Stmt] = [ops.Assign(TICKED, ticked)]
         if self.panel is not None:
-            stmts += self.panel.bar(INSTRUMENT, SIDE, BAR_WORDS, EVENT)
+            rows = (ROW, "") in uses
+            stmts += self.panel.bar(INSTRUMENT, SIDE, BAR_WORDS, EVENT, rows=rows)
         for key, place in () if self.panel is not None else self.strategy.bars.items():
             copies = tuple(
                 ops.Assign(ops.Field(place, name), ops.Field(EVENT, word))

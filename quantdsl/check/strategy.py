@@ -27,7 +27,7 @@ from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.cross import CrossNamespace
-from quantdsl.check.equations import EACH, STATE, THIS, Equations
+from quantdsl.check.equations import EACH, LOOP, STATE, THIS, Equations
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
 from quantdsl.check.lazy import Lazy
@@ -207,7 +207,7 @@ class Strategy:
 
     def loop(self, body: tuple[ops.Stmt, ...]) -> ops.Stmt:
         """Run statements that name THIS for each instrument of the universe."""
-        name = f"each.{len(self.loops)}"
+        name = f"{LOOP}{len(self.loops)}"
         self.loops.append(ops.Func(name, EACH, None, body))
         index = f"of.{name}"
         call = ops.Do(ops.Call(name, (STATE, ops.Var(index))))
