@@ -44,6 +44,7 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
             "",
             _total("a GPU", of_gpu),
             _total("a CPU", of_cpu),
+            *_seldom(of_gpu),
             *(f"kernel {one.name}: {one}" for one in checked.library.kernels.values()),
             *(["", *signals] if signals else []),
         ]
@@ -53,6 +54,16 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
 def _total(where: str, choices: list[Choice]) -> str:
     sizes = [_bytes(choice) for choice in choices if choice.column]
     return f"On {where} {len(sizes)} of {len(choices)} equations are columns, {sum(sizes):,} bytes."
+
+
+def _seldom(choices: list[Choice]) -> Iterator[str]:
+    """What need not be evaluated at every bar, if anything."""
+    count = sum(choice.rare for choice in choices)
+    if count:
+        yield (
+            f"{count} of them are read by timers alone, and evaluated at no other bars than those "
+            "before a timer fires."
+        )
 
 
 def _row(checked: Checked, choice: Choice, everywhere: bool) -> tuple[str, ...]:

@@ -82,6 +82,11 @@ class Checked(Struct, eq=False, dict=True):
         """Slots of the outbox: `engine.full` keeps 12 of each order and 16 of an instrument."""
         return RECORDS_MAX if self.strategy.universe is None else RECORDS_MAX + 24 * self.orders
 
+    @property
+    def news(self) -> int:
+        """Slots for what befalls orders at one instant."""
+        return 4 * self.orders
+
     def sized(self, instruments: int) -> "Checked":
         """The same strategy on a universe of so many instruments."""
         if instruments == self.universe:
@@ -211,7 +216,7 @@ class Checked(Struct, eq=False, dict=True):
             "N_ORDERS": self.orders,
             **SINGLE_RUN,
             **(book_sizes() if used["USES_BOOK"] else NO_BOOK),
-            **({} if used["USES_NEWS"] else {"N_NEWS": 1}),
+            "N_NEWS": self.news if used["USES_NEWS"] else 1,
             **self.strategy.equations.ring_sizes(),
             **own,
         }

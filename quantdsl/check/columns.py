@@ -15,11 +15,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.check.costs import Costs
 from quantdsl.check.cross import Across, Gather
 from quantdsl.check.equations import LOOP, Equation
 from quantdsl.check.graph import Graph, Use, used, used_in
+from quantdsl.check.panel_rare import rare, reads
 from quantdsl.check.panel_step import of_each
 from quantdsl.check.params import Param
 from quantdsl.check.types import ir_type
@@ -75,6 +77,7 @@ class Choice(Struct, frozen=True):
     words: int
     column: bool
     why: str
+    rare: bool = False  # needed only at the bars that a timer follows
 
 
 class Live(Struct):
@@ -139,7 +142,9 @@ def choose(
     chooser = _Chooser(assembly, module, scope, width)
     found = live(Graph(assembly.strategy), roots(assembly), chooser.hoist)
     hoisted = tuple(sorted(found.loaded, key=lambda one: one.number))
-    return Plan(hoisted), sorted(chooser.choices, key=lambda choice: choice.number)
+    seldom = rare(chooser.graph, found, *reads(assembly))
+    choices = [replace(one, rare=one.number in seldom) for one in chooser.choices]
+    return Plan(hoisted), sorted(choices, key=lambda choice: choice.number)
 
 
 class _Chooser:
@@ -172,6 +177,8 @@ class _Chooser:
             why = "once, for it is the same at every point"
         elif self.strategy.ticks:
             why = "in each lane: columns are made of bars"
+        elif _is_column(equation):
+            why = "in each lane: a step of a cross-section"
         elif not words:
             why = "in each lane: its value is no set of numbers"
         elif distinct == self.points:

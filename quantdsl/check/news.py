@@ -4,9 +4,11 @@ on fill:   fill.price, fill.qty, fill.fee
 on order:  order.state, order.reason, order.qty, order.id
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quantdsl.check.bindings import Binding, EnumBinding, Local
+from quantdsl.check.equations import THIS
 from quantdsl.check.market import ENGINE
 from quantdsl.check.types import INT, money, price, qty
 from quantdsl.check.values import Value
@@ -83,14 +85,25 @@ class News(Binding):
         }
 
 
-def handler_loop(strategy: "Strategy", func: str, event: str) -> ops.Stmt:
-    """Run the handler for each of the news it is about, oldest first."""
+def handler_loop(
+    strategy: "Strategy", func: str, event: str, needs: Sequence[ops.Expr] = ()
+) -> ops.Stmt:
+    """Run the handler for each of the news it is about, oldest first; on a universe for THIS, whose
+    news it is, if all that it `needs` of it is there."""
     at = ops.Var(f"news.{func}")
     head = ops.Field(ops.Elem(ops.Field(ENGINE, "news"), at), "head")
     kind = ops.Binary("iand", ops.Binary("lshr", head, ops.i64(32)), ops.i64(255))
     call: ops.Stmt = ops.Do(ops.Call(func, (ops.Var("s"), at)))
+    if strategy.universe is not None:
+        whose = ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
+        call = ops.Do(ops.Call(func, (ops.Var("s"), THIS, at)))
+        for need in needs:
+            call = ops.If(need, (call,))
     if event == "fill":
         call = ops.If(ops.Binary("ieq", kind, ops.i64(Kind.FILL)), (call,))
+    turn = (call,)
+    if strategy.universe is not None:
+        turn = (ops.Let(THIS.name, ops.I64_T, whose), call)
     size = ops.SizeOf(ops.SizeName("N_NEWS"))
     count = ops.Binary("imin", ops.Field(ENGINE, "news_count"), size)
-    return ops.For(at.name, ops.i64(0), count, (call,))
+    return ops.For(at.name, ops.i64(0), count, turn)

@@ -21,7 +21,7 @@ from quantdsl.ir import ops
 
 if TYPE_CHECKING:
     from quantdsl.check.step import Assembly
-    from quantdsl.check.strategy import Handler
+    from quantdsl.check.strategy import Handler, Strategy
 
 OWN = ops.Field(OF_THIS, OWN_TICKED)
 STRUCT = ops.StructType("Panel")
@@ -278,13 +278,7 @@ class PanelStep:
     def handler(self, handler: "Handler", needs: list[ops.Expr]) -> ops.Stmt:
         """`on bar` for each instrument with a bar that is a member, or of which some is held; so
         too `on ready` for those whose signal has come."""
-        universe = self.strategy.universe
-        assert universe is not None
-        conditions = [self._happens(handler), *needs]
-        if Trait.MEMBER in universe.traits:
-            member = ops.Binary("ieq", universe.traits[Trait.MEMBER][0], ops.i64(1))
-            lots = ops.Call(self.strategy.core("engine.position"), (ops.Field(STATE, "e"), THIS))
-            conditions.append(ops.Binary("or", member, ops.Binary("ine", lots, ops.i64(0))))
+        conditions = [self._happens(handler), *needs, *member_or_held(self.strategy)]
         call = ops.Do(ops.Call(handler.func, (STATE, THIS)))
         return self.strategy.loop((ops.If(all_true(conditions), (call,)),))
 
@@ -298,6 +292,17 @@ class PanelStep:
     def done(self) -> ops.Stmt:
         """At the end of an instant no clock ticks any more."""
         return self.strategy.loop((ops.Assign(OWN, ops.i64(0)),))
+
+
+def member_or_held(strategy: "Strategy") -> list[ops.Expr]:
+    """The condition on which a strategy still has to do with an instrument, if there is one."""
+    universe = strategy.universe
+    assert universe is not None
+    if Trait.MEMBER not in universe.traits:
+        return []
+    member = ops.Binary("ieq", universe.traits[Trait.MEMBER][0], ops.i64(1))
+    lots = ops.Call(strategy.core("engine.position"), (ops.Field(STATE, "e"), THIS))
+    return [ops.Binary("or", member, ops.Binary("ine", lots, ops.i64(0)))]
 
 
 def _call(equation: Across) -> ops.Call:

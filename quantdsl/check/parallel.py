@@ -231,7 +231,11 @@ def _part(node: ast.Assign, found: Reduced) -> ast.Expr | None:
 @executes(ast.For)
 def _for(cx: Context, node: ast.For) -> None:
     if not node.parallel and not node.reduce:
-        serial(cx, node)
+        whole = isinstance(node.over, ast.Name) and node.over.id == "universe"
+        if whole and cx.strategy is not None and cx.strategy.universe is not None:
+            cx.strategy.over_all(cx, node)
+        else:
+            serial(cx, node)
         return
     if not cx.kernel:
         cx.error("QD0902", "a parallel loop stands in a kernel", node.span)

@@ -232,7 +232,7 @@ class Assembly:
                 continue
             call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
             if handler.event in ("fill", "order"):
-                call = handler_loop(self.strategy, handler.func, handler.event)
+                call = handler_loop(self.strategy, handler.func, handler.event, self._own(handler))
             stmts.append(ops.If(self._when(handler), (call,)))
         tail: list[ops.Stmt] = []
         if any(handler.event == "start" for handler in handlers):
@@ -278,10 +278,20 @@ class Assembly:
             [
                 first,
                 *self.needs(
-                    tuple(sorted(handler.reads.items(), key=lambda item: item[0])), always=ticks
+                    tuple(
+                        one
+                        for one in sorted(handler.reads.items(), key=lambda item: item[0])
+                        if self.panel is None or one[0] < PANEL_SHIFT
+                    ),
+                    always=ticks,
                 ),
             ]
         )
+
+    def _own(self, handler: "Handler") -> list[ops.Expr]:
+        """What a handler on a universe needs of the instrument that it runs for."""
+        reads = sorted(handler.reads.items(), key=lambda item: item[0])
+        return self.needs(tuple(one for one in reads if one[0] >= PANEL_SHIFT))
 
     def _opens(self) -> ops.Expr:
         """The instant at which the session opens; without sessions, a day's first bar."""

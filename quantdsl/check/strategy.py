@@ -48,6 +48,7 @@ from quantdsl.check.market import (
 )
 from quantdsl.check.modules import Module
 from quantdsl.check.news import INDEX, News
+from quantdsl.check.panel_loop import each_instrument
 from quantdsl.check.quoting import QuoteFunction
 from quantdsl.check.rebalancing import Rebalance
 from quantdsl.check.replacing import ReplaceTag
@@ -69,6 +70,8 @@ OF_UNIVERSES = {
 }
 EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
 LATER_EVENTS = ("halt",)
+OF_ONE = ("bar", "fill", "order")
+"""Those that are about one instrument of a universe."""
 TICK_EVENTS = (*SOURCES.values(), "stale")
 
 
@@ -212,6 +215,10 @@ class Strategy:
         index = f"of.{name}"
         call = ops.Do(ops.Call(name, (STATE, ops.Var(index))))
         return ops.For(index, ops.i64(0), ops.SizeOf(ops.SizeName("N_INSTRUMENTS")), (call,))
+
+    def over_all(self, cx: Context, node: ast.For) -> None:
+        """`for i in universe:` in a handler."""
+        each_instrument(self, cx, node)
 
     def taken(self, known: int) -> list[ops.Func]:
         """The loops that were made since there were so many, for who links them: no others do."""
@@ -454,7 +461,7 @@ class Strategy:
         cx.scope = Scope(self.scope)
         params = [ops.ParamDecl("s", ops.StructType("State"), inout=True)]
         if self.universe is not None:
-            cx.alone = event != "bar" and not each
+            cx.alone = event not in OF_ONE and not each
             params += [] if cx.alone else [ops.ParamDecl(THIS.name, ops.I64_T)]
         if event in ("fill", "order"):
             self.uses.add("USES_NEWS")
@@ -498,8 +505,7 @@ class Strategy:
 
     def _on(self, node: ast.On) -> None:
         event = node.event.id
-        later = (*LATER_EVENTS, "fill", "order") if self.universe else LATER_EVENTS
-        if event in later:
+        if event in LATER_EVENTS:
             self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
             return
         if event == "ready" or (event == "stale" and signals.named(self, node) is not None):

@@ -21,6 +21,7 @@ from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.many import grouped, named
 from quantdsl.data.rows import Rows
 from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
@@ -90,7 +91,7 @@ class Data:
     @property
     def name(self) -> str:
         """What was read, for people."""
-        return ", ".join(dict.fromkeys(feed.name for feed in self.feeds))
+        return named(list(dict.fromkeys(feed.name for feed in self.feeds)))
 
     @property
     def has_volume(self) -> bool:
@@ -98,7 +99,8 @@ class Data:
 
     @property
     def notes(self) -> list[str]:
-        """What was inferred, assumed and left out, one line each, without repeats."""
+        """What was inferred, assumed and left out, one line each, without repeats; what holds
+        alike of many instruments in one line."""
         lines = [line for feed in self.feeds for line in feed.notes]
         lines += self.actions.statement()
         if not self.schedule.named:
@@ -111,7 +113,7 @@ class Data:
                 "most rows lie outside the sessions, and the zone of their times was assumed: "
                 "does --tz name the right one?"
             )
-        return list(dict.fromkeys(lines))
+        return grouped(lines)
 
     def _zoned(self) -> bool:
         """Whether the data fix their own times, or have none of the day."""

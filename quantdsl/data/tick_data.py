@@ -21,6 +21,7 @@ from quantdsl.data.events import Data, open_data
 from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.latency import Latencies
+from quantdsl.data.many import grouped, named
 from quantdsl.data.recording import RecordingReader
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.signals import answered
@@ -144,13 +145,14 @@ class TickData:
     @property
     def name(self) -> str:
         """What was read, for people."""
-        return ", ".join(dict.fromkeys(feed.name for feed in self.feeds))
+        return named(list(dict.fromkeys(feed.name for feed in self.feeds)))
 
     has_volume = True
 
     @property
     def notes(self) -> list[str]:
-        """What was inferred, assumed and left out, one line each, without repeats."""
+        """What was inferred, assumed and left out, one line each, without repeats; what holds
+        alike of many instruments in one line."""
         lines = []
         for feed in self.feeds:
             lines += [*feed.facts(), feed.instrument.statement(), *feed.counted()]
@@ -158,7 +160,7 @@ class TickData:
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
         lines += [f"{what}: {count:,}" for what, count in self.counts.items() if count]
-        return list(dict.fromkeys(lines))
+        return grouped(lines)
 
     def said_of_time(self) -> list[str]:
         """What was assumed of the times."""

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from quantdsl.data.many import named
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.store import RUN
@@ -57,7 +58,7 @@ def _parts(result: RunResult, metrics: Mapping[str, float], width: int) -> list[
 
 def _heading(result: RunResult) -> Text:
     """Strategy, instruments, span and params in one or two lines."""
-    symbols = ", ".join(instrument.name for instrument in result.instruments)
+    symbols = named([instrument.name for instrument in result.instruments])
     heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
     if len(result.curve_ts):
         span = f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}"

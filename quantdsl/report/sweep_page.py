@@ -6,6 +6,7 @@ Every text of a strategy or a data file is escaped.
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from quantdsl.data.many import named
 from quantdsl.report import html
 from quantdsl.report.html import pairs
 from quantdsl.report.metrics import BY_NAME
@@ -68,7 +69,7 @@ def _subtitle(result: SweepResult) -> str:
     return " · ".join(
         [
             f"sweep of {plural(len(result), 'point')}",
-            ", ".join(result.instruments),
+            named(result.instruments),
             f"{date(result.start_ns)} to {date(result.end_ns)}",
             plural(result.bars, result.moment),
             result.data_name,

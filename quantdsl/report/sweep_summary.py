@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from quantdsl.data.many import named
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_study import Study
@@ -53,7 +54,7 @@ def show(
 
 def _heading(result: SweepResult) -> Text:
     """What was swept, over what, from when on."""
-    symbols = ", ".join(result.instruments)
+    symbols = named(result.instruments)
     heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
     span = f"{date(result.start_ns)} to {date(result.end_ns)}"
     heading.append(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from html import escape
 
+from quantdsl.data.many import named
 from quantdsl.events.layout import Kind
 from quantdsl.report import html
 from quantdsl.report.chart_data import chart_data
@@ -69,7 +70,7 @@ def page(result: RunResult, metrics: Mapping[str, float]) -> str:
 
 
 def _subtitle(result: RunResult) -> str:
-    parts = [", ".join(instrument.name for instrument in result.instruments)]
+    parts = [named([instrument.name for instrument in result.instruments])]
     if len(result.curve_ts):
         parts.append(f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}")
         parts.append(plural(len(result.curve_ts), result.row_name))
