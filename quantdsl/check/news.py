@@ -101,7 +101,7 @@ def handler_loop(
             call = ops.If(need, (call,))
     if event == "fill":
         call = ops.If(ops.Binary("ieq", kind, ops.i64(Kind.FILL)), (call,))
-    turn = (call,)
+    turn: tuple[ops.Stmt, ...] = (call,)
     if strategy.universe is not None:
         turn = (ops.Let(THIS.name, ops.I64_T, whose), call)
     size = ops.SizeOf(ops.SizeName("N_NEWS"))
