@@ -79,7 +79,15 @@ def conduct(
         say(str(device.plan(sweep.work)))
         lanes = run(sweep, device, parts=parts, resume=resume, progress=progress)
         if plan is not None and lanes.complete:
-            walk = walk_forward(sweep, plan, device, steady=config.choose == "steady")
+            walk = walk_forward(
+                sweep,
+                plan,
+                device,
+                steady=config.choose == "steady",
+                folder=folder,
+                resume=resume,
+                progress=progress,
+            )
         result = result_of(sweep, lanes, device.name)
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))
         found = study_on(device, result, n_resamples=config.bootstrap, seed=config.seed)

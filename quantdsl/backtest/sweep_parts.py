@@ -129,6 +129,14 @@ class Parts:
         with suppress(OSError):  # somebody put a file of theirs there
             self._made().rmdir()
 
+    def drop(self) -> None:
+        """Nothing of it is needed any more."""
+        self._remove()
+        (self.folder / MANIFEST).unlink(missing_ok=True)
+        with suppress(OSError):  # somebody put a file of theirs there
+            self._made().rmdir()
+            self.folder.rmdir()
+
     def _read(self, path: Path) -> Int64s | None:
         try:
             part = np.load(path, allow_pickle=False)

@@ -11,11 +11,12 @@ chosen there; indicators warm up on the bars before either. No test sees a bar t
 import calendar
 import datetime as dt
 import re
-from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct
 
-from quantdsl.backtest.sweep import Sweep, run
+from quantdsl.backtest.sweep import Progress, Sweep, run
+from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.devices.work import Runner
 from quantdsl.errors import ConfigError
@@ -25,9 +26,8 @@ from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_walk import Step, WalkForward, step_of, stitched
 from quantdsl.report.words import plural
 
-Progress = Callable[[int, int], None]
-"""(windows done, windows in all)."""
-
+WINDOW = "window-{}"
+"""What a training keeps of itself lies in a folder of this name, by its number from 1."""
 WINDOWS_MAX = 1_000
 UNITS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
 US, DAY_US = 1_000, 86_400_000_000
@@ -128,19 +128,36 @@ def walk_forward(
     runner: Runner,
     *,
     steady: bool = False,
+    folder: Path | None = None,
+    resume: bool = False,
     progress: Progress | None = None,
 ) -> WalkForward:
     """Train, choose and test in every window of the sweep's data.
 
-    With `steady` the point with the best surroundings is chosen, in place of the best one.
+    With `steady` the point with the best surroundings is chosen, in place of the best one. What is
+    done is kept in `folder`, and `resume` goes on from there; `progress` is of all trainings.
     """
     cuts = windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))
     steps: list[Step] = []
-    for done, window in enumerate(cuts):
-        step, last = _step(sweep, window, runner, steady=steady)
+    kept: list[Parts] = []
+    for number, window in enumerate(cuts):
+        train = sweep.window(window.train_ns, window.test_ns)
+        if folder is not None:
+            kept.append(Parts(folder / WINDOW.format(number + 1), train.manifest()))
+        lanes = run(
+            train,
+            runner,
+            parts=kept[-1] if kept else None,
+            resume=resume,
+            progress=_told(progress, number, len(cuts)),
+        )
+        if not lanes.complete:  # a half of the points would choose badly
+            raise KeyboardInterrupt
+        trained = result_of(train, lanes, runner.name)
+        step, last = _step(sweep, train, trained, window, steady=steady)
         steps.append(step)
-        if progress is not None:
-            progress(done + 1, len(cuts))
+    for parts in kept:
+        parts.drop()
     metrics, curve_ts, level = stitched(steps, last)
     return WalkForward(
         train=str(plan.train),
@@ -157,16 +174,17 @@ def walk_forward(
     )
 
 
-def _step(sweep: Sweep, window: Window, runner: Runner, *, steady: bool) -> tuple[Step, RunResult]:
-    """One training and its test, with the test's run.
+def _told(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """The progress of one training as that of all."""
+    if progress is None:
+        return None
+    return lambda done, points: progress(number * points + done, count * points)
 
-    Ctrl-C in a training ends the walk: a half of the points would choose badly.
-    """
-    train = sweep.window(window.train_ns, window.test_ns)
-    lanes = run(train, runner)
-    if not lanes.complete:
-        raise KeyboardInterrupt
-    result = result_of(train, lanes, runner.name)
+
+def _step(
+    sweep: Sweep, train: Sweep, result: SweepResult, window: Window, *, steady: bool
+) -> tuple[Step, RunResult]:
+    """One training that is done, and its test, with the test's run."""
     row = chosen(result, steady=steady)
     inside, outside = train.single(row), sweep.window(window.test_ns, window.end_ns).single(row)
     params, began = result.params(row), train.start_ns

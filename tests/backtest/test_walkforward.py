@@ -206,8 +206,46 @@ def test_ctrl_c_in_a_training_ends_the_walk(sweep: Sweep, monkeypatch: pytest.Mo
         walk_forward(sweep, parse("train=1y test=6mo"), CpuRunner())
 
 
-def test_progress_counts_windows(sweep: Sweep) -> None:
+
+def test_progress_counts_the_points_of_all_trainings(sweep: Sweep) -> None:
     told: list[tuple[int, int]] = []
     plan = parse("train=2y test=1y")
-    walk_forward(sweep, plan, CpuRunner(), progress=lambda done, total: told.append((done, total)))
-    assert told == [(n + 1, len(told)) for n in range(len(told))]
+    walk = walk_forward(
+        sweep, plan, CpuRunner(), progress=lambda done, total: told.append((done, total))
+    )
+    total = len(walk.steps) * sweep.n_points
+    assert told == sorted(told)
+    assert told[-1] == (total, total)
+
+
+def test_a_walk_that_was_ended_goes_on_with_the_training_at_hand(
+    sweep: Sweep, walk: WalkForward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, whole = parse("train=1y test=6mo"), walkforward.run
+    asked: list[int] = []
+
+    def ended(*arguments: object, **options: object) -> object:
+        asked.append(1)
+        lanes = whole(*arguments, **options)  # type: ignore[arg-type]
+        if len(asked) == 3:
+            lanes.done[1] = False
+        return lanes
+
+    monkeypatch.setattr(walkforward, "run", ended)
+    with pytest.raises(KeyboardInterrupt):
+        walk_forward(sweep, plan, CpuRunner(), folder=tmp_path)
+    monkeypatch.setattr(walkforward, "run", whole)
+    counted: list[int] = []
+    runner = CpuRunner()
+    once = runner.run
+
+    def counting(work: object, lo: int, hi: int, finished: object) -> None:
+        counted.append(hi - lo)
+        once(work, lo, hi, finished)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "run", counting)
+    again = walk_forward(sweep, plan, runner, folder=tmp_path, resume=True)
+    assert len(counted) == len(walk.steps) - 3
+    assert again.metrics == walk.metrics
+    assert np.array_equal(again.level, walk.level)
+    assert not list(tmp_path.iterdir())
