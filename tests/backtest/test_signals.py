@@ -8,10 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.run import carry
 from quantdsl.backtest.signals import PreparedSignals, ahead, prepare_signals
+from quantdsl.backtest.turns import loaded
 from quantdsl.check import check_source
 from quantdsl.check.signal_turn import Signals
 from quantdsl.check.step import CURVE_WORDS
@@ -63,12 +65,12 @@ def same(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
 
 
 def interpreted(prepared: PreparedSignals) -> PreparedSignals:
-    """The same signals, computed by the interpreter."""
-    turn = Signals(prepared.checked.assembly, closes=prepared.closes)
-    object.__setattr__(
-        prepared, "executor", Interpreter(prepared.checked.signals_module(turn))
-    )
-    return prepared
+    """The same signals, computed event by event by the interpreter."""
+    checked, given = prepared.checked, frozenset[str]()
+    signals = Signals(checked.assembly, closes=prepared.closes)
+    turn = loaded(checked, signals, given, prepared.data, prepared.chosen)
+    module = checked.signals_module(signals, given)
+    return replace(prepared, turn=replace(turn, executor=Interpreter(module)))
 
 
 @pytest.mark.parametrize("name", SINGLE)
