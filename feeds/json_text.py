@@ -185,21 +185,27 @@ def levels(text, at, end, out, row, side, digits):
 
 
 @inner("int64(uint8[::1], int64, int64)")
+def _part(text, at, size):
+    """A part of a date: so many digits, or UNREADABLE."""
+    value = 0
+    for place in range(at, at + size):
+        digit = np.int64(text[place]) - 48
+        if digit < 0 or digit > 9:
+            return UNREADABLE
+        value = value * 10 + digit
+    return value
+
+
+@inner("int64(uint8[::1], int64, int64)")
 def utc_ns(text, at, end):
     """ns since 1970 of `"2021-04-17T16:43:37.075687Z"`, or UNREADABLE (no year before 1970)."""
     if at + 21 > end or text[at] != 34 or text[at + 11] != 84:
         return UNREADABLE
-    part = np.zeros(6, np.int64)
-    place = at + 1
-    for one, size in enumerate((4, 2, 2, 2, 2, 2)):
-        for _ in range(size):
-            digit = np.int64(text[place]) - 48
-            if digit < 0 or digit > 9:
-                return UNREADABLE
-            part[one] = part[one] * 10 + digit
-            place += 1
-        place += 1
-    year, month, day, hour, minute, second = part
+    year, month, day = _part(text, at + 1, 4), _part(text, at + 6, 2), _part(text, at + 9, 2)
+    hour, minute = _part(text, at + 12, 2), _part(text, at + 15, 2)
+    second, place = _part(text, at + 18, 2), at + 21
+    if min(hour, minute, second) < 0:
+        return UNREADABLE
     if year < 1970 or not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 23:
         return UNREADABLE
     # Days of the civil calendar, with March as the first month of a year of 400-year eras.

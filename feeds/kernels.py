@@ -16,13 +16,14 @@ from quantdsl.codegen.decoders import later
 
 def inner(signature: str) -> Any:
     """A function that only compiled code calls, compiled with the first one that does; called from
-    Python it crashes."""
-    return later(signature, no_cpython_wrapper=True)
+    Python it crashes. It allocates nothing: counting who holds its arrays would cost more than
+    what most of them do."""
+    return later(signature, no_cpython_wrapper=True, _nrt=False)
 
 
 def inlined(signature: str) -> Any:
     """As `inner`, made part of each function that calls it."""
-    return later(signature, no_cpython_wrapper=True, forceinline=True)
+    return later(signature, no_cpython_wrapper=True, _nrt=False, forceinline=True)
 
 
 @intrinsic

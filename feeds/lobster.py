@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import fixed_point, head, inner, put
+from quantdsl.feeds.kernels import UNREADABLE, byte_at, fixed_point, head, inlined, inner, put
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.codegen.decoders import entry
@@ -31,6 +31,9 @@ _LINE_BYTES = 12  # at least; a line makes two events at most
 _EMPTY = 9_999_999_999
 """Price by which a book file marks a level that is not there (negative on the bid side)."""
 
+_GOOD, _BLANK, _BAD, _CUT = range(4)
+"""What a line is: six numbers, nothing, something else, or not there to its end."""
+
 _TAKEN, _OUT, _LINES, _HELD, _BAD_LINE, _LAST = range(6)
 
 
@@ -46,6 +49,63 @@ def _numbers(text, at, end, row):
                 return False
             at += 1
     return True
+
+
+@inlined("UniTuple(int64, 2)(uint8[::1], int64, int64)")
+def _digits(text, at, end):
+    """(number, position behind it); more than 18 digits may not fit."""
+    value = 0
+    while at < end:
+        digit = byte_at(text, at) - 48
+        if digit < 0 or digit > 9:
+            break
+        value = value * 10 + digit
+        at += 1
+    return value, at
+
+
+@inlined("int64(uint8[::1], int64, int64, int64[::1])")
+def _usual(text, at, end, row):
+    """The end of a line in the form that LOBSTER gives nearly all of them, its numbers in `row`;
+    UNREADABLE for any other, good or bad."""
+    seconds, point = _digits(text, at, end)
+    if point == at or point - at > 9 or point >= end or byte_at(text, point) != 46:
+        return UNREADABLE
+    fraction, at = _digits(text, point + 1, end)
+    if at - point != 10:
+        return UNREADABLE
+    row[0] = seconds * 1_000_000_000 + fraction
+    for column in range(1, 6):
+        if at >= end or byte_at(text, at) != 44:
+            return UNREADABLE
+        first = at + 1
+        negative = column == 5 and first < end and byte_at(text, first) == 45
+        first += negative
+        value, at = _digits(text, first, end)
+        if at == first or at - first > 18:
+            return UNREADABLE
+        row[column] = -value if negative else value
+    return at if at < end and byte_at(text, at) == 10 else UNREADABLE
+
+
+@inner("UniTuple(int64, 2)(uint8[::1], int64, boolean, int64[::1])")
+def _line(text, at, final, row):
+    """(end of the line from `at` on, what it is), its numbers in `row`."""
+    end = len(text)
+    stop = _usual(text, at, end, row)
+    if stop >= 0:
+        return stop, _GOOD
+    stop = at
+    while stop < end and byte_at(text, stop) != 10:
+        stop += 1
+    if stop == end and not final:
+        return stop, _CUT
+    last = stop
+    while last > at and byte_at(text, last - 1) <= 32:
+        last -= 1
+    if last == at:
+        return stop, _BLANK
+    return stop, _GOOD if _numbers(text, at, last, row) else _BAD
 
 
 @inner("Tuple((int64, boolean))(int64[::1], int64[:,::1], int64[::1], int64[::1])")
@@ -101,18 +161,13 @@ def _decode(text, final, midnight, out, table, state, faults):
     at, end, row = 0, len(text), np.zeros(6, np.int64)
     state[_OUT] = 0
     while at < end and state[_HELD] * 2 < len(table):
-        stop = at
-        while stop < end and text[stop] != 10:
-            stop += 1
-        if stop == end and not final:
+        stop, found = _line(text, at, final, row)
+        if found == _CUT:
             break
         state[_LINES] += 1
-        last = stop
-        while last > at and text[last - 1] <= 32:
-            last -= 1
-        if last > at:
+        if found != _BLANK:
             out_at = -1
-            if _numbers(text, at, last, row):
+            if found == _GOOD:
                 out_at = _events(row, midnight, out, state[_OUT], table, state, faults)
             if out_at >= 0:
                 state[_OUT] = out_at
@@ -205,13 +260,11 @@ def _trades(text, final, midnight, out, state, faults):
     uncounted = np.zeros(len(faults), np.int64)  # a book file knows all orders
     state[_OUT] = 0
     while at < end and state[_OUT] < len(out) and state[_BAD_LINE] == 0:
-        stop = at
-        while stop < end and text[stop] != 10:
-            stop += 1
-        if stop == end and not final:
+        stop, found = _line(text, at, final, row)
+        if found == _CUT:
             break
         state[_LINES] += 1
-        good = _numbers(text, at, stop, row)
+        good = found == _GOOD
         if good and row[1] >= 4:
             good = _events(row, midnight, made, 0, nobody, state, uncounted) >= 0
         if not good:
