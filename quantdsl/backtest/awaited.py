@@ -9,6 +9,7 @@ from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.config import SignalsConfig
 from quantdsl.data.signals import Awaited
 from quantdsl.data.tick_feed import KINDS
+from quantdsl.events.layout import Kind
 
 
 class Answers(NamedTuple):
@@ -50,6 +51,10 @@ def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:
         own = mask >> (traded.index * strategy.width)
         own |= mask >> PANEL_SHIFT if strategy.universe is not None else 0
         clocks |= {n for n in range(len(strategy.clocks)) if own >> n & 1}
+        for built in strategy.built:
+            if own >> built.clock & 1:  # it closes with a tick, or at a time
+                item = next(item for item, event in SOURCES.items() if event == built.event)
+                kinds |= {*map(int, KINDS[item]), int(Kind.TIMER)}
         for item, event in SOURCES.items():
             if event in strategy.ticks.sources and own >> strategy.ticks.clock(event) & 1:
                 kinds |= set(map(int, KINDS[item]))

@@ -13,6 +13,8 @@ from quantdsl import config as configuration
 from quantdsl.backtest import awaited, currencies, hosted, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
+from quantdsl.check.strategy import Strategy
+from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
 from quantdsl.config import Resolved
@@ -254,7 +256,7 @@ def data_spec(
         SourceSpec(symbol=symbol, source=source, instrument=own)
         for symbol, source, own in zip(members.symbols, members.sources, known, strict=True)
     ]
-    clocks = tuple(clock.text for clock in strategy.clocks if clock.text)
+    clocks = tuple(clock.text for clock in strategy.clocks if clock.text and not strategy.ticks)
     if one.bars:
         clocks = (one.bars, *clocks[1:])
     session = _session(checked, one.session, known)
@@ -262,17 +264,7 @@ def data_spec(
         instruments=tuple(sources),
         clocks=clocks or None,
         session=session,
-        timers=tuple(
-            Timer(
-                id=t.id,
-                at_s=t.at_s,
-                before_close_ns=t.before_close_ns,
-                every_ns=t.every_ns,
-                on=cast(Days, t.on or "day"),
-            )
-            for t in strategy.timers
-            if not t.flat_by or _closes_daily(clocks, session)
-        ),
+        timers=(*_timers(strategy, clocks, session), *_closings(strategy)),
         sync_all=strategy.sync_all,
         start=parse_instant(one.start) if one.start else None,
         end=parse_instant(one.end) if one.end else None,
@@ -289,6 +281,31 @@ def data_spec(
         latencies=resolved.config.venue.latency_file,
         changes=_changes(checked, resolved, members) if changes is None else changes,
         awaited=awaited.awaited(checked, resolved.config.signals),
+    )
+
+
+def _timers(
+    strategy: Strategy, clocks: tuple[str, ...], session: SessionSpec | None
+) -> tuple[Timer, ...]:
+    return tuple(
+        Timer(
+            id=t.id,
+            at_s=t.at_s,
+            before_close_ns=t.before_close_ns,
+            every_ns=t.every_ns,
+            on=cast(Days, t.on or "day"),
+        )
+        for t in strategy.timers
+        if not t.flat_by or _closes_daily(clocks, session)
+    )
+
+
+def _closings(strategy: Strategy) -> tuple[Timer, ...]:
+    """What closes the bars of time that are built of ticks."""
+    return tuple(
+        Timer(id=built.clock, every_ns=built.length_ns, closes=True)
+        for built in strategy.built
+        if built.kind == TIME
     )
 
 

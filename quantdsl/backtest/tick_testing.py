@@ -1,4 +1,8 @@
-"""The ticks of a test: a flat market until the strategy is warm, then what the test feeds."""
+"""The ticks of a test: a flat market until the strategy is warm, then what the test feeds.
+
+Bars that are built of ticks close with each step of the flat market, and those of time with each
+step that is fed, so that a test needs no thousand ticks for a bar.
+"""
 
 from fractions import Fraction
 from math import lcm
@@ -7,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.check import Checked
+from quantdsl.check.tick_bars import TIME, Built
 from quantdsl.check.tick_cases import TickFeed
 from quantdsl.check.ticks import BOOK, QUOTE, TRADE
 from quantdsl.errors import ConfigError
+from quantdsl.events.codes import TimerSide
 from quantdsl.events.layout import EVENT, MORE, Aggressor, BookSide, Kind
 
 Events = npt.NDArray[np.void]
@@ -49,6 +55,7 @@ class _Market:
         self.feed = feed
         self.tick = tick_of(feed)
         self.ticks = checked.strategy.ticks
+        self.built = checked.strategy.built
         self.levels = max(
             LEVELS, self.ticks.sources[BOOK].depth if BOOK in self.ticks.sources else 0
         )
@@ -61,6 +68,7 @@ class _Market:
             up, at = n % 2, start_ns + n * STEP_NS
             found += self._messages(at, bid + up, ask + up, whole=n == 0)
             found += self._trade(at, (bid + ask) // 2, 1, Aggressor.UNKNOWN)
+            found += self._closings(at, self.built)
         return found
 
     def fed(self, start_ns: int) -> list[Events]:
@@ -77,6 +85,7 @@ class _Market:
                 side = Aggressor.BUYS if price >= ask else Aggressor.UNKNOWN
                 side = Aggressor.SELLS if price <= bid else side
                 found += self._trade(at, int(price), self.feed.trade_lots, side)
+            found += self._closings(at, [one for one in self.built if one.kind == TIME])
         return found
 
     def _touch(self, mid: Fraction) -> tuple[int, int]:
@@ -129,6 +138,12 @@ class _Market:
         if TRADE not in self.ticks.sources:
             return []
         return [_event(Kind.TRADE, at + STEP_NS // 2, price, lots, side=side)]
+
+    def _closings(self, at: int, built: list[Built]) -> list[Events]:
+        """Bars close after the message and the trade of a step."""
+        end, side = at + STEP_NS * 3 // 4, TimerSide.CLOSES
+        closed = [_event(Kind.TIMER, end, one.clock, side=side) for one in reversed(built)]
+        return [_message(closed)] if closed else []
 
 
 def _event(kind: Kind, at: int, *payload: int, side: int = 0) -> Events:

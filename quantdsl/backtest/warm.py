@@ -129,7 +129,7 @@ def _name(checked: Checked, bit: int) -> str:
         instrument, clock = 0, bit % PANEL_SHIFT
     else:
         instrument, clock = divmod(bit, strategy.width)
-    if strategy.ticks:
+    if clock >= len(strategy.clocks) and strategy.ticks:
         of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
         event = list(strategy.ticks.sources)[clock - len(strategy.clocks)]
         source = next(item for item, brings in SOURCES.items() if brings == event)

@@ -149,7 +149,7 @@ _item(
     "not available yet",
     "The language has this, this version does not compile it. Nothing of a strategy is ever\n"
     "ignored, so it is an error.",
-    "    bars 500 ticks\n",
+    "    on halt:\n        flatten()\n",
     "",
 )
 _item(

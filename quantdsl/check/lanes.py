@@ -278,7 +278,8 @@ class Lanes:
             body = [stmt for stmt in body if target(stmt) not in ("", ENGINE.name)]
         else:
             body = [engine, *body]
-        return ops.Func("init", (STATE_PARAM,), None, tuple(kept(body, set(named))))
+        always = {place.name for place in self.assembly.tick_step.bar_step.limits.values()}
+        return ops.Func("init", (STATE_PARAM,), None, tuple(kept(body, named | always)))
 
     def _admission(self) -> list[ops.Func]:
         """`warm`, and `admits` with what both of them read."""

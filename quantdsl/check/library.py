@@ -40,6 +40,7 @@ ALIASES = {"talib": "ta"}
 CORE = (
     *("engine", "orders", "matching", "account", "risk", "metrics", "venue", "quoting", "book"),
     "portfolio",
+    "forming",
 )
 
 

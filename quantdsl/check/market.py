@@ -25,11 +25,16 @@ NEVER = -(2**62)
 
 
 class Clock(Struct, frozen=True):
-    """`bars 5m as name`; clock 0 is the finest."""
+    """`bars 5m as name`; clock 0 is the finest.
+
+    Beside ticks its bars are built of them: `price` says of which, empty where the file does not.
+    """
 
     text: str
     name: str
     span: ast.Span
+    length: ast.Num | None = None
+    price: str = ""
 
 
 class Traded(Struct, frozen=True):

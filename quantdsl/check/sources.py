@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from quantdsl import limits
-from quantdsl.check import universe
+from quantdsl.check import tick_bars, universe
 from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import Clock, Traded
@@ -15,6 +15,9 @@ from quantdsl.lang.diagnostics import Label
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
+
+LENGTHS = frozenset({*DURATION_NS, "mo", "y"})
+"""Units of lengths of time."""
 
 SESSION_TIMES = ("start", "end", "flat_by")
 
@@ -38,13 +41,10 @@ def declare(strategy: "Strategy", node: ast.Data) -> None:
 def hold(strategy: "Strategy") -> None:
     """Report what goes not together, and more clocks than fit a word of the engine."""
     cx = strategy.cx
-    if strategy.ticks and strategy.clocks:
-        cx.error(
-            "QD0216",
-            "bars beside quotes, trades or a book are not available yet",
-            strategy.clocks[0].span,
-            help="leave the bars out: ts.ewm_mean(mid, halflife = 5m) looks back by time",
-        )
+    if strategy.ticks:
+        tick_bars.hold(strategy)
+    elif strategy.clocks[0].text:
+        _coarser(cx, strategy.clocks)
     if strategy.universe is not None:
         _hold_universe(strategy, cx)
     elif strategy.adjust is not None:
@@ -113,22 +113,18 @@ def _bars(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
     if first is None or not isinstance(first.value, ast.Num) or first.value.unit is None:
         cx.error("QD0212", "bars need a length", node.span, help="such as 'bars 5m'")
         return
-    unit = first.value.unit
-    if unit not in DURATION_NS and unit not in ("mo", "y"):
-        cx.error(
-            "QD0216",
-            "tick, volume and dollar bars are not available yet",
-            first.span,
-            help="give a length of time, such as 'bars 5m'",
-        )
-        return
+    price = ""
     for arg in node.args[1:]:
-        _bars_option(strategy, cx, arg)
-    text = strategy.module.source.text[slice(*first.span)].replace(" ", "")
+        if arg.name == "price":
+            price = tick_bars.price_of(cx, arg)
+        else:
+            _bars_option(strategy, cx, arg)
+    text = strategy.module.source.text[slice(*first.span)]
+    text = text.replace(" ", "") if first.value.unit in LENGTHS else text
     name = node.alias.id if node.alias else ""
     if strategy.clocks and not _second(strategy, cx, node, text, name):
         return
-    strategy.clocks.append(Clock(text, name, node.span))
+    strategy.clocks.append(Clock(text, name, node.span, first.value, price))
 
 
 def _bars_option(strategy: "Strategy", cx: Context, arg: ast.Arg) -> None:
@@ -162,8 +158,7 @@ def _bars_option(strategy: "Strategy", cx: Context, arg: ast.Arg) -> None:
 
 
 def _second(strategy: "Strategy", cx: Context, node: ast.Data, text: str, name: str) -> bool:
-    """Whether further bars are well formed: named, and coarser than the first."""
-    fine = strategy.clocks[0]
+    """Whether further bars have a name of their own."""
     if not name:
         cx.error("QD0212", "further bars need a name", node.span, help=f"bars {text} as coarse")
         return False
@@ -172,16 +167,37 @@ def _second(strategy: "Strategy", cx: Context, node: ast.Data, text: str, name: 
             "QD0208", f"{name!r} is defined already", node.alias.span if node.alias else node.span
         )
         return False
-    if _length(text) <= _length(fine.text):
-        cx.error(
-            "QD0212",
-            f"bars of {text} are not longer than those of {fine.text}",
-            node.span,
-            reason="the first 'bars' is the clock that orders meet, so it is the finest",
-            help="put the finest bars first",
-        )
-        return False
     return True
+
+
+def _coarser(cx: Context, clocks: list[Clock]) -> None:
+    """Recorded bars have a length of time, and further ones are coarser than the first."""
+    for clock in clocks:
+        if clock.length is not None and clock.length.unit not in LENGTHS:
+            cx.error(
+                "QD0221",
+                f"bars of {clock.length.text} {clock.length.unit} are built of trades or quotes, "
+                "which this strategy does not declare",
+                clock.span,
+                help="declare 'trades', or give a length of time, such as 'bars 5m'",
+            )
+            return
+        if clock.price:
+            cx.error(
+                "QD0221",
+                "'price =' says of which ticks bars are built, and this strategy declares none",
+                clock.span,
+                help="declare 'trades', 'quotes' or 'book depth = 10', or leave 'price =' out",
+            )
+    for clock in clocks[1:]:
+        if _length(clock.text) <= _length(clocks[0].text):
+            cx.error(
+                "QD0212",
+                f"bars of {clock.text} are not longer than those of {clocks[0].text}",
+                clock.span,
+                reason="the first 'bars' is the clock that orders meet, so it is the finest",
+                help="put the finest bars first",
+            )
 
 
 def _length(text: str) -> float:

@@ -20,7 +20,7 @@ from quantdsl.check.signals import SignalStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import PANEL_SHIFT, Warm
-from quantdsl.events.codes import MORE, Kind
+from quantdsl.events.codes import MORE, Kind, TimerSide
 from quantdsl.events.messages import Message
 from quantdsl.ir import ops
 
@@ -401,10 +401,13 @@ class Assembly:
     def ingest(self, uses: set[Use]) -> ops.Func:
         """One event into the engine, and into what is used of bars and timers."""
         timer = ops.Binary("shl", ops.i64(1), ops.Field(EVENT, "a"))
-        fires = ops.If(
-            ops.Binary("ieq", KIND, ops.i64(Kind.TIMER)),
-            (ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),),
+        fired: tuple[ops.Stmt, ...] = (
+            ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),
         )
+        closes = self.tick_step.bar_step.closes(uses)
+        if closes:
+            fired = (ops.If(ops.Binary("ieq", SIDE, ops.i64(TimerSide.CLOSES)), closes, fired),)
+        fires = ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.TIMER)), fired)
         into = self._do("engine.ingest", EVENT, KIND, SIDE, INSTRUMENT)
         other = self.signal_step.ingest((fires,))
         return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), other))

@@ -40,6 +40,7 @@ from quantdsl.check.market import (
     BarsBinding,
     Clock,
     Computed,
+    Later,
     Traded,
     Units,
     bar_index,
@@ -54,6 +55,7 @@ from quantdsl.check.rebalancing import Rebalance
 from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
+from quantdsl.check.tick_bars import Built
 from quantdsl.check.tick_names import TicksBinding, bars_alone, names_of
 from quantdsl.check.ticks import SOURCES, Ticks
 from quantdsl.check.timers import TimerSpec
@@ -131,6 +133,7 @@ class Strategy:
         self.adjust: tuple[str, ast.Span] | None = None  # splits or all, where bars ask for it
         self.clocks: list[Clock] = []
         self.ticks = Ticks(self)
+        self.built: list[Built] = []  # those of the clocks whose bars are built of ticks
         self.session: dict[str, Any] = {}
         self.sync_all = False
         self.params: list[params.Param] = []
@@ -263,7 +266,7 @@ class Strategy:
             self.instruments.append(Traded(0, "", "", None if self.universe is None else THIS))
         if not self.clocks and not self.ticks:
             self.clocks.append(Clock("", "", self.node.name.span))
-        if len(self.clocks) > 1:
+        if len(self.clocks) > 1 and not self.ticks:
             self.uses.add("USES_CLOCKS")
         sources.hold(self)
         self._market_names()
@@ -328,7 +331,9 @@ class Strategy:
         return {
             "bars": bars,
             **{name: bars.member(name) for name in prices},
-            "bars_since": trading.BarsSince(self),
+            "bars_since": Later("bars since a fill, on ticks,", "function")
+            if self.ticks
+            else trading.BarsSince(self),
         }
 
     def _declare(self, node: ast.Item) -> None:

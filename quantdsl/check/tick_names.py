@@ -33,7 +33,7 @@ def names_of(ticks: Ticks, traded: Traded) -> "dict[str, Binding | Local]":
     found["trade"] = Tape(ticks, traded) if has_trades else Absent("trade", TRADES_OF)
     found["book"] = BookBinding(ticks, traded) if has_book else Absent("book", BOOK_OF)
     found["working"] = Working(ticks, traded)
-    for name in BAR_NAMES:
+    for name in () if ticks.strategy.clocks else BAR_NAMES:
         found[name] = Absent(name, BARS_OF, "function" if name == "bars_since" else "value")
     return found
 
@@ -168,7 +168,7 @@ class WorkingPrice(Binding):
 TOUCH_OF = ("'quotes' or 'book'", "declare 'quotes' or 'book depth = 10'")
 TRADES_OF = ("'trades'", "declare 'trades'")
 BOOK_OF = ("'book'", "declare 'book depth = 10'")
-BARS_OF = ("'bars'", "declare 'bars 5m' in place of the ticks, or use mid or trade.price")
+BARS_OF = ("'bars'", "declare 'bars 1m' beside the ticks, or use mid or trade.price")
 
 
 class Absent(Binding):
@@ -211,18 +211,22 @@ class TicksBinding(BarsBinding):
     what = "an instrument"
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
-        """An instrument is no value, and it has no bars."""
+        """Its bars, where it has any; it is no other value."""
+        if self.strategy.clocks:
+            return super().read(cx, node)
         return Absent("bars", BARS_OF).read(cx, node)
 
     def member(self, name: str) -> "Binding | Local | None":
-        """A figure of its market or of its position."""
+        """A figure of its market, of its bars or of its position."""
         if name in OF_INSTRUMENT:
             return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
-        return names_of(self.strategy.ticks, self.instrument).get(name)
+        found = names_of(self.strategy.ticks, self.instrument).get(name)
+        return super().member(name) if found is None and self.strategy.clocks else found
 
     def members(self) -> list[str]:
         """What may follow the dot."""
-        return [*TOUCH_NAMES, "trade", "book", "working", *OF_INSTRUMENT]
+        own = [*TOUCH_NAMES, "trade", "book", "working", *OF_INSTRUMENT]
+        return [*own, *super().members()] if self.strategy.clocks else own
 
 
 def bars_alone() -> dict[str, Binding]:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from quantdsl.check.bar_step import BarStep
 from quantdsl.check.equations import STATE
 from quantdsl.check.graph import Use
 from quantdsl.check.market import ENGINE
@@ -27,6 +28,7 @@ class TickStep:
     def __init__(self, strategy: "Strategy") -> None:
         self.strategy = strategy
         self.ticks = strategy.ticks
+        self.bar_step = BarStep(strategy)
         if self.ticks:
             self.row_next = strategy.equations.field("r", ops.I64_T)
             self.row_fills = strategy.equations.field("r", ops.I64_T)
@@ -60,6 +62,7 @@ class TickStep:
             bit = ops.i64(1 << self.ticks.bit(traded.index, event))
             into = (
                 *self._copies(traded.index, event, uses),
+                *self.bar_step.add(traded.index, event, self._words(traded.index, event), uses),
                 ops.Assign(TICKED, ops.Binary("ior", TICKED, bit)),
             )
             good: tuple[ops.Stmt, ...] = into
@@ -78,12 +81,16 @@ class TickStep:
         place = self.ticks.places.get((instrument, event))
         if place is None:
             return []
-        sources = {QUOTE: self._quote, TRADE: self._trade, BOOK: self._touch}[event](instrument)
+        sources = self._words(instrument, event)
         return [
             ops.Assign(ops.Field(place, name), value)
             for name, value in sources.items()
             if not uses.isdisjoint({(place.name, name), (place.name, "")})
         ]
+
+    def _words(self, instrument: int, event: str) -> dict[str, ops.Expr]:
+        """What the event at hand says."""
+        return {QUOTE: self._quote, TRADE: self._trade, BOOK: self._touch}[event](instrument)
 
     def _quote(self, _instrument: int) -> dict[str, ops.Expr]:
         return {word: ops.Field(EVENT, at) for word, at in zip(TOUCH_WORDS, "abcd", strict=True)}

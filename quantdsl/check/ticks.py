@@ -137,7 +137,7 @@ class Ticks:
             "QD0221",
             "'on bar' needs 'bars', which this strategy does not declare",
             span,
-            help="act on quote, trade or book, or at times: every 1m",
+            help="declare 'bars 1m' beside the ticks, or act at times: every 1m",
         )
 
     # ---- values ----

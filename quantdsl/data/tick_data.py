@@ -2,10 +2,10 @@
 
     reader -> scan -> judge, ticks and lots -> merge with sessions and timers
 
-The order is that of ts_recv and stable: at one instant splits, dividends and
-funding come first, a session's open, then the
-instruments as declared, each message whole, then timers, then the session's close. Memory is
-bounded: a few blocks of each source are held at a time.
+The order is that of ts_recv and stable: at one instant bars that are built of ticks close first,
+then come splits, dividends and funding, a session's open, the instruments as declared, each message
+whole, then timers, then the session's close. Memory is bounded: a few blocks of each source are
+held at a time.
 """
 
 from collections import Counter
@@ -239,9 +239,9 @@ class _Stream:
         self._data = data
         n = len(data.feeds)
         # Lanes in the order of one instant.
-        self._timer_lane, self._close_lane, self._late_open_lane = n + 2, n + 3, n + 4
-        self._merge = Merge(n + 5, "ts_recv")
-        self._merge.push(0, _in_order(data.actions.events, data.latencies.events))
+        self._timer_lane, self._close_lane, self._late_open_lane = n + 3, n + 4, n + 5
+        self._merge = Merge(n + 6, "ts_recv")
+        self._merge.push(1, _in_order(data.actions.events, data.latencies.events))
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
@@ -260,7 +260,7 @@ class _Stream:
                 reached[index] = None
             else:
                 reached[index] = int(events["ts_recv"][-1])
-                self._merge.push(index + 2, self._inside(events))
+                self._merge.push(index + 3, self._inside(events))
             marks = [mark for mark in reached if mark is not None]
             yield from self._given(min(marks) if marks else None)
 
@@ -291,12 +291,14 @@ class _Stream:
         self._last_session = max([self._last_session, *ready])
         sessions = np.array(ready, np.int64)
         clockwork = data.clockwork
-        merge.push(1, clockwork.opens(sessions, joined=False))
-        timers = clockwork.timers(sessions)
         first, last = data.span
-        merge.push(
-            self._timer_lane, timers[(timers["ts_recv"] >= first) & (timers["ts_recv"] <= last)]
-        )
+
+        def spanned(timers: Events) -> Events:
+            return timers[(timers["ts_recv"] >= first) & (timers["ts_recv"] <= last)]
+
+        merge.push(0, spanned(clockwork.closings(sessions)))
+        merge.push(2, clockwork.opens(sessions, joined=False))
+        merge.push(self._timer_lane, spanned(clockwork.timers(sessions)))
         merge.push(self._close_lane, clockwork.closes(sessions))
         merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
         return cut(merge.take(before_ns))

@@ -9,7 +9,9 @@ import numpy.typing as npt
 from quantdsl.data import times
 from quantdsl.data.calendar import Schedule
 from quantdsl.errors import ConfigError
+from quantdsl.events.codes import TimerSide
 from quantdsl.events.layout import EVENT, Kind
+from quantdsl.events.merge import mark
 
 Int64s = npt.NDArray[np.int64]
 Events = npt.NDArray[np.void]
@@ -28,6 +30,9 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
       after it moves to the same distance before that close, so `flat_by` also holds on half days.
     - `every_ns`: each multiple of it after the open, the close included.
     - `after_open_ns`, `before_close_ns`: a distance from the session's border.
+
+    One that `closes` ends the bars that are built of ticks, every `every_ns` and with the session;
+    its id is the number of their clock.
     """
 
     id: int
@@ -37,6 +42,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
     before_close_ns: int | None = None
     on: Days = "day"
     tz: str | None = None
+    closes: bool = False
 
 
 class Clockwork:
@@ -46,8 +52,12 @@ class Clockwork:
     """
 
     def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
-        self.schedule, self._timers, self._named = schedule, timers, schedule.named
-        self._moments = [(timer.id, self._of(timer)) for timer in timers if timer.every_ns is None]
+        self.schedule, self._named = schedule, schedule.named
+        self._timers = tuple(timer for timer in timers if not timer.closes)
+        self._closing = tuple(timer for timer in timers if timer.closes)
+        self._moments = [
+            (timer.id, self._of(timer)) for timer in self._timers if timer.every_ns is None
+        ]
         # Where a session opens in the instant in which the last one closed, the close comes first.
         self._joined = np.zeros(len(schedule), bool)
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
@@ -85,6 +95,20 @@ class Clockwork:
             return np.empty(0, EVENT)
         events = np.concatenate(found)
         return events[np.lexsort((events["payload"][:, 0], events["ts_event"]))]
+
+    def closings(self, sessions: Int64s) -> Events:
+        """What closes bars of time that are built of ticks, in order; all of one time at once.
+
+        They come before all else of their time: a tick at the end of a bar belongs to the next.
+        """
+        found = [np.empty(0, EVENT)]
+        for timer in self._closing:
+            assert timer.every_ns is not None
+            ends = self.schedule.close_ns[sessions]
+            moments = np.union1d(self._every(timer.every_ns, sessions), ends)
+            found.append(_events(moments, Kind.TIMER, side=TimerSide.CLOSES, timer=timer.id))
+        events = np.concatenate(found)
+        return mark(events[np.lexsort((-events["payload"][:, 0], events["ts_event"]))])
 
     def inside_bars(self, interval: times.Interval) -> list[str]:
         """The timers that fire between the open and the close of a bar, as they are written."""

@@ -24,6 +24,13 @@ class Aggressor(IntEnum):
     SELLS = 2
 
 
+class TimerSide(IntEnum):
+    """Side of a TIMER: what it does."""
+
+    FIRES = 0
+    CLOSES = 1  # ends the bars of a clock, which it names, where they are built of ticks
+
+
 class BookSide(IntEnum):
     """Side of a BOOK_DELTA."""
 
@@ -91,7 +98,7 @@ class Kind(IntEnum):
     ACK = 7
     FILL = 8  # record: order id, signed lots, price ticks, fee, position after (lots)
     REJECT = 9  # record: order id, signed lots, price ticks, source line, 0; flags = reason
-    TIMER = 10  # event: timer id
+    TIMER = 10  # event: timer id, or the clock whose bars close (side)
     SESSION = 11  # event: side 0 open (midnight, open and close of the session), 1 close
     FEED = 12  # event: state of the feed (side), detail, 0, sequence
     SIGNAL = 13

@@ -15,6 +15,7 @@ from quantdsl.data.events import BarStream
 from quantdsl.data.timers import OPEN, Clockwork, Timer
 from quantdsl.data.times import Interval
 from quantdsl.data.universe import Told
+from quantdsl.events.codes import TimerSide
 from quantdsl.events.layout import BAR, EVENT, Kind
 
 Events = npt.NDArray[np.void]
@@ -103,7 +104,10 @@ class BarClock:
 
 
 class TickClock:
-    """Session borders and timers among ticks, and which ticks lie within a session."""
+    """Session borders and timers among ticks, and which ticks lie within a session.
+
+    A timer that was due before `begin_ns` does not fire any more.
+    """
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class TickClock:
         floor: int = BEFORE_ALL,
     ) -> None:
         self.clockwork, self.schedule, self.floor = Clockwork(schedule, timers), schedule, floor
-        self.session = _session_at(schedule, begin_ns)
+        self.session, self._begin_ns = _session_at(schedule, begin_ns), begin_ns
         self._queue = np.empty(0, EVENT)
         self.next_ns = self._opens()
         """Nothing is due before."""
@@ -126,12 +130,12 @@ class TickClock:
         return int(opens[self.session]) if self.session < len(opens) else NEVER
 
     def due(self, before_ns: int) -> Events:
-        """All that happens before a moment, and the session's opening at it."""
+        """All that happens before a moment, and at it what closes bars or opens the session."""
         while self._opens() <= before_ns:
             self._enter()
         ts = self._queue["ts_event"]
         end = int(np.searchsorted(ts, before_ns, "left"))
-        if end < len(ts) and ts[end] == before_ns and _is_open(self._queue[end]):
+        while end < len(ts) and ts[end] == before_ns and _comes_first(self._queue[end]):
             end += 1
         given, self._queue = self._queue[:end], self._queue[end:]
         queued = int(self._queue["ts_event"][0]) if len(self._queue) else NEVER
@@ -141,8 +145,9 @@ class TickClock:
     def _enter(self) -> None:
         one = np.array([self.session])
         lanes = (
+            self._since(self.clockwork.closings(one)),
             self.clockwork.opens(one, joined=False),
-            self.clockwork.timers(one),
+            self._since(self.clockwork.timers(one)),
             self.clockwork.closes(one),
             self.clockwork.opens(one, joined=True),
         )
@@ -151,6 +156,9 @@ class TickClock:
         self.open_ns = int(self.schedule.open_ns[self.session])
         self.close_ns = int(self.schedule.close_ns[self.session])
         self.session += 1
+
+    def _since(self, timers: Events) -> Events:
+        return timers[timers["ts_event"] >= self._begin_ns]
 
     def inside(self, ts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Whether a session holds each time; `due` has been asked up to there."""
@@ -163,5 +171,8 @@ def _session_at(schedule: Schedule, moment_ns: int) -> int:
     return int(np.searchsorted(schedule.close_ns, moment_ns + 1, "right"))
 
 
-def _is_open(event: np.void) -> bool:
+def _comes_first(event: np.void) -> bool:
+    """Whether it comes before the ticks of its instant."""
+    if event["kind"] == Kind.TIMER:
+        return bool(event["side"] == TimerSide.CLOSES)
     return bool(event["kind"] == Kind.SESSION and event["side"] == OPEN)

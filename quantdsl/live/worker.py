@@ -58,6 +58,7 @@ class Worker:
         """Events that it has not computed yet."""
         self._wanted = np.ones(256, bool)
         self._wanted[[Kind.SIGNAL, Kind.TIMER, Kind.COMMAND]] = False
+        self._wanted[Kind.TIMER] = bool(checked.strategy.built)  # they close bars
         self._queue: queue.SimpleQueue[tuple[Events, int] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
