@@ -1,6 +1,6 @@
 """Blocks of a turn rewritten so that fewer branches are left, and what can be told of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from quantdsl.ir.ops import (
     BOOL_T,
@@ -19,7 +19,8 @@ from quantdsl.ir.ops import (
     Var,
     boolean,
 )
-from quantdsl.ir.walk import nested
+from quantdsl.ir.walk import nested, rebuild_expr
+from quantdsl.passes.fold import folded
 from quantdsl.passes.places import nodes, path_of
 from quantdsl.passes.scopes import assigned_names, reads_of_names
 from quantdsl.passes.tile import is_word
@@ -62,6 +63,59 @@ def settled(body: Block) -> Block:
             waiting[stmt.name], at[stmt.name] = stmt, len(made)
         made.append(stmt)
     return tuple(stmt for stmt in made if stmt is not None)
+
+
+def plain(body: Block) -> Block:
+    """A block where what holds is asked where it decides something, not held in a local before."""
+    own = {stmt.name for stmt in body if isinstance(stmt, Let) and stmt.type == BOOL_T}
+    known: dict[str, Expr] = {}
+
+    def expr(node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return known.get(node.name, node)
+        return rebuild_expr(node, expr)
+
+    made: list[Stmt] = []
+    for stmt in body:
+        new, given = _with_value(stmt, lambda node: folded(expr(node)))
+        changed = assigned_names((new,)) | {given}
+        known = {
+            name: value
+            for name, value in known.items()
+            if name not in changed and not changed & _names(value)
+        }
+        if given in own and isinstance(new, Let | Assign) and new.value is not None:
+            known |= {given: new.value} if given not in _names(new.value) else {}
+        made.append(new)
+    while True:
+        read = reads_of_names(tuple(made))
+        left = [stmt for stmt in made if not _gives(stmt, {name for name in own if not read[name]})]
+        if len(left) == len(made):
+            return tuple(made)
+        made = left
+
+
+def _with_value(stmt: Stmt, expr: Callable[[Expr], Expr]) -> tuple[Stmt, str]:
+    """A statement with what it decides or gives rebuilt, and the local that it gives a value."""
+    match stmt:
+        case Let(name, type_, value, line) if value is not None:
+            return Let(name, type_, expr(value), line), name
+        case Assign(Var(name) as place, value, line):
+            return Assign(place, expr(value), line), name
+        case If(cond, then, otherwise, line):
+            return If(expr(cond), then, otherwise, line), ""
+    return stmt, stmt.name if isinstance(stmt, Let) else ""
+
+
+def _names(expr: Expr) -> set[str]:
+    return {node.name for node in nodes(expr) if isinstance(node, Var)}
+
+
+def _gives(stmt: Stmt, names: Iterable[str]) -> bool:
+    """Whether a statement declares one of these locals, or gives it a value."""
+    if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
+        return stmt.place.name in names
+    return isinstance(stmt, Let) and stmt.name in names
 
 
 def _assigns(body: Block, name: str) -> int:

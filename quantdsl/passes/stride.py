@@ -5,10 +5,14 @@ rows neither is looked at row by row: the turns are made on copies of the words,
 have stopped one is gathered. Only a stride without such a row counts; another is made again, a
 turn at a time. What a stride needs to know of its rows alone (is one of them unusual by itself,
 how high do they reach) `gather` computes once for all lanes, into a few words of each stride.
+
+What stops may be more than what is not usual: a level that rises with the rows is asked where the
+whole stride takes it, a value at prices at the least and the greatest price.
 """
 
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from quantdsl.ir.ops import (
@@ -34,7 +38,7 @@ from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, st
 from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
-from quantdsl.passes.straight import DENIES, alternatives, either, requirements
+from quantdsl.passes.straight import DENIES, alternatives, either, plain, requirements
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
 STRIDE_BITS = 3
@@ -42,8 +46,8 @@ STRIDE = 1 << STRIDE_BITS
 """Rows: longer strides are made again more often, shorter ones tell of themselves more often."""
 GROUP, STOPS = "group@", "stops@"
 """Where a stride's own words begin in the tile; whether one of its turns is not usual."""
-RUN = "run."
-"""What a word is called while a stride makes it."""
+RUN, STEP = "run.", "step."
+"""What a word is called while a stride makes it, or one of its turns by itself."""
 EXACT_BITS = 53
 """Whole numbers of so many bits are exact as floats."""
 
@@ -61,6 +65,26 @@ class Mark(NamedTuple):
     price: Expr
 
 
+class Held(NamedTuple):
+    """A word of a stride: the least or greatest of an expression over its rows."""
+
+    op: str
+    """imin or imax."""
+    expr: Expr
+    real: bool
+    """Whether the word holds it as a float."""
+
+
+class Sunk(NamedTuple):
+    """A word that most strides only lower to the least value at prices, or raise to the most."""
+
+    word: str
+    op: str
+    """imin or imax."""
+    other: Expr
+    """What it must not be equal to: it is beyond it before the stride, and stays so."""
+
+
 class Stride:
     """Strides of the turns whose statements are `body`.
 
@@ -71,8 +95,8 @@ class Stride:
         self, body: Block, uniform: Callable[[Expr], bool], steady: Callable[[Expr], bool]
     ) -> None:
         self.uniform, self.steady = uniform, steady
-        self.held: dict[tuple[str, Expr], int] = {}
-        """(imin or imax, of what of each row) -> the word of the stride that holds it."""
+        self.held: dict[Held, int] = {}
+        """What is gathered of the rows -> the word of the stride that holds it."""
         self.before: list[Stmt] = []
         """What is computed before the first stride of several."""
         self.ready: list[Expr] = []
@@ -81,50 +105,82 @@ class Stride:
         """What must not hold of a stride's words."""
         self.after: list[Stmt] = []
         """What a stride changes by its words alone."""
-        self.mark, body = marked(body, uniform, steady)
+        self.by_row: list[Stmt] = []
+        """The same of one row."""
+        self.narrow: list[Expr] = []
+        """What of each row must be exact as a float."""
+        self.sunk: Sunk | None = None
+        self.mark, body = marked(plain(body), uniform, steady)
         self.turn = self.made(body)
         """The turn of one row: it sets STOPS where it is not usual."""
+        if self.narrow:
+            first, *rest = map(_beyond, dict.fromkeys(self.narrow))
+            wide = functools.reduce(lambda x, y: Binary("ior", x, y), rest, first)
+            self.tests.insert(0, Binary("ine", self.word("imax", wide), i64(0)))
 
     def made(self, body: Block) -> Block:
-        reads = reads_of_names(body)
         given = Counter(
             stmt.place.name
             for stmt in statements(body)
             if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
         )
-        once = {name: reads[name] for name, count in given.items() if count == 1}
+        self.rising = {
+            stmt.place.name: (stmt.value.op, stmt.value.y)
+            for stmt in body
+            if isinstance(stmt, Assign)
+            and isinstance(stmt.place, Var)
+            and isinstance(stmt.value, Binary)
+            and stmt.value.op in EXTREMES.values()
+            and stmt.value.x == stmt.place
+            and given[stmt.place.name] == 1
+        }
+        """Words that rows only raise or only lower: (imax or imin, by what)."""
+        self.last = in_last_row(body)
+        """What a local was in the last row."""
         if self.mark is not None:
             self.begin(self.mark)
-        turn: list[Stmt] = []
+        left: list[Stmt] = []
         for stmt in body:
             if isinstance(stmt, If) and stmt.then == (Break(),) and not stmt.otherwise:
-                turn += self.stops(alternatives(stmt.cond))
+                left += self.stops(alternatives(stmt.cond))
             elif isinstance(stmt, If) and _rare(stmt):
-                turn += self.stops(map(self.floated, alternatives(stmt.cond)))
-            elif (extreme := self.extreme(stmt, once)) is not None:
+                left += self.stops(self.at_prices(stmt, assigned_names(_often(body))))
+            else:
+                left.append(stmt)
+        reads = reads_of_names(left)
+        once = {name: reads[name] for name, count in given.items() if count == 1}
+        turn: list[Stmt] = []
+        for stmt in left:
+            if (extreme := self.extreme(stmt, once)) is not None:
                 self.after.append(extreme)
+                self.by_row.append(stmt)
             else:
                 turn.append(stmt)
         return tuple(turn)
 
     # ---- what tells that a turn is not usual ----------------------------------------------
 
-    def stops(self, conds: Iterator[Expr]) -> Iterator[Stmt]:
+    def stops(self, conds: Iterable[Expr]) -> Iterator[Stmt]:
         """What notes that one of these holds; of those that a row decides the stride is asked."""
         left: list[Expr] = []
         for cond in conds:
-            if self.of_row(cond):
-                self.tests.append(self.asked(cond))
+            parts = list(requirements(cond))
+            whole = self.asked_all(parts)
+            if whole is not None:
+                self.tests.append(whole)
                 continue
             rest: list[Expr] = []
-            for part in requirements(cond):
+            for part in parts:
                 if self.of_row(part) and isinstance(part, Binary) and part.op in CONTRARY:
-                    self.tests.append(self.asked(Binary(CONTRARY[part.op], part.x, part.y)))
+                    contrary = self.asked(Binary(CONTRARY[part.op], part.x, part.y))
+                    assert contrary is not None
+                    self.tests.append(contrary)
                 else:
                     rest.append(part)
             left.append(_all(rest))
         if left:
-            yield Assign(Var(STOPS), either((Var(STOPS), *left)))
+            loose = loosened(either(left), self.last)
+            yield Assign(Var(STOPS), either((Var(STOPS), *alternatives(loose))))
 
     def of_row(self, cond: Expr) -> bool:
         """Whether a condition compares a whole number of a row with one that lasts."""
@@ -135,16 +191,58 @@ class Stride:
             and self.steady(cond.y)
         )
 
-    def asked(self, cond: Expr) -> Expr:
-        """Such a condition of a stride: whether it holds for one of its rows."""
-        assert isinstance(cond, Binary)
-        op = "imin" if cond.op in ("ile", "ilt") else "imax"
-        return Binary(cond.op, self.word(op, cond.x), cond.y)
+    def asked_all(self, parts: Sequence[Expr]) -> Expr | None:
+        """The same of conditions of which all must hold for one row; None if one is unknown."""
+        before = dict(self.held), list(self.ready), list(self.narrow)
+        asked: list[Expr] = []
+        for part in parts:
+            cond = self.asked(part)
+            if cond is None:
+                self.held, self.ready, self.narrow = before
+                return None
+            asked.append(cond)
+        return _all(asked)
 
-    def word(self, op: str, expr: Expr) -> Expr:
+    def asked(self, cond: Expr) -> Expr | None:
+        """A condition of a stride that holds where the given one does for one of its rows.
+
+        None where the words of a stride cannot tell.
+        """
+        if self.steady(cond):
+            return cond
+        if not isinstance(cond, Binary) or cond.op not in DENIES:
+            return None
+        low = cond.op in ("ile", "ilt")
+        x = self.bound(cond.x, "imin" if low else "imax")
+        y = self.bound(cond.y, "imax" if low else "imin")
+        return _both(cond.op, x, y)
+
+    def bound(self, expr: Expr, op: str) -> Expr | None:
+        """What an expression is at least (imin) or at most (imax) in a stride; None if unknown."""
+        if self.steady(expr):
+            return expr
+        if self.uniform(expr):
+            return self.word(op, expr)
+        match expr:
+            case Var(name) if name in self.rising:
+                way, by = self.rising[name]
+                bound = self.bound(by, op) if way == op else None
+                if way == op and bound is None:
+                    return None
+                return expr if bound is None else Binary(op, expr, bound)
+            case Binary(inner, x, y) if inner in EXTREMES.values():
+                return _both(inner, self.bound(x, op), self.bound(y, op))
+            case Binary("isub", x, y) if self.uniform(x) and self.steady(y):
+                self.narrow.append(x)
+                self.ready.append(_exact_sum(y))
+                return Binary("isub", self.word(op, x), y)
+        return None
+
+    def word(self, op: str, expr: Expr, *, real: bool = False) -> Expr:
         """The least or greatest value of an expression over the rows of a stride."""
-        at = self.held.setdefault((op, expr), len(self.held))
-        return tile_word(Var(GROUP), at)
+        at = self.held.setdefault(Held(op, expr, real), len(self.held))
+        word = tile_word(Var(GROUP), at)
+        return Unary("from_bits", word) if real else word
 
     # ---- what a stride computes once ------------------------------------------------------
 
@@ -166,9 +264,10 @@ class Stride:
                 value = Select(Binary("and", cond, Binary(op, word, Var(name))), word, Var(name))
                 return Assign(Var(name), value)
             case Assign(Var(name), Binary(op, Var(old), x)) if (
-                op in EXTREMES.values() and name == old and self.uniform(x) and reads.get(name) == 1
+                op in EXTREMES.values() and name == old and reads.get(name) == 1
             ):
-                return Assign(Var(name), Binary(op, Var(name), self.word(op, x)))
+                bound = self.bound(x, op)
+                return None if bound is None else Assign(Var(name), Binary(op, Var(name), bound))
         return None
 
     def begin(self, mark: Mark) -> None:
@@ -180,24 +279,59 @@ class Stride:
             Let(_real(LOTS), F64_T, Unary("i64_to_f64", mark.lots)),
         ]
         self.ready += [_exact(Var(AT_ZERO)), _exact(mark.lots)]
-        self.tests.append(Binary("ine", self.word("imax", _beyond(mark.price)), i64(0)))
+        self.narrow.append(mark.price)
 
-    def floated(self, cond: Expr) -> Expr:
-        """A condition on a value at prices as one of floats.
+    def at_prices(self, stmt: If, often: Set[str]) -> Iterator[Expr]:
+        """The conditions of a rare branch, but those on a value at prices: the stride is asked.
 
-        They are exact where the limit is: a sum beyond 53 bits is rounded to one beyond it.
+        It is greatest and least at the extremes of the price. As floats both are exact where the
+        limit is: a sum beyond 53 bits is rounded to one beyond it. `often` changes in most turns.
         """
         mark = self.mark
-        if mark is None or not isinstance(cond, Binary) or cond.x != Var(mark.value):
-            return cond
-        assert isinstance(cond.y, Var)
-        name = _real(cond.y.name)
+        sunk = None if mark is None else sinks(stmt, mark.value, often)
+        for cond in alternatives(stmt.cond):
+            if mark is None or not isinstance(cond, Binary) or cond.x != Var(mark.value):
+                yield cond
+                continue
+            assert isinstance(cond.y, Var)
+            limit, op = self.real_word(cond.y), OF_FLOATS[cond.op]
+            beyond = either(Binary(op, value, limit) for value in self.values(mark))
+            if sunk is not None and sunk.word == cond.y.name:
+                apart = Binary(cond.op, cond.y, sunk.other)
+                beyond = Binary("and", beyond, Unary("not", apart))
+                self.sink(mark, sunk, cond.op)
+            self.tests.append(beyond)
+
+    def real_word(self, word: Var) -> Expr:
+        """A word as a float that is held from before the strides."""
+        name = _real(word.name)
         if all(not isinstance(stmt, Let) or stmt.name != name for stmt in self.before):
-            self.before.append(Let(name, F64_T, Unary("i64_to_f64", cond.y)))
-            self.ready.append(_exact(cond.y))
-        price = Unary("i64_to_f64", mark.price)
-        value = Fma(Var(_real(LOTS)), price, Var(_real(AT_ZERO)))
-        return Binary(OF_FLOATS[cond.op], value, Var(name))
+            self.before.append(Let(name, F64_T, Unary("i64_to_f64", word)))
+            self.ready.append(_exact(word))
+        return Var(name)
+
+    def values(self, mark: Mark) -> tuple[Expr, Expr]:
+        """A value at the least and the greatest price of a stride."""
+        least, most = (
+            Fma(Var(_real(LOTS)), self.word(op, mark.price, real=True), Var(_real(AT_ZERO)))
+            for op in ("imin", "imax")
+        )
+        return least, most
+
+    def sink(self, mark: Mark, sunk: Sunk, op: str) -> None:
+        """Lets a stride lower or raise a word to the value at prices."""
+        word, real = Var(sunk.word), self.real_word(Var(sunk.word))
+        values = self.values(mark)
+        end = Unary("i64_to_f64", i64(-(1 << EXACT_BITS) if op == "ilt" else 1 << EXACT_BITS))
+        self.tests.append(either(Binary(OF_FLOATS[op], value, end) for value in values))
+        beyond = either(Binary(OF_FLOATS[op], value, real) for value in values)
+        least, most = (
+            Binary("imul", mark.lots, self.word(end, mark.price)) for end in ("imin", "imax")
+        )
+        moved = Binary("iadd", Var(AT_ZERO), Binary(sunk.op, least, most))
+        self.after.append(If(beyond, _put_real(word, moved)))
+        value = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
+        self.by_row += _put_real(word, Binary(sunk.op, word, value))
 
     def finish(self, price: Expr) -> Block:
         """What is left to do after strides of which the last row has this price."""
@@ -231,12 +365,15 @@ class Stride:
 
     def copies(self, turn: Block, spot: Callable[[int], Expr], row: Callable[[int], Expr]) -> Block:
         """The turns of a stride, `turn` one on the tile, where `spot(k)` begins its row(k)."""
-        changed, inner = assigned_names(turn) - {STOPS}, declared_names(turn)
         return tuple(
-            _renamed(stmt, changed, inner, f".{k}", {SPOT: spot(k), ROW: row(k)})
-            for k in range(STRIDE)
-            for stmt in turn
+            stmt for k in range(STRIDE) for stmt in self.copy(turn, RUN, f".{k}", spot(k), row(k))
         )
+
+    def copy(self, turn: Block, way: str, end: str, spot: Expr, row: Expr) -> Iterator[Stmt]:
+        """One turn on copies of the words that are called `way`, its locals ending in `end`."""
+        changed, inner = assigned_names(turn) - {STOPS}, declared_names(turn)
+        given = {SPOT: spot, ROW: row}
+        return (_renamed(stmt, changed, inner, end, given, way) for stmt in turn)
 
     def changed(self) -> Set[str]:
         """The words that the turns of a stride change, in their copies."""
@@ -287,6 +424,9 @@ def _without(body: Block, mark: Mark, move: str) -> Block | None:
             return value
         return rebuild_expr(node, expr)
 
+    def inner(one: Stmt) -> Stmt:
+        return rebuild_stmt(one, expr, inner)
+
     made: list[Stmt] = []
     left = [before, after]
     for stmt in body:
@@ -298,12 +438,80 @@ def _without(body: Block, mark: Mark, move: str) -> Block | None:
         if isinstance(stmt, If) and _rare(stmt) and not left:
             cond = expr(stmt.cond)
             if all(_compares(part, mark.value, firm) for part in alternatives(cond)):
-                made.append(If(cond, stmt.then, (), stmt.line))
+                made.append(If(cond, tuple(map(inner, stmt.then)), (), stmt.line))
                 continue
         if {mark.value, mark.before, move, *alias} & _named(stmt):
             return None
         made.append(stmt)
     return None if left else tuple(made)
+
+
+def sinks(stmt: If, value: str, often: Set[str]) -> Sunk | None:
+    """The word that a rare branch only lowers to a value, as long as it is another's no more."""
+    match stmt:
+        case If(
+            _,
+            (
+                If(
+                    Binary("ilt" | "igt" as op, Var(less), Var(word)),
+                    (If(Binary("ieq", Var(same), Var(other)), _, ()), Assign(Var(put), Var(by))),
+                    _,
+                ),
+            ),
+        ) if less == by == value and word == same == put and other not in often:
+            return Sunk(word, "imin" if op == "ilt" else "imax", Var(other))
+    return None
+
+
+def _put_real(word: Var, value: Expr) -> Block:
+    """A word given a value, and so what it is as a float."""
+    return Assign(word, value), Assign(Var(_real(word.name)), Unary("i64_to_f64", word))
+
+
+def _often(body: Block) -> Block:
+    """The statements of a turn that most turns do not jump over."""
+    return tuple(stmt for stmt in body if not _rare(stmt))
+
+
+def loosened(cond: Expr, last: Mapping[str, str]) -> Expr:
+    """A condition that holds where the given one does, and rarely besides.
+
+    What is denied of one alternative, as `elif` does it of all before, need not be asked of it.
+    That x > y has become so since the last row is asked as: has x > y changed? Then a row compares
+    two numbers once. `last` tells the names of what a local was in the last row.
+    """
+    alts = list(alternatives(cond))
+    if len(alts) > 1:
+        kept = (
+            _all([x for x in requirements(alt) if not (isinstance(x, Unary) and x.x in alts)])
+            for alt in alts
+        )
+        return either(loosened(alt, last) for alt in kept)
+    parts = [loosened(part, last) if part != cond else part for part in requirements(cond)]
+    for op, contrary in (("fgt", "fle"), ("flt", "fge")):
+        for now in parts:
+            for part in parts:
+                match now, part:
+                    case Binary(is_op, Var(x), Var(y)), Binary(was_op, Var(u), Var(v)) if (
+                        (is_op, was_op) == (op, contrary) and (last.get(u), last.get(v)) == (x, y)
+                    ):
+                        rest = [one for one in parts if one is not now and one is not part]
+                        return _all([*rest, Binary("xor", now, Binary(op, Var(u), Var(v)))])
+    return cond
+
+
+def in_last_row(body: Block) -> dict[str, str]:
+    """What a turn copies from a word that the turn before gave the value of a local."""
+    copied = {
+        stmt.place.name: stmt.value.name
+        for stmt in body
+        if isinstance(stmt, Assign) and isinstance(stmt.place, Var) and isinstance(stmt.value, Var)
+    }
+    return {name: copied[of] for name, of in copied.items() if of in copied}
+
+
+def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:
+    return None if x is None or y is None else Binary(op, x, y)
 
 
 def _same(stmt: Stmt, other: Assign) -> bool:
@@ -347,15 +555,21 @@ def _exact(value: Expr) -> Expr:
     return Binary("ieq", _beyond(value), i64(0))
 
 
+def _exact_sum(value: Expr) -> Expr:
+    """Whether the difference of an exact number and this is a number of a word."""
+    lifted = Binary("iadd", value, i64(1 << EXACT_BITS + 1))
+    return Binary("ieq", Binary("lshr", lifted, i64(EXACT_BITS + 2)), i64(0))
+
+
 def _renamed(
-    stmt: Stmt, changed: Set[str], inner: Set[str], end: str, given: Mapping[str, Expr]
+    stmt: Stmt, changed: Set[str], inner: Set[str], end: str, given: Mapping[str, Expr], way: str
 ) -> Stmt:
     """A statement of one copy of a turn: on copies of words, with locals of its own."""
 
     def name(old: str) -> str:
         if old in inner:
             return old + end
-        return RUN + old if old in changed else old
+        return way + old if old in changed else old
 
     def expr(node: Expr) -> Expr:
         if isinstance(node, Var):

@@ -78,6 +78,9 @@ class Turn:
         """Several such turns at once, where that is of use."""
         self.strode = () if self.stride is None else tuple(map(self.tiled, self.stride.turn))
         """One of them, on the tile."""
+        by_row = () if self.stride is None else tuple(self.stride.by_row)
+        self.by_row = tuple(map(self.tiled, by_row))
+        """What a stride leaves to its last row or all of them, of one row."""
         made = tuple(map(self.current, rest))
         self.halves = self.packed(made)
         self.body = tuple(map(self.tiled, made))
@@ -85,7 +88,7 @@ class Turn:
         self.price = None if mark is None else self.own(mark.price)
         """The price of a row that a value is marked to."""
         held = () if self.stride is None else self.stride.held
-        self.gathered = {key: self.found(key[1]) for key in held}
+        self.gathered = {key: self.found(key.expr) for key in held}
         """What a stride gathers of a row, on the tile."""
 
     # ---- what is known before the turn ----------------------------------------------------

@@ -8,6 +8,7 @@ side. So the lanes of a warp go each at their own pace through a tile, and wait 
 where one needs `slow`.
 """
 
+import functools
 from collections.abc import Iterable, Set
 
 import msgspec
@@ -33,6 +34,7 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     While,
+    boolean,
     i64,
 )
 from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
@@ -43,7 +45,7 @@ from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import assigned_names, promoted, reads_of_names
 from quantdsl.passes.straight import either
-from quantdsl.passes.stride import GROUP, RUN, STOPS, STRIDE, STRIDE_BITS, Stride
+from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
@@ -54,6 +56,7 @@ TILE_WORDS, STRIDE_WORDS = "TILE_WORDS", "STRIDE_WORDS"
 """The module's sizes that say how many words of a tile a row has, and a stride of rows besides."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
 PASS, BEGAN, HALT, NUMBER, STRIDES = "pass@", "began@", "halt@", "number@", "strides@"
+STRODE, STOPPED = "strode@", "stopped@"
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
@@ -203,14 +206,17 @@ class _Maker:
                 tuple(
                     Assign(
                         Var(_at("most", k)),
-                        Binary(key[0], Var(_at("most", k)), _placed(read[key], SPOT, spot)),
+                        Binary(key.op, Var(_at("most", k)), _placed(read[key], SPOT, spot)),
                     )
                     for key, k in held.items()
                 ),
             ),
             *(
-                Assign(Elem(Var(TILE), Binary("iadd", put, i64(k))), Var(_at("most", k)))
-                for k in held.values()
+                Assign(
+                    Elem(Var(TILE), Binary("iadd", put, i64(k))),
+                    _bits_of(Var(_at("most", k))) if key.real else Var(_at("most", k)),
+                )
+                for key, k in held.items()
             ),
         )
         params = (
@@ -230,7 +236,8 @@ class _Maker:
         stride = self.turn.stride
         names = reads_of_names((*map(Return, self.turn.never), *self.turn.body))
         if stride is not None:
-            asked = (*map(Return, stride.tests), *stride.before, *stride.after, *self.turn.strode)
+            done = (*stride.after, *self.turn.by_row)
+            asked = (*map(Return, stride.tests), *stride.before, *done, *self.turn.strode)
             changed = stride.changed()
             read = reads_of_names(asked)
             names.update({name: read[name] for name in read if name not in changed})
@@ -275,53 +282,85 @@ class _Maker:
         return (For(PASS, Var(FROM), Var(TO), one, self.loop.line),)
 
     def strides(self, stride: Stride) -> Block:
-        """As many strides as there are without a row that stops them, if one begins here."""
-        same = self.turn.same
+        """As many strides as there are without a row that stops them, and turns up to such a row.
+
+        Where turns do not begin with a stride, or one of it stops, they are made one by one: what
+        the stride was asked holds for each of its turns.
+        """
         inside = Binary("isub", Var(REACHED), Var(FIRST))
         last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(STRIDE_BITS))
         group = Binary("imul", Var(NUMBER), i64(len(stride.held)))
         words = self.turn.tile.words()
-        changed = [let for let in (*self.changed, *self.passing) if let.name in stride.changed()]
-        passing = {let.name for let in self.passing}
         begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        end = _plus(begin, STRIDE)
         turns = stride.copies(
             self.turn.strode, lambda k: _plus(Var(SPOT), k * words), lambda k: _plus(begin, k)
         )
+        together: Block = (
+            Let(SPOT, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE * words))),
+            *self.begun(stride, RUN),
+            *turns,
+            If(
+                Unary("not", Var(STOPS)),
+                (*stride.after, *self.ended(stride, RUN), Assign(Var(REACHED), end)),
+            ),
+        )
         one: Block = (
             Let(GROUP, I64_T, Binary("iadd", Var(STRIDES), group)),
-            Let(SPOT, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE * words))),
             Let(STOPS, BOOL_T, either(stride.tests)),
             If(Var(STOPS), (Break(),)),  # what such a row holds is not to be computed with
-            *(
-                Let(
-                    RUN + let.name,
-                    let.type,
-                    None if let.name in passing else Var(same.get(let.name, let.name)),
-                )
-                for let in changed
-            ),
-            *turns,
-            If(Var(STOPS), (Break(),)),
-            *stride.after,
-            *(
-                Assign(Var(let.name), Var(RUN + let.name))
-                for let in changed
-                if let.name not in passing and let.name not in same
-            ),
-            Assign(Var(REACHED), _plus(begin, STRIDE)),
+            If(Binary("ieq", Var(REACHED), begin), together),
+            For(STRODE, Var(REACHED), end, self.step(stride), self.loop.line),
+            If(Binary("ilt", Var(REACHED), end), (Break(),)),
         )
         price = self.turn.price
         row = self.spot(_plus(Var(REACHED), -1))
         finish = stride.finish(_placed(price, SPOT, row)) if price is not None else ()
         strides = For(NUMBER, Binary("lshr", inside, i64(STRIDE_BITS)), last, one)
-        aligned: Expr = Binary("ieq", Binary("iand", inside, i64(STRIDE - 1)), i64(0))
-        for cond in stride.ready:
-            aligned = Binary("and", aligned, cond)
         done = If(Binary("igt", Var(REACHED), Var(BEGAN)), finish)
+        able: Block = (strides, done) if finish else (strides,)
         return (
             Let(BEGAN, I64_T, Var(REACHED)),
             *stride.before,
-            If(aligned, (strides, done) if finish else (strides,)),
+            *((If(_all_of(stride.ready), able),) if stride.ready else able),
+        )
+
+    def begun(self, stride: Stride, way: str) -> Block:
+        """The copies of words that turns of a stride are made on."""
+        same, passing = self.turn.same, {let.name for let in self.passing}
+        return tuple(
+            Let(
+                way + let.name,
+                let.type,
+                None if let.name in passing else Var(same.get(let.name, let.name)),
+            )
+            for let in (*self.changed, *self.passing)
+            if let.name in stride.changed()
+        )
+
+    def ended(self, stride: Stride, way: str) -> Block:
+        """What such turns leave."""
+        return tuple(
+            Assign(Var(let.name), Var(way + let.name))
+            for let in self.changed
+            if let.name in stride.changed() and let.name not in self.turn.same
+        )
+
+    def step(self, stride: Stride) -> Block:
+        """One turn of a stride by itself, that of row STRODE; it breaks where it may be unusual."""
+        row = Var(STRODE)
+        return (
+            Let(STOPPED, BOOL_T, boolean(False)),
+            *self.begun(stride, STEP),
+            *_put(
+                tuple(stride.copy(self.turn.strode, STEP, ".step", self.spot(row), row)),
+                STOPS,
+                Var(STOPPED),
+            ),
+            If(Var(STOPPED), (Break(),)),
+            *_put(self.turn.by_row, SPOT, self.spot(row)),
+            *self.ended(stride, STEP),
+            Assign(Var(REACHED), _plus(row, 1)),
         )
 
     def single(self) -> Block:
@@ -375,6 +414,10 @@ def in_memory(body: Block, places: dict[str, Expr]) -> Block:
     return block(body)
 
 
+def _bits_of(value: Expr) -> Expr:
+    return Unary("bits", Unary("i64_to_f64", value))
+
+
 def _at(when: str, word: int) -> str:
     return f"{when}.{word}@"
 
@@ -390,6 +433,11 @@ def _here(body: Block, words: frozenset[int]) -> Block:
         return rebuild_stmt(one, expr, stmt)
 
     return tuple(map(stmt, body))
+
+
+def _all_of(conds: Iterable[Expr]) -> Expr:
+    first, *rest = conds
+    return functools.reduce(lambda x, y: Binary("and", x, y), rest, first)
 
 
 def _plus(value: Expr, number: int) -> Expr:
