@@ -76,16 +76,25 @@ class RowsCode:
     """The program that makes rows of events."""
 
     def __init__(self, program: Program, width: int) -> None:
-        self._program = program
+        self.program = program
         self.width = width
         """Words of a row."""
+
+    @property
+    def room(self) -> int:
+        """Words that a row takes of memory."""
+        return self.width
+
+    def words(self, turns: int) -> int:
+        """Words of what a maker makes for so many turns."""
+        return (turns + 1) * self.width
 
     def start(self, template: Words, params: Words, point: Words) -> "RowMaker":
         """A maker for events from the first on; `point` are the params of any one lane."""
         words = template.copy()
         words[params] = point
-        self._program.call("init", words)
-        return RowMaker(self._program, self.width, words)
+        self.program.call("init", words)
+        return RowMaker(self.program, self.width, words)
 
 
 class RowMaker:

@@ -1,6 +1,7 @@
 """The kernel where each thread runs one lane, and the threads of a block share what they read.
 
-The rows pass through a tile in shared memory (passes/usual.py says what it holds). In a tile each
+The rows pass through a tile in shared memory (passes/usual.py says what it holds), which is copied
+there as it lies behind the rows (tiles.py). In a tile each
 lane makes its usual turns at its own pace; the lanes of a warp wait for each other only where they
 come to a turn that is not usual, or to the tile's end, and make those turns together. Threads
 beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
@@ -23,11 +24,12 @@ from quantdsl.codegen.text import alloca
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
+from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
-from quantdsl.passes.tile import TILE
-from quantdsl.passes.usual import GATHER, LAST, SLOW, STRIDE_WORDS, TILE_WORDS, USUAL
+from quantdsl.passes.tile import STEP_WORDS
+from quantdsl.passes.usual import LAST, SLOW, STRIDE_WORDS, TILE_WORDS, USUAL
 
-HALTS, SLOW_ROWS = 4, 16
+HALTS, SLOW_ROWS = 4, 4
 """After so many turns that were not usual, so many more are not tried: averages warm up."""
 
 THREAD = """\
@@ -82,9 +84,15 @@ fresh.common:
 TOGETHER = """\
   %tile = call ptr @quantdsl.shared()
   call void @llvm.assume(i1 true) ["align"(ptr %tile, i64 16)]
+  %rows.made = add i64 %n_events, 1
+  %rows.words = mul i64 %rows.made, {row_words}
+  %images = getelementptr i64, ptr %events, i64 %rows.words
+  %pair = shl i64 %thread, 1
+  %pairs = shl i64 %threads, 1
   br label %stretch
 stretch:
   %first = phi i64 [ 0, %run ], [ %to, %stretched ]
+  %image = phi ptr [ %images, %run ], [ %image.next, %stretched ]
   %more = icmp slt i64 %first, %n_events
   br i1 %more, label %fetch, label %turned
 fetch:
@@ -92,24 +100,22 @@ fetch:
   %end = add i64 %first, {rows}
   %whole = icmp sle i64 %end, %n_events
   %to = select i1 %whole, i64 %end, i64 %n_events
-  %count = sub i64 %to, %first
+  %image.next = getelementptr i64, ptr %image, i64 {size}
   br label %copy
 copy:
-  %at = phi i64 [ %thread, %fetch ], [ %at.next, %copied ]
-  %some = icmp slt i64 %at, %count
-  br i1 %some, label %copied, label %fetched
+  %at = phi i64 [ %pair, %fetch ], [ %at.next, %copied ]
+  %some = icmp slt i64 %at, {size}
+  br i1 %some, label %copied, label %filled
 copied:
-  %source = add i64 %first, %at
-  %spot = mul i64 %at, {words}
-  call void @{tile}(ptr %events, i64 %source, ptr %tile, i64 %spot)
-  %at.next = add i64 %at, %threads
+{copies}
+  %at.next = add i64 %at.{copies_more}, %pairs
   br label %copy
-fetched:
+filled:
   call void @quantdsl.barrier()
-{gathered}  br label %pace
+  br label %pace
 pace:
-  %from = phi i64 [ %first, %{filled} ], [ %from.next, %paced ]
-  %halts = phi i64 [ 0, %{filled} ], [ %halts.next, %paced ]
+  %from = phi i64 [ %first, %filled ], [ %from.next, %paced ]
+  %halts = phi i64 [ 0, %filled ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 {strides}, i64 %first, i64 %from, \
 i64 %to, ptr %columns)
   %waits = icmp slt i64 %reached, %to
@@ -139,20 +145,13 @@ stretched:
 turned:
   call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
 
-GATHERED = """\
-  %strides = ashr i64 %count, {stride_bits}
-  br label %gather
-gather:
-  %number.of = phi i64 [ %thread, %fetched ], [ %number.next, %gathered ]
-  %another = icmp slt i64 %number.of, %strides
-  br i1 %another, label %gathered, label %filled
-gathered:
-  call void @{gather}(ptr %tile, i64 %number.of, i64 {strides})
-  %number.next = add i64 %number.of, %threads
-  br label %gather
-filled:
-  call void @quantdsl.barrier()
-"""
+COPY = """\
+  %inside.{k} = icmp slt i64 %at.{k}, {last}
+  %which.{k} = select i1 %inside.{k}, i64 %at.{k}, i64 {last}
+  %source.{k} = getelementptr i64, ptr %image, i64 %which.{k}
+  %words.{k} = load <2 x i64>, ptr %source.{k}, align 16"""
+COPIES = 8
+"""Pairs of words that a thread loads before it stores the first: memory is far away."""
 
 LONGER = 4
 """So many times the rows has a tile of strides: what a tile costs counts for more beside them."""
@@ -178,28 +177,37 @@ def tile_size(module: Module, rows: int) -> int:
 
 def _words(sizes: dict[str, int], rows: int) -> int:
     words = (rows + 1) * sizes.get(TILE_WORDS, 0)
-    return words + (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
+    words += (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
+    return -(-words // STEP_WORDS) * STEP_WORDS
+
+
+def _copies(size: int) -> str:
+    """The lines that copy COPIES pairs of a tile's words, the last pair in place of any beyond."""
+    lines = ["  %at.0 = add i64 %at, 0"]
+    lines += [f"  %at.{k} = add i64 %at.{k - 1}, %pairs" for k in range(1, COPIES)]
+    lines += [COPY.format(k=k, last=size - 2) for k in range(COPIES)]
+    for k in range(COPIES):
+        lines.append(f"  %target.{k} = getelementptr i64, ptr %tile, i64 %which.{k}")
+        lines.append(f"  store <2 x i64> %words.{k}, ptr %target.{k}, align 16")
+    return "\n".join(lines)
 
 
 def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str:
     """The kernel over tiles, of so many rows without strides; its text calls primitives.py."""
     words, symbols = state_words(shared), shared.signatures
     if tile_size(module, rows):
-        row_words, rows = dict(module.sizes)[TILE_WORDS], tile_rows(module, rows)
-        strides, gathered = (rows + 1) * row_words, ""
-        if GATHER in symbols:
-            gathered = GATHERED.format(
-                stride_bits=STRIDE_BITS, gather=symbols[GATHER].symbol, strides=strides
-            )
+        sizes, size = dict(module.sizes), tile_size(module, rows)
+        rows = tile_rows(module, rows)
         run = TOGETHER.format(
             rows=rows,
             halts=HALTS,
             long=SLOW_ROWS,
-            words=row_words,
-            strides=strides,
-            gathered=gathered,
-            filled="filled" if gathered else "fetched",
-            **{name: symbols[name].symbol for name in (TILE, USUAL, SLOW, LAST)},
+            row_words=sizes[ROW_WORDS],
+            size=size,
+            copies=_copies(size),
+            copies_more=COPIES - 1,
+            strides=(rows + 1) * sizes[TILE_WORDS],
+            **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
         )
         turns = symbols[SLOW]
     else:

@@ -46,6 +46,13 @@ class Feed:
         """Rows of the longest piece; one more follows its turns."""
         return max(b - a for a, b in itertools.pairwise(self.ends)) + 1
 
+    @property
+    def words_max(self) -> int:
+        """Words of the longest piece, without its columns."""
+        if self._rows is None:
+            return self.rows_max * self.width
+        return self._rows.words(self.rows_max - 1)
+
     def _made(self) -> Iterator[Piece]:
         work, maker = self.work, None
         if self._rows is not None:
@@ -58,8 +65,8 @@ class Feed:
 
 
 def width_of(work: LaneWork, rows: RowsCode | None) -> int:
-    """Words of a row that a kernel takes."""
-    return rows.width if rows is not None else work.events.shape[1]
+    """Words of a row that a kernel takes, with its share of what stands behind all rows."""
+    return rows.room if rows is not None else work.events.shape[1]
 
 
 def whole_bytes(work: LaneWork, rows: RowsCode | None) -> int:

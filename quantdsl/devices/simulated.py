@@ -26,7 +26,7 @@ from quantdsl.codegen.ptx import GPU_DEPTH, Bounds, gpu_part
 from quantdsl.codegen.rows import RowsCode, kernel_form
 from quantdsl.codegen.target import Target, native
 from quantdsl.codegen.warps import tile_size, warp_text
-from quantdsl.devices.cpu import rows_of
+from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
@@ -251,7 +251,7 @@ def _load(work: LaneWork) -> LanesKernel:
     program = load(work.module, native(), Cache(), form)
     together = shared_bytes > 0
     kernel = SimulatedKernel(program.address("lanes"), 15, together=together, owner=program)
-    return LanesKernel(kernel, rows_of(work, GPU_DEPTH), shared_bytes)
+    return LanesKernel(kernel, tiled_rows_of(work, TILE_ROWS), shared_bytes)
 
 
 def _text(module: Module, target: Target) -> str:

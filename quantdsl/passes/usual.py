@@ -74,12 +74,13 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     of turns (stride.py).
 
         tile(rows, row, inout out, at)                       what `usual` reads of a row
-        gather(inout tile, number, strides)                  and of stride `number` of the tile
+        gather(inout tile, began, number, strides)           and of stride `number` of the tile
         usual(inout s, tile, strides, first, from, to, ...)  -> the row it stopped before, or `to`
         slow(inout s, rows, from, to, end, ...)  -> the row it stopped before: `to` or one behind
         last(inout s, rows, n)                               after all turns
 
-    `first` is the row that the tile begins with, `strides` where words of strides do.
+    `first` is the row that the tile begins with, at the word `began`, `strides` where words of
+    strides do.
     """
     sizes = dict(module.sizes)
     if ROW_WORDS not in sizes:
@@ -189,9 +190,9 @@ class _Maker:
     def gather(self, stride: Stride) -> Func:
         """Writes what a stride of usual turns reads of its rows together."""
         words, held = self.turn.tile.words(), stride.held
-        spot = Binary("imul", Binary("iadd", Var(FROM), Var(ROW)), i64(words))
         read = self.turn.gathered
-        first = Binary("imul", Var(FROM), i64(words))
+        first = Binary("iadd", Var(BEGAN), Binary("imul", Var(FROM), i64(words)))
+        spot = Binary("iadd", first, Binary("imul", Var(ROW), i64(words)))
         put = Binary("iadd", Var(STRIDES), Binary("imul", Var(NUMBER), i64(len(held))))
         body: Block = (
             Let(FROM, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE))),
@@ -221,6 +222,7 @@ class _Maker:
         )
         params = (
             ParamDecl(TILE, TILE_TYPE, inout=True),
+            ParamDecl(BEGAN, I64_T),
             ParamDecl(NUMBER, I64_T),
             ParamDecl(STRIDES, I64_T),
         )

@@ -76,11 +76,11 @@ def test_most_turns_are_usual_and_made_in_strides():
     assert lanes.usual_calls < warm / 4
 
 
-def test_orders_that_rest_at_prices_leave_no_strides():
+def test_levels_of_orders_are_asked_of_strides():
     work = swept("bracket", {"fast": "3..5:2"})
     sizes = dict(gpu_part(work.module, work.kept, work.varying).sizes)
     assert TILE_WORDS in sizes
-    assert STRIDE_WORDS not in sizes
+    assert STRIDE_WORDS in sizes
 
 
 class Interpreted:
@@ -115,7 +115,7 @@ class Interpreted:
             for row in range(first, to):
                 call("tile", given, row, tile, (row - first) * self.words)
             for number in range((to - first) // STRIDE):
-                call("gather", tile, number, at)
+                call("gather", tile, 0, number, at)
             reached = first
             while reached < to:
                 reached = call("usual", s, tile, at, first, reached, to, columns)

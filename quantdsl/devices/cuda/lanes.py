@@ -18,9 +18,9 @@ import numpy.typing as npt
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import load_cubin
 from quantdsl.codegen.lanes import KERNEL
-from quantdsl.codegen.ptx import ENTRY, GPU_DEPTH, Bounds, architecture_of
+from quantdsl.codegen.ptx import ENTRY, Bounds, architecture_of
 from quantdsl.codegen.rows import RowsCode
-from quantdsl.devices.cpu import rows_of
+from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
@@ -217,10 +217,8 @@ class _Inputs:
         work = feed.work
         try:
             self.fixed = [self._put(array) for array in (work.template, work.params, work.results)]
-            widths = feed.width, work.columns.shape[1]
-            self.places = [
-                [self._room(feed.rows_max * width) for width in widths] for _ in range(self._places)
-            ]
+            sizes = feed.words_max, feed.rows_max * work.columns.shape[1]
+            self.places = [[self._room(size) for size in sizes] for _ in range(self._places)]
             self._there = list(self._uploaded(feed)) if feed.whole else None
         except BaseException:
             self.close()
@@ -403,7 +401,7 @@ def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
                 work.module, work.kept, architecture, Cache(), bounds, varying=work.varying
             )
             library = Library(device.driver, cubin.code, ENTRY)
-            return Compiled(library, bounds.threads, rows_of(work, GPU_DEPTH))
+            return Compiled(library, bounds.threads, tiled_rows_of(work, bounds.rows))
 
         def measured(work: LaneWork, bounds: Bounds) -> float:
             profile, candidate = Profile(), compiled(work, bounds)
