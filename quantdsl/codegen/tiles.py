@@ -101,9 +101,9 @@ def load_tiled_rows(
     cache: Cache | None,
     rows: int,
 ) -> RowsCode | None:
-    """What makes rows for the kernel of a GPU whose tiles have `rows` (Bounds.rows) without strides.
+    """What makes rows for the kernel of a GPU, as `load_rows` otherwise, with their tiles.
 
-    As `load_rows` otherwise.
+    Those have `rows` where there are no strides, as Bounds.rows.
     """
     code = load_rows(module, kept, varying, target, cache, GPU_DEPTH)
     form = f"images {rows} {kernel_form(kept, varying, GPU_DEPTH)}"

@@ -1,7 +1,8 @@
 """Several devices on one sweep: each takes lanes in the measure of its speed.
 
 A device asks for the next lanes when it is done with its last; it gets half of its share of what
-is left, by the speed that it has shown, so that all end at nearly the same time.
+is left, by the speed that it has shown, so that all end at nearly the same time. Until each has
+shown one, a device gets no more than a chunk.
 """
 
 import queue
@@ -38,7 +39,8 @@ class Together:
         def report(start: int, end: int, words: Words) -> None:
             if shares.stopped:
                 raise _StopError
-            done.put((start, end, words))
+            # The next results of a runner may lie in the same place.
+            done.put((start, end, words.copy()))
 
         def labour(number: int) -> None:
             try:
@@ -108,6 +110,6 @@ class _Shares:
     def _share(self, number: int, left: int) -> int:
         chunk = min(self._chunks[number], max(left // (2 * len(self._chunks)), 1))
         speed, total = self._speeds[number], sum(self._speeds)
-        if not speed:  # one chunk to measure it by
+        if not all(self._speeds):  # the first to be done is not the fastest
             return chunk
         return max(int(left * speed / total) // 2, min(chunk, left), 1)

@@ -147,7 +147,7 @@ class Stride:
                 left += self.stops(self.at_prices(stmt, assigned_names(_often(body))))
             else:
                 left.append(stmt)
-        reads = reads_of_names(left)
+        reads = reads_of_names(tuple(left))
         once = {name: reads[name] for name, count in given.items() if count == 1}
         turn: list[Stmt] = []
         for stmt in left:
@@ -350,9 +350,8 @@ class Stride:
     def worth(self) -> bool:
         """Whether strides may be made and are likely to have no row that stops them.
 
-        Where orders rest at prices, rows are compared with them, and one in a few strides fails:
-        on an H200 the bracket strategy of bench/ takes a sixth longer with strides. A whole number
-        must not be divided where a turn would have stopped before it.
+        What compares whole numbers of a row, and cannot be asked of the stride, stops too often. A
+        whole number must not be divided where a turn would have stopped before it.
         """
         return not any(
             isinstance(node, Binary)
@@ -381,6 +380,7 @@ class Stride:
 
 
 AT_ZERO, LOTS = "at_zero@", "lots@"
+BECOMES = frozenset({("fgt", "fle"), ("flt", "fge")})
 CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 
 
@@ -488,16 +488,23 @@ def loosened(cond: Expr, last: Mapping[str, str]) -> Expr:
         )
         return either(loosened(alt, last) for alt in kept)
     parts = [loosened(part, last) if part != cond else part for part in requirements(cond)]
-    for op, contrary in (("fgt", "fle"), ("flt", "fge")):
-        for now in parts:
-            for part in parts:
-                match now, part:
-                    case Binary(is_op, Var(x), Var(y)), Binary(was_op, Var(u), Var(v)) if (
-                        (is_op, was_op) == (op, contrary) and (last.get(u), last.get(v)) == (x, y)
-                    ):
-                        rest = [one for one in parts if one is not now and one is not part]
-                        return _all([*rest, Binary("xor", now, Binary(op, Var(u), Var(v)))])
+    for now in parts:
+        for part in parts:
+            if _has_become(now, part, last):
+                assert isinstance(now, Binary)
+                assert isinstance(part, Binary)
+                before = Binary(now.op, part.x, part.y)
+                rest = [one for one in parts if one is not now and one is not part]
+                return _all([*rest, Binary("xor", now, before)])
     return cond
+
+
+def _has_become(now: Expr, part: Expr, last: Mapping[str, str]) -> bool:
+    """Whether x > y is asked, or x < y, and that it was not so in the last row."""
+    match now, part:
+        case Binary(op, Var(x), Var(y)), Binary(was, Var(u), Var(v)):
+            return (op, was) in BECOMES and (last.get(u), last.get(v)) == (x, y)
+    return False
 
 
 def in_last_row(body: Block) -> dict[str, str]:

@@ -94,6 +94,31 @@ def test_a_device_takes_half_of_its_share_by_speed():
     assert sizes == [9_800 * 10 // 11 // 2, (9_800 - 4_454) // 11 // 2, 2_319]
 
 
+def test_a_device_gets_chunks_until_all_have_shown_a_speed():
+    shares = _Shares(0, 10_000, [100, 100])
+    shares.took(0, 100, 0.1)
+    assert shares.take(0) == (0, 100)
+    shares.took(1, 100, 0.1)
+    assert shares.take(0) == (100, 100 + 9_900 // 4)
+
+
+def test_results_are_taken_before_a_device_uses_their_place_again():
+    class InPlace(CpuRunner):
+        def run(self, work, lo, hi, finished):
+            place = np.empty((len(work.results), hi - lo), np.int64)
+
+            def told(start, end, words):
+                here = place[:, : end - start]
+                here[:] = words
+                finished(start, end, here)
+                place[:] = -1
+
+            CpuRunner.run(self, work, lo, hi, told)
+
+    work = random_work(3, lanes=600)
+    assert np.array_equal(run(Together([InPlace(1), InPlace(1)]), work), expected(work))
+
+
 def test_devices_share_and_every_lane_is_run_once():
     """One is held at its first lanes, of which it gets no more than a quarter, until the other has
     run most of the rest."""
