@@ -83,12 +83,16 @@ def ours(sweep: Sweep) -> tuple[float, Any]:
     for _ in range(ROUNDS):
         profile.intervals.clear()
         run(sweep, device)
-        kernels = [one for one in profile.intervals if one.lane_steps]
-        # Chunks overlap on streams of their own: from the first begin to the last end.
-        begin_s = min(one.begin_s for one in kernels)
-        taken.append(max(one.begin_s + one.seconds for one in kernels) - begin_s)
+        taken.append(kernel_seconds(profile))
     device.close()
     return statistics.median(taken), result
+
+
+def kernel_seconds(profile: Profile) -> float:
+    """From where the first kernel began to where the last ended: chunks overlap."""
+    kernels = [one for one in profile.intervals if one.lane_steps]
+    begin_s = min(one.begin_s for one in kernels)
+    return max(one.begin_s + one.seconds for one in kernels) - begin_s
 
 
 def compared(name: str, ranges: dict[str, str]) -> dict[str, Any]:
@@ -119,16 +123,23 @@ def million() -> Sweep:
 
 
 def whole(sweep: Sweep) -> dict[str, Any]:
-    """A sweep in a warm process, from points and bars in memory to the table."""
-    device = runner("cuda:0", say)
-    taken = []
+    """A sweep in a warm process, from points and bars in memory to the table, and its kernels."""
+    profile = Profile()
+    device = runner("cuda:0", say, profile)
+    taken, kernels = [], []
     for _ in range(ROUNDS):
+        profile.intervals.clear()
         start = time.perf_counter()
         result_of(sweep, run(sweep, device), device.name)
         taken.append(time.perf_counter() - start)
+        kernels.append(kernel_seconds(profile))
     device.close()
-    median = statistics.median(taken)
-    return {"points": sweep.n_points, "bars": len(sweep.bar_ns), "seconds": median}
+    return {
+        "points": sweep.n_points,
+        "bars": len(sweep.bar_ns),
+        "seconds": statistics.median(taken),
+        "kernel_seconds": statistics.median(kernels),
+    }
 
 
 def device_name() -> str:
