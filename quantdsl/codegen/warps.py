@@ -30,7 +30,7 @@ from quantdsl.passes.tile import STEP_WORDS
 from quantdsl.passes.usual import LAST, SLOW, STRIDE_WORDS, TILE_WORDS, USUAL
 
 HALTS, SLOW_ROWS = 4, 4
-"""After so many turns that were not usual, so many more are not tried: averages warm up."""
+"""After so many turns that were not usual, so many are made at once: averages warm up."""
 
 THREAD = """\
 define {convention}void @{symbol}({params}) #2 {{

@@ -26,7 +26,7 @@ from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.stream import Event, Stream
-from quantdsl.devices.cuda.tune import bounds_for
+from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for
 from quantdsl.devices.feed import Feed, Piece, whole_bytes
 from quantdsl.devices.kernel import WORDS, grid_of, values
 from quantdsl.devices.loaded import Loaded
@@ -400,6 +400,8 @@ def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
             cubin = load_cubin(
                 work.module, work.kept, architecture, Cache(), bounds, varying=work.varying
             )
+            if bounds == USUAL and cubin.spill_bytes > SPILL_BYTES_MAX:
+                return compiled(work, ROOMY)
             library = Library(device.driver, cubin.code, ENTRY)
             return Compiled(library, bounds.threads, tiled_rows_of(work, bounds.rows))
 

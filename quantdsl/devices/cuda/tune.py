@@ -17,10 +17,15 @@ from quantdsl.devices.work import LaneWork
 
 USUAL = Bounds()
 FEW_LANES = 32_768
-FEW = Bounds(32, 8)
+FEW = Bounds(32, 8, 8)
 """Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
-CANDIDATES = (Bounds(), Bounds(128, 4, 64), Bounds(128, 5), Bounds(128, 3), Bounds(128, 2))
-"""128, 128, 96, 168 and 255 registers a thread where a multiprocessor has 65,536."""
+ROOMY = Bounds(128, 2, 8)
+"""Where registers would run out: so does a kernel whose lanes have many orders at prices. In short
+tiles such lanes stay together, so that more of them make a turn with an order at once."""
+SPILL_BYTES_MAX = 256
+"""What a kernel may store and load for want of registers before it gets more of them."""
+CANDIDATES = (Bounds(), Bounds(128, 4, 64), Bounds(128, 5), Bounds(128, 3), Bounds(128, 2), ROOMY)
+"""128, 128, 96, 168, 255 and 255 registers a thread where a multiprocessor has 65,536."""
 WORTH_LANE_STEPS = 10**12
 """A sweep below takes less than the compiling of its candidates."""
 TRIAL_EVENTS = 20_000
