@@ -191,15 +191,15 @@ def _sign(cx: Context, node: ast.Call, values: list[Value]) -> Value:
 
 @builtin(
     "fma(a: float, b: float, c: float) -> float",
-    "a * b + c with one rounding.",
+    "a * b + c with one rounding, of three f32 to an f32.",
     "fma(close, 2.0, 1.0)",
 )
 def _fma(cx: Context, node: ast.Call, values: list[Value]) -> Value:
     parts = [as_float(cx, arith.plain(cx, value)) for value in values]
     if any_bad(parts):
         return error_value(node.span)
-    a, b, c = (part.ir for part in parts)
-    return Value(FLOAT, ops.Fma(a, b, c), node.span, series=arith.joined(parts))
+    made, joined = single.fused(values, parts), arith.joined(parts)
+    return Value(made.type, made.ir, node.span, series=joined)
 
 
 @builtin(

@@ -111,5 +111,6 @@ def _value(expr: ops.Expr, numbers: list[int | float]) -> Number:
         case ops.Select():
             result = numbers[1] if numbers[0] else numbers[2]
         case _:
-            result = scalar.fma(*map(float, numbers))
+            fused = scalar.fma32 if isinstance(expr, ops.Fma) and expr.single else scalar.fma
+            result = fused(*map(float, numbers))
     return result

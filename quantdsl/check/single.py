@@ -80,6 +80,15 @@ def narrowed(given: Sequence[Value], result: Value) -> Value:
     return rounded(result)
 
 
+def fused(given: Sequence[Value], parts: Sequence[Value]) -> Value:
+    """x * y + z of what is given, as floats: an f32, rounded once to it, where it is one."""
+    if not meet(*given):
+        x, y, z = (part.ir for part in parts)
+        return Value(FLOAT, ops.Fma(x, y, z))
+    x, y, z = (rounded(part).ir for part in parts)
+    return Value(F32, ops.Fma(x, y, z, single=True))
+
+
 def coerced(cx: Context, value: Value, wanted: Type) -> Value:
     """A value where an f32 is wanted: only what is one, or a constant, int or na, fits."""
     if value.type.kind == "na":

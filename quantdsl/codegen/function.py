@@ -423,7 +423,7 @@ class FunctionEmitter:
 
     def fma(self, expr: Fma) -> Value:
         operands = [self.value(x).text for x in (expr.x, expr.y, expr.z)]
-        return Value(self.text.intrinsic(scalar.INTRINSICS["fma"], *operands), "f64")
+        return Value(scalar.fused(self.text, operands, single=expr.single), "f64")
 
     def select(self, expr: Select) -> Value:
         condition, x, y = (self.value(operand) for operand in (expr.cond, expr.x, expr.y))

@@ -4,7 +4,7 @@ No instruction here carries a fast-math, nsw, nuw or exact flag: each means on e
 ops.py says. What LLVM leaves undefined (shift counts, division, conversions) is spelled out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quantdsl.codegen.target import TRAILING_ZEROS
 from quantdsl.codegen.text import Text
@@ -35,6 +35,7 @@ INTRINSICS = {
     "rint": "llvm.roundeven.f64",
     "fma": "llvm.fma.f64",
 }
+FMA_SINGLE = "llvm.fma.f32"
 
 BINARY = {
     "iadd": "add i64 {x}, {y}",
@@ -105,6 +106,14 @@ def _bits(text: Text, x: str) -> str:
     raw = text.pure(f"bitcast double {x} to i64")
     nan = text.pure(f"fcmp uno double {x}, 0.0")
     return text.pure(f"select i1 {nan}, i64 {CANONICAL_NAN_BITS}, i64 {raw}")
+
+
+def fused(text: Text, operands: Sequence[str], *, single: bool) -> str:
+    """Emit a fused multiply-add; the name of its value."""
+    if not single:
+        return text.intrinsic(INTRINSICS["fma"], *operands)
+    narrow = [text.pure(f"fptrunc double {x} to float") for x in operands]
+    return text.pure(f"fpext float {text.intrinsic(FMA_SINGLE, *narrow)} to double")
 
 
 def _f32(text: Text, x: str) -> str:

@@ -5,9 +5,9 @@ exactly for every operand. No lane traps, whether it is active or not.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from quantdsl.codegen.scalar import END_I64_AS_F64, INTRINSICS, MIN_I64_AS_F64
+from quantdsl.codegen.scalar import END_I64_AS_F64, FMA_SINGLE, INTRINSICS, MIN_I64_AS_F64
 from quantdsl.codegen.simd_text import VectorText
 from quantdsl.ir.ops import BINARY as SIGNATURES
 from quantdsl.ir.ops import (
@@ -124,10 +124,22 @@ def _bits(text: VectorText, x: str) -> str:
     return _Words(text).select(nan, CANONICAL_NAN_BITS, raw)
 
 
+def fused(text: VectorText, operands: Sequence[str], *, single: bool) -> str:
+    """Emit a fused multiply-add of vectors; the name of its value."""
+    if not single:
+        return text.vector_float(INTRINSICS["fma"], *operands)
+    narrow = [_narrow(text, x) for x in operands]
+    made = text.vector_float(FMA_SINGLE, *narrow)
+    return text.pure(f"fpext {text.vector('float')} {made} to {text.vector('double')}")
+
+
+def _narrow(text: VectorText, x: str) -> str:
+    return text.pure(f"fptrunc {text.vector('double')} {x} to {text.vector('float')}")
+
+
 def _f32(text: VectorText, x: str) -> str:
     double, single = text.vector("double"), text.vector("float")
-    narrow = text.pure(f"fptrunc {double} {x} to {single}")
-    return text.pure(f"fpext {single} {narrow} to {double}")
+    return text.pure(f"fpext {single} {_narrow(text, x)} to {double}")
 
 
 def _i64_to_f64(text: VectorText, x: str) -> str:

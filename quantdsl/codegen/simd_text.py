@@ -6,7 +6,7 @@ are a mask `<W x i1>`, and None stands for all of them.
 
 from typing import NamedTuple
 
-from quantdsl.codegen.target import PREFETCH, TRAILING_ZEROS, Target, gather, scatter
+from quantdsl.codegen.target import PREFETCH, TRAILING_ZEROS, Target, gather, scatter, vector_form
 from quantdsl.codegen.text import LLVM_TYPE, Text
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import ScalarType
@@ -67,10 +67,10 @@ class VectorText(Text):
 
     def vector_float(self, name: str, *operands: str) -> str:
         """Call the vector form of a float intrinsic that the target is known to lower."""
-        double = self.vector("double")
-        full = f"{name.removesuffix('.f64')}.v{self.lanes}f64"
+        type_ = self.vector("float" if name.endswith("f32") else "double")
+        full = vector_form(name, self.lanes)
         self.allow(full)
-        return self.pure(f"call {double} @{full}({', '.join(f'{double} {x}' for x in operands)})")
+        return self.pure(f"call {type_} @{full}({', '.join(f'{type_} {x}' for x in operands)})")
 
     def allow(self, intrinsic: str) -> None:
         """Note a call of an intrinsic; one off the target's list is an error of ours."""
@@ -158,6 +158,8 @@ def declaration(intrinsic: str) -> str:
         if "gather" in name:
             return f"declare {words} @{intrinsic}({where}, {mask}, {words})"
         return f"declare void @{intrinsic}({words}, {where}, {mask})"
-    type_ = "double" if last == "f64" else f"<{last[1:].removesuffix('f64')} x double>"
+    type_ = "float" if last.endswith("f32") else "double"
+    if last.startswith("v"):
+        type_ = f"<{last[1:-3]} x {type_}>"
     count = 3 if ".fma." in intrinsic else 1
     return f"declare {type_} @{intrinsic}({', '.join([type_] * count)})"

@@ -144,10 +144,11 @@ class ValueEmitter:
 
     def fma(self, expr: Fma) -> Value:
         operands = [self.value(x) for x in (expr.x, expr.y, expr.z)]
-        name = scalar.INTRINSICS["fma"]
         if any(x.varies for x in operands):
-            return Value(self.text.vector_float(name, *map(self.vector, operands)), "f64", True)
-        return Value(self.text.intrinsic(name, *(x.text for x in operands)), "f64", False)
+            words = [self.vector(x) for x in operands]
+            return Value(simd_ops.fused(self.text, words, single=expr.single), "f64", True)
+        texts = [x.text for x in operands]
+        return Value(scalar.fused(self.text, texts, single=expr.single), "f64", False)
 
     def select(self, expr: Select) -> Value:
         condition, x, y = (self.value(operand) for operand in (expr.cond, expr.x, expr.y))

@@ -19,6 +19,7 @@ FLOAT_INTRINSICS = frozenset(
         "llvm.ceil.f64",
         "llvm.fabs.f64",
         "llvm.floor.f64",
+        "llvm.fma.f32",
         "llvm.fma.f64",
         "llvm.roundeven.f64",
         "llvm.sqrt.f64",
@@ -33,8 +34,14 @@ X86_64_V4 = ("avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 
 def lane_intrinsics(lanes: int) -> frozenset[str]:
     """What code for so many lanes may use besides: each is inline code on every target below."""
-    vectors = (f"{name.removesuffix('.f64')}.v{lanes}f64" for name in FLOAT_INTRINSICS)
+    vectors = (vector_form(name, lanes) for name in FLOAT_INTRINSICS)
     return frozenset({*vectors, gather(lanes), scatter(lanes), TRAILING_ZEROS, PREFETCH})
+
+
+def vector_form(name: str, lanes: int) -> str:
+    """The intrinsic that does to `lanes` floats what this one does to one."""
+    base, _, kind = name.rpartition(".")
+    return f"{base}.v{lanes}{kind}"
 
 
 def gather(lanes: int) -> str:
@@ -59,7 +66,7 @@ PREFETCH = "llvm.prefetch.p0"
 ONE_LANE = FLOAT_INTRINSICS | {TRAILING_ZEROS}
 """What code for one lane of a CPU may use."""
 ONE_WIDE = ONE_LANE | {masked_load(WIDE)} | {
-    f"{name.removesuffix('.f64')}.v{WIDE}f64" for name in FLOAT_INTRINSICS
+    vector_form(name, WIDE) for name in FLOAT_INTRINSICS
 }
 """The same where it has wide registers."""
 

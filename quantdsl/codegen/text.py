@@ -71,11 +71,12 @@ class Text:
         return intrinsic in self._intrinsics
 
     def intrinsic(self, name: str, *operands: str) -> str:
-        """Call an f64 intrinsic that the target is known to lower."""
+        """Call a float intrinsic that the target is known to lower."""
         if name not in self._intrinsics:
             raise InternalError(f"QD9501 codegen: {name} is not on the target's list")
         self.called.add(name)
-        return self.pure(f"call double @{name}({', '.join(f'double {x}' for x in operands)})")
+        type_ = "float" if name.endswith("f32") else "double"
+        return self.pure(f"call {type_} @{name}({', '.join(f'{type_} {x}' for x in operands)})")
 
     def label(self) -> str:
         """The name of a block to come."""

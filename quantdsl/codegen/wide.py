@@ -256,11 +256,10 @@ class WideLoop:
                 return LaneValue(
                     simd_ops.binary(self.text, op, *words), BINARY[op].result, True
                 )
-            case Fma(x, y, z):
+            case Fma(x, y, z, single):
                 words = [self.text.varying(self.value(w)) for w in (x, y, z)]
-                return LaneValue(
-                    self.text.vector_float(scalar.INTRINSICS["fma"], *words), F64_T, True
-                )
+                made = simd_ops.fused(self.text, words, single=single)
+                return LaneValue(made, F64_T, True)
             case Select(cond, x, y):
                 mask, first, second = (self.value(z) for z in (cond, x, y))
                 return self.select(mask, first, second)

@@ -46,7 +46,7 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
-from quantdsl.ir.scalar import BINARY, UNARY, Frame, Thunk, fma
+from quantdsl.ir.scalar import BINARY, UNARY, Frame, Thunk, fma, fma32
 
 BREAK, CONTINUE, RETURN = 1, 2, 3
 RESULT = 0
@@ -346,7 +346,8 @@ class _FuncCompiler:
                 return BINARY[expr.op](self.value(expr.x), self.value(expr.y))
             case Fma():
                 x, y, z = map(self.value, (expr.x, expr.y, expr.z))
-                return lambda f: fma(x(f), y(f), z(f))
+                fused = fma32 if expr.single else fma
+                return lambda f: fused(x(f), y(f), z(f))
             case Select():
                 return self.select(expr)
             case Call():

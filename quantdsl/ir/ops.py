@@ -29,7 +29,8 @@ Meaning of the scalar operations, the same on every target:
   and payload cannot be observed (`bits` of a NaN is 0x7FF8000000000000).
 - `f32` rounds to the nearest IEEE 754 binary32, which an F64 holds exactly. Since 53 bits are more
   than twice 24 and 2, `f32(x + y)` of two such values is their sum rounded once, and so with the
-  other three operations and the square root: an F32 needs no type of its own.
+  other three operations and the square root: an F32 needs no type of its own. Only a fused
+  multiply-add has to be told (`Fma.single`): f32(fma(x, y, z)) would round twice.
 - `fmin`/`fmax` are `a < b ? a : b` and `a > b ? a : b`.
 - `f64_to_i64` truncates; NaN and what lies outside the range of i64 give 0.
 - Comparisons with NaN are false, `ne` is true.
@@ -167,11 +168,12 @@ class Binary(Node, frozen=True, tag="b"):
 
 
 class Fma(Node, frozen=True, tag="fma"):
-    """x * y + z with one rounding."""
+    """x * y + z with one rounding: to binary32 where it is `single`, of values that it holds."""
 
     x: "Expr"
     y: "Expr"
     z: "Expr"
+    single: bool = False
 
 
 class Select(Node, frozen=True, tag="sel"):

@@ -8,6 +8,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from quantdsl.ir.ops import CANONICAL_NAN_BITS
@@ -69,6 +70,21 @@ def fma(x: float, y: float, z: float) -> float:
         return num / (x_den * y_den * z_den)  # int / int rounds correctly, subnormals included
     except OverflowError:
         return math.inf if num > 0 else -math.inf
+
+
+def fma32(x: float, y: float, z: float) -> float:
+    """x * y + z of binary32 values, rounded once to binary32.
+
+    Rounded to a double first, to an odd last bit where that is not exact: the second rounding
+    then sees on which side of a tie the sum lies.
+    """
+    near = fma(x, y, z)
+    if not math.isfinite(near):
+        return near
+    exact = Fraction(x) * Fraction(y) + Fraction(z)
+    if Fraction(near) != exact and not bits(near) & 1:
+        near = math.nextafter(near, math.inf if exact > near else -math.inf)
+    return f32(near)
 
 
 def integral(x: float, rounding: Callable[[float], int]) -> float:

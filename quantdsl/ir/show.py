@@ -142,7 +142,8 @@ def _expr(expr: Expr) -> str:
         case Binary():
             return f"{expr.op}({_expr(expr.x)}, {_expr(expr.y)})"
         case Fma():
-            return f"fma({_expr(expr.x)}, {_expr(expr.y)}, {_expr(expr.z)})"
+            name = "fma32" if expr.single else "fma"
+            return f"{name}({_expr(expr.x)}, {_expr(expr.y)}, {_expr(expr.z)})"
         case Select():
             return f"select({_expr(expr.cond)}, {_expr(expr.x)}, {_expr(expr.y)})"
         case Call():

@@ -92,7 +92,7 @@ def _binary(e: Binary, f: ExprMap) -> Expr:
 
 def _fma(e: Fma, f: ExprMap) -> Expr:
     x, y, z = f(e.x), f(e.y), f(e.z)
-    return e if x is e.x and y is e.y and z is e.z else Fma(x, y, z)
+    return e if x is e.x and y is e.y and z is e.z else Fma(x, y, z, e.single)
 
 
 def _select(e: Select, f: ExprMap) -> Expr:

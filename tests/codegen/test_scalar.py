@@ -47,6 +47,7 @@ OPERATIONS = [
     *((function(op, t.operand, t.result, Unary(op, x), 1)) for op, t in UNARY.items()),
     *((function(op, t.operand, t.result, Binary(op, x, y), 2)) for op, t in BINARY.items()),
     function("fma", "f64", "f64", Fma(x, y, z), 3),
+    function("fma32", "f64", "f64", Fma(*(Unary("f32", one) for one in (x, y, z)), True), 3),
     function("lowest_bit", "i64", "i64", LOWEST_BIT, 1),
 ]
 

@@ -61,6 +61,8 @@ def operations() -> dict[str, tuple[str, Expr]]:
         found[f"7 {name}"] = (I64_T, Binary(name, i64(7), read(I64_T, 1)))
     x, y = (read(F64_T, number) for number in (0, 1))
     found["fma"] = (F64_T, Fma(x, y, Field(Var("s"), "z")))
+    singles = [Unary("f32", one) for one in (x, y, Field(Var("s"), "z"))]
+    found["fma32"] = (F64_T, Fma(*singles, True))
     found["fma of one"] = (F64_T, Fma(x, Const(F64_T, f64_to_bits(3.0)), x))
     for type_, (first, second) in OPERANDS.items():
         chosen = Select(read(BOOL_T, 0), Field(Var("s"), first), Field(Var("s"), second))
