@@ -4,16 +4,17 @@ quantdsl.compile(file) -> Strategy
 quantdsl.backtest(file, data, fast=5) -> Report
 quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
 quantdsl.signals(file, data, fast=5) -> pyarrow.Table
+quantdsl.kernel(file, "product") -> TensorKernel
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantdsl.api import backtest, compile, signals, sweep
+    from quantdsl.api import backtest, compile, kernel, signals, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "backtest", "compile", "signals", "sweep"]
+__all__ = ["__version__", "backtest", "compile", "kernel", "signals", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +27,10 @@ def __getattr__(name: str) -> Any:
         from quantdsl.api import sweep
 
         return sweep
+    if name == "kernel":
+        from quantdsl.api import kernel
+
+        return kernel
     if name == "signals":
         from quantdsl.api import signals
 

@@ -1,4 +1,4 @@
-"""The Python API: `quantdsl.compile`, `quantdsl.backtest`, `quantdsl.sweep`, `quantdsl.signals`.
+"""The Python API: `quantdsl.compile`, `backtest`, `sweep`, `signals` and `kernel`.
 
     strategy = quantdsl.compile("strategies/sma_cross.qdsl")
     report = strategy.backtest("spy.parquet", fast=5)
@@ -6,6 +6,7 @@
     sweep = strategy.sweep("spy.parquet", ranges={"fast": "5..50:5"})
     sweep.table.to_pandas(), sweep.params(0), sweep.backtest(0).trades
     strategy.signals("spy.parquet").to_pandas(), strategy.describe("spy.parquet").foretold
+    quantdsl.kernel("linear.qdsl", "product")(a, b, c, device="cuda:0")
 
 Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, polars); tables come
 out as pyarrow. In a notebook a report shows its page.
@@ -22,6 +23,7 @@ from quantdsl.backtest.conduct import Outcome, conduct
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.signals import PreparedSignals, prepare_signals
 from quantdsl.backtest.sweep import Progress, prepare_sweep
+from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source

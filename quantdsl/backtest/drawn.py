@@ -1,10 +1,12 @@
 """Kernels on drawn values: what is measured, compared between devices, and watched for races."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from quantdsl.check import Checked
+from quantdsl.check.calls import bind_size
 from quantdsl.check.kernels import KernelFacts
 from quantdsl.codegen.blocks import AT_END
 from quantdsl.devices.batches import BlockWork
@@ -52,3 +54,23 @@ def drawn_work(
             number = int(most[at]) if at in most else 1
             scalars[at] = ops.f64_to_bits(0.5) if param.type == ops.F64_T else number
     return BlockWork(module, func.name, facts.threads, arrays, scalars, instruments)
+
+
+def drawn_arguments(facts: KernelFacts, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """Arguments of a kernel of tensors: numbers around 0, small ints; a half for other floats."""
+    rng = np.random.default_rng(SEED)
+    made: dict[str, Any] = {}
+    for param in facts.params:
+        kind = str(param.type.elem if param.type.kind == "tensor" else param.type)
+        if param.type.kind != "tensor":
+            made[param.name] = {"int": sizes.get(param.name, 1), "bool": True}.get(kind, 0.5)
+            continue
+        dims = (bind_size(size, dict(sizes)) for size in param.type.dims)
+        shape = [size for size in dims if isinstance(size, int)]
+        if kind in ("int", "bool"):
+            drawn = rng.integers(-3, 4, shape)
+            made[param.name] = drawn > 0 if kind == "bool" else drawn
+        else:
+            values = rng.standard_normal(shape)
+            made[param.name] = values.astype(np.float32) if kind == "f32" else values
+    return made

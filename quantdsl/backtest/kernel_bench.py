@@ -1,12 +1,13 @@
 """The kernels of a strategy on a device, beside one core: the same bits, and how long it took."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from quantdsl.backtest.drawn import drawn_works
+from quantdsl.backtest.drawn import drawn_arguments, drawn_works
+from quantdsl.backtest.tensor_kernel import TensorKernel, tensor_kernels
 from quantdsl.check import Checked
 from quantdsl.devices.batches import BlockWork, Ready, on_gpu, on_simulated
 from quantdsl.devices.choose import GPU
@@ -17,11 +18,15 @@ from quantdsl.errors import ConfigError
 ROUNDS = 5
 
 
+SIZE = 64
+"""Of a tensor, where nothing else is said."""
+
+
 class Compared(NamedTuple):
-    """A kernel over many instruments; times are seconds, the device's None where it plays one."""
+    """A kernel over some work; times are seconds, the device's None where it plays one."""
 
     kernel: str
-    instruments: int
+    over: str
     device: str
     core_s: float
     device_s: float | None
@@ -30,26 +35,59 @@ class Compared(NamedTuple):
     def __str__(self) -> str:
         took = "" if self.device_s is None else f" in {1e3 * self.device_s:.3f} ms"
         bits = "the same bits" if self.same else "OTHER BITS"
-        core = f"{self.instruments:,} instruments, one core {1e3 * self.core_s:.3f} ms"
+        core = f"{self.over}, one core {1e3 * self.core_s:.3f} ms"
         return f"{self.kernel}: {core}, {self.device}{took}, {bits}"
 
 
-def compared(checked: Checked, device: str, instruments: int) -> Iterator[Compared]:
-    """Each kernel that the strategy calls, on drawn values.
+def compared(
+    checked: Checked, device: str, instruments: int, sizes: Mapping[str, int]
+) -> Iterator[Compared]:
+    """Each kernel that the strategy calls, and each of tensors, on drawn values.
 
-    Raises ConfigError for an unknown device or a file without kernels, UnavailableError where the
-    device is not there, DeviceError where it refuses.
+    `sizes` are those of tensors, by name. Raises ConfigError for an unknown device or size or a
+    file without kernels, UnavailableError where the device is not there, DeviceError where it
+    refuses.
     """
     if device != "simulated" and not GPU.fullmatch(device):
         raise ConfigError(f"--device {device}: kernels run on simulated or cuda:N")
-    works = list(drawn_works(checked, instruments))
-    if not works:
-        raise ConfigError(f"{checked.source.path} calls no kernel")
+    works, tensors = list(drawn_works(checked, instruments)), list(tensor_kernels(checked))
+    if not works and not tensors:
+        raise ConfigError(f"{checked.source.path} calls no kernel, and has none of tensors")
+    known = {name for one in tensors for name in one.size_names}
+    for name in sizes:
+        if name not in known:
+            has = ", ".join(sorted(known)) or "none"
+            raise ConfigError(f"--size {name}: no tensor has such a size; there is {has}")
     for facts, work in works:
         core, core_s = _on_core(work)
         name, words, device_s = _on_device(work, device)
         same = bool(np.array_equal(core, words))
-        yield Compared(facts.name, instruments, name, core_s, device_s, same)
+        yield Compared(facts.name, f"{instruments:,} instruments", name, core_s, device_s, same)
+    for kernel in tensors:
+        yield _of_tensors(kernel, device, sizes)
+
+
+def _of_tensors(kernel: TensorKernel, device: str, sizes: Mapping[str, int]) -> Compared:
+    """A kernel of tensors: once on a core, once on the device, then rounds of it alone."""
+    known = {name: sizes.get(name, SIZE) for name in kernel.size_names}
+    core, other = (drawn_arguments(kernel.facts, known) for _ in range(2))
+    kernel.run(kernel.bound((), drawn_arguments(kernel.facts, known)), "cpu")  # compiles it
+    began = time.perf_counter()
+    left, _ = kernel.run(kernel.bound((), core), "cpu")
+    core_s = time.perf_counter() - began
+    found, _ = kernel.run(kernel.bound((), other), device)
+    arrays = [one.name for one in kernel.facts.tensors]
+    same = left == found and all(
+        np.array_equal(core[name], other[name], equal_nan=core[name].dtype.kind == "f")
+        for name in arrays
+    )
+    name, device_s = device, None
+    if match := GPU.fullmatch(device):
+        name = open_device(int(match[1] or 0)).model
+        _, times = kernel.run(kernel.bound((), other), device, ROUNDS)
+        device_s = min(times)
+    over = ", ".join(f"{name} = {size:,}" for name, size in known.items()) or "given sizes"
+    return Compared(kernel.facts.name, over, name, core_s, device_s, same)
 
 
 def _on_core(work: BlockWork) -> tuple[Words, float]:

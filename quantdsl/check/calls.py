@@ -45,6 +45,13 @@ def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
     routine: Routine = cx.library.routine(cx, binding, number)
     if routine.result == ERROR:
         return error_value(node.span)
+    if binding.kernel and any(param.type.kind == "tensor" for param in routine.params):
+        return cx.error(
+            "QD0907",
+            f"{binding.name!r} is a kernel of tensors, which a strategy has none of",
+            node.span,
+            help=f"run it from Python: quantdsl.kernel(FILE, {binding.name!r})",
+        )
     values = _match(cx, binding, routine, given, node)
     if values is None or any_bad(values):
         return error_value(node.span)

@@ -94,6 +94,7 @@ class Context(Struct):
     spent: list[int] = field(default_factory=lambda: [0])
     turns: int = 1  # of all enclosing loops together, at most
     kernel: bool = False  # whether this is the body of a kernel
+    pieces: bool = False  # whether its reductions are cut into pieces: those of a kernel of tensors
     parallel: Any = None  # the parallel loop whose turn this is, if any
     threads: Any = None  # what is known of the threads of this kernel
     unused: Any = None  # the call whose value is not used

@@ -136,12 +136,13 @@ def pass_parameter(param: Parameter) -> tuple[list[ops.ParamDecl], Value]:
 
 
 def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
-    """New names that stand as array sizes in a parameter list: inferred from the arguments."""
+    """New names that stand as sizes of arrays in a parameter list: inferred from the arguments."""
     found: list[str] = []
     for node in nodes:
         type_ = node.type
-        if type_ is not None and type_.name == "array" and len(type_.args) == 2:
-            size = type_.args[1]
+        if type_ is None or type_.name not in ("array", "tensor"):
+            continue
+        for size in type_.args[1:]:
             if (
                 isinstance(size, ast.Type)
                 and size.name not in found

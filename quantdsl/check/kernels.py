@@ -27,6 +27,7 @@ from quantdsl.lang.diagnostics import Label
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
 DEVICES = ("auto", "cpu", "gpu")
+VIEWS = frozenset({"window", "tensor", "error"})
 
 
 class KernelFacts(Struct, frozen=True):
@@ -38,6 +39,8 @@ class KernelFacts(Struct, frozen=True):
     node: ast.Kernel
     arrays: dict[str, tuple[str, Type]]
     """Its arrays and tensors: the name in IR -> the name and type in the source."""
+    params: tuple[Parameter, ...]
+    result: Type
     loads: tuple[tuple[int, str, str], ...]
     """Reads of windows in its parallel loops: line, text, and how a warp's threads meet there."""
 
@@ -47,12 +50,19 @@ class KernelFacts(Struct, frozen=True):
         return sum(isinstance(n, ast.For) and n.parallel for n in inside(self.node.body))
 
     @property
+    def tensors(self) -> tuple[Parameter, ...]:
+        """What lies in memory of its caller; a kernel that takes some is in no strategy."""
+        return tuple(param for param in self.params if param.type.kind == "tensor")
+
+    @property
     def threads(self) -> int:
         """Of a block that runs it: those of @workgroup, or one for each strand."""
         x, y, z = _dims(self.node.annotations) or (STRANDS, 1, 1)
         return x * y * z
 
     def __str__(self) -> str:
+        if self.tensors:
+            return f"{self.kind}, over {' and '.join(str(one.type) for one in self.tensors)}"
         lengths = " and ".join(f"{length:,}" for length in self.windows)
         if self.kind == "threads":
             return f"{self.kind}, over {lengths} values, {self.threads} threads"
@@ -73,25 +83,33 @@ class KernelBuilder(Builder):
         self.cx.threads = threads.Threads(dims or (STRANDS, 1, 1), dims is not None)
 
     def signature(self) -> list[Parameter]:
-        """As of a fn; what is no window is a number or a truth value."""
+        """As of a fn; what is no window and no tensor is a number or a truth value."""
         params = super().signature()
         for param in params:
-            plain = param.type.kind in ("window", "error") or param.type in (FLOAT, F32, INT, BOOL)
-            if not plain:
+            if param.type.kind not in VIEWS and param.type not in (FLOAT, F32, INT, BOOL):
                 self.cx.error(
                     "QD0202",
-                    f"a kernel takes windows, numbers and bools, {param.name!r} is "
-                    f"{an(param.type)}",
+                    "a kernel takes windows or tensors, numbers and bools, "
+                    f"{param.name!r} is {an(param.type)}",
                     param.node.span,
                 )
-        if not params or all(param.type.kind not in ("window", "error") for param in params):
+        kinds = {param.type.kind for param in params}
+        if not kinds & VIEWS:
             self.cx.error(
                 "QD0905",
-                "a kernel takes a window",
+                "a kernel takes a window, or a tensor",
                 self.node.name.span,
-                reason="it runs over the last values of a series",
+                reason="it runs over the last values of a series, or over a caller's memory",
                 help="give it one: r: window[float, 256]. Without, it is a fn",
             )
+        if {"window", "tensor"} <= kinds:
+            self.cx.error(
+                "QD0905",
+                "a kernel takes windows or tensors, not both",
+                self.node.name.span,
+                reason="windows are a strategy's, tensors those of who calls it from Python",
+            )
+        self.cx.pieces = "tensor" in kinds
         return params
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
@@ -140,7 +158,16 @@ class KernelBuilder(Builder):
         )
         windows = [param.type.size for param in routine.params if param.type.kind == "window"]
         lengths = tuple(size for size in windows if isinstance(size, int))
-        facts = KernelFacts(self.node.name.id, kind, lengths, self.node, self.cx.arrays, met)
+        facts = KernelFacts(
+            self.node.name.id,
+            kind,
+            lengths,
+            self.node,
+            self.cx.arrays,
+            tuple(routine.params),
+            routine.result,
+            met,
+        )
         self.cx.library.kernels[self.ir_name] = facts
         return routine
 

@@ -9,10 +9,11 @@ from quantdsl.ir.threads import WARP
 from quantdsl.lang import ast
 
 KINDS = ("elementwise", "reduce", "scan", "matmul", "rank", "histogram", "threads", "general")
-"""elementwise: no loop over the window; reduce: one or more parallel loops that reduce, and no
-other loop over the window; scan: one that goes along the window in order; matmul: sums of products
-of two operands, by fma along one counter; rank: counts of what is smaller; histogram: counts at
-elements that the data choose; threads: says what each thread does; general: all else."""
+"""elementwise: no loop over the window, of tensors none but parallel ones; reduce: one or more
+parallel loops that reduce, and no other loop over the window; scan: one that goes along the window
+in order; matmul: sums of products of two operands, by fma along one counter; rank: counts of what
+is smaller; histogram: counts at elements that the data choose; threads: says what each thread does;
+general: all else."""
 
 
 def kind_of(node: ast.Kernel) -> str:
@@ -21,30 +22,38 @@ def kind_of(node: ast.Kernel) -> str:
     for kind, has in (("matmul", _product), ("rank", _ranks), ("histogram", _counts)):
         if any(has(stmt, loops) for stmt, loops in nests):
             return kind
-    windows = windows_of(node)
+    tensors = _named(node, "tensor")
+    views = windows_of(node) | tensors
     loops = [part for part in inside(node.body) if isinstance(part, ast.For | ast.While)]
-    over = [loop for loop in loops if _reads(loop, windows)]
+    over = [loop for loop in loops if _reads(loop, views)]
     if not over:
         return "elementwise"
     nested = {id(part) for loop in over for part in inside(loop.body)}
     outer = [loop for loop in over if id(loop) not in nested]
     if all(isinstance(loop, ast.For) and loop.parallel and loop.reduce for loop in outer):
         return "reduce"
+    if tensors and all(isinstance(loop, ast.For) and loop.parallel for loop in outer):
+        reduces = any(isinstance(loop, ast.For) and loop.reduce for loop in outer)
+        return "general" if reduces else "elementwise"
     carried = all(not (isinstance(loop, ast.For) and loop.parallel) for loop in outer)
     return "scan" if carried and len(outer) == 1 else "general"
 
 
 def windows_of(node: ast.Kernel) -> set[str]:
     """The names of a kernel's windows."""
-    return {p.name.id for p in node.params if p.type is not None and p.type.name == "window"}
+    return _named(node, "window")
 
 
-def _reads(loop: ast.For | ast.While, windows: set[str]) -> bool:
-    """Whether a loop reads a window."""
+def _named(node: ast.Kernel, kind: str) -> set[str]:
+    return {p.name.id for p in node.params if p.type is not None and p.type.name == kind}
+
+
+def _reads(loop: ast.For | ast.While, views: set[str]) -> bool:
+    """Whether a loop reads one of those."""
     return any(
         isinstance(part, ast.Index)
         and isinstance(part.value, ast.Name)
-        and part.value.id in windows
+        and part.value.id in views
         for part in inside(loop.body)
     )
 
@@ -75,9 +84,9 @@ def _names(node: ast.Node) -> set[str]:
 
 
 def _product(stmt: ast.Stmt, loops: Nest) -> bool:
-    """`c = fma(x, y, c)` along the innermost of three loops, x of one outer counter, y of another.
+    """`c = fma(x, y, c)` along the counter of one of three loops, x of another one, y of the third.
 
-    The order is fixed by that: one chain of fused multiply-adds along the innermost counter.
+    The order is fixed by that: one chain of fused multiply-adds along the first of those counters.
     """
     if not isinstance(stmt, ast.Assign) or stmt.op != "=" or len(loops) < 3:
         return False
@@ -87,9 +96,10 @@ def _product(stmt: ast.Stmt, loops: Nest) -> bool:
     x, y, added = args
     if not _alike(added, stmt.target):
         return False
-    along, outer = loops[-1].name.id, {loop.name.id for loop in loops[:-1]}
     left, right = _names(x), _names(y)
-    return along in left & right and bool(outer & left - right) and bool(outer & right - left)
+    along = [loop.name.id for loop in loops[1:] if loop.name.id in left & right]
+    counters = {loop.name.id for loop in loops}
+    return bool(along) and bool(counters & left - right) and bool(counters & right - left)
 
 
 def _ranks(stmt: ast.Stmt, loops: Nest) -> bool:

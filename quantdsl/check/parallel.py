@@ -6,9 +6,14 @@ value; then the accumulators are combined in a tree: the first half takes the se
 until one is left, which the variable takes in at the end. So the order of the operations follows
 from the number of turns alone, and every target has the same bits: one lane makes the strands one
 after the other, a block of a GPU one strand a thread.
+
+A kernel of tensors may have more turns than one block should make. There the turns that reduce are
+cut into pieces of PIECE_TURNS; each is reduced like a loop of its own, and the results of the
+pieces are reduced once more in the same way, as though they were turns.
 """
 
 import math
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -21,7 +26,19 @@ from quantdsl.check.stmts import body
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type, ir_type
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
-from quantdsl.ir.strands import HALF, KEPT, LEVEL, STRAND, STRANDS, STRANDS_LOG2
+from quantdsl.ir.strands import (
+    BLANK,
+    HALF,
+    KEPT,
+    LEVEL,
+    PIECE,
+    PIECE_LOG2,
+    PIECE_TURNS,
+    ROOTS,
+    STRAND,
+    STRANDS,
+    STRANDS_LOG2,
+)
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
@@ -81,6 +98,12 @@ class Reduced(Binding):
         """x and y in one; of `min` and `max`, y where x is no number."""
         made: ops.Expr = ops.Binary(self.ir_op, x, y)
         return ops.Unary("f32", made) if self.type == F32 else made
+
+
+    def taken(self, whole: ops.Expr, part: ops.Expr) -> ops.Expr:
+        """The whole with a part taken in: one that is no number is left out."""
+        x, y = (part, whole) if self.op in ("min", "max") else (whole, part)
+        return self.combined(x, y)
 
 
 class Parallel(Struct):
@@ -173,9 +196,7 @@ class Parallel(Struct):
         value = coerce(cx, cx.expr(part), found.type)
         if value.bad:
             return
-        ahead = found.op in ("min", "max")  # a part that is no number is left out
-        x, y = (value.ir, found.own) if ahead else (found.own, value.ir)
-        cx.emit(ops.Assign(found.own, found.combined(x, y), cx.line(node)))
+        cx.emit(ops.Assign(found.own, found.taken(found.own, value.ir), cx.line(node)))
 
     def require_own(self, cx: Context) -> None:
         """Report reading an element that another turn writes."""
@@ -259,10 +280,7 @@ def _for(cx: Context, node: ast.For) -> None:
     line = cx.line(node)
     cx.emit(ops.Let(low, ops.I64_T, turns.low.ir, line))
     cx.emit(ops.Let(count, ops.I64_T, ops.Binary("isub", turns.top, ops.Var(low)), line))
-    kept = [cx.fresh(KEPT) for _ in reduced]
-    for name, one in zip(kept, reduced, strict=True):
-        cx.emit(ops.Let(name, ops.ArrayType(ir_type(one.type), STRANDS), None, line))
-    strand, turn, at = cx.fresh(STRAND), cx.fresh("turn"), cx.fresh("i")
+    at = cx.fresh("i")
     outer = cx.parallel
     cx.parallel = Parallel(node, cx.loops, cx.scope)
     with turning(cx, node, turns, at) as block:
@@ -271,9 +289,36 @@ def _for(cx: Context, node: ast.For) -> None:
         body(cx, node.body)
     cx.parallel.require_own(cx)
     cx.parallel = outer
+    if reduced and cx.pieces:
+        _in_pieces(cx, Turns(at, low, count, tuple(block), line), reduced)
+        return
+    kept = _strands(cx, Turns(at, low, count, tuple(block), line), reduced)
+    if reduced:
+        _tree(cx, kept, reduced, line)
+        _into_variables(cx, kept, reduced, line)
+
+
+class Turns(NamedTuple):
+    """The turns `block` of a loop, whose counter is `at`, from `low` on: names of locals."""
+
+    at: str
+    low: str
+    number: str
+    block: tuple[ops.Stmt, ...]
+    line: int
+
+
+def _strands(cx: Context, turns: Turns, reduced: list[Reduced]) -> list[str]:
+    """Emit the strands; the arrays that they leave their results in."""
+    line, low, at = turns.line, turns.low, turns.at
+    kept = [cx.fresh(KEPT) for _ in reduced]
+    for name, one in zip(kept, reduced, strict=True):
+        cx.emit(ops.Let(name, ops.ArrayType(ir_type(one.type), STRANDS), None, line))
+    strand, turn = cx.fresh(STRAND), cx.fresh("turn")
     made = ops.Binary("iadd", ops.Var(strand), _times_strands(ops.Var(turn)))
     here = ops.Let(at, ops.I64_T, ops.Binary("iadd", ops.Var(low), made))
-    inner = ops.For(turn, ops.i64(0), _turns_of_strand(count, strand), (here, *block), line)
+    many = _turns_of_strand(turns.number, strand)
+    inner = ops.For(turn, ops.i64(0), many, (here, *turns.block), line)
     own: list[ops.Stmt] = [
         ops.Let(one.own.name, ir_type(one.type), NEUTRAL[one.op, one.type.kind]) for one in reduced
     ]
@@ -281,11 +326,40 @@ def _for(cx: Context, node: ast.For) -> None:
         ops.Assign(ops.Elem(ops.Var(name), ops.Var(strand)), one.own)
         for name, one in zip(kept, reduced, strict=True)
     ]
-    cx.emit(
-        ops.For(strand, ops.i64(0), ops.i64(STRANDS), (*own, inner, *stored), line)
-    )
-    if reduced:
-        _combine(cx, kept, reduced, line)
+    cx.emit(ops.For(strand, ops.i64(0), ops.i64(STRANDS), (*own, inner, *stored), line))
+    return kept
+
+
+def _in_pieces(cx: Context, turns: Turns, reduced: list[Reduced]) -> None:
+    """Each piece by itself, its results into the strand of its number, and the tree over those."""
+    line, piece, blank = turns.line, cx.fresh(PIECE), cx.fresh(BLANK)
+    roots = [cx.fresh(ROOTS) for _ in reduced]
+    for name, one in zip(roots, reduced, strict=True):
+        cx.emit(ops.Let(name, ops.ArrayType(ir_type(one.type), STRANDS), None, line))
+    neutral = [
+        ops.Assign(ops.Elem(ops.Var(name), ops.Var(blank)), NEUTRAL[one.op, one.type.kind])
+        for name, one in zip(roots, reduced, strict=True)
+    ]
+    cx.emit(ops.For(blank, ops.i64(0), ops.i64(STRANDS), tuple(neutral), line))
+    outer, cx.block = cx.block, []
+    low, count = cx.fresh("low"), cx.fresh("turns")
+    ahead = ops.Binary("shl", ops.Var(piece), ops.i64(PIECE_LOG2))
+    left = ops.Binary("isub", ops.Var(turns.number), ahead)
+    cx.emit(ops.Let(low, ops.I64_T, ops.Binary("iadd", ops.Var(turns.low), ahead), line))
+    least = ops.Binary("imin", left, ops.i64(PIECE_TURNS))
+    cx.emit(ops.Let(count, ops.I64_T, least, line))
+    kept = _strands(cx, Turns(turns.at, low, count, turns.block, line), reduced)
+    _tree(cx, kept, reduced, line)
+    which = ops.Binary("iand", ops.Var(piece), ops.i64(STRANDS - 1))
+    for name, root, one in zip(kept, roots, reduced, strict=True):
+        place = ops.Elem(ops.Var(root), which)
+        cx.emit(ops.Assign(place, one.taken(place, ops.Elem(ops.Var(name), ops.i64(0))), line))
+    inner, cx.block = cx.block, outer
+    up = ops.Binary("iadd", ops.Var(turns.number), ops.i64(PIECE_TURNS - 1))
+    many = ops.Binary("ashr", up, ops.i64(PIECE_LOG2))
+    cx.emit(ops.For(piece, ops.i64(0), many, tuple(inner), line))
+    _tree(cx, roots, reduced, line)
+    _into_variables(cx, roots, reduced, line)
 
 
 def _times_strands(x: ops.Expr) -> ops.Expr:
@@ -299,8 +373,8 @@ def _turns_of_strand(count: str, strand: str) -> ops.Expr:
     return ops.Binary("ashr", rest, ops.i64(STRANDS_LOG2))
 
 
-def _combine(cx: Context, kept: list[str], reduced: list[Reduced], line: int) -> None:
-    """The tree over the accumulators, and its root into the variables."""
+def _tree(cx: Context, kept: list[str], reduced: list[Reduced], line: int) -> None:
+    """The tree over the accumulators, whose root is the first of them."""
     level, strand = cx.fresh(LEVEL), cx.fresh(HALF)
     half = ops.Binary("lshr", ops.i64(STRANDS // 2), ops.Var(level))
     first, second = ops.Var(strand), ops.Binary("iadd", ops.Var(strand), half)
@@ -313,11 +387,13 @@ def _combine(cx: Context, kept: list[str], reduced: list[Reduced], line: int) ->
     )
     across = ops.For(strand, ops.i64(0), half, taken, line)
     cx.emit(ops.For(level, ops.i64(0), ops.i64(STRANDS_LOG2), (across,), line))
+
+
+def _into_variables(cx: Context, kept: list[str], reduced: list[Reduced], line: int) -> None:
+    """The roots of the trees into the variables."""
     for name, one in zip(kept, reduced, strict=True):
         root = ops.Elem(ops.Var(name), ops.i64(0))
-        ahead = one.op in ("min", "max")
-        x, y = (root, one.whole) if ahead else (one.whole, root)
-        cx.emit(ops.Assign(one.whole, one.combined(x, y), line))
+        cx.emit(ops.Assign(one.whole, one.taken(one.whole, root), line))
 
 
 def _reductions(cx: Context, node: ast.For) -> list[Reduced] | None:

@@ -118,9 +118,9 @@ def _of_kernels(cx: Context, node: ast.Type) -> Type:
     return ERROR if elem == ERROR or size is None else Type("window", elem=elem, size=size)
 
 
-def _of_dimensions(cx: Context, node: ast.Type) -> Type:
-    """`tensor[T, N, M]` and `shared[T, N]`."""
-    least = 2 if node.name == "tensor" else 1
+def _of_dimensions(cx: Context, node: ast.Type, *, given: bool = False) -> Type:
+    """`tensor[T, N, M]` and `shared[T, N]`; what is `given` lies in the caller's memory."""
+    least = 2 if node.name == "tensor" and not given else 1
     shown = "tensor[float, 8, 8]" if node.name == "tensor" else "shared[float, 256]"
     count = len(node.args) - 1
     if not least <= count <= tensors.DIMENSIONS_MAX or not isinstance(node.args[0], ast.Type):
@@ -139,7 +139,7 @@ def _of_dimensions(cx: Context, node: ast.Type) -> Type:
     if len(known) < count:
         return ERROR
     type_ = tensors.make(node.name, elem, known)
-    return type_ if tensors.fits(cx, node, type_) else ERROR
+    return type_ if given or tensors.fits(cx, node, type_) else ERROR
 
 
 def _declared(cx: Context, name: str) -> object:
@@ -209,9 +209,16 @@ def _parameter(cx: Context, node: ast.Param) -> Parameter:
             "QD0202", f"the parameter {name!r} needs a type", node.span, help=f"write {name}: float"
         )
         return Parameter(name, ERROR, node)
-    type_ = resolve(cx, node.type, of=f"'{name}")
-    if node.inout and not cx.module.std:
-        cx.error("QD0207", "'inout' is for the standard library", node.span)
+    if cx.kernel and node.type.name == "tensor":
+        type_ = _of_dimensions(cx, node.type, given=True)
+    else:
+        type_ = resolve(cx, node.type, of=f"'{name}")
+    if node.inout and not cx.module.std and type_.kind not in ("tensor", "error"):
+        cx.error(
+            "QD0207",
+            "'inout' is for the standard library, and for the tensors of a kernel",
+            node.span,
+        )
     return Parameter(name, type_, node, node.const, node.inout, node.type.name == "series")
 
 

@@ -13,6 +13,7 @@ from quantdsl.codegen.emit import emit, entry_symbol, import_text, signatures
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.tensors import BODIES as OF_TENSORS
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
@@ -65,6 +66,7 @@ define internal i64 @{{0}}(i64 %value, i64 %lane) alwaysinline convergent {{{{
 
 
 BODIES = {
+    **OF_TENSORS,
     THREAD_NUMBER: """\
 define internal i64 @{0}() alwaysinline {{
   %x = call i32 @quantdsl.thread()

@@ -21,3 +21,10 @@ STRAND, KEPT, LEVEL, HALF = "strand", "strands", "level", "half"
 def called(name: str, part: str) -> bool:
     """Whether a local is one of those."""
     return name.partition(".")[0] == part
+
+PIECE, ROOTS, BLANK = "piece", "roots", "blank"
+"""The loop over the pieces of a reduction, the arrays of what they leave, and the loop that fills
+those with neutral values."""
+PIECE_LOG2 = 14
+PIECE_TURNS = 1 << PIECE_LOG2
+"""Turns of a piece: 64 a strand, so that a million of them make work for 61 blocks."""

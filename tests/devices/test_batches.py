@@ -1,7 +1,9 @@
 """Kernels over many instruments: one core, the simulated device and a GPU leave the same words."""
 
+import numpy as np
 import pytest
 
+import quantdsl
 from quantdsl import cli
 from quantdsl.backtest import kernel_bench
 from quantdsl.backtest.drawn import drawn_works
@@ -10,12 +12,15 @@ from quantdsl.devices.batches import on_core, on_gpu, on_simulated, watched
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.memory import words_at
+from quantdsl.devices.grids import OnGpu
 from quantdsl.errors import DeviceError
 from tests.backtest.kernel_programs import PROGRAMS, THREADED
+from tests.backtest.tensor_programs import LINE
 from tests.backtest.test_lane_entry import checked_text
 from tests.devices.fake_driver import CUresult, FakeDriver
 
 INSTRUMENTS = 5
+PLACE_OF_Y = 2
 
 
 def work_of(text):
@@ -82,6 +87,48 @@ def test_the_command_compares_a_file_on_a_device_with_one_core(tmp_path, capsys,
     monkeypatch.setattr(kernel_bench, "on_simulated", lambda work: on_core(work) + 1)
     assert cli.run(["bench", "kernels", str(path), "--instruments", "3"]) == 1
     assert "OTHER BITS" in capsys.readouterr().out
+
+
+def test_the_command_runs_kernels_of_tensors_of_given_sizes(tmp_path, capsys):
+    path = tmp_path / "tensors.qdsl"
+    path.write_text(LINE.format(type="f32"))
+    assert cli.run(["bench", "kernels", str(path), "--size", "n=70"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("line: n = 70, one core ")
+    assert said.endswith(" ms, simulated, the same bits\n")
+    wrong = {"q=70": "no tensor has such a size; there is n", "n=0": "such as n=4096"}
+    for size, told in wrong.items():
+        assert cli.run(["bench", "kernels", str(path), "--size", size]) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_a_gpu_takes_copies_of_tensors_and_gives_its_memory_back(tmp_path):
+    path = tmp_path / "tensors.qdsl"
+    path.write_text(LINE.format(type="float"))
+    kernel = quantdsl.kernel(path)
+    fake = FakeDriver()
+    fake.threads_max = 256
+    fake.kernels[ENTRY] = launched = Doubled()
+    on_gpu = OnGpu(kernel.work({"n": 9}), CudaDevice(Driver(fake), 0))
+    arrays = {"p.x": np.arange(9.0), "p.y": np.ones(9)}
+    left, seconds = on_gpu.on_copies(arrays, {"p.slope": 0}, rounds=2)
+    assert (left, seconds) == (0, [0.002, 0.002])  # what the fake driver's clock says
+    assert arrays["p.y"].tolist() == np.full(9, 4.0).tolist()
+    assert arrays["p.x"].tolist() == np.arange(9.0).tolist()
+    assert launched.launches == [(1, 256)] * 2
+    assert fake.used_bytes() == 0
+    assert fake.live["event"] == 0
+
+
+class Doubled:
+    """Plays a kernel: what it writes is doubled."""
+
+    def __init__(self):
+        self.launches, self.count = [], 4
+
+    def __call__(self, grid, block, arguments):
+        self.launches.append((grid, block))
+        words_at(arguments[PLACE_OF_Y], 9).view(np.float64)[:] *= 2.0
 
 
 def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys):

@@ -3,8 +3,10 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import quantdsl
 from quantdsl.backtest.races import races
 from quantdsl.check.checked import check_source
 from quantdsl.check.kinds import KINDS
@@ -19,6 +21,7 @@ EXAMPLES = {
     re.findall(r"kernel (\w+)\(", text)[0]: text
     for text in re.findall(r"```quantdsl\n(.*?)```", PAGE, re.DOTALL)
 }
+OF_TENSORS = {"product"}
 CALLS = {"distance": "distance(close / close[1], 8)"}
 STRATEGY = """language 1
 
@@ -41,7 +44,7 @@ strategy Example:
 """
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - OF_TENSORS))
 def test_an_example_compiles_and_its_threads_do_not_race(name):
     call = CALLS.get(name, f"{name}(close / close[1])")
     text = STRATEGY.format(kernel=EXAMPLES[name], call=call)
@@ -50,6 +53,17 @@ def test_an_example_compiles_and_its_threads_do_not_race(name):
     assert diagnostics == []
     assert format_source(text) == text
     assert [one.faults for one in races(checked)] == [[]]
+
+
+@pytest.mark.parametrize("name", sorted(OF_TENSORS))
+def test_an_example_of_tensors_compiles_and_runs_where_its_arrays_are(name, tmp_path):
+    text = "language 1\n\n" + EXAMPLES[name]
+    assert format_source(text) == text
+    path = tmp_path / "linear.qdsl"
+    path.write_text(text)
+    a, b, c = np.ones((2, 3), "f4"), np.ones((3, 4), "f4"), np.ones((2, 4), "f4")
+    quantdsl.kernel(path, name)(a, b, c)
+    assert (c == 4.0).all()
 
 
 def test_every_word_and_kind_is_on_the_page():

@@ -15,6 +15,7 @@ from quantdsl.devices.choose import runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.cuda.driver import shown
+from tests.backtest.tensor_programs import TENSOR_PROGRAMS
 from tests.gpu.works import (
     KERNELS,
     NAMES,
@@ -24,6 +25,7 @@ from tests.gpu.works import (
     kernel_named,
     panel_digest,
     ptx_digest,
+    tensors_digest,
     words_digest,
     work_named,
 )
@@ -53,6 +55,11 @@ def main(out: Path, commit: str) -> int:
         panels[name] = panel_digest(name, "cuda:0")
         if panels[name] != panel_digest(name, "cpu"):
             different.append(f"panel {name}")
+    tensors = {}
+    for name in TENSOR_PROGRAMS:
+        tensors[name] = tensors_digest(name, "cuda:0")
+        if tensors[name] != tensors_digest(name, "cpu"):
+            different.append(f"tensors {name}")
     record = {
         "device": device.model,
         "architecture": architecture,
@@ -62,9 +69,10 @@ def main(out: Path, commit: str) -> int:
         "results": results,
         "kernels": kernels,
         "panels": panels,
+        "tensors": tensors,
     }
     out.write_text(json.dumps(record, indent=1) + "\n")
-    compared = len(results) + len(kernels) + len(panels)
+    compared = len(results) + len(kernels) + len(panels) + len(tensors)
     sys.stdout.write(f"{compared} compared, {len(different)} different: {different}\n")
     return len(different)
 

@@ -14,6 +14,7 @@ from quantdsl.devices.choose import runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.errors import UnavailableError
+from tests.backtest.tensor_programs import TENSOR_PROGRAMS
 from tests.gpu.works import (
     KERNELS,
     NAMES,
@@ -23,6 +24,7 @@ from tests.gpu.works import (
     kernel_named,
     panel_digest,
     ptx_digest,
+    tensors_digest,
     words_digest,
     work_named,
 )
@@ -86,6 +88,24 @@ def test_a_gpu_of_this_machine_computes_signals_as_cores_do(name):
     except UnavailableError as error:
         pytest.skip(str(error))
     assert panel_digest(name, "cuda:0") == panel_digest(name, "cpu")
+
+
+@pytest.mark.parametrize("name", TENSOR_PROGRAMS)
+def test_one_core_leaves_what_the_kernel_of_tensors_left_on_the_gpu(name):
+    recorded = RECORDED.get("tensors", {}).get(name)
+    if recorded is None:
+        pytest.skip(f"no tensors {name!r} were run on a GPU up to {RECORDED['commit'][:7]}")
+    assert tensors_digest(name, "cpu") == recorded
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", TENSOR_PROGRAMS)
+def test_a_gpu_of_this_machine_runs_tensors_as_one_core_does(name):
+    try:
+        open_device(0)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    assert tensors_digest(name, "cuda:0") == tensors_digest(name, "cpu")
 
 
 @pytest.mark.gpu

@@ -14,7 +14,8 @@ from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.signals import prepare_signals
-from quantdsl.check import Checked
+from quantdsl.backtest.tensor_kernel import tensor_kernels
+from quantdsl.check import Checked, check_source
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
 from quantdsl.devices.batches import BlockWork, ptx_of
@@ -22,9 +23,11 @@ from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from quantdsl.lang.source import Source
 from tests.backtest.kernel_programs import PROGRAMS as TURNS
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.programs import strategy
+from tests.backtest.tensor_programs import TENSOR_PROGRAMS, drawn
 from tests.backtest.test_lane_entry import checked_of, checked_text, events_of, written
 from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
 from tests.codegen.lane_programs import random_lanes
@@ -74,6 +77,19 @@ def kernel_named(name: str) -> BlockWork:
     """A kernel of the language, over many instruments."""
     ((_, work),) = drawn_works(checked_text(KERNELS[name]), INSTRUMENTS)
     return work
+
+
+def tensors_digest(name: str, device: str) -> str:
+    """A digest of all that a kernel of tensors leaves on a device."""
+    text, sizes = TENSOR_PROGRAMS[name]
+    checked, _ = check_source(Source(text, "tensors.qdsl"), library_too=True)
+    assert checked is not None
+    (kernel,) = tensor_kernels(checked)
+    arguments = drawn(kernel.facts, sizes)
+    left = hashlib.sha256(repr(kernel(**arguments, device=device)).encode())
+    for param in kernel.facts.tensors:
+        left.update(arguments[param.name].tobytes())
+    return left.hexdigest()
 
 
 def words_digest(words: Words) -> str:

@@ -1,0 +1,187 @@
+"""A kernel of tensors on arrays of the caller: on one core, the simulated device, or a GPU.
+
+All leave the same bits in what the kernel writes, and return the same word.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.codegen.blocks import BATCH
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import cache_key, through_cache
+from quantdsl.codegen.cubin import assembled
+from quantdsl.codegen.grids import Grids, core_module, core_text, grids
+from quantdsl.codegen.jit import Program, assemble, optimised
+from quantdsl.codegen.ptx import target_of
+from quantdsl.codegen.target import native
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.kernel import Kernel, Library
+from quantdsl.devices.simulated import SimulatedKernel, kernel_of
+from quantdsl.ir import ops
+from quantdsl.passes.grids import RESULT, SCRATCH
+
+Array = npt.NDArray[Any]
+
+
+class TensorWork(NamedTuple):
+    """A linked kernel of tensors: `elements` is what each holds, `scalars` words of all else."""
+
+    module: ops.Module
+    kernel: str
+    elements: dict[str, str]
+
+    @property
+    def func(self) -> ops.Func:
+        """The kernel."""
+        return next(func for func in self.module.funcs if func.name == self.kernel)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The tensors that it writes to."""
+        return tuple(p.name for p in self.func.params if p.inout and p.name in self.elements)
+
+
+class OnCore:
+    """The kernel as machine code of one core, one turn after the other."""
+
+    def __init__(self, work: TensorWork) -> None:
+        target = native()
+        module = core_module(work.module, work.kernel, work.elements)
+        made = through_cache(
+            Cache(), cache_key(module, target, "core of tensors"),
+            lambda: assemble(core_text(module, target), target),
+        )  # fmt: skip
+        self.program = Program(made, module, target)
+        self.params = next(func for func in module.funcs if func.name == BATCH).params[:-1]
+
+    def __call__(self, addresses: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+        """Run it on memory of this process; the word that it returns."""
+        out = np.zeros(1, np.int64)
+        args = [
+            addresses[p.name] if p.name in addresses else _scalar(p.type, scalars[p.name])
+            for p in self.params
+        ]
+        self.program.call(BATCH, *args, out)
+        return int(out[RESULT])
+
+
+def _scalar(type_: object, word: int) -> int | float:
+    return float(np.int64(word).view(np.float64)) if type_ == "f64" else word
+
+
+class OnSimulated:
+    """The kernel's launches, played on this CPU."""
+
+    def __init__(self, work: TensorWork) -> None:
+        self.grids = grids(work.module, work.kernel, work.elements, native(), gpu=False)
+        self.kernels: list[SimulatedKernel] = [
+            kernel_of(start.text, start.entry, len(start.arguments)) for start in self.grids.starts
+        ]
+
+    def __call__(self, addresses: Mapping[str, int], scalars: Mapping[str, int]) -> int:
+        """Run it on memory of this process; the word that it returns."""
+        scratch = np.zeros(self.grids.scratch_words, np.int64)
+        words = {**addresses, **scalars, SCRATCH.name: scratch.ctypes.data}
+        for start, kernel in zip(self.grids.starts, self.kernels, strict=True):
+            args = [words[name] for name in start.arguments]
+            kernel.launch(start.grid, start.threads, args, start.shared_bytes)
+        return int(scratch[RESULT])
+
+
+class OnGpu:
+    """The kernel's launches on a GPU, one after the other on a stream."""
+
+    def __init__(self, work: TensorWork, device: CudaDevice) -> None:
+        """Raises DeviceError where the device refuses the code."""
+        version = device.driver.version()
+        target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
+        self.device, self.work = device, work
+        self.grids = grids(work.module, work.kernel, work.elements, target, gpu=True)
+        device.use()
+        self.kernels: list[Kernel] = []
+        for text in ptx_of(self.grids, work, device.architecture):
+            code = assembled(text, device.architecture)
+            entry = self.grids.starts[len(self.kernels)].entry
+            self.kernels.append(Library(device.driver, code, work.kernel).kernel(device, entry))
+
+    def __call__(
+        self, addresses: Mapping[str, int], scalars: Mapping[str, int], rounds: int = 1
+    ) -> tuple[int, list[float]]:
+        """Run it on memory of the device; its word, 0 where it has none, and seconds a round.
+
+        Raises DeviceError where the device refuses a launch.
+        """
+        device = self.device
+        device.use()
+        device.synchronize()  # what wrote the caller's arrays may be on any stream
+        stream = device.streams.take()
+        scratch = device.pool.allocate(8 * self.grids.scratch_words, stream, "scratch")
+        out = np.zeros(1, np.int64)
+        try:
+            words = {**addresses, **scalars, SCRATCH.name: scratch.address}
+            launches = [
+                kernel.prepare([words[name] for name in start.arguments], start.grid, start.threads)
+                for start, kernel in zip(self.grids.starts, self.kernels, strict=True)
+            ]
+            events = [stream.mark()]
+            for _ in range(rounds):
+                for launch in launches:
+                    launch(stream)
+                events.append(stream.mark())
+            stream.download(out, scratch)
+            stream.synchronize()
+            pairs = zip(events[1:], events[:-1], strict=True)
+            seconds = [later.seconds_since(earlier) for later, earlier in pairs]
+            for event in events:
+                event.close()
+        finally:
+            scratch.free(stream)
+            device.streams.give(stream)
+        word = int(out[RESULT]) if self.work.func.result is not None else 0
+        return word, seconds
+
+    def on_copies(
+        self, arrays: Mapping[str, Array], scalars: Mapping[str, int], rounds: int = 1
+    ) -> tuple[int, list[float]]:
+        """Run it on copies of arrays of this process, and copy back what it writes."""
+        device = self.device
+        device.use()
+        stream = device.streams.take()
+        buffers = {
+            name: device.pool.allocate(array.nbytes, stream, name) for name, array in arrays.items()
+        }
+        try:
+            for name, array in arrays.items():
+                stream.upload(buffers[name], array)
+            stream.synchronize()
+            addresses = {name: buffer.address for name, buffer in buffers.items()}
+            left = self(addresses, scalars, rounds)
+            for name in self.work.written:
+                stream.download(arrays[name], buffers[name])
+            stream.synchronize()
+        finally:
+            for buffer in buffers.values():
+                buffer.free(stream)
+            device.streams.give(stream)
+        return left
+
+
+def ptx_of(made: Grids, work: TensorWork, architecture: str) -> Sequence[str]:
+    """The launches of a kernel as PTX, in order."""
+    target = target_of(architecture)
+
+    def text(number: int) -> bytes:
+        parsed, machine = optimised(made.starts[number].text, target)
+        return str(machine.emit_assembly(parsed)).encode()
+
+    return [
+        through_cache(
+            Cache(),
+            cache_key(work.module, target, f"tensors {number} {start.what} {work.elements}"),
+            lambda number=number: text(number),  # type: ignore[misc]
+        ).decode()
+        for number, start in enumerate(made.starts)
+    ]

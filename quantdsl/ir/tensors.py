@@ -1,0 +1,48 @@
+"""What a kernel of tensors does to the memory of its caller, as functions of the IR.
+
+Until a kernel is made for a target its tensors are arrays of words; there each element is as the
+caller keeps it. A target gives the functions their bodies (codegen/tensors.py).
+"""
+
+from quantdsl.ir import ops
+from quantdsl.ir.threads import ATOMICS
+
+ELEMENTS: dict[str, ops.ScalarType] = {
+    "f32": ops.F64_T,
+    "float": ops.F64_T,
+    "int": ops.I64_T,
+    "bool": ops.BOOL_T,
+}
+"""How an element is called -> what it is in a register."""
+BUFFER = ops.BufferType(ops.I64_T)
+
+
+def load(element: str) -> str:
+    """The function that reads an element."""
+    return f"tensor.load.{element}"
+
+
+def store(element: str) -> str:
+    """The function that writes one."""
+    return f"tensor.store.{element}"
+
+
+def counted(operation: str) -> str:
+    """The function that does an atomic to an int."""
+    return f"tensor.atomic.{operation}"
+
+
+def _params(element: str, *, inout: bool) -> tuple[ops.ParamDecl, ...]:
+    params = (ops.ParamDecl("tensor", BUFFER, inout), ops.ParamDecl("index", ops.I64_T))
+    return (*params, ops.ParamDecl("value", ELEMENTS[element])) if inout else params
+
+
+def _zero(type_: ops.ScalarType) -> tuple[ops.Stmt, ...]:
+    return (ops.Return(ops.Const(type_, 0)),)
+
+
+FUNCTIONS = (
+    *(ops.Func(load(e), _params(e, inout=False), t, _zero(t)) for e, t in ELEMENTS.items()),
+    *(ops.Func(store(e), _params(e, inout=True), None, ()) for e in ELEMENTS),
+    *(ops.Func(counted(name), _params("int", inout=True), None, ()) for name in ATOMICS),
+)

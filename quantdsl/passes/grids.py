@@ -1,0 +1,389 @@
+"""A kernel of tensors as launches of grids: each parallel loop of its body is one, or two.
+
+What stands between the loops are numbers, which every thread computes for itself. A loop that
+reduces nothing is shared by the threads of a grid. One that reduces is a block for each piece, and
+one more for their results (check/parallel.py says in which order). What a launch leaves for later
+ones lies in words of scratch memory: the kernel's result first.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct, field
+
+from quantdsl.errors import UnavailableError
+from quantdsl.ir import ops, tensors
+from quantdsl.ir.strands import (
+    BLANK,
+    KEPT,
+    LEVEL,
+    PIECE,
+    ROOTS,
+    STRAND,
+    STRANDS,
+    STRANDS_LOG2,
+    called,
+)
+from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes import scans
+from quantdsl.passes.blocks import (
+    BLOCK_NUMBER,
+    THREAD_NUMBER,
+    added,
+    as_value,
+    as_word,
+    root,
+    scalar_of,
+)
+from quantdsl.passes.nests import Loop, Product, affine, loop_of, numbers, product_of
+
+THREADS = 256
+"""Of a block: the strands of a piece, and as many turns of a loop that reduces nothing."""
+GRID_MAX = 4_096
+"""Blocks of such a loop; with more turns than they have threads, a thread makes several."""
+SCRATCH = ops.Var("scratch")
+RESULT = 0
+"""The word of scratch memory that holds the kernel's result."""
+
+
+class Stage(NamedTuple):
+    """One launch: the code of a thread, or a product that has a schedule of its own."""
+
+    what: str
+    grid: int
+    func: ops.Func | None = None
+    product: Product | None = None
+    shared_words: int | None = None
+    """Of a function that has shared memory already; None: passes/blocks.py gives it some."""
+
+
+class Stages(NamedTuple):
+    """The launches of a kernel, in order, and the words of scratch memory that they need."""
+
+    stages: tuple[Stage, ...]
+    scratch_words: int
+
+
+class _Reduction(Struct):
+    """The statements of a loop that reduces, in pieces."""
+
+    roots: list[ops.Let] = field(default_factory=list)
+    neutral: tuple[ops.Stmt, ...] = ()
+    pieces: ops.For | None = None
+
+
+def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
+    """The kernel with its tensors as buffers that ir/tensors.py reads and writes.
+
+    `elements` says what each tensor holds.
+    """
+
+    def expr(node: ops.Expr) -> ops.Expr:
+        new = rebuild_expr(node, expr)
+        if isinstance(new, ops.Elem) and root(new) in elements:
+            return ops.Call(tensors.load(elements[root(new)]), (new.base, new.index))
+        return new
+
+    def stmt(inner: ops.Stmt) -> ops.Stmt:
+        if isinstance(inner, ops.Assign) and root(inner.place) in elements:
+            assert isinstance(inner.place, ops.Elem)
+            name = tensors.store(elements[root(inner.place)])
+            index, value = expr(inner.place.index), expr(inner.value)
+            return ops.Do(ops.Call(name, (inner.place.base, index, value)), inner.line)
+        if isinstance(inner, ops.Do) and added(inner) in elements:
+            name = inner.call.func.partition("[")[0].rpartition(".")[2]
+            tensor, index, value = inner.call.args
+            call = ops.Call(tensors.counted(name), (tensor, expr(index), expr(value)))
+            return ops.Do(call, inner.line)
+        return rebuild_stmt(inner, expr, stmt)
+
+    params = tuple(
+        msgspec.structs.replace(param, type=tensors.BUFFER) if param.name in elements else param
+        for param in func.params
+    )
+    return msgspec.structs.replace(func, params=params, body=tuple(map(stmt, func.body)))
+
+
+def staged(func: ops.Func, elements: Mapping[str, str]) -> Stages:
+    """The launches of a linked kernel of tensors.
+
+    Raises UnavailableError where its body is more than parallel loops and numbers.
+    """
+    return _Stager(func, elements).run()
+
+
+class _Stager:
+    def __init__(self, func: ops.Func, elements: Mapping[str, str]) -> None:
+        self.func, self.elements = func, elements
+        self.written = {param.name for param in func.params if param.inout}
+        self.known = numbers(func.body)
+        self.before: list[ops.Stmt] = []
+        self.stages: list[Stage] = []
+        self.words = RESULT + 1
+        self.slots: dict[str, int] = {}  # where the results of reductions lie
+        self.kinds: dict[str, ops.ScalarType] = {}
+
+    def run(self) -> Stages:
+        found = _Reduction()
+        for stmt in self.func.body:
+            loop, carried = loop_of(stmt), scans.scan_of(stmt, self.written)
+            turns = None if carried is None else self.turns_of(carried)
+            if loop is not None:
+                self.grid(loop)
+            elif carried is not None and turns is not None:
+                self.scan(carried, turns)
+            elif isinstance(stmt, ops.Let) and called(stmt.name, ROOTS):
+                found.roots.append(stmt)
+            elif isinstance(stmt, ops.For) and called(stmt.name, BLANK):
+                found.neutral = stmt.body
+            elif isinstance(stmt, ops.For) and called(stmt.name, PIECE):
+                found.pieces = stmt
+            elif isinstance(stmt, ops.For) and called(stmt.name, LEVEL):
+                self.reduction(found, stmt)
+                found = _Reduction()
+            elif isinstance(stmt, ops.Return):
+                self.result(stmt)
+            else:
+                self.number(stmt)
+        return Stages(tuple(self.stages), self.words)
+
+    # ---- the parts ----
+
+    def number(self, stmt: ops.Stmt) -> None:
+        """What every thread computes for itself."""
+        parts = list(statements((stmt,)))
+        odd = any(isinstance(part, ops.For | ops.While | ops.Return | ops.Do) for part in parts)
+        writes = {root(p.place) for p in parts if isinstance(p, ops.Assign)} & set(self.elements)
+        reads = {root(e) for e in expressions((stmt,)) if isinstance(e, ops.Elem)} & self.written
+        array = isinstance(stmt, ops.Let) and not isinstance(stmt.type, str)
+        if odd or writes or reads or array:
+            line = getattr(stmt, "line", 0)
+            raise UnavailableError(
+                f"kernel {self.func.name.partition('[')[0].rpartition('.')[2]}, line {line}: on a "
+                "device a kernel of tensors is parallel loops, and numbers between them that no "
+                "loop makes\nhelp: make a parallel loop of it, or run the kernel with device='cpu'"
+            )
+        self.before.append(stmt)
+
+    def grid(self, loop: Loop) -> None:
+        """A loop that reduces nothing."""
+        product = product_of(loop, self.known)
+        if product is not None and _stored_as(product, self.elements):
+            self.stages.append(Stage("product", 0, product=product))
+            return
+        count = _known(loop.turns, self.known)
+        inner = _flat(loop, self.known, set(self.elements)) if count else None
+        turns, here = loop.turns, ops.Var("here")
+        counters = [ops.Let(loop.counter, ops.I64_T, ops.Binary("iadd", loop.low, here))]
+        body = loop.body
+        if inner is not None and count is not None:
+            (across,) = loop.body
+            assert isinstance(across, ops.For)
+            many = ops.i64(inner)
+            down = ops.Binary("iadd", loop.low, ops.Binary("idiv", here, many))
+            along = ops.Binary("iadd", across.lo, ops.Binary("imod", here, many))
+            counters = [
+                ops.Let(loop.counter, ops.I64_T, down),
+                ops.Let(across.name, ops.I64_T, along),
+            ]
+            body, count, turns = across.body, count * inner, ops.i64(count * inner)
+        blocks = GRID_MAX if count is None else min(-(-count // THREADS), GRID_MAX)
+        if blocks:
+            self.stages.append(Stage("loop", blocks, self.entry(
+                [*self.before, *_shared(turns, blocks, (*counters, *body))]
+            )))  # fmt: skip
+
+    def turns_of(self, scan: scans.Scan) -> int | None:
+        """How many turns a scan has, where sizes alone say so."""
+        lo, hi = _known(scan.lo, self.known), _known(scan.hi, self.known)
+        return None if lo is None or hi is None else max(hi - lo, 0)
+
+    def scan(self, scan: scans.Scan, turns: int) -> None:
+        """A loop that carries an int along: a grid for what blocks add up to, a block, a grid."""
+        blocks = scans.blocks_of(turns)
+        if not blocks:
+            return
+        slot, first = self.words, self.words + 1
+        made = scans.launches(scan, turns, SCRATCH, first, slot)
+        for what, grid, body in zip(
+            ("totals", "across", "turns"), (blocks, 1, blocks), made, strict=True
+        ):
+            func = scans.with_shared(self.entry([*self.before, *body]))
+            self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
+        self.before.append(ops.Assign(scan.carried, ops.Elem(SCRATCH, ops.i64(slot))))
+        self.words = first + blocks
+
+    def reduction(self, found: _Reduction, tree: ops.For) -> None:
+        """A loop that reduces: a block for each piece, then one for what they leave."""
+        assert found.pieces is not None
+        pieces = _known(found.pieces.hi, self.known)
+        if pieces is None:
+            raise UnavailableError(
+                f"kernel {self.func.name.partition('[')[0].rpartition('.')[2]}, line "
+                f"{found.pieces.line}: on a device the number of turns that reduce follows from "
+                "sizes\nhelp: make the parameter that it depends on a const int"
+            )
+        count = len(found.roots)
+        body, takes = found.pieces.body[:-count], found.pieces.body[-count:]
+        leave: list[ops.Stmt] = []
+        first = self.words + count
+        for n, (let, take) in enumerate(zip(found.roots, takes, strict=True)):
+            assert isinstance(let.type, ops.ArrayType)
+            assert isinstance(take, ops.Assign)
+            kind = scalar_of(let.type)
+            self.slots[let.name], self.kinds[let.name] = self.words + n, kind
+            at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(found.pieces.name))
+            leave.append(ops.Assign(ops.Elem(SCRATCH, at), as_word(_part(take), kind)))
+        piece = ops.Let(found.pieces.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ()))
+        one = self.entry([*self.before, piece, *body, _first_thread(leave)])
+        self.stages.append(Stage("pieces", pieces, one))
+        self.stages.append(Stage("roots", 1, self.entry(self.roots(found, takes, tree, pieces))))
+        self.words = first + count * pieces
+
+    def roots(
+        self, found: _Reduction, takes: tuple[ops.Stmt, ...], tree: ops.For, pieces: int
+    ) -> list[ops.Stmt]:
+        """One block that reduces the results of the pieces, as though they were turns."""
+        strand, turn, piece = f"{STRAND}.roots", "turn.roots", "piece.roots"
+        first = self.words + len(takes)
+        own: list[ops.Stmt] = []
+        turns: list[ops.Stmt] = []
+        kept: list[ops.Stmt] = []
+        leave: list[ops.Stmt] = []
+        names = {let.name: f"{KEPT}.{let.name}" for let in found.roots}
+        made: list[ops.Stmt] = []
+        for n, (let, neutral, take) in enumerate(
+            zip(found.roots, found.neutral, takes, strict=True)
+        ):
+            assert isinstance(neutral, ops.Assign)
+            assert isinstance(take, ops.Assign)
+            kind = self.kinds[let.name]
+            mine = ops.Var(f"own.{let.name}")
+            at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(piece))
+            part = as_value(ops.Elem(SCRATCH, at), kind)
+            value = _with({take.place: mine, _part(take): part})(take.value)
+            made.append(ops.Let(names[let.name], let.type, None))
+            own.append(ops.Let(mine.name, kind, neutral.value))
+            turns.append(ops.Assign(mine, value))
+            stored = ops.Elem(ops.Var(names[let.name]), ops.Var(strand))
+            kept.append(ops.Assign(stored, mine))
+            top = ops.Elem(ops.Var(names[let.name]), ops.i64(0))
+            slot = ops.Elem(SCRATCH, ops.i64(self.slots[let.name]))
+            leave.append(ops.Assign(slot, as_word(top, kind)))
+        ahead = ops.Binary("shl", ops.Var(turn), ops.i64(STRANDS_LOG2))
+        here = ops.Let(piece, ops.I64_T, ops.Binary("iadd", ops.Var(strand), ahead))
+        left = ops.Binary("isub", ops.i64(pieces + STRANDS - 1), ops.Var(strand))
+        many = ops.Binary("ashr", left, ops.i64(STRANDS_LOG2))
+        loop = ops.For(turn, ops.i64(0), many, (here, *turns))
+        strands = ops.For(strand, ops.i64(0), ops.i64(STRANDS), (*own, loop, *kept))
+        renamed = _with({ops.Var(old): ops.Var(new) for old, new in names.items()})
+        return [*made, strands, _mapped(tree, renamed), _first_thread(leave)]
+
+    def result(self, stmt: ops.Return) -> None:
+        """What the kernel returns, computed from the results of its loops."""
+        if stmt.value is None:
+            return
+        assert isinstance(self.func.result, str)
+        word = as_word(stmt.value, self.func.result)
+        left = ops.Assign(ops.Elem(SCRATCH, ops.i64(RESULT)), word)
+        self.stages.append(Stage("result", 1, self.entry([*self.before, _first_thread([left])])))
+
+    def entry(self, body: list[ops.Stmt]) -> ops.Func:
+        """A launch's code: what is behind a reduction reads its result from scratch memory."""
+        roots: dict[ops.Expr, ops.Expr] = {
+            ops.Elem(ops.Var(name), ops.i64(0)): as_value(
+                ops.Elem(SCRATCH, ops.i64(slot)), self.kinds[name]
+            )
+            for name, slot in self.slots.items()
+        }
+        read = _with(roots)
+        scratch = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
+        made = tuple(_mapped(stmt, read) for stmt in body)
+        whole = ops.Func("batch", (*self.func.params, scratch), None, made)
+        return lowered(whole, self.elements)
+
+
+def _part(take: ops.Assign) -> ops.Expr:
+    """What a piece adds to its strand: the root of its own tree."""
+    return next(
+        node
+        for node in expressions((take,))
+        if isinstance(node, ops.Elem) and called(root(node), KEPT)
+    )
+
+
+def _with(known: Mapping[ops.Expr, ops.Expr]) -> ExprMap:
+    """Expressions with some of them replaced."""
+
+    def expr(node: ops.Expr) -> ops.Expr:
+        return known[node] if node in known else rebuild_expr(node, expr)
+
+    return expr
+
+
+def _mapped(stmt: ops.Stmt, expr: ExprMap) -> ops.Stmt:
+    return rebuild_stmt(stmt, expr, lambda inner: _mapped(inner, expr))
+
+
+def _first_thread(body: list[ops.Stmt]) -> ops.If:
+    first = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
+    return ops.If(first, tuple(body))
+
+
+def _shared(
+    turns: ops.Expr, blocks: int, body: tuple[ops.Stmt, ...]
+) -> Iterator[ops.Stmt]:
+    """Turns that the threads of a grid share: a thread's are as many apart as there are threads."""
+    number = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), ops.i64(THREADS))
+    me, total = ops.Var("me"), ops.i64(THREADS * blocks)
+    yield ops.Let(me.name, ops.I64_T, ops.Binary("iadd", number, ops.Call(THREAD_NUMBER, ())))
+    up = ops.Binary("iadd", ops.Binary("isub", turns, me), ops.i64(THREADS * blocks - 1))
+    ahead = ops.Binary("imul", ops.Var("round"), total)
+    here = ops.Let("here", ops.I64_T, ops.Binary("iadd", me, ahead))
+    yield ops.For("round", ops.i64(0), ops.Binary("idiv", up, total), (here, *body))
+
+
+def _known(expr: ops.Expr, known: Mapping[str, dict[str, int]]) -> int | None:
+    """A number that sizes alone decide."""
+    if isinstance(expr, ops.Binary) and expr.op == "ashr":
+        x, y = _known(expr.x, known), _known(expr.y, known)
+        return None if x is None or y is None else x >> y
+    value = affine(expr, known)
+    return value.get("", 0) if value is not None and not set(value) - {""} else None
+
+
+def _flat(loop: Loop, known: Mapping[str, dict[str, int]], names: set[str]) -> int | None:
+    """The turns of the one loop inside, where a thread may have one turn of that: None if not.
+
+    No two turns of it may come to one element that one of them writes.
+    """
+    across = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(across, ops.For):
+        return None
+    lo, hi = _known(across.lo, known), _known(across.hi, known)
+    if lo is None or hi is None or hi <= lo:
+        return None
+    parts = list(statements(across.body))
+    if any(isinstance(part, ops.Break | ops.Return) for part in parts):
+        return None
+    places = {part.place for part in parts if isinstance(part, ops.Assign)}
+    places = {place for place in places if root(place) in names}
+    counters = {loop.counter: {loop.counter: 1}, across.name: {across.name: 1}}
+    for place in places:
+        assert isinstance(place, ops.Elem)
+        steps = affine(place.index, {**known, **counters})
+        seen = {e for e in expressions(across.body) if isinstance(e, ops.Elem)}
+        alone = {e for e in seen if root(e) == root(place)} <= {place}
+        if steps is None or not alone or set(steps) - {loop.counter, across.name, ""}:
+            return None
+        down, along = abs(steps.get(loop.counter, 0)), abs(steps.get(across.name, 0))
+        if not along or down < along * (hi - lo):
+            return None
+    return hi - lo
+
+
+def _stored_as(product: Product, elements: Mapping[str, str]) -> bool:
+    """Whether all three matrices lie in memory as the product computes them."""
+    wanted = "f32" if product.single else "float"
+    return {elements.get(one.name) for one in (product.a, product.b, product.c)} == {wanted}

@@ -1,0 +1,244 @@
+"""A loop that carries one int along its turns, as three launches that share its turns.
+
+The sum, the least or the largest so far: operations that come out the same however they are put
+together. So each thread folds some turns in a row, the threads of a block find by shuffles what
+lies before each of them, and one block does the same for all blocks. Then every thread knows what
+its first turn begins with, and makes its turns as they are written.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from quantdsl.ir import ops
+from quantdsl.ir.threads import WAIT
+from quantdsl.ir.walk import expressions
+from quantdsl.passes.blocks import (
+    BLOCK_NUMBER,
+    SHARED,
+    SHUFFLE_FROM,
+    THREAD_NUMBER,
+    WARP,
+    WARP_LOG2,
+    root,
+)
+
+THREADS = 256
+"""Of a block."""
+WARPS = THREADS // WARP
+TURNS = 8
+"""Of a thread, in a row: a line of memory, so that none of it is read twice."""
+NEUTRAL = {"iadd": 0, "imin": 2**63 - 1, "imax": -(2**63)}
+ME, BLOCK = ops.Var("scan.me"), ops.Var("scan.block")
+
+
+class Scan(NamedTuple):
+    """A loop over `counter` in lo ..< hi; one assignment in `body` takes `part` into `carried`."""
+
+    counter: str
+    lo: ops.Expr
+    hi: ops.Expr
+    body: tuple[ops.Stmt, ...]
+    carried: ops.Var
+    op: str
+
+    @property
+    def folded(self) -> tuple[ops.Stmt, ...]:
+        """A turn without what it writes to tensors."""
+        kept = (ops.Let, ops.Assign)
+        return tuple(
+            stmt
+            for stmt in self.body
+            if isinstance(stmt, kept)
+            and (not isinstance(stmt, ops.Assign) or stmt.place == self.carried)
+        )
+
+
+def scan_of(stmt: ops.Stmt, written: set[str]) -> Scan | None:
+    """The scan that a loop is, or None; `written` are the tensors that the kernel writes."""
+    if not isinstance(stmt, ops.For):
+        return None
+    takes = [s for s in stmt.body if isinstance(s, ops.Assign) and isinstance(s.place, ops.Var)]
+    if len(takes) != 1:
+        return None
+    (take,) = takes
+    value, carried = take.value, take.place
+    assert isinstance(carried, ops.Var)
+    if not isinstance(value, ops.Binary) or value.op not in NEUTRAL:
+        return None
+    part = value.y if value.x == carried else value.x
+    if carried not in (value.x, value.y) or carried in _all(part):
+        return None
+    places: list[ops.Expr] = []
+    for one in stmt.body:
+        if one is take:
+            continue
+        if isinstance(one, ops.Let) and isinstance(one.type, str) and one.value is not None:
+            if carried in _all(one.value):
+                return None
+        elif isinstance(one, ops.Assign) and isinstance(one.place, ops.Elem):
+            places.append(one.place)
+        else:
+            return None
+    if any(place.index != ops.Var(stmt.name) for place in places if isinstance(place, ops.Elem)):
+        return None  # only its own element is a turn's own, wherever that lies
+    given = [s.value for s in stmt.body if isinstance(s, ops.Let | ops.Assign) and s.value]
+    read = {root(e) for value in given for e in _all(value) if isinstance(e, ops.Elem)}
+    if read & written:
+        return None
+    return Scan(stmt.name, stmt.lo, stmt.hi, stmt.body, carried, value.op)
+
+
+def _all(expr: ops.Expr) -> set[ops.Expr]:
+    return set(expressions((ops.Return(expr),)))
+
+
+class Launches(NamedTuple):
+    """Bodies of the three launches; the second is one block."""
+
+    totals: list[ops.Stmt]
+    across: list[ops.Stmt]
+    turns: list[ops.Stmt]
+
+
+SHARED_WORDS = WARPS
+
+
+def blocks_of(turns: int) -> int:
+    """The blocks that share so many turns."""
+    return -(-turns // (THREADS * TURNS))
+
+
+def launches(scan: Scan, turns: int, place: ops.Place, first: int, slot: int) -> Launches:
+    """The launches of a scan of so many turns.
+
+    `place` is scratch memory: a word a block from `first` on, and the last value at `slot`.
+    """
+    blocks = blocks_of(turns)
+    neutral = ops.i64(NEUTRAL[scan.op])
+    mine = ops.Var("scan.mine")
+    fold: list[ops.Stmt] = [
+        ops.Let("scan.from", ops.I64_T, scan.carried),
+        ops.Assign(scan.carried, neutral),
+        _turns(scan, turns, scan.folded),
+        ops.Let(mine.name, ops.I64_T, scan.carried),
+    ]
+    found = _Across(scan.op, mine)
+    totals: list[ops.Stmt] = [*_here(), *fold, *found.statements()]
+    last = ops.Binary("ieq", ME, ops.i64(THREADS - 1))
+    word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), BLOCK))
+    totals.append(ops.If(last, (ops.Assign(word, _op(scan.op, found.before, mine)),)))
+    at_end = ops.Binary("ieq", ops.Var("scan.end"), ops.i64(turns))
+    final = ops.Assign(ops.Elem(place, ops.i64(slot)), scan.carried)
+    body: list[ops.Stmt] = [
+        *_here(),
+        *fold,
+        *found.statements(),
+        ops.Assign(scan.carried, _op(scan.op, word, found.before)),
+        _turns(scan, turns, scan.body),
+        ops.Let("scan.end", ops.I64_T, _end(turns)),
+        ops.If(ops.Binary("and", at_end, ops.Binary("ilt", _begin(), ops.i64(turns))), (final,)),
+    ]
+    return Launches(totals, list(_all_blocks(scan, blocks, place, first)), body)
+
+
+def _all_blocks(scan: Scan, blocks: int, place: ops.Place, first: int) -> Iterator[ops.Stmt]:
+    """One block: what lies before each block, what the loop begins with among it."""
+    mine, carry, at = ops.Var("scan.mine"), ops.Var("scan.carry"), ops.Var("scan.at")
+    word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), at))
+    inside = ops.Binary("ilt", at, ops.i64(blocks))
+    found = _Across(scan.op, mine)
+    yield from _here()
+    yield ops.Let(carry.name, ops.I64_T, scan.carried)
+    ahead = ops.Binary("imul", ops.Var("scan.round"), ops.i64(THREADS))
+    all_of_them: ops.Expr = carry
+    for warp in range(WARPS):
+        all_of_them = _op(scan.op, all_of_them, ops.Elem(SHARED, ops.i64(warp)))
+    body: list[ops.Stmt] = [
+        ops.Let(at.name, ops.I64_T, ops.Binary("iadd", ME, ahead)),
+        ops.Let(mine.name, ops.I64_T, ops.i64(NEUTRAL[scan.op])),
+        ops.If(inside, (ops.Assign(mine, word),)),
+        *found.statements(),
+        ops.If(inside, (ops.Assign(word, _op(scan.op, carry, found.before)),)),
+        ops.Assign(carry, all_of_them),
+        WAIT,
+    ]
+    yield ops.For("scan.round", ops.i64(0), ops.i64(-(-blocks // THREADS)), tuple(body))
+
+
+def _here() -> list[ops.Stmt]:
+    return [
+        ops.Let(ME.name, ops.I64_T, ops.Call(THREAD_NUMBER, ())),
+        ops.Let(BLOCK.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ())),
+    ]
+
+
+def _begin() -> ops.Expr:
+    """This thread's first turn."""
+    number = ops.Binary("iadd", ops.Binary("imul", BLOCK, ops.i64(THREADS)), ME)
+    return ops.Binary("imul", number, ops.i64(TURNS))
+
+
+def _end(turns: int) -> ops.Expr:
+    """Behind this thread's last turn."""
+    return ops.Binary("imin", ops.Binary("iadd", _begin(), ops.i64(TURNS)), ops.i64(turns))
+
+
+def _turns(scan: Scan, turns: int, body: tuple[ops.Stmt, ...]) -> ops.For:
+    here = ops.Let(scan.counter, ops.I64_T, ops.Binary("iadd", scan.lo, ops.Var("scan.turn")))
+    return ops.For("scan.turn", _begin(), _end(turns), (here, *body))
+
+
+def _op(op: str, x: ops.Expr, y: ops.Expr) -> ops.Expr:
+    return ops.Binary(op, x, y)
+
+
+class _Across(NamedTuple):
+    """What the threads of a block before this one have, put together, from what each has."""
+
+    op: str
+    mine: ops.Var
+
+    @property
+    def before(self) -> ops.Var:
+        """The local that holds it."""
+        return ops.Var("scan.before")
+
+    def statements(self) -> Iterator[ops.Stmt]:
+        """Shuffles in each warp, then the warps by shared memory; all threads come here."""
+        neutral = ops.i64(NEUTRAL[self.op])
+        lane, sum_ = ops.Var("scan.lane"), ops.Var("scan.sum")
+        yield ops.Let(lane.name, ops.I64_T, ops.Binary("iand", ME, ops.i64(WARP - 1)))
+        yield ops.Let(sum_.name, ops.I64_T, self.mine)
+        for level in range(WARP_LOG2):
+            step = 1 << level
+            other = ops.Var(f"scan.other.{level}")
+            yield ops.Let(other.name, ops.I64_T, _from(sum_, lane, step))
+            both = _op(self.op, other, sum_)
+            within = ops.Binary("ige", lane, ops.i64(step))
+            yield ops.Assign(sum_, ops.Select(within, both, sum_))
+        warp = ops.Binary("lshr", ME, ops.i64(WARP_LOG2))
+        last = ops.Binary("ieq", lane, ops.i64(WARP - 1))
+        yield ops.Let("scan.left", ops.I64_T, _from(sum_, lane, 1))
+        yield ops.If(last, (ops.Assign(ops.Elem(SHARED, warp), sum_),))
+        yield WAIT
+        none = ops.Binary("ieq", lane, ops.i64(0))
+        own = ops.Select(none, neutral, ops.Var("scan.left"))
+        yield ops.Let(self.before.name, ops.I64_T, own)
+        for number in range(WARPS):
+            earlier = ops.Binary("ilt", ops.i64(number), warp)
+            word = ops.Select(earlier, ops.Elem(SHARED, ops.i64(number)), neutral)
+            yield ops.Assign(self.before, _op(self.op, self.before, word))
+
+
+def _from(value: ops.Expr, lane: ops.Expr, step: int) -> ops.Expr:
+    """What the lane `step` below has; of the lowest ones, what nobody looks at."""
+    below = ops.Binary("iand", ops.Binary("isub", lane, ops.i64(step)), ops.i64(WARP - 1))
+    return ops.Call(SHUFFLE_FROM, (value, below))
+
+
+def with_shared(func: ops.Func) -> ops.Func:
+    """The function with shared memory as its last parameter, as passes/blocks.py has it."""
+    shared = ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True)
+    return msgspec.structs.replace(func, params=(*func.params, shared))

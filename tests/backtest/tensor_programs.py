@@ -1,0 +1,143 @@
+"""Kernels of tensors, and arguments to call them with, for comparing ways to run them."""
+
+import numpy as np
+
+PRODUCT = """language 1
+
+@kernel(matmul)
+kernel product(a: tensor[{type}, n, k], b: tensor[{type}, k, m], inout c: tensor[{type}, n, m]):
+    "c + a b."
+    parallel for i in 0..<n:
+        for j in 0..<m:
+            for l in 0..<k:
+                c[i, j] = fma(a[i, l], b[l, j], c[i, j])
+"""
+TRANSPOSED = """language 1
+
+@kernel(matmul)
+kernel product(a: tensor[{type}, k, n], b: tensor[{type}, m, k], inout c: tensor[{type}, m, n]):
+    "c + (a' b')', its chain outside of its columns."
+    parallel for j in 0..<m:
+        for l in 0..<k:
+            for i in 0..<n:
+                c[j, i] = fma(b[j, l], a[l, i], c[j, i])
+"""
+LINE = """language 1
+
+@kernel(elementwise)
+kernel line(x: tensor[{type}, n], slope: {type}, inout y: tensor[{type}, n]):
+    "y + slope x."
+    parallel for i in 0..<n:
+        y[i] = slope * x[i] + y[i]
+"""
+SPREAD = """language 1
+
+kernel spread(x: tensor[{type}, n], inout y: tensor[{type}, n]) -> float:
+    "What lies between the least and the largest becomes 0 to 1, but for the mean."
+    var low: {type} = inf
+    var high: {type} = -inf
+    var total: {type} = 0
+    parallel for i in 0..<n reduce(low: min, high: max, total: +):
+        low = min(low, x[i])
+        high = max(high, x[i])
+        total += x[i]
+    let mean = total / n
+    parallel for i in 0..<n:
+        y[i] = (x[i] - mean) / (high - low)
+    var squares: {type} = 0
+    parallel for i in 0..<n reduce(squares: +):
+        squares += y[i] * y[i]
+    return float(squares + mean)
+"""
+COUNTED = """language 1
+
+kernel counted(
+    x: tensor[f32, n, m], inout y: tensor[f32, n, m], inout up: tensor[bool, n, m],
+    inout bins: tensor[int, 16], least: int, on: bool,
+) -> int:
+    "Every type of element, turns that go on early, and atomics."
+    var count = 0
+    parallel for i in 0..<n:
+        for j in 0..<m:
+            if x[i, j] < 0:
+                continue
+            y[i, j] = sqrt(x[i, j]) * 3 - 1
+            up[i, j] = y[i, j] > 1 and on
+    parallel for i in 0..<n reduce(count: +):
+        for j in 0..<m:
+            count += least if up[i, j] else 0
+    parallel for i in 1..<n:
+        for j in 0..<m:
+            atomic_add(bins[int(x[i, j] * 3) mod 16], 1)
+    parallel for i in 0..<n:
+        var row: f32 = 0
+        for j in 0..<m:
+            row += y[i, j]
+        y[i, 0] = row
+    return count
+"""
+RUNNING = """language 1
+
+@kernel(scan)
+kernel running(x: tensor[int, n], inout y: tensor[int, n], first: int) -> int:
+    "What lies before each element, and all of them."
+    var s = first
+    for i in 0..<n:
+        y[i] = s
+        s += x[i]
+    return s
+"""
+PEAKS = """language 1
+
+@kernel(general)
+kernel peaks(x: tensor[int, n], inout y: tensor[int, n], inout z: tensor[float, n]) -> float:
+    "The largest so far of an array but its ends, and what a loop behind it makes of the last one."
+    var s = -2
+    for i in 1..<(n - 3):
+        let twice = x[i] * 2
+        s = {take}
+        y[i] = s
+        z[i] = float(s + i) / 3.0
+    parallel for i in 0..<n:
+        z[i] += float(s)
+    return float(s)
+"""
+TENSOR_PROGRAMS = {
+    "running sum": (RUNNING, {"n": 5_000}),
+    "running sum of a few": (RUNNING, {"n": 3}),
+    "running largest": (PEAKS.format(take="max(twice, s)"), {"n": 700}),
+    "running least": (PEAKS.format(take="min(s, twice)"), {"n": 2_060}),
+    "product of f32": (PRODUCT.format(type="f32"), {"n": 37, "k": 21, "m": 140}),
+    "product of floats": (PRODUCT.format(type="float"), {"n": 66, "k": 9, "m": 35}),
+    "product of whole tiles": (PRODUCT.format(type="f32"), {"n": 128, "k": 16, "m": 128}),
+    "transposed product of f32": (TRANSPOSED.format(type="f32"), {"n": 36, "k": 24, "m": 130}),
+    "transposed product of floats": (TRANSPOSED.format(type="float"), {"n": 5, "k": 30, "m": 7}),
+    "line of f32": (LINE.format(type="f32"), {"n": 1000}),
+    "line of floats": (LINE.format(type="float"), {"n": 300}),
+    "spread of floats": (SPREAD.format(type="float"), {"n": 17_000}),
+    "spread of f32": (SPREAD.format(type="f32"), {"n": 500}),
+    "counted": (COUNTED, {"n": 23, "m": 31}),
+}
+"""Name -> the file, and the sizes to run it with."""
+
+
+def drawn(facts, sizes):
+    """Arguments of a kernel by name: numbers around 0, of both signs, and NaN now and then."""
+    rng = np.random.default_rng(3)
+    made = {}
+    for param in facts.params:
+        if param.type.kind != "tensor":
+            made[param.name] = {"int": 2, "bool": True}.get(str(param.type), 0.375)
+            continue
+        shape = [size if isinstance(size, int) else sizes[size.name] for size in param.type.dims]
+        kind = str(param.type.elem)
+        values = rng.normal(size=shape)
+        if kind == "int":
+            made[param.name] = rng.integers(-9, 9, shape)
+        elif kind == "bool":
+            made[param.name] = values > 0
+        else:
+            values.flat[:: max(values.size // 3, 7)] = -0.0
+            values.flat[-1] = np.nan
+            made[param.name] = values.astype(np.float32 if kind == "f32" else np.float64)
+    return made

@@ -1,0 +1,270 @@
+"""Kernels of tensors: the same bits on every target, and arguments that do not fit."""
+
+import numpy as np
+import pytest
+
+import quantdsl
+from quantdsl.check import check_source
+from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.ir.interp import Interpreter
+from quantdsl.lang.diagnostics import SourceError
+from quantdsl.lang.source import Source
+from tests.backtest.tensor_programs import COUNTED, LINE, PRODUCT, RUNNING, TENSOR_PROGRAMS, drawn
+
+
+def kernel_of(text, tmp_path, name=None):
+    path = tmp_path / "kernels.qdsl"
+    path.write_text(text)
+    return quantdsl.kernel(path, name)
+
+
+def words_of(array):
+    """An array as the interpreter's memory has it: a word an element."""
+    if array.dtype.kind == "f":
+        return array.astype(np.float64).ravel().view(np.int64).copy()
+    return array.astype(np.int64).ravel().copy()
+
+
+def interpreted(kernel, arguments, sizes):
+    """What the oracle leaves in the arrays, and returns."""
+    work = kernel.work(sizes)
+    memory = {n: words_of(a) for n, a in arguments.items() if isinstance(a, np.ndarray)}
+    args = [memory.get(p.name, arguments[p.name]) for p in kernel.facts.params]
+    result = Interpreter(work.module).call(work.kernel, *args)
+    for name, words in memory.items():
+        array = arguments[name]
+        values = words.view(np.float64) if array.dtype.kind == "f" else words
+        array[...] = values.astype(array.dtype).reshape(array.shape)
+    return result
+
+
+@pytest.mark.parametrize("name", TENSOR_PROGRAMS)
+def test_every_target_has_the_same_bits(name, tmp_path):
+    text, sizes = TENSOR_PROGRAMS[name]
+    kernel = kernel_of(text, tmp_path)
+    wanted = drawn(kernel.facts, sizes)
+    result = interpreted(kernel, wanted, sizes)
+    for device in ("cpu", "simulated"):
+        found = drawn(kernel.facts, sizes)
+        left = kernel(**found, device=device)
+        for param in kernel.facts.tensors:
+            one, other = wanted[param.name], found[param.name]
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other, f"{device} {param.name}")
+            if one.dtype.kind == "f":
+                kept = np.isnan(one) | (np.signbit(one) == np.signbit(other))
+                assert kept.all()
+        assert left == result or (result != result and left != left)
+    moved = [p.name for p in kernel.facts.tensors if p.inout]
+    fresh = drawn(kernel.facts, sizes)
+    assert all((words_of(wanted[n]) != words_of(fresh[n])).any() for n in moved)
+
+
+def test_pieces_of_a_reduction_are_reduced_as_the_docs_say(tmp_path):
+    """Written from docs/kernels.md; with more than one piece the order is another."""
+    text = SUM.format(type="float")
+    values = np.random.default_rng(5).normal(size=40_000)
+    kernel = kernel_of(text, tmp_path)
+    pieces = [tree(values[at : at + 16_384]) for at in range(0, len(values), 16_384)]
+    assert kernel(values) == 0.5 + tree(np.array(pieces))
+    assert kernel(values) != 0.5 + tree(values)
+    assert kernel(values[:16_384]) == 0.5 + tree(values[:16_384])
+
+
+SUM = """language 1
+
+@kernel(reduce)
+kernel total(x: tensor[{type}, n]) -> {type}:
+    var s: {type} = 0.5
+    parallel for i in 0..<n reduce(s: +):
+        s += x[i]
+    return s
+"""
+
+
+def tree(values):
+    strands = np.full(256, -0.0)
+    for at in range(0, len(values), 256):
+        part = values[at : at + 256]
+        strands[: len(part)] += part
+    while len(strands) > 1:
+        half = len(strands) // 2
+        strands = strands[:half] + strands[half:]
+    return strands[0]
+
+
+def test_arrays_may_begin_anywhere_and_come_by_dlpack(tmp_path):
+    class Lent:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    kernel = kernel_of(PRODUCT.format(type="f32"), tmp_path)
+    a, b, c = (np.ones(n, np.float32) for n in (13, 13, 10))
+    shaped = a[1:].reshape(3, 4), Lent(b[1:].reshape(4, 3)), c[1:].reshape(3, 3)
+    for device in ("cpu", "simulated"):
+        kernel(*shaped, device=device)
+    assert c.tolist() == [1.0] + [9.0] * 9
+
+
+LINE_F32 = LINE.format(type="f32")
+ONES, WIDE = np.ones((3, 4), np.float32), np.ones((4, 3), np.float32)
+OUT = np.zeros((3, 3), np.float32)
+LOCKED = np.zeros((3, 3), np.float32)
+LOCKED.setflags(write=False)
+SQUARE = np.ones((4, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "told"),
+    [
+        ((ONES, WIDE), {}, "call it as product(a, b, c)"),
+        ((ONES, WIDE, OUT), {"d": OUT}, "call it as product(a, b, c)"),
+        ((ONES, WIDE), {"a": OUT}, "call it as product(a, b, c)"),
+        ((ONES, WIDE, 3.0), {}, "c is no array, tensor[f32, n, m] takes float32 values"),
+        ((ONES.astype(float), WIDE, OUT), {}, "a is float64[3, 4], tensor[f32, n, k] takes"),
+        ((ONES[0], WIDE, OUT), {}, "a is float32[4]"),
+        ((ONES, ONES, OUT), {}, "b has the shape [3, 4], tensor[f32, k, m] with n = 3"),
+        ((ONES[:0], WIDE, OUT[:0]), {}, "a has the shape [0, 4]"),
+        ((ONES, ONES.T, OUT), {}, "b does not lie row after row: pass a copy of it"),
+        ((ONES, WIDE, LOCKED), {}, "c is written to, and the array is read-only"),
+        ((SQUARE, SQUARE, SQUARE), {}, "c and a share memory: pass a copy"),
+        ((ONES, WIDE, OUT), {"device": "tpu"}, "runs on auto, cpu, simulated or cuda:N"),
+    ],
+)
+def test_what_does_not_fit_is_told(args, named, told, tmp_path):
+    kernel = kernel_of(PRODUCT.format(type="f32"), tmp_path)
+    with pytest.raises(ConfigError) as error:
+        kernel(*args, **named)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("slope", "told"), [("steep", "slope is 'steep', and no f32"), (True, "slope is True")]
+)
+def test_numbers_are_held_to_their_type(slope, told, tmp_path):
+    kernel = kernel_of(LINE.format(type="f32"), tmp_path)
+    with pytest.raises(ConfigError, match=told):
+        kernel(np.ones(3, np.float32), slope, np.ones(3, np.float32))
+
+
+def test_arrays_of_a_gpu_are_told_from_those_of_the_host(tmp_path):
+    class There:
+        def __init__(self, array):
+            place = (array.ctypes.data, False)
+            self.__cuda_array_interface__ = {
+                "shape": array.shape, "typestr": array.dtype.str, "data": place, "version": 3
+            }  # fmt: skip
+
+    kernel = kernel_of(LINE.format(type="float"), tmp_path)
+    x, y = np.ones(4), np.ones(4)
+    with pytest.raises(ConfigError, match="some of its arrays are on a GPU and some are not"):
+        kernel(There(x), 1.0, y)
+    with pytest.raises(ConfigError, match="its arrays are on a GPU, and the device is cpu"):
+        kernel(There(x), 1.0, There(y), device="cpu")
+    with pytest.raises(ConfigError, match="from a multiple of 16 bytes on"):
+        kernel(There(x[1:]), 1.0, There(y[1:]))
+
+
+def test_which_kernel_is_meant(tmp_path):
+    path = tmp_path / "two.qdsl"
+    path.write_text(SUM.format(type="float") + LINE.format(type="f32").removeprefix("language 1\n"))
+    assert quantdsl.kernel(path, "line").facts.name == "line"
+    with pytest.raises(ConfigError, match="which kernel: it has total, line"):
+        quantdsl.kernel(path)
+    with pytest.raises(ConfigError, match="no kernel of tensors 'sum': it has total, line"):
+        quantdsl.kernel(path, "sum")
+
+
+def test_what_is_no_parallel_loop_runs_on_a_core_alone(tmp_path):
+    kernel = kernel_of(IN_ORDER, tmp_path)
+    x, y = np.arange(1.0, 6.0), np.zeros(5)
+    kernel(x, y)
+    assert y.tolist() == [1.0, 2.5, 4.25, 6.125, 8.0625]
+    with pytest.raises(UnavailableError, match="kernel decay, line 5: on a device"):
+        kernel(x, y, device="simulated")
+
+
+IN_ORDER = """language 1
+
+kernel decay(x: tensor[float, n], inout y: tensor[float, n]):
+    var s = 0.0
+    for i in 0..<n:
+        s = s / 2.0 + x[i]
+        y[i] = s
+"""
+
+OWN = """language 1
+
+kernel own(x: tensor[float, n]) -> float:
+    var kept: array[float, n] = 0
+    parallel for i in 0..<n:
+        kept[i] = x[i]
+    return kept[0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("s += x[i]", "s += x[i] + y[i]"),
+        ("s += x[i]", "s = 2 * s + x[i]"),
+        ("s += x[i]", "s = s - x[i]"),
+        ("        s += x[i]", "        if x[i] > 0:\n            s += x[i]"),
+    ],
+)
+def test_a_scan_that_is_a_little_else_runs_on_a_core_alone(old, new, tmp_path):
+    text = RUNNING.replace(old, new).replace("@kernel(scan)\n", "")
+    kernel = kernel_of(text, tmp_path)
+    x, y = np.arange(9), np.zeros(9, np.int64)
+    kernel(x, y, 1)
+    assert y.any()
+    with pytest.raises(UnavailableError, match="on a device"):
+        kernel(x, y, 1, device="simulated")
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_running_sum_is_that_of_numpy(device, tmp_path):
+    """Which wraps around as the language does: it is exact modulo 2^64."""
+    kernel = kernel_of(RUNNING, tmp_path)
+    x = np.random.default_rng(8).integers(-(2**62), 2**62, 4_097)
+    y = np.zeros_like(x)
+    assert kernel(x, y, 7, device=device) == 7 + x.sum()
+    assert (y == 7 + np.cumsum(x) - x).all()
+
+
+def test_memory_of_its_own_has_a_limit(tmp_path):
+    kernel = kernel_of(OWN, tmp_path)
+    assert kernel(np.full(9, 3.5)) == 3.5
+    with pytest.raises(ConfigError, match="its own 'kept' is larger than 262,144 bytes"):
+        kernel(np.ones(40_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (COUNTED.replace("on: bool", "on: window[float, 8]"), "QD0905"),
+        (LINE_F32.replace("x[i] + y[i]", "x[i] + y[i + 1]"), "QD0601"),
+        (LINE_F32.replace("y[i] = ", "y[0] = "), "QD0903"),
+        (LINE_F32.replace("inout ", ""), "QD0607"),
+    ],
+)
+def test_what_the_checker_refuses(text, code):
+    checked, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert checked is None
+    assert code in {one.code for one in diagnostics}, [one.code for one in diagnostics]
+
+
+def test_a_strategy_has_no_tensors(tmp_path):
+    path = tmp_path / "strategy.qdsl"
+    path.write_text(
+        SUM.format(type="float") + "\nstrategy S:\n    bars 5m\n    let t = total(close)\n"
+        "    on bar:\n        flatten()\n    risk:\n        max_order = 1 share\n"
+    )
+    with pytest.raises(SourceError, match="is a kernel of tensors, which a strategy has none of"):
+        quantdsl.compile(path)
