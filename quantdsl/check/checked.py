@@ -126,6 +126,12 @@ class Checked(Struct, eq=False, dict=True):
         decls = worker.work(self.assembly)
         return self._linked(["init", "work"], uses, self._sizes(), decls)
 
+    def instant_module(self, uses: frozenset[str]) -> ops.Module:
+        """The same worker for a GPU: the events of an instant by `ingest`, the rest by `instant`,
+        on the state of the other."""
+        decls = worker.instant_of(self.assembly)
+        return self._linked(["init", "ingest", "instant"], uses, self._sizes(), decls)
+
     def _sizes(self) -> dict[str, int]:
         """Sizes of one run: of its outbox, and of an order book."""
         book = {"N_BOOK_ORDERS": BOOK_ORDERS_MAX} if "USES_BOOK" in self.strategy.uses else {}

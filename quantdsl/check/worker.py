@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ANSWER_WORDS = 4
 """Number of the signal, instant of the request, bits of the value, number of the instrument."""
-OUT, COUNT = ops.Var("answers"), ops.Var("m")
+OUT, COUNT, VALUES = ops.Var("answers"), ops.Var("m"), ops.Var("values")
 
 
 def engine(assembly: Assembly) -> "list[Decl]":
@@ -61,6 +61,56 @@ def work(assembly: Assembly) -> "list[Decl]":
     )
     work = ops.Func("work", (*EVENTS_IN, out), ops.I64_T, body)
     return [work, *assembly.strategy.taken(known)]
+
+
+def instant_of(assembly: Assembly) -> "list[Decl]":
+    """`instant(state, values)`: what `work` does once the events of an instant are in.
+
+    `values` gets the bits of each answer at `number * width + instrument`, and behind all signals,
+    for each instrument, a bit of each signal that has an answer; a signal of the whole universe
+    has the instrument 0, and its bits stand in one word more.
+    """
+    signals = assembly.strategy.signals
+    asked = assembly.signal_step.ask()
+    chosen = _needed(assembly, used_in([stmt for _, stmts in asked for stmt in stmts]))
+    known = len(assembly.strategy.loops)
+    body: list[ops.Stmt] = [
+        *assembly.counters(),
+        *assembly.equations_of(chosen, asked=[]),
+    ]
+    if any(not signal.panel for signal in signals.all):
+        body += _values(assembly, panel=False)
+    if assembly.panel is not None:
+        count = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
+        body.append(ops.For(THIS.name, ops.i64(0), count, tuple(_values(assembly, panel=True))))
+    body += assembly.signal_step.clear()
+    if assembly.panel is not None:
+        body.append(assembly.panel.done())
+    body += assembly.tick_step.clear()
+    body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
+    out = ops.ParamDecl(VALUES.name, ops.BufferType(ops.I64_T), inout=True)
+    instant = ops.Func("instant", (STATE_PARAM, out), None, tuple(body))
+    return [instant, *assembly.strategy.taken(known)]
+
+
+def _values(assembly: Assembly, *, panel: bool) -> list[ops.Stmt]:
+    """Answers of the signals of instruments, or of those of the whole, to where they belong."""
+    width = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
+    whose = THIS if panel else ops.i64(0)
+    due = ops.Var("due.each" if panel else "due.one")
+    stmts: list[ops.Stmt] = [ops.Let(due.name, ops.I64_T, ops.i64(0))]
+    signals = assembly.strategy.signals.all
+    for signal in signals:
+        if signal.panel != panel:
+            continue
+        first = ops.Binary("imul", ops.i64(signal.number), width)
+        place = ops.Elem(VALUES, ops.Binary("iadd", first, whose))
+        told = ops.Assign(place, ops.Unary("bits", signal.equation.ir))
+        mark = ops.Assign(due, ops.Binary("ior", due, signal.bit))
+        stmts.append(ops.If(assembly.signal_step.due(signal), (told, mark)))
+    behind = ops.Binary("imul", ops.i64(len(signals)), width)
+    at = ops.Binary("iadd", behind, whose if panel else width)
+    return [*stmts, ops.Assign(ops.Elem(VALUES, at), due)]
 
 
 def _needed(assembly: Assembly, uses: set[Use]) -> set[int]:

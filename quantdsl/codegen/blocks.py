@@ -164,10 +164,7 @@ def batch(module: ops.Module, kernel: str, threads: int, *, watched: bool = Fals
         ops.If(first, (_left(own, which),)),
     )
     entry = ops.Func(BATCH, (*params, made.params[-1]), None, body)
-    linked = _linked(module, structs, [*module.funcs, *PRIMITIVES, made, entry])
-    used = {func.name for func in linked.funcs}
-    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
-    linked = msgspec.structs.replace(linked, imports=imports)
+    linked = linked_batch(module, structs, [*module.funcs, *PRIMITIVES, made, entry])
     words = tuple(param.name for param in params)
     return Batch(linked, threads, form.words, words, tuple(form.shared))
 
@@ -222,6 +219,16 @@ def _left(own: ops.Func, which: ops.Expr) -> ops.Assign:
     if own.result != ops.I64_T:
         word = ops.Unary("bits" if own.result == ops.F64_T else "bool_to_i64", word)
     return ops.Assign(ops.Elem(ops.Var(OUT), which), word)
+
+
+def linked_batch(
+    module: ops.Module, structs: list[ops.StructDecl], funcs: list[ops.Func]
+) -> ops.Module:
+    """What the entry BATCH reaches, with what a device has for it as imports."""
+    linked = _linked(module, structs, funcs)
+    used = {func.name for func in linked.funcs}
+    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
+    return msgspec.structs.replace(linked, imports=imports)
 
 
 def _linked(

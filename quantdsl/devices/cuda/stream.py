@@ -103,6 +103,14 @@ class Stream:
         if self._synchronize(self.handle)[0]:  # a status is an int, 0 for success
             self.device.call("cuStreamSynchronize", self.handle)
 
+    def check(self) -> None:
+        """Raise DeviceError when its work has failed; waits for nothing."""
+        api = self.device.driver.api
+        self.device.use()
+        status = api.cuStreamQuery(self.handle)[0]
+        if int(status) and status != api.CUresult.CUDA_ERROR_NOT_READY:
+            self.device.call("cuStreamSynchronize", self.handle)
+
     def record(self, work: Callable[["Stream"], None]) -> "Graph":
         """What `work` starts on this stream, as a graph; nothing of it runs yet."""
         mode = self.device.driver.enum("CUstreamCaptureMode", "CU_STREAM_CAPTURE_MODE_THREAD_LOCAL")

@@ -1,0 +1,218 @@
+"""The kernels of an instant of a worker of signals: launched in a row, they are one instant.
+
+    begin    one thread: events that concern all instruments, and each clock that ticks
+    events   a thread for each event of one instrument; the first of each makes them all in turn
+    pieces   of passes/instants.py: one thread, one for each instrument, a block for each
+    tell     one thread: a fence that the host sees across, then the number of the instant
+
+All take the same five buffers, so that a graph of launches is made once and never changes; what
+differs between instants lies in the words of `control`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from quantdsl.codegen.blocks import BATCH, Batch, linked_batch
+from quantdsl.ir import ops
+from quantdsl.ir.threads import FENCES
+from quantdsl.ir.walk import rebuild_body, rebuild_stmt
+from quantdsl.passes.blocks import BLOCK_NUMBER, PRIMITIVES, SHARED, THREAD_NUMBER, blocked
+from quantdsl.passes.instants import KEPT, VALUES, WHICH, Body, Cut, Piece, named
+from quantdsl.passes.threads import of_threads, threaded
+
+STATE, EVENTS, CONTROL = ops.Var("s"), ops.Var("events"), ops.Var("control")
+NOW = ops.Field(ops.Field(STATE, "e"), "now")
+BUFFERS = (STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT)
+"""The arguments of every kernel."""
+SHARED_EVENTS, OWN_FIRST, OWN_EVENTS, NUMBER = range(4)
+"""Words of `control`: how many events stand at the beginning of `events` for `begin`, where those
+of instruments begin, how many they are, and the number of the instant."""
+CONTROL_WORDS = 4
+EVENT_T = ops.StructType("engine.Event")
+PARAMS = (
+    ops.ParamDecl(STATE.name, ops.StructType("State"), inout=True),
+    ops.ParamDecl(EVENTS.name, ops.BufferType(EVENT_T)),
+    ops.ParamDecl(CONTROL.name, ops.BufferType(ops.I64_T)),
+    ops.ParamDecl(VALUES, ops.BufferType(ops.I64_T), inout=True),
+    ops.ParamDecl(KEPT, ops.BufferType(ops.I64_T), inout=True),
+    ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True),
+)
+THREADS = 64
+"""Of a block in which each thread has an instrument, or an event, of its own."""
+
+
+class Step(NamedTuple):
+    """A kernel of an instant, and how many blocks of it are launched."""
+
+    name: str
+    code: Batch
+    blocks: int
+
+
+class Instants(NamedTuple):
+    """The kernels of an instant, in order."""
+
+    steps: tuple[Step, ...]
+    instruments: int
+    signals: int
+    kept_words: int
+    apart: bool
+    """Whether events of instruments are taken by threads of their own."""
+
+    @property
+    def value_words(self) -> int:
+        """Of `values`: those of check/worker.py, the time of the instant, its number."""
+        return (self.signals + 1) * self.instruments + 3
+
+    @property
+    def number_at(self) -> int:
+        """The word of `values` that says which instant they are of; its time stands before it."""
+        return self.value_words - 1
+
+
+def instants(
+    cut: Cut, kernels: Mapping[str, int], instruments: int, signals: int, threads: int = THREADS
+) -> Instants:
+    """The kernels of an instant that was cut; `kernels` as cut_instant has them."""
+    maker = _Maker(cut, kernels, instruments, threads)
+    own = cut.ingest.each
+    steps = [maker.begin(), *([] if own is None else [maker.events(own)])]
+    last = cut.pieces[-1]
+    ending = last.body if last.how == "one" else ()
+    steps += map(maker.piece, cut.pieces[:-1] if ending else cut.pieces)
+    kept = max(cut.kept * instruments, 1)
+    made = Instants(tuple(steps), instruments, signals, kept, own is not None)
+    return made._replace(steps=(*made.steps, maker.tell(ending, made.number_at)))
+
+
+class _Maker:
+    def __init__(
+        self, cut: Cut, kernels: Mapping[str, int], instruments: int, threads: int
+    ) -> None:
+        self.cut, self.kernels = cut, kernels
+        self.instruments, self.threads = instruments, threads
+        self.blocks = -(-instruments // threads)
+
+    def begin(self) -> Step:
+        """What of events is one for all."""
+        whole = self.cut.ingest
+        body = whole.whole if whole.each is None else whole.one
+        number = ops.Var("number")
+        turn = _taking(body, number)
+        loop = ops.For(number.name, ops.i64(0), _control(SHARED_EVENTS), turn)
+        return Step("begin", self._code((loop,), 1), 1)
+
+    def events(self, body: Body) -> Step:
+        """What of them is an instrument's own. They are sorted by it; the first thread of each
+        makes all of them, in their order."""
+        mine, first, end, at = map(ops.Var, ("mine", "first", "end", "number"))
+        before = ops.Binary("imax", ops.Binary("isub", mine, ops.i64(1)), first)
+        differs = ops.Binary("ine", _instrument(before), _instrument(mine))
+        leads = ops.Binary("or", ops.Binary("ieq", mine, first), differs)
+        other = ops.Binary("ine", _instrument(at), _instrument(mine))
+        turn = (ops.If(other, (ops.Break(),)), *_taking(body, at))
+        stride = ops.i64(self.blocks * self.threads)
+        turns = ops.Binary("idiv", ops.Binary("iadd", _control(OWN_EVENTS), _less(stride)), stride)
+        each = (
+            ops.Let(
+                mine.name,
+                ops.I64_T,
+                ops.Binary("iadd", WHICH, ops.Binary("imul", ops.Var("round"), stride)),
+            ),
+            ops.If(
+                ops.Binary("ilt", mine, end),
+                (ops.If(leads, (ops.For(at.name, mine, end, turn),)),),
+            ),
+        )
+        return Step(
+            "events",
+            self._code(
+                (
+                    ops.Let(first.name, ops.I64_T, _control(OWN_FIRST)),
+                    ops.Let(
+                        end.name, ops.I64_T, ops.Binary("iadd", first, _control(OWN_EVENTS))
+                    ),
+                    ops.Let(
+                        WHICH.name, ops.I64_T, ops.Binary("iadd", first, self._thread_of_all())
+                    ),
+                    ops.For("round", ops.i64(0), turns, each),
+                ),
+                self.threads,
+            ),
+            self.blocks,
+        )
+
+    def piece(self, piece: Piece) -> Step:
+        """A piece of the instant."""
+        if piece.how == "one":
+            return Step("one", self._code(piece.body, 1), 1)
+        if piece.how == "each":
+            which = ops.Let(WHICH.name, ops.I64_T, self._thread_of_all())
+            inside = ops.Binary("ilt", WHICH, ops.i64(self.instruments))
+            body = (which, ops.If(inside, piece.body))
+            return Step("each", self._code(body, self.threads), self.blocks)
+        return Step(piece.kernel.removeprefix("user."), self._block(piece), self.instruments)
+
+    def tell(self, ending: Body, number_at: int) -> Step:
+        """The instant is done: what was written is seen before its number is."""
+        values = ops.Var(VALUES)
+        now = ops.Assign(ops.Elem(values, ops.i64(number_at - 1)), NOW)
+        told = ops.Assign(ops.Elem(values, ops.i64(number_at)), _control(NUMBER))
+        fence = ops.Do(ops.Call(FENCES["system"], ()))
+        return Step("tell", self._code((*ending, now, fence, told), 1), 1)
+
+    def _block(self, piece: Piece) -> Batch:
+        """A kernel as a block of threads for each instrument: all of them make the call, and the
+        first keeps the result."""
+        own = next(func for func in self.cut.module.funcs if func.name == piece.kernel)
+        own = msgspec.structs.replace(own, cold=False)
+        threads = self.kernels[piece.kernel]
+        form = threaded(own, threads) if of_threads(own) else blocked(own, threads)
+        first = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
+
+        def each(stmt: ops.Stmt) -> ops.Stmt:
+            if isinstance(stmt, ops.Let) and isinstance(stmt.value, ops.Call):
+                call = ops.Call(stmt.value.func, (*stmt.value.args, SHARED))
+                return msgspec.structs.replace(stmt, value=call)
+            if isinstance(stmt, ops.Assign):
+                return ops.If(first, (stmt,))
+            return rebuild_stmt(stmt, lambda expr: expr, each)
+
+        which = ops.Let(WHICH.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ()))
+        body = (which, *rebuild_body(piece.body, each))
+        return self._code(body, threads, form.words, (form.kernel,))
+
+    def _code(
+        self, body: Body, threads: int, shared_words: int = 0, more: tuple[ops.Func, ...] = ()
+    ) -> Batch:
+        """A kernel of these statements; `more` functions stand for those of their names."""
+        entry = ops.Func(BATCH, PARAMS, None, body)
+        known = [*self.cut.module.funcs, *PRIMITIVES, *more, entry]
+        linked = linked_batch(self.cut.module, [], known)
+        return Batch(linked, threads, shared_words, BUFFERS)
+
+    def _thread_of_all(self) -> ops.Expr:
+        if self.blocks == 1:
+            return ops.Call(THREAD_NUMBER, ())
+        first = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), ops.i64(self.threads))
+        return ops.Binary("iadd", first, ops.Call(THREAD_NUMBER, ()))
+
+
+def _taking(body: Body, number: ops.Var) -> Body:
+    """The statements of `ingest` for an event."""
+    return named(body, {"ev": ops.Elem(EVENTS, number)})
+
+
+def _instrument(number: ops.Expr) -> ops.Expr:
+    head = ops.Field(ops.Elem(EVENTS, number), "head")
+    return ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
+
+
+def _control(word: int) -> ops.Expr:
+    return ops.Elem(CONTROL, ops.i64(word))
+
+
+def _less(count: ops.Const) -> ops.Expr:
+    return ops.i64(count.bits - 1)

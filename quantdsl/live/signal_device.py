@@ -1,0 +1,240 @@
+"""The signals of a strategy on a device: each instant of events in, its answers out.
+
+    events --> pinned memory --> begin | events | equations, kernels | tell --> pinned memory
+                 control           one graph, launched once an instant           values, number
+
+The helper thread that calls this writes, launches and then looks at one word; what it waits for is
+its own affair, for neither the engine nor the sequencer waits for it. The state lives on the
+device; a copy of it, and the events since, are kept, so that a core can go on where the device is
+lost.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from quantdsl.check import Checked
+from quantdsl.check.worker import ANSWER_WORDS
+from quantdsl.codegen.instants import (
+    OWN_EVENTS,
+    OWN_FIRST,
+    SHARED_EVENTS,
+    THREADS,
+    Instants,
+    instants,
+)
+from quantdsl.devices.choose import CHOICES, GPU
+from quantdsl.devices.failure import refused
+from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInstants
+from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.events.layout import MORE, WORDS, Kind
+from quantdsl.live.spin import Spin
+from quantdsl.passes.blocks import WARP
+from quantdsl.passes.instants import Cut, cut_instant
+from quantdsl.passes.threads import of_threads
+
+Events = npt.NDArray[np.void]
+Int64s = npt.NDArray[np.int64]
+Say = Callable[[str], None]
+OWN_KINDS = (Kind.BAR, Kind.TRAIT, Kind.CORPORATE)
+"""Events of one instrument."""
+EVENTS_MIN = 4_096
+"""Room for the events of an instant; a universe has four times its instruments."""
+PAYS = 256
+"""Instruments from which a GPU is taken by itself; with a kernel any number."""
+HANGS_S = 2.0
+"""An instant that takes longer is lost, and its device with it."""
+SPINS = 2_000
+"""Looks at the number, some tens of microseconds, before each nap."""
+NAP_S = 20e-6
+COPIED_INSTANTS = 512
+"""Instants after which the state is copied, when nothing waits."""
+KEPT_EVENTS_MAX = 1 << 18
+"""Events since the last copy, after which the state is copied whatever waits."""
+
+
+class Plan(NamedTuple):
+    """The kernels of a strategy's signals."""
+
+    cut: Cut
+    made: Instants
+
+    @property
+    def pays(self) -> bool:
+        """Whether a GPU is likely to be faster than a core: much to do at once, all of it cut."""
+        hows = [piece.how for piece in self.cut.pieces[:-1]]
+        return "one" not in hows and (
+            "block" in hows or (self.made.apart and self.made.instruments >= PAYS)
+        )
+
+
+def planned(checked: Checked, uses: frozenset[str], *, small: bool = False) -> Plan:
+    """The kernels of the signals of a strategy; `small` blocks are as small as they may be."""
+    module = checked.instant_module(uses)
+    facts = checked.library.kernels
+    kernels = {
+        func.name: WARP if small and not of_threads(func) else facts[name].threads
+        for func in module.funcs
+        if (name := func.name.partition("[")[0]) in facts
+    }
+    cut = cut_instant(module, kernels, checked.instruments)
+    signals = len(checked.strategy.signals.all)
+    threads = WARP if small else THREADS
+    return Plan(cut, instants(cut, kernels, checked.instruments, signals, threads))
+
+
+def open_runner(
+    choice: str, checked: Checked, uses: frozenset[str], state_words: int, say: Say
+) -> tuple[InstantRunner, Plan] | None:
+    """What runs the signals on the device of `--device`; None where cores do.
+
+    Raises ConfigError for a word that is none, UnavailableError where the device is not there,
+    DeviceError where it refuses.
+    """
+    if choice == "cpu":
+        return None
+    room = max(EVENTS_MIN, 4 * checked.instruments)
+    if choice == "simulated":
+        plan = planned(checked, uses, small=True)
+        return SimulatedInstants(plan.made, state_words, room), plan
+    match = GPU.fullmatch(choice)
+    if not match and choice != "auto":
+        raise ConfigError(
+            f"--device {choice}: there is no such device; give {CHOICES.rpartition(' or ')[0]}"
+        )
+    from quantdsl.devices.cuda.device import open_device
+
+    try:
+        device = open_device(int(match[1] or 0) if match else 0)
+    except UnavailableError:
+        if match:
+            raise
+        return None
+    plan = planned(checked, uses)
+    if not match and not plan.pays:
+        say(f"signals: a core computes them; {device.name} would not be faster")
+        return None
+    return CudaInstants(device, plan.made, state_words, room), plan
+
+
+class DeviceSignals:
+    """Computes answers on a device. For one thread at a time."""
+
+    def __init__(self, runner: InstantRunner, plan: Plan, panel: list[bool], state: Int64s) -> None:
+        """`panel` says of each signal whether it is one of each instrument; `state` is where the
+        worker is, and is kept up to date by `copy`."""
+        self.runner, self.made, self.panel, self.state = runner, plan.made, panel, state
+        self.number = 0
+        self.since: list[Events] = []
+        """Events that the device has had since the state was copied."""
+        self.instants_since = 0
+        self._spin = Spin()
+        self._own = np.zeros(256, bool)
+        self._own[[*OWN_KINDS]] = self.made.apart
+        runner.put(state)
+
+    def compute(self, events: Events) -> Int64s:
+        """The answers to whole instants, i64[n, ANSWER_WORDS], as a core gives them.
+
+        Raises DeviceError; then none of these events has been answered.
+        """
+        found = [self._instant(part) for part in parted(events)]
+        self.since.append(events)
+        if sum(map(len, self.since)) > KEPT_EVENTS_MAX:
+            self.copy()
+        return np.concatenate(found) if found else np.empty((0, ANSWER_WORDS), np.int64)
+
+    def rest(self) -> None:
+        """Called when nothing waits: copies the state now and then."""
+        if self.instants_since >= COPIED_INSTANTS:
+            self.copy()
+
+    def copy(self) -> None:
+        """Bring the host's copy of the state to where the device is."""
+        self.runner.fetch(self.state)
+        self.since.clear()
+        self.instants_since = 0
+
+    def _instant(self, events: Events) -> Int64s:
+        self.stage(events)
+        self.number += 1
+        self.instants_since += 1
+        self.runner.start(self.number)
+        self._wait()
+        return self.answers()
+
+    def stage(self, events: Events) -> None:
+        """Write the events of one instant where the device reads them."""
+        control, room = self.runner.control, self.runner.events
+        if len(events) + 1 > len(room):
+            told = f"an instant of {len(events):,} events; there is room for {len(room):,}"
+            raise refused(self.runner.name, "unsupported", told)
+        own = self._own[events["kind"]]
+        shared = events
+        count = 0
+        if own.any():
+            mine = events if own.all() else events[own]
+            instrument = mine["instrument"]
+            if len(mine) > 1 and (instrument[1:] < instrument[:-1]).any():
+                mine = mine[np.argsort(instrument, kind="stable")]
+            shared, count = self._shared(events, own), len(mine)
+            room[len(shared) : len(shared) + count] = words_of(mine)
+        room[: len(shared)] = words_of(shared)
+        control[SHARED_EVENTS], control[OWN_FIRST] = len(shared), len(shared)
+        control[OWN_EVENTS] = count
+
+    def _shared(self, events: Events, own: npt.NDArray[np.bool_]) -> Events:
+        """What one thread must see: all that is not an instrument's own, of bars one of each
+        clock, and the last event, which has the time."""
+        keep = ~own
+        keep[-1] = True
+        sides = events["side"]
+        for side in np.unique(sides):
+            keep[int(np.argmax(own & (sides == side) & (events["kind"] == Kind.BAR)))] = True
+        return events[keep]
+
+    def _wait(self) -> None:
+        """Until the instant's number stands where the device writes it."""
+        runner, until, looks = self.runner, time.monotonic() + HANGS_S, 0
+        while not runner.done(self.number):
+            if self._spin(runner.values, self.made.number_at, self.number, SPINS):
+                return
+            time.sleep(NAP_S)
+            looks += 1
+            if looks % 64 == 0:
+                runner.check()
+            if time.monotonic() > until:
+                raise refused(runner.name, "launch", f"no answer for {HANGS_S:g} s")
+
+    def answers(self) -> Int64s:
+        """The answers that stand in the values."""
+        values, n, signals = self.runner.values, self.made.instruments, len(self.panel)
+        marks, single = values[signals * n : (signals + 1) * n], int(values[(signals + 1) * n])
+        now, parts = int(values[self.made.number_at - 1]), []
+        for number, panel in enumerate(self.panel):
+            if panel:
+                whose = np.flatnonzero(marks & (1 << number))
+            else:
+                whose = np.arange(1 if single & (1 << number) else 0)
+            rows = np.empty((len(whose), ANSWER_WORDS), np.int64)
+            rows[:, 0], rows[:, 1], rows[:, 3] = number, now, whose
+            rows[:, 2] = values[number * n + whose]
+            parts.append(rows)
+        return np.concatenate(parts)
+
+
+def words_of(events: Events) -> Int64s:
+    """Events as words, a row each."""
+    return np.ascontiguousarray(events).view(np.int64).reshape(-1, WORDS)
+
+
+def parted(events: Events) -> Iterator[Events]:
+    """Whole instants one by one."""
+    ends = np.flatnonzero(events["flags"] & MORE == 0) + 1
+    begin = 0
+    for end in ends.tolist():
+        yield events[begin:end]
+        begin = end
