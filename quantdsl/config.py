@@ -156,11 +156,18 @@ class VenueConfig(_Section, frozen=True):
 
 
 class SignalsConfig(_Section, frozen=True):
-    """How asynchronous signals (`@async`) come, in a backtest."""
+    """How asynchronous signals (`@async`) come, in a backtest, and what computes them live."""
 
     delay_us: Annotated[
         float, Meta(ge=0, le=86_400e6, description="From an instant to its answers, microseconds")
     ] = 250.0
+    device: Annotated[
+        str,
+        Meta(
+            pattern=r"^(auto|cpu|simulated|cuda(:\d{1,3})?)$",
+            description="In a session: auto, cpu, simulated or cuda:N",
+        ),
+    ] = "auto"
 
 
 class UniverseConfig(_Section, frozen=True):

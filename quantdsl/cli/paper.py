@@ -43,6 +43,9 @@ SESSIONS = Path("out/sessions")
 @click.option("--new", is_flag=True, help="Begin anew; a session that is there is put aside.")
 @click.option("--flatten", is_flag=True, help="Close positions before the session ends.")
 @click.option("--for", "seconds", type=float, default=float("inf"), help="End after so many s.")
+@click.option(
+    "--device", metavar="DEVICE", default="", help="Of signals: auto, cpu, cuda:N, simulated."
+)
 @click.option("--no-cockpit", is_flag=True, help="No page in the browser.")
 def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None:
     """Run the strategies FILES live against a simulated venue; no order ever leaves.
@@ -142,7 +145,13 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
         number: signal.signal(number, lambda *_: asked.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
-    supervisor = Supervisor(folder, history.take, history.say, simulated=manifest.simulated)
+    supervisor = Supervisor(
+        folder,
+        history.take,
+        history.say,
+        simulated=manifest.simulated,
+        device=options["device"],
+    )
     alerts, cockpit = Alerts(history, config.alerts), None
     alerts.start()
     if config.cockpit.enabled and not options["no_cockpit"]:

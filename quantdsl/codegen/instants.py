@@ -131,9 +131,7 @@ class _Maker:
             self._code(
                 (
                     ops.Let(first.name, ops.I64_T, _control(OWN_FIRST)),
-                    ops.Let(
-                        end.name, ops.I64_T, ops.Binary("iadd", first, _control(OWN_EVENTS))
-                    ),
+                    ops.Let(end.name, ops.I64_T, ops.Binary("iadd", first, _control(OWN_EVENTS))),
                     ops.Let(
                         WHICH.name, ops.I64_T, ops.Binary("iadd", first, self._thread_of_all())
                     ),

@@ -36,6 +36,10 @@ class Plan(NamedTuple):
         """The core of a thread."""
         return next(seat.core for seat in self.seats if seat.thread == thread)
 
+    def alone(self, thread: str) -> bool:
+        """Whether no other thread has its core."""
+        return sum(seat.core == self.core(thread) for seat in self.seats) == 1
+
     def lines(self) -> list[str]:
         """The plan for people."""
         seats = ", ".join(f"{seat.thread} on core {seat.core}" for seat in self.seats)

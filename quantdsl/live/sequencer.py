@@ -58,16 +58,16 @@ class Inputs(Protocol):
 
 
 class Answer(NamedTuple):
-    """The value of an asynchronous signal."""
+    """What an asynchronous signal says to one request: a value, on a universe one of each
+    instrument that it has one of."""
 
     signal: int
-    instrument: int
-    """Whose, on a universe."""
     of_ts: int
     """The instant of its request."""
-    bits: int
     took_ns: int
-    """From when the request was sent to when the value was there."""
+    """From when the request was sent to when the values were there."""
+    instruments: npt.NDArray[np.int64]
+    bits: npt.NDArray[np.int64]
 
 
 class Lane:
@@ -216,18 +216,18 @@ class Lane:
         else:
             self.send(event)
 
-    def answer(self, answers: Sequence[Answer], now_ns: int) -> None:
-        """The values of a signal for one request, of each instrument of a universe, in an instant
-        of their own: so long after that of the request as they took, but neither before what was
-        sent nor after the session's present."""
+    def answer(self, said: Answer, now_ns: int) -> None:
+        """The values of a signal for one request in an instant of their own: so long after that
+        of the request as they took, but neither before what was sent nor after the session's
+        present."""
         self.advance(now_ns)
         present = self.clock.floor if isinstance(self.clock, BarClock) else now_ns
-        events = np.zeros(len(answers), EVENT)
-        first = answers[0]
-        events["ts_event"] = max(self.last_ts, min(first.of_ts + first.took_ns, present))
+        events = np.zeros(len(said.bits), EVENT)
+        events["ts_event"] = max(self.last_ts, min(said.of_ts + said.took_ns, present))
         events["ts_recv"], events["kind"] = events["ts_event"], Kind.SIGNAL
-        events["instrument"] = [one.instrument for one in answers]
-        events["payload"][:, :3] = [(one.signal, one.of_ts, one.bits) for one in answers]
+        events["instrument"] = said.instruments
+        events["payload"][:, 0], events["payload"][:, 1] = said.signal, said.of_ts
+        events["payload"][:, 2] = said.bits
         events["flags"][:-1] = MORE
         self.send(events)
 
@@ -375,12 +375,12 @@ class Sequencer:
             if self.held is None:
                 self._each(self.lanes, lambda lane: lane.advance(now_ns))
 
-    def answer(self, lane: Lane, answers: Sequence[Answer], now_ns: int) -> None:
+    def answer(self, lane: Lane, said: Answer, now_ns: int) -> None:
         """What a strategy's worker answers to one request; of what was asked for in warming up
         nothing is wanted."""
         with self.lock:
             if self.held is None:
-                self._each([lane], lambda lane: lane.answer(answers, now_ns))
+                self._each([lane], lambda lane: lane.answer(said, now_ns))
 
     def command(self, lanes: Sequence[Lane], side: int, bits: int, now_ns: int) -> None:
         """A command to some of the strategies."""

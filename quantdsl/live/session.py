@@ -1,6 +1,8 @@
 """The process of a session: feeds in, engines and journals at work, snapshots out.
 
-    python -m quantdsl.live.session FOLDER      standard input: commands, standard output: snapshots
+    python -m quantdsl.live.session FOLDER [DEVICE]
+
+Standard input: commands, standard output: snapshots.
 
 Starting and recovering are one path: the manifest says what runs, the journal how far it came. A
 process that is killed leaves nothing to tidy up; the next one goes on where the journal ends.
@@ -30,7 +32,7 @@ from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read, same_build
 from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
-from quantdsl.live.placement import Wish, plan
+from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, plan
 from quantdsl.live.sequencer import Answer, Sequencer
 from quantdsl.live.showing import Showing
 from quantdsl.live.strategy import LiveStrategy
@@ -55,7 +57,8 @@ GAP_S = 1.0
 class Session:
     """All of it. `run` returns when a command, a signal or the loss of the supervisor ends it."""
 
-    def __init__(self, folder: Path, commands: int, snapshots: int) -> None:
+    def __init__(self, folder: Path, commands: int, snapshots: int, device: str = "") -> None:
+        """`device` computes signals, in place of the one of the config."""
         self.folder = folder
         self.manifest = read(folder)
         same_build(self.manifest)
@@ -65,7 +68,7 @@ class Session:
         for feed in self.feeds:
             feed.instruments()
         self.strategies = [
-            LiveStrategy(folder, self.manifest, part) for part in self.manifest.strategies
+            LiveStrategy(folder, self.manifest, part, device) for part in self.manifest.strategies
         ]
         if all(one.fault for one in self.strategies):
             raise JournalError("\n".join(one.refusal for one in self.strategies))
@@ -103,8 +106,8 @@ class Session:
         self.showing.log("info", "session", self._greeting())
         threads = [self._thread(self._drain, "drain"), self._thread(self._receive, "commands")]
         self.sequencer.hold()
-        for one, core in zip(self.strategies, self._cores(), strict=True):
-            one.start(core, self._answering(one))
+        for one, (core, beside) in zip(self.strategies, self._cores(), strict=True):
+            one.start(core, self._answering(one), beside)
             if one.fault:
                 self._tell_fault(one)
         if self.resumed:
@@ -125,26 +128,36 @@ class Session:
         events = sum(one.recovered.inputs for one in self.strategies)
         return f"{names} goes on after {events:,} events; what was committed is all there"
 
-    def _answering(self, one: LiveStrategy) -> Callable[[Sequence[Answer]], None]:
+    def _answering(self, one: LiveStrategy) -> Callable[[Answer], None]:
         """What takes the answers of a strategy's worker."""
 
-        def answer(said: Sequence[Answer]) -> None:
+        def answer(said: Answer) -> None:
             self.sequencer.answer(one.lane, said, self.now_ns())
 
         return answer
 
-    def _cores(self) -> list[int]:
-        """A core for each engine; where there are too few they share."""
+    def _cores(self) -> list[tuple[int, int | None]]:
+        """A core for each engine, and one for the helper of its device; where there are too few
+        engines share, and helpers have none of their own."""
         machine, live = read_machine(), self.config.live
         said = [one.prepared.checked.strategy.cpu for one in self.strategies]
         wished = [live.cpu if live.cpu >= 0 else core for core in said]
         if len(wished) > len(machine.cores):
             known = sorted(usable())
             self.showing.log("warning", "session", "engines share cores: there are too few")
-            return [known[k % len(known)] for k in range(len(wished))]
+            return [(known[k % len(known)], None) for k in range(len(wished))]
         wishes = [Wish(one.name, core) for one, core in zip(self.strategies, wished, strict=True)]
-        found = plan(machine, wishes)
-        return [found.core(one.name) for one in self.strategies]
+        found = plan(machine, wishes, (FEED, JOURNAL, GPU))
+        cores: list[tuple[int, int | None]] = []
+        for one in self.strategies:
+            worker, helper = one.worker, None
+            if worker is not None and worker.device is not None:
+                helper = found.core(GPU) if found.alone(GPU) else None
+                where = f" beside core {helper}" if helper is not None else ""
+                text = f"its signals are computed by {worker.where}{where}"
+                self.showing.log("info", one.name, text)
+            cores.append((found.core(one.name), helper))
+        return cores
 
     def _seek(self) -> None:
         """A market of its own time goes on where the journal ends."""
@@ -368,6 +381,8 @@ class Session:
             one.keep_checkpoint()
         except OSError as failure:  # the journal by itself is enough to go on from
             self.showing.log("warning", one.name, f"no checkpoint was written: {failure}")
+        for notice in one.notices():
+            self.showing.log("warning", one.name, notice)
         if lost := one.lost_worker():
             self.showing.log("error", one.name, f"its signals stay stale: {lost}")
         if not one.fault and one.look():
@@ -421,7 +436,7 @@ def main(argv: Sequence[str]) -> int:
     snapshots = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but frames goes up the pipe
     try:
-        Session(Path(argv[0]), sys.stdin.fileno(), snapshots).run()
+        Session(Path(argv[0]), sys.stdin.fileno(), snapshots, *argv[1:]).run()
     except (QuantDSLError, JournalError) as wrong:
         sys.stderr.write(f"error: {wrong}\n")
         return EXIT_USER_ERROR

@@ -130,7 +130,8 @@ class DeviceSignals:
         self.number = 0
         self.since: list[Events] = []
         """Events that the device has had since the state was copied."""
-        self.instants_since = 0
+        self.instants_since = self.kept = 0
+        self._copy = np.empty_like(state)
         self._spin = Spin()
         self._own = np.zeros(256, bool)
         self._own[[*OWN_KINDS]] = self.made.apart
@@ -141,10 +142,11 @@ class DeviceSignals:
 
         Raises DeviceError; then none of these events has been answered.
         """
+        if self.kept > KEPT_EVENTS_MAX:
+            self.copy()
         found = [self._instant(part) for part in parted(events)]
         self.since.append(events)
-        if sum(map(len, self.since)) > KEPT_EVENTS_MAX:
-            self.copy()
+        self.kept += len(events)
         return np.concatenate(found) if found else np.empty((0, ANSWER_WORDS), np.int64)
 
     def rest(self) -> None:
@@ -154,9 +156,10 @@ class DeviceSignals:
 
     def copy(self) -> None:
         """Bring the host's copy of the state to where the device is."""
-        self.runner.fetch(self.state)
+        self.runner.fetch(self._copy)
+        self.state[:] = self._copy
         self.since.clear()
-        self.instants_since = 0
+        self.instants_since = self.kept = 0
 
     def _instant(self, events: Events) -> Int64s:
         self.stage(events)

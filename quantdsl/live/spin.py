@@ -49,8 +49,6 @@ class Spin:
         module = Module((), (), (SPIN,), (SPIN.name,))
         self._program = Program(assemble(TEXT, target), module, target)
 
-    def __call__(
-        self, words: npt.NDArray[np.int64], at: int, wanted: int, turns: int
-    ) -> bool:
+    def __call__(self, words: npt.NDArray[np.int64], at: int, wanted: int, turns: int) -> bool:
         """What another device wrote before that word is seen after a True."""
         return bool(self._program.call(SPIN.name, words, at, wanted, turns))

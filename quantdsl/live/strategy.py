@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,7 +94,10 @@ class LiveStrategy:
     Other threads than its engine's read its state a word at a time, for people's eyes alone.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, part: StrategyPart) -> None:
+    def __init__(
+        self, folder: Path, manifest: Manifest, part: StrategyPart, device: str = ""
+    ) -> None:
+        """`device` computes its signals, in place of the one of its config."""
         self.folder, self.digest, self.part = folder / part.name, manifest.digest, part
         self.simulated = manifest.simulated
         self.prepared: Prepared = prepared(folder, part.name)
@@ -135,7 +138,7 @@ class LiveStrategy:
         self.drained = self.outbound.consumer()
         for one in (fits, enter, offer_core):
             one.ready()
-        self.worker = self._worker()
+        self.worker = self._worker(device or self.config.signals.device)
         self._checkpoint: tuple[npt.NDArray[np.int64], int, int] | None = None
 
     def _give_up(self, folder: Path, why: str) -> None:
@@ -178,13 +181,14 @@ class LiveStrategy:
         """One whole number of its state."""
         return int(self.memory.words[self.memory.slot(path).offset_words])
 
-    def start(self, core: int, answer: Callable[[Sequence[Answer]], None]) -> None:
-        """Let its engine run, and the worker of its signals, which gives them to `answer`."""
+    def start(self, core: int, answer: Callable[[Answer], None], beside: int | None = None) -> None:
+        """Let its engine run on a core, and the worker of its signals, which gives them to
+        `answer`, on another if there is one."""
         if self.fault:
             return
         live = self.config.live
         if self.worker is not None:
-            self.worker.start(answer)
+            self.worker.start(answer, beside)
         self.loop.start(
             core, Pace(live.wait, live.polls), priority=live.priority, lock_memory=live.lock_memory
         )
@@ -216,15 +220,21 @@ class LiveStrategy:
             self.fault = self.lane.failed or self.journal.failed or self.loop.failure
         return self.fault
 
-    def _worker(self) -> Worker | None:
+    def _worker(self, device: str) -> Worker | None:
         """What computes its asynchronous signals, where it has any, as far as its journal is."""
         if not self.prepared.checked.strategy.signals:
             return None
         worker = Worker(self.prepared)
         if self.resumed:
             worker.catch_up(self.folder, self.digest)
+        worker.move(device)
         self.lane.asked = worker.take
         return worker
+
+    def notices(self) -> Iterator[str]:
+        """What happened to the device of its signals since it was asked last."""
+        while self.worker is not None and self.worker.notices:
+            yield self.worker.notices.popleft()
 
     def lost_worker(self) -> str:
         """Why the worker of its signals ended, once; the strategy goes on without answers."""

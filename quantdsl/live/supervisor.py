@@ -34,7 +34,8 @@ class Supervisor:
     `take` is given every snapshot, the last one it makes up itself when the engine is lost: state
     lost, nothing working, for what worked is cancelled when the session goes on. `say` is told what
     happens in words. Both are called by the supervisor's thread. The orders of a `simulated` market
-    are left, for it stands still until the session goes on.
+    are left, for it stands still until the session goes on. Its signals are computed by `device`,
+    where one is given.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Supervisor:
         say: Callable[[Level, str, str], None],
         *,
         simulated: bool = False,
+        device: str = "",
     ) -> None:
         self.folder, self.take, self.say, self.simulated = folder, take, say, simulated
         self.latest: Snapshot | None = None
@@ -52,9 +54,10 @@ class Supervisor:
         self.stopping = False
         down, commands = os.pipe()
         snapshots, up = os.pipe()
+        words = [str(folder), device] if device else [str(folder)]
         with (folder / LOG).open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603 (our own program, no shell)
-                [sys.executable, "-m", "quantdsl.live.session", str(folder)],
+                [sys.executable, "-m", "quantdsl.live.session", *words],
                 stdin=down,
                 stdout=up,
                 stderr=log,

@@ -1,7 +1,7 @@
 """The worker of a strategy's asynchronous signals: the events of its engine in, answers out.
 
     sequencer --> journal, ring of the engine
-        ^   \\-> queue --> worker's thread: the same equations, compiled --.
+        ^   \\-> queue --> worker's thread: the same equations, on a core or a device --.
         '---------------------- SIGNAL events ----------------------------'
 
 An answer becomes an event in the one order of all that reaches the engine, so it is in the journal
@@ -9,11 +9,11 @@ like any other input and the engine's loop looks at nothing more than its ring. 
 waits for an answer; one that is late is of no use, and the core counts it as stale.
 """
 
-import itertools
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,22 +27,26 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
 from quantdsl.data.tick_feed import keep
+from quantdsl.errors import DeviceError
 from quantdsl.events.layout import Kind
 from quantdsl.journal.reader import segments
+from quantdsl.live.placement import settle
 from quantdsl.live.sequencer import Answer
+from quantdsl.live.signal_device import DeviceSignals, open_runner
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
 WAITING_MAX = 1 << 20
 """Events that wait for a worker at most: one that is further behind is given up."""
 JOIN_S = 5.0
+TOOK_MAX = 1_024
 
 
 class Worker:
     """Computes the signals of one strategy; `take` may be called by one thread at a time."""
 
     def __init__(self, prepared: Prepared) -> None:
-        checked = prepared.checked
+        self.prepared, checked = prepared, prepared.checked
         module = checked.worker_module(prepared.uses)
         self.program = load(module, native(), Cache())
         self.memory = Memory(module)
@@ -52,8 +56,14 @@ class Worker:
         values.write(self.memory, checked.strategy.params, prepared.chosen)
         self.program.call("init", self.memory.words)
         self.signals = len(checked.strategy.signals.all)
+        self.device: DeviceSignals | None = None
+        """What computes in place of a core; its events go on from the worker's state."""
         self.failure = ""
         """Why there are no answers any more."""
+        self.notices: deque[str] = deque()
+        """What happened to its device, for people."""
+        self.took_ns: deque[int] = deque(maxlen=TOOK_MAX)
+        """Of the newest answers, from their events to their values."""
         self.waiting = 0
         """Events that it has not computed yet."""
         self._wanted = np.ones(256, bool)
@@ -63,14 +73,41 @@ class Worker:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
+    @property
+    def where(self) -> str:
+        """The device that computes."""
+        return "cpu" if self.device is None else self.device.runner.name
+
     def catch_up(self, folder: Path, digest: bytes) -> None:
         """Bring it to where a journal ends; what was asked for until then is not answered."""
         for segment in segments(folder, digest=digest):
             self.compute(segment.inputs())
 
+    def move(self, choice: str) -> None:
+        """Go on, from where it is, on the device of `--device`; a device that refuses is one
+        notice, and a core goes on. Raises ConfigError and UnavailableError as open_runner."""
+        words, prepared = self.memory.words, self.prepared
+        checked, told = prepared.checked, self.notices.append
+        try:
+            opened = open_runner(choice, checked, prepared.uses, len(words), told)
+            if opened is not None:
+                panel = [signal.panel for signal in checked.strategy.signals.all]
+                self.device = DeviceSignals(*opened, panel, words)
+        except DeviceError as failure:
+            told(f"{failure}\na core computes the signals")
+
     def compute(self, events: Events) -> Int64s:
         """The answers to these whole instants, i64[n, ANSWER_WORDS], in order of time."""
         chosen = keep(events, self._wanted[events["kind"]])
+        if self.device is None:
+            return self._on_core(chosen)
+        try:
+            return self.device.compute(chosen)
+        except DeviceError as failure:
+            self._lose(failure)
+            return self._on_core(chosen)
+
+    def _on_core(self, chosen: Events) -> Int64s:
         answers = np.empty((len(chosen) * self.signals, ANSWER_WORDS), np.int64)
         if not len(chosen):
             return answers
@@ -79,6 +116,14 @@ class Worker:
             self.program.call("work", self.memory.words, words, len(chosen), answers.reshape(-1))
         )
         return answers[:count]
+
+    def _lose(self, failure: DeviceError) -> None:
+        """Go on without the device, from the last copy of its state and the events since."""
+        assert self.device is not None
+        since, self.device = self.device.since, None
+        for events in since:
+            self._on_core(events)
+        self.notices.append(f"{failure}\nfrom now on a core computes the signals")
 
     def take(self, events: Events) -> None:
         """Whole instants that the engine gets now; never waits."""
@@ -91,10 +136,11 @@ class Worker:
             self.waiting += len(events)
         self._queue.put((events.copy(), time.monotonic_ns()))
 
-    def start(self, answer: Callable[[Sequence[Answer]], None]) -> None:
-        """Compute on a thread of its own, until `stop`."""
+    def start(self, answer: Callable[[Answer], None], core: int | None = None) -> None:
+        """Compute on a thread of its own, on that core where there is one to spare, until `stop`;
+        `answer` takes each answer."""
         self._thread = threading.Thread(
-            target=self._run, args=(answer,), name="quantdsl-signals", daemon=True
+            target=self._run, args=(answer, core), name="quantdsl-signals", daemon=True
         )
         self._thread.start()
 
@@ -103,20 +149,46 @@ class Worker:
         self._queue.put(None)
         if self._thread is not None:
             self._thread.join(JOIN_S)
+            if self.device is not None and not self._thread.is_alive():
+                self._close(self.device)
 
-    def _run(self, answer: Callable[[Sequence[Answer]], None]) -> None:
+    def _close(self, device: DeviceSignals) -> None:
+        try:
+            device.runner.close()
+        except DeviceError as failure:
+            self.notices.append(str(failure))
+
+    def _run(self, answer: Callable[[Answer], None], core: int | None) -> None:
+        if core is not None:
+            settle(core)
         while (taken := self._queue.get()) is not None:
             events, sent_ns = taken
             try:
                 found = self.compute(events)
                 took_ns = time.monotonic_ns() - sent_ns
-                for _, of_one in itertools.groupby(found.tolist(), key=lambda row: row[:2]):
-                    answer([
-                        Answer(number, instrument, of_ts, bits, took_ns)
-                        for number, of_ts, bits, instrument in of_one
-                    ])  # fmt: skip
+                self.took_ns.append(took_ns)
+                for said in answers_of(found, took_ns):
+                    answer(said)
+                if self.device is not None and self._queue.empty():
+                    self._rest(self.device)
             except Exception as failure:
                 self.failure = f"{type(failure).__name__}: {failure}"
                 return
             with self._lock:
                 self.waiting -= len(events)
+
+    def _rest(self, device: DeviceSignals) -> None:
+        try:
+            device.rest()
+        except DeviceError as failure:
+            self._lose(failure)
+
+
+def answers_of(found: Int64s, took_ns: int) -> Iterator[Answer]:
+    """Answers in their order, those of one signal to one request together."""
+    if not len(found):
+        return
+    begins = np.flatnonzero((found[1:, :2] != found[:-1, :2]).any(axis=1)) + 1
+    for part in np.split(found, begins):
+        number, of_ts = part[0, :2].tolist()
+        yield Answer(number, of_ts, took_ns, part[:, 3], part[:, 2])

@@ -72,16 +72,13 @@ def cut_instant(module: ops.Module, kernels: Mapping[str, int], instruments: int
 
     `kernels` are the functions that blocks of so many threads can run.
     """
-    calls = [
-        msgspec.structs.replace(func, cold=func.name in kernels)
-        for func in module.funcs
-    ]
+    calls = [msgspec.structs.replace(func, cold=func.name in kernels) for func in module.funcs]
     whole = msgspec.structs.replace(module, funcs=tuple(calls))
     flat = inline_hot(inline_hot(whole, INGEST), INSTANT)
     bodies, look = {func.name: func.body for func in flat.funcs}, _Look(flat)
     ingest, slots = bodies[INGEST], _Slots(instruments)
-    pieces = _merged(_pieces(bodies[INSTANT], instruments, look), look)
-    if pieces is None:
+    pieces = _joined(_pieces(bodies[INSTANT], instruments, look), look)
+    if not _closed(pieces):
         return Cut(flat, Ingest(ingest, ingest, None), (Piece("one", bodies[INSTANT]),), 0)
     made = [part for piece in pieces for part in _at_kernels(piece, kernels, slots, look)]
     return Cut(flat, _sliced(ingest, look), tuple(made), len(slots.all))
@@ -128,13 +125,16 @@ class _Look:
 def _pieces(body: Body, instruments: int, look: _Look) -> Iterator[Piece]:
     """Statements as pieces, in order; those of each instrument name WHICH."""
     for stmt in body:
-        if isinstance(stmt, ops.For) and _over_all(stmt, instruments) and look.own(
-            stmt.body, stmt.name
+        if (
+            isinstance(stmt, ops.For)
+            and _over_all(stmt, instruments)
+            and look.own(stmt.body, stmt.name)
         ):
             yield Piece("each", named(stmt.body, {stmt.name: WHICH}))
             continue
         inner = list(_pieces(stmt.then, instruments, look)) if isinstance(stmt, ops.If) else []
-        if any(piece.how == "each" for piece in inner) and _settled(stmt, look):
+        parts = any(piece.how == "each" for piece in inner)
+        if parts and _settled(stmt, look) and _closed(_joined(inner, look)):
             assert isinstance(stmt, ops.If)
             for piece in inner:
                 yield Piece(piece.how, (ops.If(stmt.cond, piece.body, (), stmt.line),))
@@ -198,24 +198,27 @@ def named(body: Body, names: Mapping[str, ops.Expr]) -> Body:
     return rebuild_body(body, each)
 
 
-def _merged(pieces: Iterable[Piece], look: _Look) -> list[Piece] | None:
-    """Neighbours of one kind as one, where they still are apart; None where a local is used in
-    more pieces than its own."""
-    merged: list[Piece] = []
+def _joined(pieces: Iterable[Piece], look: _Look) -> list[Piece]:
+    """Neighbours of one kind as one, where they still are apart."""
+    joined: list[Piece] = []
     for piece in pieces:
-        last = merged[-1] if merged else None
+        last = joined[-1] if joined else None
         if last is not None and last.how == piece.how:
             both = (*last.body, *piece.body)
             if piece.how == "one" or look.own(both, WHICH.name):
-                merged[-1] = Piece(piece.how, both)
+                joined[-1] = Piece(piece.how, both)
                 continue
-        merged.append(piece)
-    outside = {"s", VALUES, WHICH.name}
-    for piece in merged:
-        seen = declared_names(piece.body) | outside
+        joined.append(piece)
+    return joined
+
+
+def _closed(pieces: Iterable[Piece]) -> bool:
+    """Whether no piece uses a local of another."""
+    for piece in pieces:
+        seen = declared_names(piece.body) | {"s", VALUES, WHICH.name}
         if any(isinstance(n, ops.Var) and n.name not in seen for n in expressions(piece.body)):
-            return None
-    return merged
+            return False
+    return True
 
 
 # ---- events -------------------------------------------------------------------------------------
@@ -228,9 +231,7 @@ def _sliced(body: Body, look: _Look) -> Ingest:
 
     def touched(part: Body) -> tuple[list[Path], list[Path]]:
         written = [path_of(p) or () for p in look.written(part) if _root(p) not in declared]
-        read = [
-            path_of(place) or () for stmt in statements(part) for place in _places(roots(stmt))
-        ]
+        read = [path_of(place) or () for stmt in statements(part) for place in _places(roots(stmt))]
         return written, read
 
     (one_writes, one_reads), (own_writes, own_reads) = touched(shared), touched(own)
@@ -242,9 +243,7 @@ def _sliced(body: Body, look: _Look) -> Ingest:
         for y in reads
         if x != now and x[0] == y[0] and overlap(x, y)
     ]
-    mixed = any(
-        isinstance(expr, ops.Call) for stmt in statements(shared) for expr in roots(stmt)
-    )
+    mixed = any(isinstance(expr, ops.Call) for stmt in statements(shared) for expr in roots(stmt))
     return Ingest(body, shared, None if meets or mixed else own)
 
 
@@ -254,7 +253,7 @@ def _slice(body: Body, look: _Look, *, own: bool) -> Body:
     made: list[ops.Stmt] = []
     for stmt in body:
         if isinstance(stmt, ops.Assign):
-            if "s" != _root(stmt.place) or _indexed(stmt.place) == own:
+            if _root(stmt.place) != "s" or _indexed(stmt.place) == own:
                 made.append(stmt)
         elif isinstance(stmt, ops.Do):
             if _wants(stmt, look, own=own):
@@ -381,9 +380,7 @@ class _Split:
         """Locals that live on in the block or behind it, kept as words where they are declared;
         None where one of them is no word, or changes."""
         assert self.block is not None
-        declared = {
-            stmt.name: stmt for stmt in statements(before) if isinstance(stmt, ops.Let)
-        }
+        declared = {stmt.name: stmt for stmt in statements(before) if isinstance(stmt, ops.Let)}
         later = {
             node.name
             for part in (after, self.block.body)

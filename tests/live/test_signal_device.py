@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.prepare import Prepared, prepare
-from quantdsl.check import Checked
 from quantdsl.check.checked import WORKER
 from quantdsl.data.tick_feed import keep
-from quantdsl.events.layout import MORE, Kind
-from quantdsl.live.signal_device import DeviceSignals, open_runner
-from quantdsl.live.worker import Worker
+from quantdsl.devices.failure import refused
+from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.events.layout import EVENT, MORE, Kind
+from quantdsl.events.ring import Ring
+from quantdsl.live import signal_device
+from quantdsl.live.clockwork import BarClock
+from quantdsl.live.sequencer import Lane
+from quantdsl.live.worker import Worker, answers_of
 from tests.backtest.test_awaited import text
 from tests.backtest.test_lane_entry import checked_text
 
@@ -34,7 +38,7 @@ UNIVERSE = """language 1
 {head}
 strategy Crowd:
     bars {bars}
-    universe "NASDAQ100"
+    universe "{names}"
     session "XNYS"
 
     param n = 5 in 3..9 step 1
@@ -81,14 +85,14 @@ CLOCKS = """
 """
 STRATEGIES = {
     "one instrument": text("1ms"),
-    "of each instrument": UNIVERSE.format(head="", bars="30m", equations=OWN),
-    "of the whole": UNIVERSE.format(head="", bars="30m", equations=ACROSS),
-    "kernels": UNIVERSE.format(head=KERNEL, bars="30m", equations=HEAVY),
+    "of each instrument": UNIVERSE.format(head="", names="NASDAQ100", bars="30m", equations=OWN),
+    "of the whole": UNIVERSE.format(head="", names="NASDAQ100", bars="30m", equations=ACROSS),
+    "kernels": UNIVERSE.format(head=KERNEL, names='AAPL", "MSFT', bars="30m", equations=HEAVY),
 }
-EVENTS = {"kernels": 16 * 45}
+EVENTS = {"kernels": 180}
 
 
-def ready(name: str) -> tuple[Checked, Prepared, np.ndarray]:
+def ready(name: str) -> tuple[Prepared, np.ndarray]:
     """A live strategy before its first event, and whole instants of the built-in market."""
     checked = checked_text(STRATEGIES[name])
     prepared = prepare(checked, live=LIVE)
@@ -96,25 +100,178 @@ def ready(name: str) -> tuple[Checked, Prepared, np.ndarray]:
     last = np.flatnonzero(events["flags"] & MORE == 0)[-1]
     kinds = (Kind.SIGNAL, Kind.TIMER)
     whole = events[: last + 1]
-    return prepared.checked, prepared, keep(whole, ~np.isin(whole["kind"], kinds))
+    return prepared, keep(whole, ~np.isin(whole["kind"], kinds))
 
 
-def on_device(checked: Checked, prepared: Prepared, worker: Worker) -> DeviceSignals:
-    """The signals of a worker on the simulated device."""
-    words = worker.memory.words
-    opened = open_runner("simulated", checked, prepared.uses, len(words), print)
-    assert opened is not None
-    panel = [signal.panel for signal in checked.strategy.signals.all]
-    return DeviceSignals(*opened, panel, words)
+def on_device(prepared: Prepared) -> Worker:
+    """A worker on the simulated device."""
+    worker = Worker(prepared)
+    worker.move("simulated")
+    assert worker.where == "simulated"
+    return worker
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_simulated_device_answers_what_a_core_answers(name: str) -> None:
-    checked, prepared, events = ready(name)
-    core, other = Worker(prepared), Worker(prepared)
-    device = on_device(checked, prepared, other)
+    prepared, events = ready(name)
+    core, worker = Worker(prepared), on_device(prepared)
     wanted = core.compute(events)
     assert len(wanted) > 100
-    np.testing.assert_array_equal(device.compute(events), wanted)
-    device.copy()
-    np.testing.assert_array_equal(other.memory.words, core.memory.words)
+    np.testing.assert_array_equal(worker.compute(events), wanted)
+    assert worker.device is not None
+    worker.device.copy()
+    np.testing.assert_array_equal(worker.memory.words, core.memory.words)
+
+
+def test_a_session_on_a_device_has_the_journal_of_one_on_a_core() -> None:
+    prepared, events = ready("of each instrument")
+    journals = []
+    for worker in (Worker(prepared), on_device(prepared)):
+        journal, lane = Journal(), LaneWithoutBars()
+        lane.journal = journal
+        for part in signal_device.parted(events):
+            lane.send(part)
+            for said in answers_of(worker.compute(part), took_ns=1_000):
+                lane.answer(said, int(part["ts_event"][-1]))
+        journals.append(np.concatenate(journal.events))
+    core, device = journals
+    assert (core["kind"] == Kind.SIGNAL).sum() > 1_000
+    assert core.tobytes() == device.tobytes()
+    runs = [prepare(prepared.checked, live=LIVE) for _ in journals]
+    for run, journal in zip(runs, journals, strict=True):
+        run.run.feed(journal)
+    first, second = (run.run.all_records().tobytes() for run in runs)
+    assert len(first) > 2_000
+    assert first == second
+
+
+@pytest.mark.parametrize("fails_at", [0, 1, 37])
+@pytest.mark.parametrize("copied", [True, False])
+def test_where_a_device_is_lost_a_core_goes_on_with_the_same_answers(
+    fails_at: int, copied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, events = ready("of each instrument")
+    core, worker = Worker(prepared), on_device(prepared)
+    device = worker.device
+    assert device is not None
+    start, parts = device.runner.start, [events[k : k + 160] for k in range(0, 1_600, 160)]
+
+    def started(number: int) -> None:
+        if number > fails_at:
+            device.runner.control[:] = -1
+            raise refused("cuda:0", "launch", "an illegal address was read")
+        start(number)
+
+    monkeypatch.setattr(device.runner, "start", started)
+    for part in map(whole, parts):
+        np.testing.assert_array_equal(worker.compute(part), core.compute(part))
+        if copied and worker.device is not None:
+            device.copy()
+    np.testing.assert_array_equal(worker.memory.words, core.memory.words)
+    assert worker.where == "cpu"
+    (notice,) = worker.notices
+    assert "an illegal address was read" in notice
+    assert "from now on a core computes the signals" in notice
+
+
+def test_an_instant_that_never_ends_is_a_lost_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared, events = ready("of each instrument")
+    worker = on_device(prepared)
+    assert worker.device is not None
+    monkeypatch.setattr(worker.device.runner, "start", lambda _: None)
+    monkeypatch.setattr(signal_device, "HANGS_S", 0.05)
+    answers = worker.compute(events)
+    np.testing.assert_array_equal(answers, Worker(prepared).compute(events))
+    assert "no answer for 0.05 s" in worker.notices[0]
+
+
+def test_an_instant_too_large_for_the_room_is_for_a_core() -> None:
+    prepared, events = ready("of each instrument")
+    worker = on_device(prepared)
+    assert worker.device is not None
+    worker.device.runner.events = worker.device.runner.events[:10]
+    wanted = Worker(prepared).compute(events)
+    np.testing.assert_array_equal(worker.compute(events), wanted)
+    assert "there is room for 10" in worker.notices[0]
+
+
+def test_events_in_any_order_of_instruments_give_the_same_answers() -> None:
+    prepared, events = ready("of each instrument")
+    core, worker = Worker(prepared), on_device(prepared)
+    for part in signal_device.parted(events):
+        bars = np.flatnonzero(part["kind"] == Kind.BAR)
+        part[bars] = part[bars[::-1]]
+        part["flags"] |= MORE
+        part["flags"][-1] &= ~np.uint16(MORE)
+        np.testing.assert_array_equal(worker.compute(part), core.compute(part))
+
+
+def test_a_word_that_names_no_device_is_refused() -> None:
+    prepared, _ = ready("one instrument")
+    with pytest.raises(ConfigError, match="--device gpu: there is no such device; give auto, cpu"):
+        Worker(prepared).move("gpu")
+
+
+def test_a_gpu_that_is_not_there_is_said_and_auto_takes_a_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(_: int) -> None:
+        raise UnavailableError("no NVIDIA driver on this machine")
+
+    monkeypatch.setattr("quantdsl.devices.cuda.device.open_device", missing)
+    prepared, _ = ready("one instrument")
+    worker = Worker(prepared)
+    worker.move("auto")
+    assert worker.where == "cpu"
+    with pytest.raises(UnavailableError, match="no NVIDIA driver"):
+        worker.move("cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "pays"),
+    [
+        ("one instrument", ["begin", "events", "tell"], False),
+        ("of each instrument", ["begin", "events", "each", "tell"], False),
+        ("kernels", ["begin", "events", "each", "alike[3,32]", "each", "alike[2,32]", "each",
+                     "tell"], True),
+    ],
+)  # fmt: skip
+def test_an_instant_is_cut_into_few_kernels(name: str, steps: list[str], pays: bool) -> None:
+    prepared, _ = ready(name)
+    plan = signal_device.planned(prepared.checked, prepared.uses)
+    assert [step.name for step in plan.made.steps] == steps
+    assert plan.pays == pays
+
+
+def whole(part: np.ndarray) -> np.ndarray:
+    """Events of which the last ends an instant."""
+    part = part.copy()
+    part["flags"][-1] &= ~np.uint16(MORE)
+    return part
+
+
+class Journal:
+    failed: str | None = None
+
+    def __init__(self) -> None:
+        self.events: list[np.ndarray] = []
+
+    def inputs(self, events: np.ndarray) -> None:
+        self.events.append(events.copy())
+
+
+class LaneWithoutBars(Lane):
+    """A lane whose ring nobody reads."""
+
+    def __init__(self) -> None:
+        super().__init__("s", Clock(), [0], frozenset(), Journal(), Ring.create(None, 1 << 16))
+
+
+class Clock(BarClock):
+    """Of a session whose present is far ahead."""
+
+    def __init__(self) -> None:
+        self.floor = np.iinfo(np.int64).max
+
+    def until(self, _: int) -> np.ndarray:
+        return np.empty(0, EVENT)
