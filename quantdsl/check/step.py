@@ -113,6 +113,8 @@ class Assembly:
         self.warm_init: list[ops.Stmt] = []
         self.invariants = self._invariants()
         self.engine_init = self._do("engine.init")
+        self.used: set[Use] = set()
+        """What is read of bars and of the rest."""
 
     def define(self) -> None:
         """Hand State, init, step and run to the library."""
@@ -120,7 +122,8 @@ class Assembly:
         step = ops.Func("step", (STATE_PARAM,), None, self.step(self.equations_of()))
         run = self._run()
         readers = (*strategy.funcs, step, run, self.init(), self.admits(), self.warm_up())
-        for func in (*readers, self.ingest(used_by(readers)), *strategy.loops):
+        self.used = used_by(readers)
+        for func in (*readers, self.ingest(self.used), *strategy.loops):
             library.define(func)
         fields = (*BASE_FIELDS, *self.equations.fields)
         if self.panel is not None:
@@ -398,8 +401,9 @@ class Assembly:
         needs = ops.ParamDecl("needs", ops.BufferType(ops.I64_T), inout=True)
         return ops.Func("warm", (STATE_PARAM, needs), None, tuple(raised))
 
-    def ingest(self, uses: set[Use]) -> ops.Func:
-        """One event into the engine, and into what is used of bars and timers."""
+    def ingest(self, uses: set[Use], *, answers: bool = True) -> ops.Func:
+        """One event into the engine, and into what is used of bars and timers; without `answers`
+        none of a signal ever comes."""
         timer = ops.Binary("shl", ops.i64(1), ops.Field(EVENT, "a"))
         fired: tuple[ops.Stmt, ...] = (
             ops.Assign(TIMERS, ops.Binary("ior", TIMERS, timer)),
@@ -409,7 +413,7 @@ class Assembly:
             fired = (ops.If(ops.Binary("ieq", SIDE, ops.i64(TimerSide.CLOSES)), closes, fired),)
         fires = ops.If(ops.Binary("ieq", KIND, ops.i64(Kind.TIMER)), fired)
         into = self._do("engine.ingest", EVENT, KIND, SIDE, INSTRUMENT)
-        other = self.signal_step.ingest((fires,))
+        other = self.signal_step.ingest((fires,)) if answers else (fires,)
         return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), other))
 
     def ingest_bars(self, uses: set[Use]) -> ops.Func:

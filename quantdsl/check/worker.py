@@ -90,7 +90,8 @@ def instant_of(assembly: Assembly) -> "list[Decl]":
     body += [ops.Assign(TICKED, ops.i64(0)), ops.Assign(TIMERS, ops.i64(0))]
     out = ops.ParamDecl(VALUES.name, ops.BufferType(ops.I64_T), inout=True)
     instant = ops.Func("instant", (STATE_PARAM, out), None, tuple(body))
-    return [instant, *assembly.strategy.taken(known)]
+    events = assembly.ingest(assembly.used, answers=False)
+    return [events, instant, *assembly.strategy.taken(known)]
 
 
 def _values(assembly: Assembly, *, panel: bool) -> list[ops.Stmt]:

@@ -26,10 +26,10 @@ STATE, EVENTS, CONTROL = ops.Var("s"), ops.Var("events"), ops.Var("control")
 NOW = ops.Field(ops.Field(STATE, "e"), "now")
 BUFFERS = (STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT)
 """The arguments of every kernel."""
-SHARED_EVENTS, OWN_FIRST, OWN_EVENTS, NUMBER = range(4)
-"""Words of `control`: how many events stand at the beginning of `events` for `begin`, where those
-of instruments begin, how many they are, and the number of the instant."""
-CONTROL_WORDS = 4
+SHARED_FIRST, SHARED_END, OWN_FIRST, OWN_EVENTS, NUMBER = range(5)
+"""Words of `control`: from where to where in `events` those for `begin` stand, where those of
+instruments begin, how many they are, and the number of the instant."""
+CONTROL_WORDS = 5
 EVENT_T = ops.StructType("engine.Event")
 PARAMS = (
     ops.ParamDecl(STATE.name, ops.StructType("State"), inout=True),
@@ -101,7 +101,7 @@ class _Maker:
         body = whole.whole if whole.each is None else whole.one
         number = ops.Var("number")
         turn = _taking(body, number)
-        loop = ops.For(number.name, ops.i64(0), _control(SHARED_EVENTS), turn)
+        loop = ops.For(number.name, _control(SHARED_FIRST), _control(SHARED_END), turn)
         return Step("begin", self._code((loop,), 1), 1)
 
     def events(self, body: Body) -> Step:

@@ -10,6 +10,7 @@ lost.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -19,9 +20,7 @@ import numpy.typing as npt
 from quantdsl.check import Checked
 from quantdsl.check.worker import ANSWER_WORDS
 from quantdsl.codegen.instants import (
-    OWN_EVENTS,
-    OWN_FIRST,
-    SHARED_EVENTS,
+    NUMBER,
     THREADS,
     Instants,
     instants,
@@ -30,8 +29,8 @@ from quantdsl.devices.choose import CHOICES, GPU
 from quantdsl.devices.failure import refused
 from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInstants
 from quantdsl.errors import ConfigError, UnavailableError
-from quantdsl.events.layout import MORE, WORDS, Kind
-from quantdsl.live.spin import Spin
+from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
+from quantdsl.live.looks import Plain, Spin
 from quantdsl.passes.blocks import WARP
 from quantdsl.passes.instants import Cut, cut_instant
 from quantdsl.passes.threads import of_threads
@@ -43,6 +42,8 @@ OWN_KINDS = (Kind.BAR, Kind.TRAIT, Kind.CORPORATE)
 """Events of one instrument."""
 EVENTS_MIN = 4_096
 """Room for the events of an instant; a universe has four times its instruments."""
+ARENA_ROOMS = 3
+"""The arena is so many times as large."""
 PAYS = 256
 """Instruments from which a GPU is taken by itself; with a kernel any number."""
 HANGS_S = 2.0
@@ -96,7 +97,7 @@ def open_runner(
     """
     if choice == "cpu":
         return None
-    room = max(EVENTS_MIN, 4 * checked.instruments)
+    room = max(EVENTS_MIN, 4 * checked.instruments) * (1 + ARENA_ROOMS)
     if choice == "simulated":
         plan = planned(checked, uses, small=True)
         return SimulatedInstants(plan.made, state_words, room), plan
@@ -120,8 +121,42 @@ def open_runner(
     return CudaInstants(device, plan.made, state_words, room), plan
 
 
+class Arena:
+    """A ring of events in memory that the device reads: who feeds it copies them in, and what the
+    device has had is free again. For one thread that takes and one that frees."""
+
+    def __init__(self, rows: Int64s) -> None:
+        self.rows = rows
+        self.held: deque[tuple[int, int]] = deque()
+        self._at = 0
+
+    def copy(self, events: Events) -> Events | None:
+        """The events in a row there, or None where no room is left."""
+        count, begin = len(events), self._at
+        if not self.held:
+            begin, limit = 0, len(self.rows)
+        elif (first := self.held[0][0]) >= begin:  # the free rows lie between
+            limit = first - 1
+        elif begin + count <= len(self.rows):
+            limit = len(self.rows)
+        else:
+            begin, limit = 0, first - 1
+        if begin + count > limit:
+            return None
+        end = begin + count
+        self.held.append((begin, end))
+        self._at = end
+        room = self.rows[begin:end].reshape(-1).view(EVENT)
+        room[:] = events
+        return room
+
+    def free(self) -> None:
+        """The oldest of them are not needed any more."""
+        self.held.popleft()
+
+
 class DeviceSignals:
-    """Computes answers on a device. For one thread at a time."""
+    """Computes answers on a device. For one thread at a time, but for `arena.copy`."""
 
     def __init__(self, runner: InstantRunner, plan: Plan, panel: list[bool], state: Int64s) -> None:
         """`panel` says of each signal whether it is one of each instrument; `state` is where the
@@ -132,9 +167,15 @@ class DeviceSignals:
         """Events that the device has had since the state was copied."""
         self.instants_since = self.kept = 0
         self._copy = np.empty_like(state)
-        self._spin = Spin()
+        self._spin, self._plain = Spin(), Plain()
         self._own = np.zeros(256, bool)
         self._own[[*OWN_KINDS]] = self.made.apart
+        room = len(runner.events) // (1 + ARENA_ROOMS)
+        self.room = runner.events[:room]
+        """Where events are put that do not lie in the arena as the device takes them."""
+        self.arena = Arena(runner.events[room:])
+        self._begin = int(runner.events.ctypes.data)
+        self._end = self._begin + runner.events.nbytes
         runner.put(state)
 
     def compute(self, events: Events) -> Int64s:
@@ -145,9 +186,14 @@ class DeviceSignals:
         if self.kept > KEPT_EVENTS_MAX:
             self.copy()
         found = [self._instant(part) for part in parted(events)]
-        self.since.append(events)
+        self.since.append(events.copy())
         self.kept += len(events)
         return np.concatenate(found) if found else np.empty((0, ANSWER_WORDS), np.int64)
+
+    def takes(self, events: Events) -> bool:
+        """Whether events are one instant of bars as the device takes them where they lie."""
+        lies = self._begin <= int(events.ctypes.data) < self._end
+        return lies and self.made.apart and self._plain(words_of(events))
 
     def rest(self) -> None:
         """Called when nothing waits: copies the state now and then."""
@@ -162,49 +208,54 @@ class DeviceSignals:
         self.instants_since = self.kept = 0
 
     def _instant(self, events: Events) -> Int64s:
-        self.stage(events)
+        self.launch(events)
+        self.wait()
+        return self.answers()
+
+    def launch(self, events: Events) -> None:
+        """Start the next instant, of these events."""
+        if self.takes(events):
+            first = (int(events.ctypes.data) - self._begin) // events.itemsize
+            self._control(first + len(events) - 1, first + len(events), first, len(events))
+        else:
+            self._stage(events)
         self.number += 1
         self.instants_since += 1
         self.runner.start(self.number)
-        self._wait()
-        return self.answers()
 
-    def stage(self, events: Events) -> None:
-        """Write the events of one instant where the device reads them."""
-        control, room = self.runner.control, self.runner.events
+    def _stage(self, events: Events) -> None:
+        """Write the events of one instant where the device reads them, sorted as it needs."""
+        room = self.room
         if len(events) + 1 > len(room):
             told = f"an instant of {len(events):,} events; there is room for {len(room):,}"
             raise refused(self.runner.name, "unsupported", told)
         own = self._own[events["kind"]]
-        shared = events
-        count = 0
+        shared, count = events, 0
         if own.any():
-            mine = events if own.all() else events[own]
-            instrument = mine["instrument"]
-            if len(mine) > 1 and (instrument[1:] < instrument[:-1]).any():
-                mine = mine[np.argsort(instrument, kind="stable")]
+            mine = events[own]
+            mine = mine[np.argsort(mine["instrument"], kind="stable")]
             shared, count = self._shared(events, own), len(mine)
             room[len(shared) : len(shared) + count] = words_of(mine)
         room[: len(shared)] = words_of(shared)
-        control[SHARED_EVENTS], control[OWN_FIRST] = len(shared), len(shared)
-        control[OWN_EVENTS] = count
+        self._control(0, len(shared), len(shared), count)
+
+    def _control(self, first: int, end: int, own: int, count: int) -> None:
+        self.runner.control[:NUMBER] = first, end, own, count
 
     def _shared(self, events: Events, own: npt.NDArray[np.bool_]) -> Events:
         """What one thread must see: all that is not an instrument's own, of bars one of each
         clock, and the last event, which has the time."""
         keep = ~own
         keep[-1] = True
-        sides = events["side"]
-        for side in np.unique(sides):
-            keep[int(np.argmax(own & (sides == side) & (events["kind"] == Kind.BAR)))] = True
+        sides, bars = events["side"], events["kind"] == Kind.BAR
+        for side in np.unique(sides[bars]):
+            keep[int(np.argmax(bars & (sides == side)))] = True
         return events[keep]
 
-    def _wait(self) -> None:
+    def wait(self) -> None:
         """Until the instant's number stands where the device writes it."""
         runner, until, looks = self.runner, time.monotonic() + HANGS_S, 0
-        while not runner.done(self.number):
-            if self._spin(runner.values, self.made.number_at, self.number, SPINS):
-                return
+        while not self._spin(runner.values, self.made.number_at, self.number, SPINS):
             time.sleep(NAP_S)
             looks += 1
             if looks % 64 == 0:
@@ -221,7 +272,7 @@ class DeviceSignals:
             if panel:
                 whose = np.flatnonzero(marks & (1 << number))
             else:
-                whose = np.arange(1 if single & (1 << number) else 0)
+                whose = np.arange(single >> number & 1)
             rows = np.empty((len(whose), ANSWER_WORDS), np.int64)
             rows[:, 0], rows[:, 1], rows[:, 3] = number, now, whose
             rows[:, 2] = values[number * n + whose]
@@ -236,8 +287,7 @@ def words_of(events: Events) -> Int64s:
 
 def parted(events: Events) -> Iterator[Events]:
     """Whole instants one by one."""
-    ends = np.flatnonzero(events["flags"] & MORE == 0) + 1
     begin = 0
-    for end in ends.tolist():
+    for end in (np.flatnonzero(events["flags"] & MORE == 0) + 1).tolist():
         yield events[begin:end]
         begin = end

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,14 @@ WAITING_MAX = 1 << 20
 """Events that wait for a worker at most: one that is further behind is given up."""
 JOIN_S = 5.0
 TOOK_MAX = 1_024
+
+
+class Taken(NamedTuple):
+    """Events that wait, the device in whose memory they lie, if they do, and when they came."""
+
+    events: Events
+    lent_by: DeviceSignals | None
+    sent_ns: int
 
 
 class Worker:
@@ -69,7 +78,7 @@ class Worker:
         self._wanted = np.ones(256, bool)
         self._wanted[[Kind.SIGNAL, Kind.TIMER, Kind.COMMAND]] = False
         self._wanted[Kind.TIMER] = bool(checked.strategy.built)  # they close bars
-        self._queue: queue.SimpleQueue[tuple[Events, int] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -98,7 +107,10 @@ class Worker:
 
     def compute(self, events: Events) -> Int64s:
         """The answers to these whole instants, i64[n, ANSWER_WORDS], in order of time."""
-        chosen = keep(events, self._wanted[events["kind"]])
+        if self.device is not None and self.device.takes(events):
+            chosen = events
+        else:
+            chosen = keep(events, self._wanted[events["kind"]])
         if self.device is None:
             return self._on_core(chosen)
         try:
@@ -134,7 +146,10 @@ class Worker:
                 self.failure = f"the worker of signals is {self.waiting:,} events behind"
                 return
             self.waiting += len(events)
-        self._queue.put((events.copy(), time.monotonic_ns()))
+        device = self.device
+        kept = device.arena.copy(events) if device is not None else None
+        ours = events.copy() if kept is None else kept
+        self._queue.put(Taken(ours, None if kept is None else device, time.monotonic_ns()))
 
     def start(self, answer: Callable[[Answer], None], core: int | None = None) -> None:
         """Compute on a thread of its own, on that core where there is one to spare, until `stop`;
@@ -162,13 +177,15 @@ class Worker:
         if core is not None:
             settle(core)
         while (taken := self._queue.get()) is not None:
-            events, sent_ns = taken
+            events, lent_by, sent_ns = taken
             try:
                 found = self.compute(events)
                 took_ns = time.monotonic_ns() - sent_ns
                 self.took_ns.append(took_ns)
                 for said in answers_of(found, took_ns):
                     answer(said)
+                if lent_by is not None:
+                    lent_by.arena.free()
                 if self.device is not None and self._queue.empty():
                     self._rest(self.device)
             except Exception as failure:
