@@ -16,6 +16,7 @@ import msgspec
 
 from quantdsl.codegen.blocks import BATCH, Batch, linked_batch
 from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
 from quantdsl.ir.threads import FENCES
 from quantdsl.ir.walk import rebuild_body, rebuild_stmt
 from quantdsl.passes.blocks import BLOCK_NUMBER, PRIMITIVES, SHARED, THREAD_NUMBER, blocked
@@ -65,6 +66,12 @@ class Instants(NamedTuple):
     def value_words(self) -> int:
         """Of `values`: those of check/worker.py, the time of the instant, its number."""
         return (self.signals + 1) * self.instruments + 3
+
+    @property
+    def event_words(self) -> int:
+        """Of an event."""
+        module = next(one.code.module for one in self.steps if one.name == "begin")
+        return Layout(module.structs).words(EVENT_T)
 
     @property
     def number_at(self) -> int:

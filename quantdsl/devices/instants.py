@@ -28,7 +28,6 @@ from quantdsl.devices.cuda.memory import words_at
 from quantdsl.devices.cuda.stream import Stream
 from quantdsl.devices.simulated import kernel_of
 from quantdsl.devices.work import Words
-from quantdsl.events.layout import WORDS
 from quantdsl.passes.instants import KEPT, VALUES
 
 
@@ -70,7 +69,7 @@ class SimulatedInstants:
 
     def __init__(self, made: Instants, state_words: int, events_max: int) -> None:
         self.control = np.zeros(CONTROL_WORDS, np.int64)
-        self.events = np.zeros((events_max, WORDS), np.int64)
+        self.events = np.zeros((events_max, made.event_words), np.int64)
         self.values = np.zeros(made.value_words, np.int64)
         self._number_at = made.number_at
         self._state = np.zeros(state_words, np.int64)
@@ -127,11 +126,11 @@ class CudaInstants:
         self.device, self.name = device, device.name
         device.use()
         self._stream = stream = device.streams.take()
-        sizes = (CONTROL_WORDS, events_max * WORDS, made.value_words)
+        sizes = (CONTROL_WORDS, events_max * made.event_words, made.value_words)
         self._pinned = [device.pinned.take(8 * size) for size in sizes]
         at_control, at_events, at_values = (part.address for part in self._pinned)
         self.control = words_at(at_control, CONTROL_WORDS)
-        self.events = words_at(at_events, events_max, WORDS)
+        self.events = words_at(at_events, events_max, made.event_words)
         self.values = words_at(at_values, made.value_words)
         self.control[:] = 0
         self.values[:] = 0

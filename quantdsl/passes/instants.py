@@ -9,7 +9,6 @@ where this cannot be proven; the words that they leave are the same.
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -291,13 +290,13 @@ def _indexed(place: ops.Expr) -> bool:
 # ---- kernels ------------------------------------------------------------------------------------
 
 
-@dataclass
 class _Slots:
     """Words that an instrument keeps from one piece to the next."""
 
-    instruments: int
-    all: list[str] = field(default_factory=list)
-    fresh: Iterator[int] = field(default_factory=itertools.count)
+    def __init__(self, instruments: int) -> None:
+        self.instruments = instruments
+        self.all: list[str] = []
+        self.fresh = itertools.count()
 
     def place(self, name: str) -> ops.Elem:
         """The word of a name, new or known."""
