@@ -16,10 +16,11 @@ def command(as_json: bool) -> int:
     """
     from quantdsl.live.checkup import checkup
     from quantdsl.live.machine import read_machine
-    from quantdsl.live.placement import Wish, plan
+    from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, plan
 
     findings = checkup()
-    placement = plan(read_machine(), [Wish("engine", None)])
+    gpu = [GPU] if any(one.name == "GPU" and one.ok for one in findings) else []
+    placement = plan(read_machine(), [Wish("engine", None)], [FEED, JOURNAL, *gpu])
     code = EXIT_LACKS if any(one.needed and not one.ok for one in findings) else 0
     if as_json:
         document = {

@@ -131,6 +131,16 @@ def _signals(snapshot: Snapshot) -> Iterator[Metric]:
             for signal in strategy.signals:
                 counter.add_metric([strategy.name, signal.name], getattr(signal, name))
         yield counter
+    took = GaugeMetricFamily(
+        "quantdsl_signal_answer_seconds",
+        "From events to the values of signals, the median of the newest.",
+        labels=["strategy", "signal", "device"],
+    )
+    for strategy in snapshot.strategies:
+        for signal in strategy.signals:
+            labels = [strategy.name, signal.name, signal.device]
+            took.add_metric(labels, signal.answer_us / 1e6)
+    yield took
 
 
 def _limits(snapshot: Snapshot) -> Iterator[Metric]:

@@ -133,12 +133,13 @@ def _working(snapshot: Snapshot, instruments: dict[str, InstrumentView]) -> Tabl
 
 
 def _signals(snapshot: Snapshot) -> Table:
-    table = _table("Signals", "signal >asked >ready >stale >dropped strategy")
+    table = _table("Signals", "signal >asked >ready >stale >dropped >answer on strategy")
     rows = [(one.name, signal) for one in snapshot.strategies for signal in one.signals]
     for strategy, one in rows[:LIST_ROWS]:
         _add(
             table, one.name, f"{one.asked:,}", f"{one.ready:,}", f"{one.stale:,}",
-            f"{one.dropped:,}", strategy,
+            f"{one.dropped:,}", f"{one.answer_us:,.0f} us" if one.answer_us else "",
+            one.device or "nothing", strategy,
         )  # fmt: skip
     return _cut(table, len(rows))
 

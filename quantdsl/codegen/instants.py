@@ -40,7 +40,7 @@ PARAMS = (
     ops.ParamDecl(KEPT, ops.BufferType(ops.I64_T), inout=True),
     ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True),
 )
-THREADS = 64
+THREADS = 32
 """Of a block in which each thread has an instrument, or an event, of its own."""
 
 

@@ -193,10 +193,13 @@ def _strategy(one: "LiveStrategy") -> StrategyView:
 
 
 def _signals(one: "LiveStrategy") -> Iterator[SignalView]:
+    worker = one.worker
+    device = "" if worker is None else worker.where
+    took_us = 0.0 if worker is None else worker.took_median_ns() / 1_000
     for found in answers(one.prepared.checked, one.memory):
         mean_us, most_us = found.age_mean_ns / 1_000, found.age_most_ns / 1_000
         counts = (found.asked, found.ready, found.stale, found.dropped)
-        yield SignalView(found.name, *counts, mean_us, most_us)
+        yield SignalView(found.name, *counts, mean_us, most_us, device, took_us)
 
 
 def _drawdown_max(one: "LiveStrategy") -> float:

@@ -50,6 +50,10 @@ class SignalView(Struct, frozen=True):
     age_mean_us: float = 0.0
     """Of the inputs of what was ready."""
     age_most_us: float = 0.0
+    device: str = "cpu"
+    """What computes it; empty where nothing does any more."""
+    answer_us: float = 0.0
+    """From the events to the values of the strategy's signals: the median of the newest."""
 
 
 class StrategyView(Struct, frozen=True):

@@ -10,6 +10,7 @@ waits for an answer; one that is late is of no use, and the core counts it as st
 """
 
 import queue
+import statistics
 import threading
 import time
 from collections import deque
@@ -86,6 +87,11 @@ class Worker:
     def where(self) -> str:
         """The device that computes."""
         return "cpu" if self.device is None else self.device.runner.name
+
+    def took_median_ns(self) -> float:
+        """From events to their values, of the newest answers; 0 before the first."""
+        took = list(self.took_ns)
+        return statistics.median(took) if took else 0.0
 
     def catch_up(self, folder: Path, digest: bytes) -> None:
         """Bring it to where a journal ends; what was asked for until then is not answered."""

@@ -96,6 +96,19 @@ def test_a_session_on_a_universe_is_its_journal(tmp_path: Path) -> None:
     assert held_to_its_journal(folder, NAME, inputs, outputs).ready > 150
 
 
+def test_a_session_on_a_device_is_its_journal_too(tmp_path: Path) -> None:
+    strategy, data, folder = tmp_path / "c.qdsl", bars_file(tmp_path), tmp_path / "session"
+    strategy.write_text(STRATEGY.format(signals=SIGNALS), encoding="utf-8")
+    config = configured(tmp_path)
+    words = (strategy, "--config", config, "--data", data, "--speed", "6000")
+    process = paper(folder, *words, "--device", "simulated")
+    said = finished(process)
+    assert "its signals are computed by simulated" in said, said
+    inputs, outputs = journalled(folder, NAME)
+    assert (inputs["kind"] == Kind.SIGNAL).sum() > 20
+    assert held_to_its_journal(folder, NAME, inputs, outputs).ready > 20
+
+
 def test_a_session_without_signals_decides_as_the_backtest_of_its_file(tmp_path: Path) -> None:
     strategy, data, folder = tmp_path / "c.qdsl", bars_file(tmp_path), tmp_path / "session"
     strategy.write_text(STRATEGY.format(signals=""), encoding="utf-8")

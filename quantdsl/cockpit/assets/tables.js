@@ -33,6 +33,8 @@ const SIGNALS = [
   ["Dropped", (s) => count(s.dropped), (s) => (s.dropped ? "loss" : "")],
   ["Age", (s) => (s.ready ? span(s.age_mean_us * 1e3) : "")],
   ["Oldest", (s) => (s.ready ? span(s.age_most_us * 1e3) : ""), "wide"],
+  ["Answer", (s) => (s.answer_us ? span(s.answer_us * 1e3) : ""), "wide"],
+  ["On", (s) => s.device || "nothing", (s) => (s.device ? "text wide" : "text loss")],
 ];
 const FILLS = [
   ["Time", (f) => moment(f.ts), "text"],
