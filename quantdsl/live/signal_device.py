@@ -81,7 +81,8 @@ def planned(checked: Checked, uses: frozenset[str], *, small: bool = False) -> P
         for func in module.funcs
         if (name := func.name.partition("[")[0]) in facts
     }
-    cut = cut_instant(module, kernels, checked.instruments)
+    universe = checked.strategy.universe is not None
+    cut = cut_instant(module, kernels, checked.instruments, apart=universe)
     signals = len(checked.strategy.signals.all)
     threads = WARP if small else THREADS
     return Plan(cut, instants(cut, kernels, checked.instruments, signals, threads))

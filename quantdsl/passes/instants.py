@@ -66,10 +66,13 @@ class Cut(NamedTuple):
     kept: int
 
 
-def cut_instant(module: ops.Module, kernels: Mapping[str, int], instruments: int) -> Cut:
+def cut_instant(
+    module: ops.Module, kernels: Mapping[str, int], instruments: int, *, apart: bool
+) -> Cut:
     """The pieces of a linked module with the entries INGEST and INSTANT.
 
-    `kernels` are the functions that blocks of so many threads can run.
+    `kernels` are the functions that blocks of so many threads can run. With `apart` what a bar
+    does to words of many alike is its instrument's own; on ticks it is not.
     """
     calls = [msgspec.structs.replace(func, cold=func.name in kernels) for func in module.funcs]
     whole = msgspec.structs.replace(module, funcs=tuple(calls))
@@ -80,7 +83,8 @@ def cut_instant(module: ops.Module, kernels: Mapping[str, int], instruments: int
     if not _closed(pieces):
         return Cut(flat, Ingest(ingest, ingest, None), (Piece("one", bodies[INSTANT]),), 0)
     made = [part for piece in pieces for part in _at_kernels(piece, kernels, slots, look)]
-    return Cut(flat, _sliced(ingest, look), tuple(made), len(slots.all))
+    taken = _sliced(ingest, look) if apart else Ingest(ingest, ingest, None)
+    return Cut(flat, taken, tuple(made), len(slots.all))
 
 
 class _Look:

@@ -297,7 +297,7 @@ def test_a_gpu_that_is_not_there_is_said_and_auto_takes_a_core(
 @pytest.mark.parametrize(
     ("name", "steps", "pays"),
     [
-        ("one instrument", ["begin", "events", "tell"], False),
+        ("one instrument", ["begin", "tell"], False),
         ("of each instrument", ["begin", "events", "each", "tell"], False),
         ("kernels", ["begin", "events", "each", "alike[3,32]", "each", "alike[2,32]", "each",
                      "tell"], True),
