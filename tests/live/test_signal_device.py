@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.prepare import Prepared, prepare
+from quantdsl.backtest.program import Memory
 from quantdsl.check.checked import WORKER
+from quantdsl.codegen.cache import Cache
+from quantdsl.codegen.compile import load
+from quantdsl.codegen.instants import instants
+from quantdsl.codegen.target import native
 from quantdsl.data.tick_feed import keep
 from quantdsl.devices.failure import refused
+from quantdsl.devices.instants import SimulatedInstants
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, Kind
 from quantdsl.events.ring import Ring
@@ -18,8 +24,11 @@ from quantdsl.live.clockwork import BarClock
 from quantdsl.live.looks import Plain
 from quantdsl.live.sequencer import Lane
 from quantdsl.live.worker import Worker, answers_of
-from tests.backtest.test_awaited import text
+from quantdsl.passes.instants import cut_instant
+from tests.backtest.test_awaited import TICKS, text
 from tests.backtest.test_lane_entry import checked_text
+from tests.backtest.tick_runs import checked_strategy
+from tests.backtest.tick_runs import quote as tick_quote
 
 LIVE = frozenset({WORKER})
 KERNEL = """
@@ -342,3 +351,28 @@ class Clock(BarClock):
 
     def until(self, _: int) -> np.ndarray:
         return np.empty(0, EVENT)
+
+
+def test_on_ticks_one_thread_takes_all_events() -> None:
+    checked = checked_strategy(TICKS)
+    quotes = [tick_quote(n * 5 - n % 4, 1000 - n % 7, 1004 - n % 3) for n in range(300)]
+    module = checked.instant_module(frozenset())
+    cut = cut_instant(module, {}, checked.instruments, apart=False)
+    made = instants(cut, {}, checked.instruments, 1)
+    core, device = (Memory(module) for _ in range(2))
+    runner = SimulatedInstants(made, len(device.words), 400)
+    work = checked.worker_module(frozenset())
+    program = load(work, native(), Cache())
+    events = np.concatenate(quotes)
+    for memory in (core, device):
+        program.call("init", memory.words)
+    answers = np.empty((300, 4), np.int64)
+    words = signal_device.words_of(events)
+    count = program.call("work", core.words, words.reshape(-1), 300, answers.reshape(-1))
+    plan = signal_device.Plan(cut, made)
+    signals = signal_device.DeviceSignals(runner, plan, [False], device.words)
+    found = signals.compute(events)
+    assert count == len(found) > 250
+    np.testing.assert_array_equal(found, answers[:count])
+    signals.copy()
+    np.testing.assert_array_equal(device.words, core.words)
