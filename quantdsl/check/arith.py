@@ -257,6 +257,13 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     for side in (left, right):
         if side.type.kind not in NUMERIC:
             return cx.error("QD0301", f"'{op}' needs numbers, this is {an(side.type)}", side.span)
+    if op == "of" and left.type.kind in FIXED:
+        return cx.error(
+            "QD0301",
+            f"'of' takes a share of something, this is {an(left.type)}",
+            left.span,
+            help="write a share as a percentage, as in '20% of equity'",
+        )
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
         return _mixed_error(cx, op, left, right)

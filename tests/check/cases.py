@@ -384,6 +384,7 @@ ITEMS = {
     "latency": "backtest:\n    latency = 5 ticks",
 }
 STATEMENTS = {
+    "a price of something": "buy(value = 20 ticks of equity)",
     "number for a bool": "if close:\n    flatten()",
     "namespace as a value": "if close > ta:\n    flatten()",
     "function as a value": "if close > sqrt:\n    flatten()",
@@ -524,9 +525,7 @@ UNIVERSES = {
     "position of all in shares": (
         "plot(xs.sum(close))\n    risk:\n        max_position = 100 shares"
     ),
-    "gross of all in shares": (
-        "plot(xs.sum(close))\n    risk:\n        max_gross = 100 shares of equity"
-    ),
+    "gross of all in shares": "plot(xs.sum(close))\n    risk:\n        max_gross = 100 shares",
     "bars are na": "plot(xs.sum(close) if bars is na else 1.0)",
     "two universes": 'universe "B"\n    plot(xs.sum(close))',
     "universe and instrument": 'instrument "KO"',
@@ -545,7 +544,6 @@ UNIVERSES = {
     "rebalance of each": 'on bar:\n        rebalance(close)',
     "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
     "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
-    "fill of a universe": 'on fill:\n        flatten()',
     "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
     "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
     "        expect long or UP.close[1] > 1",
