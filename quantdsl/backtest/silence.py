@@ -10,8 +10,8 @@ from typing import Any
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
 from quantdsl.check.values import PANEL_SHIFT
-from quantdsl.data.times import show_instant
-from quantdsl.events.layout import Kind
+from quantdsl.data.times import DAY_NS, show_instant
+from quantdsl.events.layout import Kind, Trait
 from quantdsl.report.words import plural
 
 LINES_MAX = 3
@@ -25,7 +25,7 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     run, checked = prepared.run, prepared.checked
     if run.memory.get("e.metrics.fills"):
         return ()
-    found = _never_started(prepared) or _not_warm(prepared)
+    found = _never_started(prepared) or _not_warm(prepared) or _no_members(prepared)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options))
     return tuple(dict.fromkeys(found))
@@ -56,6 +56,17 @@ def _not_warm(prepared: Prepared) -> list[str]:
                     f"defined, and the data have {plural(seen, 'bar')}"
                 )
     return found
+
+
+def _no_members(prepared: Prepared) -> list[str]:
+    """A universe whose members were all out of it on each day of the data."""
+    changes = sorted(one for one in prepared.data.spec.changes if one.trait is Trait.MEMBER)
+    first, last = (ns // DAY_NS for ns in prepared.data.span)
+    at_first = {one.instrument: one.value for one in changes if one.day <= first}
+    entered = any(one.value for one in changes if first < one.day <= last)
+    if not changes or entered or any(at_first.values()):
+        return []
+    return ["no instrument was a member of the universe on a day of the data"]
 
 
 def _places(checked: Checked, bit: int, name: str) -> list[str]:

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from quantdsl.data import columns as naming
 from quantdsl.data.calendar import Schedule
+from quantdsl.data.many import named
 from quantdsl.data.table import list_files, open_table, stem
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import EVENT, Kind, Trait
@@ -31,7 +32,6 @@ Events = npt.NDArray[np.void]
 GROUPS = {"sector": Trait.SECTOR, "industry": Trait.INDUSTRY, "country": Trait.COUNTRY}
 ALWAYS = -(2**31)
 """A day before all others."""
-SHOWN = 8
 
 
 class Change(msgspec.Struct, frozen=True, order=True):
@@ -138,7 +138,7 @@ def symbols_in(path: str) -> list[str]:
 
 
 def spans(path: str, which: Trait, index: Mapping[str, int]) -> list[Change]:
-    """The changes of a table of `symbol, entry, exit`."""
+    """The changes of a table of `symbol, entry, exit`; DataError where it names none of `index`."""
     found: list[Change] = []
     last: dict[str, tuple[int, int]] = {}
     for line, row in rows(path, ("symbol", "entry", "exit")):
@@ -158,11 +158,16 @@ def spans(path: str, which: Trait, index: Mapping[str, int]) -> list[Change]:
             found.append(Change(entry, index[symbol], which, 1))
             if exit_ < 2**31:
                 found.append(Change(exit_, index[symbol], which, 0))
+    if not found:
+        raise _names_none(path, "symbol", last, index)
     return found
 
 
 def groups(path: str, wanted: Iterable[str], index: Mapping[str, int]) -> list[Change]:
-    """The changes of a table of groups; groups are numbered in order of their names."""
+    """The changes of a table of groups, numbered in order of their names.
+
+    DataError where no instrument of `index` is in a group of a wanted kind.
+    """
     names = list(wanted)
     found = []
     table = list(rows(path, ("symbol", *names)))
@@ -174,7 +179,21 @@ def groups(path: str, wanted: Iterable[str], index: Mapping[str, int]) -> list[C
                 day = day_of(row.get("from", ""), f"{path}:{line}", ALWAYS)
                 number = numbers.get(row[name], -1)
                 found.append(Change(day, index[symbol], GROUPS[name], number))
+        if not any(one.trait is GROUPS[name] and one.value >= 0 for one in found):
+            raise _names_none(path, name, (row["symbol"] for _, row in table if row[name]), index)
     return found
+
+
+def _names_none(
+    path: str, what: str, symbols: Iterable[str], index: Mapping[str, int]
+) -> DataError:
+    """Of a file that tells `what` of some symbols, none of which is in the run."""
+    has, wants = (named(sorted(set(names))) for names in (symbols, index))
+    told = f"is of {has}" if has else "is empty"
+    return DataError(
+        f"{path}: its column {what!r} {told}, and the run has {wants}\n"
+        "help: give a file of the instruments that there are bars of"
+    )
 
 
 def lacking(symbols: Sequence[str], have: Iterable[str], where: str, data: str) -> None:
@@ -182,10 +201,8 @@ def lacking(symbols: Sequence[str], have: Iterable[str], where: str, data: str) 
     known = set(have)
     missing = [symbol for symbol in symbols if symbol.rpartition(":")[2].upper() not in known]
     if missing:
-        shown = ", ".join(missing[:SHOWN])
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
         raise DataError(
-            f"{data}: has no bars of {shown}{more}, which {where} names\n"
+            f"{data}: has no bars of {named(missing)}, which {where} names\n"
             "help: add their bars, or take them out of the list"
         )
 

@@ -77,6 +77,26 @@ def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:
     assert reason == f"{told} {len(ran.bars)} bars"
 
 
+def test_a_universe_without_a_member_is_told_of(tmp_path: Path) -> None:
+    closes = walks(3, 20)
+    spans = (",2019-01-01", "2030-01-01,", "2018-01-01,2019-01-01")
+    more = members(tmp_path, [f"{name},{span}" for name, span in zip(closes, spans, strict=True)])
+    ran = run_checked(compiled(TEXT), Path("x"), data=table(closes), more=more)
+    assert ran.no_trade_reasons == (
+        "no instrument was a member of the universe on a day of the data",
+    )
+
+
+@pytest.mark.parametrize("rows", [["ZZ,tech"], ["ZZ,"], []], ids=["others", "blank", "empty"])
+def test_a_file_of_groups_of_nobody_here_is_refused(rows: list[str], tmp_path: Path) -> None:
+    text = TEXT.replace("xs.scale(one, gross = 50%)", "xs.demean(one, by = sector)")
+    closes = walks(3, 20)
+    more = members(tmp_path, [f"{name},," for name in closes])
+    more["universe.groups"] = write(tmp_path, "sectors.csv", "symbol,sector", rows)
+    with pytest.raises(DataError, match=r"sectors.csv: its column 'sector' is .*the run has "):
+        run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+
+
 def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:
     text = TEXT.replace("xs.scale(one", "xs.scale(xs.demean(one, by = sector)")
     with pytest.raises(ConfigError, match=r"members = .*line 5(.|\n)*groups = .*sector, line 7"):
