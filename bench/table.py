@@ -90,6 +90,9 @@ def on_gpu(gpu: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
         label = f"Sweep of {one['points']:,} points x {one['bars']:,} bars on an {gpu['device']}"
         spent = f"{one['seconds'] * 1e3:,.0f} ms"
         yield label, f"{spent}, of it {one['kernel_seconds'] * 1e3:,.0f} ms its kernels", GPU
+    one = gpu["signals"]
+    label = f"20 signals of {one['instruments']:,} instruments x {one['days']:,} bars"
+    yield f"{label} on an {gpu['device']}", f"{one['kernels_ms']:,.1f} ms its kernels", GPU
 
 
 def machine() -> str:

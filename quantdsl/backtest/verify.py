@@ -159,13 +159,15 @@ def verify(
 
 def targets(plan: Plan, say: Say) -> list[Target]:
     """Everything on this machine that runs lanes, the scalar target first."""
+    simulated = choose.runner("simulated", say)
     found = [
         Target("scalar", CpuRunner(load=cpu.scalar)),
         Target("SIMD", CpuRunner()),
-        Target("simulated GPU", choose.runner("simulated", say)),
+        Target("simulated GPU", simulated),
     ]
     if plan.hoisted:
         found.append(Target("SIMD, columns", CpuRunner(), plan))
+        found.append(Target("simulated GPU, columns", simulated, plan))
     try:
         for number in range(GPUS_MAX):
             gpu = choose.runner(f"cuda:{number}", say)

@@ -106,9 +106,11 @@ class RowMaker:
     def rows(self, events: Words) -> tuple[Words, int]:
         """The rows of events[event, word] as [row, word], and for how many turns they are.
 
-        One more row follows the last turn's: what lanes store of shared words at the end.
+        One more row follows the last turn's: what lanes store of shared words at the end. A word
+        that a turn does not write is 0, since lanes may read, before they know that the turn is not
+        a usual one, the column that it names.
         """
-        made = np.empty((len(events) + 1, self._width), np.int64)
+        made = np.zeros((len(events) + 1, self._width), np.int64)
         flat = np.ascontiguousarray(events).reshape(-1)
         turns = self._program.call(ROWS, self._words, flat, len(events), made.reshape(-1))
         return made[: turns + 1], turns

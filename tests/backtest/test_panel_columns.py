@@ -1,10 +1,10 @@
 """With and without columns a lane of a universe leaves the same bits, on every target."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.backtest import values
 from quantdsl.backtest.prepare import arrange

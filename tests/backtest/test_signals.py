@@ -273,8 +273,8 @@ def test_bad_input_is_one_clear_message(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no bars of ZZZ"):
         prepare_signals(compiled(symbols), data=table(walks(2, 9)))
     text = (ROOT / "strategies" / "sma_cross.qdsl").read_text(encoding="utf-8")
-    with pytest.raises(UnavailableError, match="on the cores of this machine alone"):
-        prepare_signals(compiled(text), device="cuda")
+    with pytest.raises(UnavailableError, match="on a core of this machine, for it has no universe"):
+        prepare_signals(compiled(text), device="simulated")
     with pytest.raises(ConfigError, match=r"requires fast < slow"):
         prepare_signals(compiled(text), params={"fast": 50, "slow": 20})
     ticks = (ROOT / "strategies" / "imbalance_taker.qdsl").read_text(encoding="utf-8")

@@ -85,3 +85,18 @@ def test_rows_come_from_the_cache(tmp_path, monkeypatch):
     fresh = by_rows(work, cache, 1)
     monkeypatch.setenv(FORBID_COMPILE, "1")
     assert np.array_equal(by_rows(work, cache, 1), fresh)
+
+
+def test_what_a_turn_does_not_write_is_zero() -> None:
+    # Lanes read the column that a row names before they know whether the row names one.
+    work = strategy_work(checked_of(next(path for path in FILES if path.stem == "sma_cross")), 400)
+    code = load_rows(work.module, work.kept, work.varying, native(), None)
+    assert code is not None
+    made = []
+    for _ in range(3):
+        maker = code.start(work.template, work.params, work.points[:, 0])
+        made.append(maker.rows(work.events)[0].copy())
+        np.full((len(work.events) + 1, code.width), -1)  # where the next rows may come to lie
+    assert np.count_nonzero(made[0][0] == 0) > 0
+    assert np.array_equal(made[0], made[1])
+    assert np.array_equal(made[0], made[2])

@@ -107,7 +107,8 @@ def test_it_is_machine_code_of_a_gpu(name):
     assert "bar.sync" in ptx
     assert ("shfl.sync" in ptx) == ("reduce(" in PROGRAMS[name].partition("strategy")[0][30:])
     assert "call" not in ptx
-    assert not re.search(r"\b(fma|mad)\.\w*\.?f32|\.approx|\.ftz", ptx)
+    assert not re.search(r"\bmad\.\w*\.?f32|\.approx|\.ftz", ptx)
+    assert ("fma.rn.f32" in ptx) == (name == "product of f32")  # which says so
     assert assembled(ptx, "sm_90").startswith(b"\x7fELF")
 
 

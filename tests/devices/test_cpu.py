@@ -37,7 +37,7 @@ def test_events_larger_than_a_piece(monkeypatch):
 @pytest.mark.parametrize("width", [None, 1, 30])
 def test_a_piece_of_all_bytes_holds_all_events(width):
     work = random_work(2, events=40)
-    rows = None if width is None else SimpleNamespace(width=width)
+    rows = None if width is None else SimpleNamespace(room=width)
     found = pieces(work, whole_bytes(work, rows), width_of(work, rows))
     assert list(found) == [0, 40]
 
