@@ -4,7 +4,7 @@ The text of both is the same but for the convention of the entry. The rings of a
 one after the other; each has a word that says how many values it has seen, and one for its result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -132,6 +132,10 @@ define internal void @{{0}}() alwaysinline {{{{
 """What passes/blocks.py asks of a device, in terms of primitives.py. A word is two halves."""
 
 
+Entry = Callable[[str, Shared], str]
+"""(calling convention, what the module's functions share) -> the text of a kernel's entry."""
+
+
 class Batch(NamedTuple):
     """A kernel over many instruments: a launch has a block of `threads` for each.
 
@@ -243,18 +247,32 @@ def _linked(
 
 def batch_text(made: Batch, target: Target, *, gpu: bool) -> str:
     """LLVM IR of a batch: a kernel of a GPU, or what devices/simulated.py takes."""
+    words = max(made.shared_words, 1)
+    return kernel_text(made.module, target, _entry, made.threads, words, gpu=gpu)
+
+
+def kernel_text(
+    module: ops.Module,
+    target: Target,
+    entry: Entry,
+    threads: int,
+    shared_words: int | None,
+    *,
+    gpu: bool,
+) -> str:
+    """LLVM IR of a module's kernel for blocks of so many threads: a GPU's, or what
+    devices/simulated.py takes. Shared memory has so many words, or as many as a launch says."""
 
     def outside(_module: ops.Module, shared: Shared) -> Iterator[str]:
-        convention = "ptx_kernel " if gpu else ""
-        yield _entry(convention, shared)
+        yield entry("ptx_kernel " if gpu else "", shared)
         if gpu:
-            yield on_ptx(max(made.shared_words, 1))
-        bounds = f' "nvvm.maxntid"="{made.threads}"' if gpu else ""
+            yield on_ptx(shared_words)
+        bounds = f' "nvvm.maxntid"="{threads}"' if gpu else ""
         yield f'attributes #2 = {{ nounwind "no-builtins"{bounds} }}'
 
-    text = emit(made.module, target, outside)
-    symbols = signatures(made.module)
-    for name in made.module.imports:
+    text = emit(module, target, outside)
+    symbols = signatures(module)
+    for name in module.imports:
         text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))
     return text
 

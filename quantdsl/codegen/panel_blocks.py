@@ -5,15 +5,13 @@ stack, the block has in shared memory as far as there is room, and the rest in m
 the device.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from quantdsl.codegen.blocks import BODIES
-from quantdsl.codegen.emit import emit, entry_symbol, import_text, signatures
+from quantdsl.codegen.blocks import kernel_text
+from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
-from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.target import Target
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
@@ -144,17 +142,8 @@ def _entry() -> ops.Func:
 
 def panel_block_text(made: PanelBlock, target: Target, *, gpu: bool) -> str:
     """LLVM IR of it: a kernel of a GPU, or what devices/simulated.py takes."""
+    return kernel_text(made.module, target, _plain, made.threads, None, gpu=gpu)
 
-    def outside(_module: ops.Module, shared: Shared) -> Iterator[str]:
-        convention = "ptx_kernel " if gpu else ""
-        yield PLAIN.format(convention=convention, symbol=shared.signatures[BLOCK].symbol)
-        if gpu:
-            yield on_ptx()
-        bounds = f' "nvvm.maxntid"="{made.threads}"' if gpu else ""
-        yield f'attributes #2 = {{ nounwind "no-builtins"{bounds} }}'
 
-    text = emit(made.module, target, outside)
-    symbols = signatures(made.module)
-    for name in made.module.imports:
-        text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))
-    return text
+def _plain(convention: str, shared: Shared) -> str:
+    return PLAIN.format(convention=convention, symbol=shared.signatures[BLOCK].symbol)
