@@ -125,6 +125,19 @@ def _long_fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     return (-value if negative else value), at
 
 
+@inlined("UniTuple(int64, 2)(uint8[::1], int64, int64, int64)")
+def digits_behind(text, at: int, end: int, value: int):
+    """(number, position behind it) of digits that follow those of `value`; more than 18 digits in
+    all may not fit."""
+    while at < end:
+        digit = byte_at(text, at) - 48
+        if digit < 0 or digit > 9:
+            break
+        value = value * 10 + digit
+        at += 1
+    return value, at
+
+
 @inner("UniTuple(int64, 2)(uint8[::1], int64, int64, int64, boolean)")
 def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     """(value in units of 10**-digits, position behind it) of a plain decimal, else UNREADABLE.
@@ -135,13 +148,8 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
     begin = at
     negative = at < end and byte_at(text, at) == 45
     at += negative
-    first, value = at, 0
-    while at < end:
-        digit = byte_at(text, at) - 48
-        if digit < 0 or digit > 9:
-            break
-        value = value * 10 + digit
-        at += 1
+    first = at
+    value, at = digits_behind(text, at, end, 0)
     whole = at - first
     if whole + digits > _SAFE_DIGITS:
         return _long_fixed_point(text, begin, end, digits, rounded)
@@ -150,12 +158,7 @@ def fixed_point(text, at: int, end: int, digits: int, rounded: bool):
         at += 1
         stop = min(end, at + digits)
         point = at
-        while at < stop:
-            digit = byte_at(text, at) - 48
-            if digit < 0 or digit > 9:
-                break
-            value = value * 10 + digit
-            at += 1
+        value, at = digits_behind(text, at, stop, value)
         seen = at - point
         if at == stop and at < end and 48 <= byte_at(text, at) <= 57:
             return _long_fixed_point(text, begin, end, digits, rounded)

@@ -13,7 +13,16 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from quantdsl.feeds.kernels import UNREADABLE, byte_at, fixed_point, head, inlined, inner, put
+from quantdsl.feeds.kernels import (
+    UNREADABLE,
+    byte_at,
+    digits_behind,
+    fixed_point,
+    head,
+    inlined,
+    inner,
+    put,
+)
 from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.codegen.decoders import entry
@@ -51,27 +60,14 @@ def _numbers(text, at, end, row):
     return True
 
 
-@inlined("UniTuple(int64, 2)(uint8[::1], int64, int64)")
-def _digits(text, at, end):
-    """(number, position behind it); more than 18 digits may not fit."""
-    value = 0
-    while at < end:
-        digit = byte_at(text, at) - 48
-        if digit < 0 or digit > 9:
-            break
-        value = value * 10 + digit
-        at += 1
-    return value, at
-
-
 @inlined("int64(uint8[::1], int64, int64, int64[::1])")
 def _usual(text, at, end, row):
     """The end of a line in the form that LOBSTER gives nearly all of them, its numbers in `row`;
     UNREADABLE for any other, good or bad."""
-    seconds, point = _digits(text, at, end)
+    seconds, point = digits_behind(text, at, end, 0)
     if point == at or point - at > 9 or point >= end or byte_at(text, point) != 46:
         return UNREADABLE
-    fraction, at = _digits(text, point + 1, end)
+    fraction, at = digits_behind(text, point + 1, end, 0)
     if at - point != 10:
         return UNREADABLE
     row[0] = seconds * 1_000_000_000 + fraction
@@ -81,7 +77,7 @@ def _usual(text, at, end, row):
         first = at + 1
         negative = column == 5 and first < end and byte_at(text, first) == 45
         first += negative
-        value, at = _digits(text, first, end)
+        value, at = digits_behind(text, first, end, 0)
         if at == first or at - first > 18:
             return UNREADABLE
         row[column] = -value if negative else value

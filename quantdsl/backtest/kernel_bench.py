@@ -16,8 +16,6 @@ from quantdsl.devices.work import Words
 from quantdsl.errors import ConfigError
 
 ROUNDS = 5
-
-
 SIZE = 64
 """Of a tensor, where nothing else is said."""
 

@@ -25,8 +25,12 @@ from quantdsl.errors import ConfigError
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
 
-DTYPES = {"f32": np.dtype("f4"), "float": np.dtype("f8"), "int": np.dtype("i8")}
-DTYPES |= {"bool": np.dtype("?")}
+DTYPES = {
+    "f32": np.dtype("f4"),
+    "float": np.dtype("f8"),
+    "int": np.dtype("i8"),
+    "bool": np.dtype("?"),
+}
 ALIGNED_BYTES = 16
 """Where an array begins: the widest load of a thread."""
 DEVICES = "auto, cpu, simulated or cuda:N"

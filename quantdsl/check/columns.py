@@ -216,7 +216,6 @@ class _Chooser:
             waiting += fresh
         return total
 
-
     def _times(self, equation: Equation) -> int:
         """How often an equation is evaluated at one instant."""
         return self.width if of_each(equation) else 1

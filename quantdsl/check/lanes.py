@@ -92,14 +92,8 @@ class Lanes:
         equations = self._equations(found, wanted)
         uses = used_in(equations)
         named = fields(uses)
-        loop = (
-            *instant(self._counters(named)),
-            ops.Let(AT.name, ops.I64_T, ROW),
-            *equations,
-            ops.Assign(TICKED, ops.i64(0)),
-        )
-        ingest = self.assembly.ingest_bars(uses)
-        funcs = [ingest, _over_events(loop, COLUMNS_WRITTEN), self._init(named, None)]
+        loop = _over_events(self._filling(named, equations), COLUMNS_WRITTEN)
+        funcs = [self.assembly.ingest_bars(uses), loop, self._init(named, None)]
         engine = self.strategy.library.lookup("engine.Engine")
         assert isinstance(engine, ops.StructDecl)
         read = tuple(f for f in engine.fields if f.name in ("instruments", "now"))
@@ -167,6 +161,12 @@ class Lanes:
         often = {self._place(one) for one in wanted if one.number not in loaded}
         return rare(self.graph, found, often, set())
 
+    def _filling(self, named: set[str], equations: Iterable[ops.Stmt]) -> tuple[ops.Stmt, ...]:
+        """An instant of lanes that write the words of columns."""
+        row = ops.Let(AT.name, ops.I64_T, ROW)
+        ticked = ops.Assign(TICKED, ops.i64(0))
+        return (*instant(self._counters(named)), row, *equations, ticked)
+
     def _panel_columns(self, found: Live, wanted: Sequence[Hoisted]) -> "list[Decl]":
         """As `columns`, on a universe. The engine takes all events in: factors of corporate actions
         are made of its last closes."""
@@ -175,14 +175,7 @@ class Lanes:
         equations = self._panel_equations(found, wanted)
         uses = used_in(equations)
         named = fields(uses)
-        loop = (
-            *self._told(named),
-            *instant(self._counters(named)),
-            ops.Let(AT.name, ops.I64_T, ROW),
-            *equations,
-            ops.Assign(TICKED, ops.i64(0)),
-            panel.done(),
-        )
+        loop = (*self._told(named), *self._filling(named, equations), panel.done())
         ingest = self.assembly.ingest(uses)
         init = self._init(named, self.assembly.engine_init)
         lane = _over_events(loop, COLUMNS_WRITTEN)

@@ -226,12 +226,15 @@ def _left(own: ops.Func, which: ops.Expr) -> ops.Assign:
 
 
 def linked_batch(
-    module: ops.Module, structs: list[ops.StructDecl], funcs: list[ops.Func]
+    module: ops.Module,
+    structs: list[ops.StructDecl],
+    funcs: list[ops.Func],
+    outside: tuple[ops.Func, ...] = PRIMITIVES,
 ) -> ops.Module:
-    """What the entry BATCH reaches, with what a device has for it as imports."""
+    """What the entry BATCH reaches; of it imports are what stands `outside`: a target has it."""
     linked = _linked(module, structs, funcs)
     used = {func.name for func in linked.funcs}
-    imports = tuple(func.name for func in PRIMITIVES if func.name in used)
+    imports = tuple(func.name for func in outside if func.name in used)
     return msgspec.structs.replace(linked, imports=imports)
 
 
@@ -270,7 +273,11 @@ def kernel_text(
         bounds = f' "nvvm.maxntid"="{threads}"' if gpu else ""
         yield f'attributes #2 = {{ nounwind "no-builtins"{bounds} }}'
 
-    text = emit(module, target, outside)
+    return with_bodies(emit(module, target, outside), module)
+
+
+def with_bodies(text: str, module: ops.Module) -> str:
+    """The text of a module with what it imports, as a device has it."""
     symbols = signatures(module)
     for name in module.imports:
         text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))

@@ -3,15 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from quantdsl.codegen import products
-from quantdsl.codegen.blocks import BATCH, ENTRY, Batch, batch_text
-from quantdsl.codegen.emit import emit, import_text, signatures
+from quantdsl.codegen.blocks import BATCH, ENTRY, Batch, batch_text, linked_batch, with_bodies
+from quantdsl.codegen.emit import emit
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.tensors import BODIES
 from quantdsl.ir import ops, tensors
-from quantdsl.ir.link import Decl, link
 from quantdsl.passes.blocks import PRIMITIVES, as_word, blocked, size_of
 from quantdsl.passes.grids import RESULT, SCRATCH, THREADS, Stage, lowered, staged
 from quantdsl.passes.nests import Product
@@ -59,7 +55,7 @@ def _start(module: ops.Module, stage: Stage, target: Target, *, gpu: bool) -> St
     if words is None:
         func, arrays = blocked(stage.func, THREADS)
         words = sum(map(size_of, arrays.values()))
-    linked = _linked(module, [*FUNCTIONS, func], FUNCTIONS)
+    linked = linked_batch(module, [], [*module.funcs, *FUNCTIONS, func], FUNCTIONS)
     names = tuple(param.name for param in func.params[:-1])
     text = batch_text(Batch(linked, THREADS, words, names), target, gpu=gpu)
     return Start(stage.what, text, ENTRY, stage.grid, THREADS, 8 * words, names)
@@ -86,25 +82,10 @@ def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) ->
         body = (ops.Let("result", func.result, call), ops.Assign(place, left))
     scratch = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
     entry = ops.Func(BATCH, (*func.params, scratch), None, body)
-    return _linked(module, [*tensors.FUNCTIONS, func, entry], tensors.FUNCTIONS)
+    known = [*module.funcs, *tensors.FUNCTIONS, func, entry]
+    return linked_batch(module, [], known, tensors.FUNCTIONS)
 
 
 def core_text(module: ops.Module, target: Target) -> str:
     """LLVM IR of what `core_module` made."""
-    text, symbols = emit(module, target), signatures(module)
-    for name in module.imports:
-        text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))
-    return text
-
-
-def _linked(
-    module: ops.Module, funcs: list[ops.Func], outside: tuple[ops.Func, ...]
-) -> ops.Module:
-    """What the entry reaches; of two functions of one name the last."""
-    declared: dict[str, Decl] = {one.name: one for one in module.structs}
-    declared |= {one.name: one for one in module.tables}
-    declared |= {one.name: one for one in (*module.funcs, *funcs)}
-    linked = link(declared.get, [BATCH], dict(module.sizes))
-    used = {func.name for func in linked.funcs}
-    imports = tuple(func.name for func in outside if func.name in used)
-    return msgspec.structs.replace(linked, imports=imports)
+    return with_bodies(emit(module, target), module)

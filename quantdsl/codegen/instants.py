@@ -104,10 +104,8 @@ class _Maker:
 
     def begin(self) -> Step:
         """What of events is one for all."""
-        whole = self.cut.ingest
-        body = whole.whole if whole.each is None else whole.one
         number = ops.Var("number")
-        turn = _taking(body, number)
+        turn = _taking(self.cut.ingest.one, number)
         loop = ops.For(number.name, _control(SHARED_FIRST), _control(SHARED_END), turn)
         return Step("begin", self._code((loop,), 1), 1)
 

@@ -49,9 +49,6 @@ class InstantRunner(Protocol):
     def start(self, number: int) -> None:
         """Start an instant; returns at once. Raises DeviceError."""
 
-    def done(self, number: int) -> bool:
-        """Whether its values are there: one word of memory is read."""
-
     def check(self) -> None:
         """Raise DeviceError where the device has failed."""
 
@@ -71,7 +68,6 @@ class SimulatedInstants:
         self.control = np.zeros(CONTROL_WORDS, np.int64)
         self.events = np.zeros((events_max, made.event_words), np.int64)
         self.values = np.zeros(made.value_words, np.int64)
-        self._number_at = made.number_at
         self._state = np.zeros(state_words, np.int64)
         self._kept = np.zeros(made.kept_words, np.int64)
         memory = {
@@ -100,10 +96,6 @@ class SimulatedInstants:
         for kernel, step, words in self._steps:
             shared = 8 * step.code.shared_words
             kernel.launch(step.blocks, step.code.threads, words, shared_bytes=shared)
-
-    def done(self, number: int) -> bool:
-        """As InstantRunner promises."""
-        return int(self.values[self._number_at]) == number
 
     def check(self) -> None:
         """It never fails."""
@@ -134,7 +126,6 @@ class CudaInstants:
         self.values = words_at(at_values, made.value_words)
         self.control[:] = 0
         self.values[:] = 0
-        self._number = self.values[made.number_at :]
         self._state = device.pool.allocate(8 * state_words, stream, "the state of signals")
         self._kept = device.pool.allocate(8 * made.kept_words, stream, "words of signals")
         where = {
@@ -171,10 +162,6 @@ class CudaInstants:
         self.device.use()
         self.control[NUMBER] = number
         self._graph(self._stream)
-
-    def done(self, number: int) -> bool:
-        """As InstantRunner promises."""
-        return int(self._number[0]) == number
 
     def check(self) -> None:
         """As InstantRunner promises."""

@@ -30,7 +30,7 @@ from quantdsl.devices.failure import refused
 from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInstants
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
-from quantdsl.live.looks import Plain, Spin
+from quantdsl.live.looks import plain, seen
 from quantdsl.passes.blocks import WARP
 from quantdsl.passes.instants import Cut, cut_instant
 from quantdsl.passes.threads import of_threads
@@ -168,7 +168,8 @@ class DeviceSignals:
         """Events that the device has had since the state was copied."""
         self.instants_since = self.kept = 0
         self._copy = np.empty_like(state)
-        self._spin, self._plain = Spin(), Plain()
+        for look in (seen, plain):
+            look.ready()
         self._own = np.zeros(256, bool)
         self._own[[*OWN_KINDS]] = self.made.apart
         room = len(runner.events) // (1 + ARENA_ROOMS)
@@ -194,7 +195,7 @@ class DeviceSignals:
     def takes(self, events: Events) -> bool:
         """Whether events are one instant of bars as the device takes them where they lie."""
         lies = self._begin <= int(events.ctypes.data) < self._end
-        return lies and self.made.apart and self._plain(words_of(events))
+        return lies and self.made.apart and bool(plain(words_of(events).reshape(-1)))
 
     def rest(self) -> None:
         """Called when nothing waits: copies the state now and then."""
@@ -256,7 +257,7 @@ class DeviceSignals:
     def wait(self) -> None:
         """Until the instant's number stands where the device writes it."""
         runner, until, looks = self.runner, time.monotonic() + HANGS_S, 0
-        while not self._spin(runner.values, self.made.number_at, self.number, SPINS):
+        while not seen(runner.values, self.made.number_at, self.number, SPINS):
             time.sleep(NAP_S)
             looks += 1
             if looks % 64 == 0:

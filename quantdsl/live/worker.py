@@ -77,7 +77,7 @@ class Worker:
         self.waiting = 0
         """Events that it has not computed yet."""
         self._wanted = np.ones(256, bool)
-        self._wanted[[Kind.SIGNAL, Kind.TIMER, Kind.COMMAND]] = False
+        self._wanted[[Kind.SIGNAL, Kind.COMMAND]] = False
         self._wanted[Kind.TIMER] = bool(checked.strategy.built)  # they close bars
         self._queue: queue.SimpleQueue[Taken | None] = queue.SimpleQueue()
         self._lock = threading.Lock()

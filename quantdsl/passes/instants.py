@@ -51,10 +51,9 @@ class Ingest(NamedTuple):
     """Events into the state: what `one` thread does of each, and what the events of `each`
     instrument do to what is that instrument's own, without a look at others."""
 
-    whole: Body
     one: Body
     each: Body | None
-    """None where one thread must do all of it."""
+    """None where one thread does all of it."""
 
 
 class Cut(NamedTuple):
@@ -81,9 +80,9 @@ def cut_instant(
     ingest, slots = bodies[INGEST], _Slots(instruments)
     pieces = _joined(_pieces(bodies[INSTANT], instruments, look), look)
     if not _closed(pieces):
-        return Cut(flat, Ingest(ingest, ingest, None), (Piece("one", bodies[INSTANT]),), 0)
+        return Cut(flat, Ingest(ingest, None), (Piece("one", bodies[INSTANT]),), 0)
     made = [part for piece in pieces for part in _at_kernels(piece, kernels, slots, look)]
-    taken = _sliced(ingest, look) if apart else Ingest(ingest, ingest, None)
+    taken = _sliced(ingest, look) if apart else Ingest(ingest, None)
     return Cut(flat, taken, tuple(made), len(slots.all))
 
 
@@ -247,7 +246,7 @@ def _sliced(body: Body, look: _Look) -> Ingest:
         if x != now and x[0] == y[0] and overlap(x, y)
     ]
     mixed = any(isinstance(expr, ops.Call) for stmt in statements(shared) for expr in roots(stmt))
-    return Ingest(body, shared, None if meets or mixed else own)
+    return Ingest(body, None) if meets or mixed else Ingest(shared, own)
 
 
 def _slice(body: Body, look: _Look, *, own: bool) -> Body:

@@ -107,8 +107,9 @@ def whole(count: int, days: int) -> dict[str, list[float | None]]:
 
 
 def files(folder: Path, symbols: list[str]) -> dict[str, Any]:
-    """Sectors, and members that come and go."""
-    sectors = [f"{name},{'ABCD'[n % 4] if n % 6 else ''}" for n, name in enumerate(symbols)]
+    """Sectors, which some lack but never the last one, and members that come and go."""
+    none = range(0, len(symbols) - 1, 6)
+    sectors = [f"{name},{'' if n in none else 'ABCD'[n % 4]}" for n, name in enumerate(symbols)]
     begin = [f"2020-0{1 + n % 4}-{10 + n % 9}" for n in range(len(symbols))]
     end = ["" if n % 3 else f"2020-0{6 + n % 3}-11" for n in range(len(symbols))]
     members = [",".join(row) for row in zip(symbols, begin, end, strict=True)]

@@ -19,9 +19,8 @@ from quantdsl.devices.instants import SimulatedInstants
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, Kind
 from quantdsl.events.ring import Ring
-from quantdsl.live import signal_device
+from quantdsl.live import looks, signal_device
 from quantdsl.live.clockwork import BarClock
-from quantdsl.live.looks import Plain
 from quantdsl.live.sequencer import Lane
 from quantdsl.live.worker import Worker, answers_of
 from quantdsl.passes.instants import cut_instant
@@ -279,7 +278,14 @@ def test_an_instant_of_bars_is_known(
         change(events)
     except IndexError:
         return
-    assert Plain()(signal_device.words_of(events)) == plain
+    assert looks.plain(signal_device.words_of(events).reshape(-1)) == plain
+
+
+def test_a_word_is_looked_at_so_many_times_at_most() -> None:
+    words = np.array([4, 7], np.int64)
+    assert looks.seen(words, 1, 7, 1)
+    assert not looks.seen(words, 1, 8, 1_000)
+    assert not looks.seen(words, 0, 4, 0)
 
 
 def test_a_word_that_names_no_device_is_refused() -> None:

@@ -4,7 +4,6 @@ Columns move on streams of their own, kernels that may go beside each other have
 the States of lanes and the columns between kernels stay in device memory.
 """
 
-import functools
 import itertools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -186,10 +185,8 @@ class CudaPanel:
         ready = self._ready.get(id(work)) or self._prepared(work)
         own, made = (buffer.address for buffer in columns)
         if ready.block is None:
-            launch = self._along(work, ready, key, (own, made), n, before)
-        else:
-            launch = self._across(work, ready, (own, made), n, before)
-        return functools.partial(launch.__call__)
+            return self._along(work, ready, key, (own, made), n, before)
+        return self._across(work, ready, (own, made), n, before)
 
     def _along(
         self,
