@@ -63,7 +63,7 @@ class Data:
         self.rows = sum(feed.scan.count for feed in feeds)
         self.clocks = self._clocks()
         self.schedule: Schedule = schedule_of(spec.session, first, last)
-        self.clockwork = Clockwork(self.schedule, spec.timers)
+        self.clockwork = Clockwork(self.schedule, spec.timers, spec.end)
         self.actions = Actions(
             spec.actions, self.instruments, self.money_digits, self.schedule, self.span
         )

@@ -32,6 +32,7 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     `actions` is a file of splits, dividends and funding, empty for none;
     `format` names that of a file of ticks, and `feed_latency_ns` is how long a message took to
     arrive where the data do not tell. `latencies` is a file of measured ones, empty for none.
+    `clock_shift_ns` is added to all times of ticks, of a recorder whose clock was another.
 
     `changes` are what a universe's files say of its instruments; `awaited` is what asks for
     asynchronous signals, None where nothing does.
@@ -57,5 +58,6 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     format: str = ""
     feed_latency_ns: int = 0
     latencies: str = ""
+    clock_shift_ns: int = 0
     changes: tuple[Change, ...] = ()
     awaited: Awaited | None = None

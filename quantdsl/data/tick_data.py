@@ -28,14 +28,14 @@ from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.tick_bars import TickBars, chart_length_ns
-from quantdsl.data.tick_feed import KEPT_EVENTS_MAX, KINDS, TickFeed, keep
+from quantdsl.data.tick_feed import KEPT_EVENTS_MAX, KINDS, TickFeed
 from quantdsl.data.tick_formats import Opening, open_ticks
 from quantdsl.data.ticks import TickReader
 from quantdsl.data.timers import Clockwork
 from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import BAR, NO_PRICE, Kind
-from quantdsl.events.merge import Merge, cut
+from quantdsl.events.merge import Merge, cut, keep
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
@@ -78,7 +78,9 @@ def open_tick_feed(spec: DataSpec, index: int) -> TickFeed:
         reader = open_ticks(opening, spec.format)
     share = KEPT_EVENTS_MAX // len(spec.instruments)
     own = _known(source.instrument, reader)
-    return TickFeed(reader, symbol, venue, own, spec.feed_latency_ns, share)
+    return TickFeed(
+        reader, symbol, venue, own, spec.feed_latency_ns, share, clock_shift_ns=spec.clock_shift_ns
+    )
 
 
 def _known(given: Instrument | None, reader: TickReader) -> Instrument | None:
@@ -117,7 +119,7 @@ class TickData:
         self.span = (min(feed.first_ts for feed in feeds), max(feed.last_ts for feed in feeds))
         self.rows = sum(feed.scan.count for feed in feeds)
         self.schedule: Schedule = schedule_of(spec.session, *self.span)
-        self.clockwork = Clockwork(self.schedule, spec.timers)
+        self.clockwork = Clockwork(self.schedule, spec.timers, spec.end)
         self.actions = Actions(
             spec.actions, self.instruments, self.money_digits, self.schedule, self.span
         )
@@ -271,11 +273,11 @@ class _Stream:
         """
         data, ts = self._data, events["ts_recv"]
         session, inside = data.schedule.at(ts)
-        found = np.unique(session[inside])
-        self._sessions.update(found[found > self._last_session].tolist())
         first = _INT64.min if data.spec.start is None else data.spec.start
         last = _INT64.max if data.spec.end is None else data.spec.end
         within = (ts >= first) & (ts < last)
+        found = np.unique(session[inside & within])
+        self._sessions.update(found[found > self._last_session].tolist())
         of_market = ~np.isin(events["kind"], (Kind.QUOTE, Kind.TRADE))
         kept = within & (inside | of_market)
         left_out = int(np.count_nonzero(~kept))

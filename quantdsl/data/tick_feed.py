@@ -21,6 +21,7 @@ from quantdsl.data.scan import STEP_EVIDENCE, quote_currency
 from quantdsl.data.ticks import MISSING, UNSIZED, WORDS, Events, Fault, TickReader
 from quantdsl.errors import DataError
 from quantdsl.events.layout import MORE, NO_PRICE, Feed, Kind
+from quantdsl.events.merge import keep
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -184,6 +185,8 @@ class TickFeed:
         own: Instrument | None,
         latency_ns: int,
         kept_max: int = KEPT_EVENTS_MAX,
+        *,
+        clock_shift_ns: int = 0,
     ) -> None:
         self.reader, self.name = reader, reader.name
         self.scan = TickScan(reader, kept_max)
@@ -201,9 +204,9 @@ class TickFeed:
         self._tick = _whole(self.instrument.tick / price_unit, "tick", self.name)
         self._lot = _whole(self.instrument.lot / size_unit, "lot", self.name)
         self._shift = self.scan.clock_ns + (0 if reader.has_recv else latency_ns)
-        self._latency_ns = latency_ns
-        self.first_ts = self.scan.first_ts + self._shift
-        self.last_ts = self.scan.last_ts + self._shift
+        self._latency_ns, self._clock_shift_ns = latency_ns, clock_shift_ns
+        self.first_ts = self.scan.first_ts + self._shift + clock_shift_ns
+        self.last_ts = self.scan.last_ts + self._shift + clock_shift_ns
 
     def said_of_kinds(self) -> str:
         """How many messages of each kind there are."""
@@ -264,6 +267,9 @@ class TickFeed:
                     untimed = events["ts_event"] == events["ts_recv"]
                     events["ts_event"][untimed] += self._shift
                 events["ts_recv"] += self._shift
+            if self._clock_shift_ns:
+                events["ts_event"] += self._clock_shift_ns
+                events["ts_recv"] += self._clock_shift_ns
             events, latest = self._judged(events, latest)
             if kinds is not None:
                 events = keep(events, np.isin(events["kind"], [*kinds, Kind.FEED]))
@@ -352,18 +358,6 @@ _KIND_WORDS = {
     Kind.BOOK_SNAPSHOT: "snapshots",
     Kind.FEED: "gaps and halts of the feed",
 }
-
-
-def keep(events: Events, kept: Bools) -> Events:
-    """The events chosen; the last one that is left of a message ends it."""
-    if kept.all():
-        return events
-    message = np.cumsum(np.concatenate(([0], (events["flags"][:-1] & MORE) == 0)))[kept]
-    chosen = events[kept]
-    if len(chosen):
-        last = np.append(message[1:] != message[:-1], True)
-        chosen["flags"] = np.where(last, chosen["flags"] & ~np.uint16(MORE), chosen["flags"] | MORE)
-    return chosen
 
 
 def _whole(steps: Fraction, what: str, name: str) -> int:

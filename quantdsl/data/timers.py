@@ -48,11 +48,15 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 class Clockwork:
     """The session and timer events of a schedule, made for those sessions that are asked for.
 
-    Plain UTC days are no sessions: the core knows their borders by itself.
+    Plain UTC days are no sessions: the core knows their borders by itself. No timer fires at
+    `end_ns` or after it.
     """
 
-    def __init__(self, schedule: Schedule, timers: tuple[Timer, ...]) -> None:
+    def __init__(
+        self, schedule: Schedule, timers: tuple[Timer, ...], end_ns: int | None = None
+    ) -> None:
         self.schedule, self._named = schedule, schedule.named
+        self._end_ns = np.iinfo(np.int64).max if end_ns is None else end_ns
         self._timers = tuple(timer for timer in timers if not timer.closes)
         self._closing = tuple(timer for timer in timers if timer.closes)
         self._moments = [
@@ -94,6 +98,7 @@ class Clockwork:
         if not found:
             return np.empty(0, EVENT)
         events = np.concatenate(found)
+        events = events[events["ts_event"] < self._end_ns]
         return events[np.lexsort((events["payload"][:, 0], events["ts_event"]))]
 
     def closings(self, sessions: Int64s) -> Events:
@@ -106,6 +111,7 @@ class Clockwork:
             assert timer.every_ns is not None
             ends = self.schedule.close_ns[sessions]
             moments = np.union1d(self._every(timer.every_ns, sessions), ends)
+            moments = moments[moments < self._end_ns]
             found.append(_events(moments, Kind.TIMER, side=TimerSide.CLOSES, timer=timer.id))
         events = np.concatenate(found)
         return mark(events[np.lexsort((-events["payload"][:, 0], events["ts_event"]))])

@@ -6,6 +6,7 @@ import numpy.typing as npt
 from quantdsl.events.layout import EVENT, MORE
 
 Events = npt.NDArray[np.void]
+Bools = npt.NDArray[np.bool_]
 
 CHUNK_EVENTS = 65_536
 """Events handed to the core at once: 4 MiB, which stays in a second-level cache."""
@@ -71,3 +72,15 @@ def cut(events: Events) -> list[Events]:
 
 def _instant_end(events: Events) -> int:
     return int(np.argmax((events["flags"] & MORE) == 0)) + 1
+
+
+def keep(events: Events, kept: Bools) -> Events:
+    """The events chosen; the last one that is left of a message ends it."""
+    if kept.all():
+        return events
+    message = np.cumsum(np.concatenate(([0], (events["flags"][:-1] & MORE) == 0)))[kept]
+    chosen = events[kept]
+    if len(chosen):
+        last = np.append(message[1:] != message[:-1], True)
+        chosen["flags"] = np.where(last, chosen["flags"] & ~np.uint16(MORE), chosen["flags"] | MORE)
+    return chosen

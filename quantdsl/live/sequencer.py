@@ -22,9 +22,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data.tick_feed import keep
 from quantdsl.errors import RingError
 from quantdsl.events.layout import EVENT, MORE, Kind
+from quantdsl.events.merge import keep
 from quantdsl.events.ring import CONSUMED, Ring
 from quantdsl.live.backlog import Backlog
 from quantdsl.live.clockwork import BarClock, TickClock

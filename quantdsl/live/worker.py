@@ -28,9 +28,9 @@ from quantdsl.check.worker import ANSWER_WORDS
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
-from quantdsl.data.tick_feed import keep
 from quantdsl.errors import DeviceError
 from quantdsl.events.layout import Kind
+from quantdsl.events.merge import keep
 from quantdsl.journal.reader import segments
 from quantdsl.live.placement import settle
 from quantdsl.live.sequencer import Answer

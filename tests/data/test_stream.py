@@ -168,6 +168,14 @@ def test_cuts_are_hard(tmp_path: Path) -> None:
     assert [clock for clock, _, _ in shown(data)] == [f"14:{m}" for m in range(41, 51)]
 
 
+def test_no_timer_fires_after_the_end(tmp_path: Path) -> None:
+    path = minutes(tmp_path, "a.csv", "2024-03-04T14:30", 60)
+    timers = (Timer(id=1, every_ns=3 * MINUTE), Timer(id=2, at_s=9 * 3600 + 45 * 60))
+    data = one(path, session=XNYS, timers=timers, end=utc("2024-03-04T14:42"))
+    fired = [(clock, timer) for clock, kind, timer in shown(data) if kind == "TIMER"]
+    assert fired == [("14:33", 1), ("14:36", 1), ("14:39", 1)]
+
+
 def test_a_second_pass_gives_the_same_bytes() -> None:
     data = open_data(DataSpec(session=XNYS, clocks=("5m", "1d")))
     first = events(data)

@@ -8,10 +8,10 @@ import pytest
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_data
-from quantdsl.data.tick_feed import keep
 from quantdsl.data.timers import Timer
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import EVENT, MORE, NO_PRICE, Feed, Kind
+from quantdsl.events.merge import keep
 
 SECOND = 1_000_000_000
 OPEN = 1_704_292_200 * SECOND  # 2024-01-03 14:30 UTC, when XNYS opens
@@ -64,6 +64,29 @@ def test_timers_and_sessions_come_once_and_in_order(tmp_path):
     assert len(minutes) == 7_499 // 60  # the last quote comes at 7,499.95 s
     assert len(np.unique(minutes["ts_recv"])) == len(minutes)
     assert np.count_nonzero(events["kind"] == Kind.QUOTE) == 150_000
+
+
+def test_no_timer_fires_after_the_end(tmp_path):
+    """Nor does a session open that lies wholly after it."""
+    day = 24 * 3600
+    rows = [f"{at(s + d * day)},10.0,10.1,1,1" for d in (0, 1) for s in range(0, 1200, 10)]
+    path = table(tmp_path, quotes(*rows))
+    timers = (Timer(id=0, every_ns=60 * SECOND), Timer(id=0, every_ns=60 * SECOND, closes=True))
+    session = SessionSpec(calendar="XNYS")
+    events = streamed(spec(path, session=session, timers=timers, end=at(300)))
+    assert events[events["kind"] == Kind.QUOTE]["ts_recv"].max() == at(290)
+    fired = events[events["kind"] == Kind.TIMER]
+    assert sorted(fired["ts_recv"].tolist()) == [at(60 * k) for k in (1, 1, 2, 2, 3, 3, 4, 4)]
+    assert np.count_nonzero((events["kind"] == Kind.SESSION) & (events["side"] == 0)) == 1
+
+
+def test_the_times_of_another_clock_are_moved(tmp_path):
+    rows = [f"{at(s)},10.0,10.1,1,1" for s in range(5)]
+    path = table(tmp_path, quotes(*rows))
+    plain, moved = streamed(spec(path)), streamed(spec(path, clock_shift_ns=7 * SECOND + 1))
+    for name in ("ts_event", "ts_recv"):
+        assert (moved[name] - plain[name]).tolist() == [7 * SECOND + 1] * 5
+    assert moved["payload"].tobytes() == plain["payload"].tobytes()
 
 
 def test_quotes_outside_the_session_are_left_out_and_counted(tmp_path):

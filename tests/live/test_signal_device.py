@@ -13,11 +13,11 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.instants import instants
 from quantdsl.codegen.target import native
-from quantdsl.data.tick_feed import keep
 from quantdsl.devices.failure import refused
 from quantdsl.devices.instants import SimulatedInstants
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, Kind
+from quantdsl.events.merge import keep
 from quantdsl.events.ring import Ring
 from quantdsl.live import looks, signal_device
 from quantdsl.live.clockwork import BarClock
