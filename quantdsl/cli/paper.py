@@ -53,8 +53,11 @@ def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None
     Without a config it runs on an invented market whose clock starts inside a session. Everything
     is recorded: the same command after a kill goes on where the session was. Ctrl-C ends it.
     """
+    from quantdsl.devices.choose import hold_live
     from quantdsl.live.manifest import read
 
+    if options["device"]:
+        hold_live(options["device"])
     folder = _folder(files, options["folder"])
     manifest = _manifest(folder, files, config, options)
     _run(folder, manifest, options)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.many import grouped
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.tick_bars import TickBars, chart_length_ns
 from quantdsl.data.times import Interval
@@ -63,11 +64,11 @@ class SessionData:
 
     @property
     def notes(self) -> list[str]:
-        """What was assumed, one line each."""
+        """What was assumed, one line each; what holds alike of many instruments in one line."""
         lines = [one.statement() for one in self.instruments]
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
-        return list(dict.fromkeys(lines))
+        return grouped(lines)
 
     def limits(self, instrument: int) -> Limits:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""

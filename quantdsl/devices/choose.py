@@ -25,6 +25,8 @@ Say = Callable[[str], None]
 """Takes one line for the user."""
 
 CHOICES = "auto, cpu, simulated, cuda:N or all"
+LIVE_CHOICES = "auto, cpu, simulated or cuda:N"
+"""Of what computes the signals of a session."""
 GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 
 
@@ -47,6 +49,12 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
     if choice == "all":
         return Together([*gpus, cpu]) if gpus else cpu
     return gpus[0] if gpus else cpu
+
+
+def hold_live(choice: str) -> None:
+    """ConfigError for a word that is no device of a session's signals."""
+    if choice not in ("auto", "cpu", "simulated") and not GPU.fullmatch(choice):
+        raise ConfigError(f"--device {choice}: there is no such device; give {LIVE_CHOICES}")
 
 
 def panel_on(choice: str) -> "Opened | None":

@@ -25,10 +25,10 @@ from quantdsl.codegen.instants import (
     Instants,
     instants,
 )
-from quantdsl.devices.choose import CHOICES, GPU
+from quantdsl.devices.choose import GPU, hold_live
 from quantdsl.devices.failure import refused
 from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInstants
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
 from quantdsl.live.looks import plain, seen
 from quantdsl.passes.blocks import WARP
@@ -96,6 +96,7 @@ def open_runner(
     Raises ConfigError for a word that is none, UnavailableError where the device is not there,
     DeviceError where it refuses.
     """
+    hold_live(choice)
     if choice == "cpu":
         return None
     room = max(EVENTS_MIN, 4 * checked.instruments) * (1 + ARENA_ROOMS)
@@ -103,10 +104,6 @@ def open_runner(
         plan = planned(checked, uses, small=True)
         return SimulatedInstants(plan.made, state_words, room), plan
     match = GPU.fullmatch(choice)
-    if not match and choice != "auto":
-        raise ConfigError(
-            f"--device {choice}: there is no such device; give {CHOICES.rpartition(' or ')[0]}"
-        )
     from quantdsl.devices.cuda.device import open_device
 
     try:

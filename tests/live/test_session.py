@@ -256,6 +256,15 @@ def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
     assert not (tmp_path / "session" / "session.json").exists()
 
 
+def test_a_device_that_is_none_is_refused_before_anything_is_made(files, tmp_path):
+    folder = tmp_path / "session"
+    process = paper(folder, files[0], "--device", "gpuu")
+    said = finished(process)
+    assert process.returncode == 2
+    assert "--device gpuu: there is no such device; give auto, cpu, simulated or cuda:N" in said
+    assert not folder.exists()
+
+
 MAKER = """language 1
 
 strategy Maker:
