@@ -300,7 +300,8 @@ class BinanceLive:
     ) -> None:
         """Until `stop`, or until the connection has served its time."""
         began = looked = clock_set = time.monotonic()
-        clock: Future[Clock] | None = None
+        # Anew for each connection: meanwhile a machine may have slept, or long compiled.
+        clock: Future[Clock] | None = helper.submit(self.rest.clock)
         while not stop.is_set():
             batch = connection.receive()
             if batch.size:
