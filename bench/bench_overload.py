@@ -1,5 +1,6 @@
 """Promise: 100,000 messages/s for a minute with nothing lost; at twice the recorded peak for ten
-minutes p99 within 3 times of what it is at the recorded mean.
+minutes p99 within 3 times of what it is at the recorded mean. A bench run holds the peak for one
+minute, with --overload-s 600 for all ten.
 
 A venue in a process of its own floods a whole session, its journal included. What came is what the
 engine saw and what newer quotes replaced while it was behind, one by one: nothing is lost unseen.
@@ -57,6 +58,7 @@ def test_sustained(benchmark, full, tmp_path):
             took_s = consumed(live, count, seconds)
         benchmark.extra_info["replaced"] = accounted(live, tmp_path, count)
     benchmark.extra_info["messages_a_second"] = count / took_s
+    benchmark.extra_info["promised_a_second"] = RATE
     benchmark.pedantic(lambda: None)
 
 
@@ -73,10 +75,14 @@ def p99_us(folder: Path, rate: int, seconds: float) -> float:
     return float(np.percentile(took, 99)) / 1e3
 
 
-def test_twice_the_recorded_peak(benchmark, full, tmp_path):
-    normal = p99_us(tmp_path / "normal", MEAN, 60 if full else 1)
-    twice = p99_us(tmp_path / "twice", 2 * PEAK, 600 if full else 1)
-    benchmark.extra_info |= {"normal_p99_us": normal, "twice_the_peak_p99_us": twice}
+def test_twice_the_recorded_peak(benchmark, full, request, tmp_path):
+    held_s = request.config.getoption("--overload-s") if full else 1
+    normal = p99_us(tmp_path / "normal", MEAN, min(held_s, MINUTE_S))
+    twice = p99_us(tmp_path / "twice", 2 * PEAK, held_s)
+    benchmark.extra_info |= {
+        "held_s": held_s, "normal_p99_us": normal, "twice_the_peak_p99_us": twice,
+        "times_normal": twice / normal, "promised_times": TIMES_MAX,
+    }  # fmt: skip
     benchmark.pedantic(lambda: None)
 
 

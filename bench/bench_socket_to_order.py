@@ -22,7 +22,7 @@ def test_socket_to_order(how, benchmark, full, tmp_path):
     with venue(count + 2_000, EVERY_US, tls=how == "tls") as quoted:
         bare = anchored(quoted.places, 1_000 if full else 10)
         with session(tmp_path, ECHO, quoted.places, probed=True) as live:
-            until(lambda: live.why or (live.probe and len(live.probe.rows) >= count))
+            until(lambda: live.why or (live.probe and live.probe.count >= count))
             assert not live.why, live.why
             took = stages(live.probe, quoted.sent_ns)
             (one,) = live.strategies
