@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,16 @@ from quantdsl.report.words import date, figure, moment, plural
 
 RUN = click.Path(exists=True, file_okay=False, path_type=Path)
 SHOWN_TRADES = 5
+SHOWN_DIFFERENCES = 20
 
 
 @click.command("compare")
 @click.argument("first", type=RUN)
 @click.argument("second", type=RUN, required=False)
 @click.option("--data", type=click.Path(exists=True, path_type=Path), help="Recorded market data.")
-@click.option("--all", "everything", is_flag=True, help="Show the equal figures too.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show equal figures and every difference too."
+)
 def command(first: Path, second: Path | None, data: Path | None, everything: bool) -> None:
     """Show what differs between the runs in folders FIRST and SECOND: inputs, figures, trades.
 
@@ -36,39 +39,54 @@ def command(first: Path, second: Path | None, data: Path | None, everything: boo
         raise click.UsageError("name a second run, or --data PATH for the journal of a session")
     if second is None:
         assert data is not None
-        _session(first, data)
+        _session(first, data, everything=everything)
     else:
         _runs(first, second, everything=everything)
 
 
-def _session(journal: Path, data: Path) -> None:
+def _session(journal: Path, data: Path, *, everything: bool) -> None:
     from quantdsl.cli.replay import parts_of
     from quantdsl.events.layout import Kind
     from quantdsl.live.comparison import against_data
 
     for session, name in parts_of(journal):
-        found = against_data(session, name, data)
+        found, ahead_ns, ticks = against_data(session, name, data)
+        if ahead_ns:
+            which = "ahead of" if ahead_ns > 0 else "behind"
+            click.echo(
+                f"{name}: the session's clock is {abs(ahead_ns):,} ns {which} the recorder's; the "
+                "data are told by the session's"
+            )
         for kind in (Kind.ORDER, Kind.FILL):
             own = [one for one in found.differences if one.kind == kind]
             causes = Counter(one.cause for one in own)
             told = "".join(f", {count:,} by {cause}" for cause, count in causes.most_common())
             noun = plural(found.same[kind], kind.name.lower())
             click.echo(f"{name}: {noun} the same, {len(own):,} different{told}")
-        for one in found.differences:
+        shown = len(found.differences) if everything else SHOWN_DIFFERENCES
+        for one in found.differences[:shown]:
             sides = [
-                _what(of, record)
+                _what(of, record, ticks)
                 for of, record in (("session", one.session), ("data", one.recorded))
             ]
             click.echo(
                 f"  {one.kind.name.lower():<5} {one.cause:<11} {'; '.join(sides)}: {one.why}"
             )
+        if (left := len(found.differences) - shown) > 0:
+            click.echo(f"  and {left:,} more; --all shows them")
 
 
-def _what(of: str, record: Any) -> str:
+def _what(of: str, record: Any, ticks: Sequence[float]) -> str:
     """An order or a fill in one of the two runs."""
+    from quantdsl.events.layout import NO_PRICE
+
     if record is None:
         return f"{of} none"
-    return f"{of} {int(record['b']):+,} lots at {moment(int(record['ts_event']))}"
+    limit, step = int(record["c"]), ticks[int(record["instrument"])]
+    price = f" at {limit * step:.10g}" if abs(limit) < abs(NO_PRICE) else ""
+    at_ns = int(record["ts_event"])
+    exact = f"{moment(at_ns)}:{at_ns // 1_000_000 % 60_000 / 1_000:06.3f}"
+    return f"{of} {int(record['b']):+,} lots{price}, {exact}"
 
 
 def _runs(first: Path, second: Path, *, everything: bool) -> None:

@@ -1,37 +1,38 @@
 """Why a session's orders and fills are not those of a backtest on recorded data: one cause each.
 
 The program, the settings and the assumptions about the venue are the same, so two runs part only
-where what they were told parts. Both are walked along in time; at each order or fill that only one
-run has, or that is another, these are asked in turn, and the first that holds is the cause:
+where what they were told parts. An order is the same where it is sent on the same event, a fill
+where it happens between the same two, however much later the one of the runs had them. Of what is
+left each has the first of these causes that holds:
 
-    risk         one run refused or killed what the other sent, or a command stands before it
-    missed data  since both last did the same, one was told of an event that the other was not
-    price        since then, an event of both has other prices or sizes
-    latency      since then, an event of both was received at another time
-    latency      a fill of the same order at the same price came at another time
-    queue        a fill of the same order is another, or there in one run only
+    risk         one run refused what the other sent, or a command had stopped one of them
+    as before    it is a fill of an order that differs, and has its cause
+    queue        the same order met the market at the same place, and another queue
+    missed data  it is as in the session once the recording lacks what the session missed
+    price        so once it has the prices and sizes that the session was told of
+    latency      so once it has them when the session had them
     as before    nothing new: it follows from the difference before it, and has its cause
+
+The strategy is run again on each of those streams (journal/steps.py), so that a cause is what made
+the difference and not what lies near it.
 """
 
 import itertools
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from quantdsl.events.layout import Command, Kind
+from quantdsl.journal.matching import Matched, Places, Rows, had, matched, of_market
+from quantdsl.journal.steps import steps
+from quantdsl.journal.told import RUNS, Cause, Said, Told
 
-Cause = Literal["latency", "queue", "missed data", "price", "risk"]
-Rows = npt.NDArray[np.void]
-Int64s = npt.NDArray[np.int64]
-MARKET = (Kind.BAR, Kind.QUOTE, Kind.TRADE, Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT)
 SAME_NS_MAX = 60_000_000_000
 """An order of one run may be the one of the other that is this far from it."""
-WORD_BYTES = 8
 
 
 class Ran(NamedTuple):
@@ -41,14 +42,16 @@ class Ran(NamedTuple):
     records: Rows
 
 
-class Told(NamedTuple):
-    """A difference between what the runs were told."""
+class Assumed(NamedTuple):
+    """What holds in both runs."""
 
-    ts: int
-    """When one of them had it, ns."""
-    instrument: int
-    cause: Cause
-    text: str
+    entry_ns: int = 0
+    """From sending an order to its arrival at the venue."""
+    reasons: Mapping[int, str] = {}
+    """Codes of reasons in words."""
+
+
+Again = Callable[[Rows], Rows]
 
 
 class Difference(Struct, frozen=True):
@@ -71,97 +74,99 @@ class Compared(NamedTuple):
 
     same: Mapping[Kind, int]
     differences: Sequence[Difference]
+    shared: int
+    """Events of the market that both were told."""
 
 
-def compare(session: Ran, recorded: Ran) -> Compared:
-    """Every order and fill of the time that both runs saw, each as the same or as different."""
-    venue = _shared(session.events, recorded.events, _happened)
-    told = sorted(differently_told(session.events, recorded.events, *venue))
-    first, last = _shared(session.events, recorded.events, _had)
+def compare(session: Ran, recorded: Ran, again: Again, assumed: Assumed | None = None) -> Compared:
+    """Every order and fill of the time that both runs saw, each as the same or as different.
+
+    Both tell the time by one clock. `again` gives the records of the strategy on a stream of events
+    with the settings of `recorded`; it is called where the runs differ.
+    """
+    events = [ran.events[of_market(ran.events)] for ran in (session, recorded)]
+    found = matched(*events)
+    first, last = _shared(*events)
+    moments = _Moments(events[0][found.both[:, 0]], events[1][found.both[:, 1]])
     alike: dict[int, list[int]] = defaultdict(list)
     pairs: list[tuple[Kind, np.void | None, np.void | None]] = []
     same = {Kind.ORDER: 0, Kind.FILL: 0}
     for kind in same:
         one, two = (_during(ran.records, kind, first, last) for ran in (session, recorded))
-        equal, rest = _paired(kind, one, two)
+        equal, rest = _paired(one, two, moments)
         same[kind] = len(equal)
         for record in equal:
             alike[int(record["instrument"])].append(int(record["ts_event"]))
         pairs += [(kind, *pair) for pair in rest]
-    judge = _Judge(session, recorded, told, {k: sorted(times) for k, times in alike.items()})
-    return Compared(same, [judge.difference(*pair) for pair in sorted(pairs, key=_moment)])
+    if not pairs:
+        return Compared(same, [], len(found.both))
+    for times in alike.values():
+        times.sort()
+    turned = _Turned(session, recorded, found, moments, again)
+    told = Told(events[0], events[1], found)
+    judge = _Judge((session, recorded), told, turned, moments, alike, assumed or Assumed())
+    differences = [judge.difference(*pair) for pair in sorted(pairs, key=_moment)]
+    return Compared(same, differences, len(found.both))
 
 
-def differently_told(one: Rows, two: Rows, first: int, last: int) -> Iterator[Told]:
-    """Each event of the market, from `first` to `last`, that is not the same in both."""
-    events = [_market(rows, first, last) for rows in (one, two)]
-    keys = [_keys(rows) for rows in events]
-    times = [
-        dict(zip(k, e["ts_recv"].tolist(), strict=True)) for k, e in zip(keys, events, strict=True)
-    ]
-    left: list[dict[bytes, list[int]]] = [defaultdict(list), defaultdict(list)]
-    for side in (0, 1):
-        for at, key in enumerate(keys[side]):
-            if key not in times[1 - side]:
-                left[side][key[:HEAD_BYTES]].append(at)
-    ticks = events[0]["kind"] != Kind.BAR
-    for at in np.flatnonzero(ticks).tolist():
-        here, there = int(events[0]["ts_recv"][at]), times[1].get(keys[0][at])
-        if there is not None and here != there:
-            yield _told(events[0][at], "latency", f"received {here - there:+,} ns later")
-    for side, where in ((0, "recording"), (1, "session")):
-        for head, places in left[side].items():
-            other = left[1 - side].get(head, [])
-            for k, at in enumerate(places):
-                if k < len(other):
-                    if side == 0:
-                        yield _told(events[0][at], "price", "has other prices or sizes")
-                    continue
-                yield _told(events[side][at], "missed data", f"is not in the {where}")
+class _Moments:
+    """When records happened, in words that are the same in both runs."""
+
+    def __init__(self, one: Rows, two: Rows) -> None:
+        """The events that both were told."""
+        self.ticks = bool(len(one)) and not (one["kind"] == Kind.BAR).any()
+        """Bars fill whatever reaches a price; only ticks have queues and latencies."""
+        self.heard = Places(had(one), had(two))
+        """By when a run had them: what is decided."""
+        self.venue = Places(one["ts_event"], two["ts_event"])
+        """By when they happened: what befalls an order at the venue."""
+
+    def of(self, run: int, record: np.void) -> int:
+        """On ticks the event that it follows, on bars the time."""
+        if not self.ticks:
+            return int(record["ts_event"])
+        if record["kind"] == Kind.FILL:
+            return self.venue.of(run, int(record["ts_recv"]))
+        return self.heard.of(run, int(record["ts_event"]))
+
+    def what(self, run: int, record: np.void) -> tuple[int, ...]:
+        """An order or a fill, with when it happened."""
+        names = ("instrument", "b", "c", "d") if record["kind"] == Kind.ORDER else _FILLED
+        return (int(record["kind"]), self.of(run, record), *(int(record[name]) for name in names))
 
 
-HEAD_BYTES = 2 * WORD_BYTES
-"""Of a key: the venue's time, then instrument, kind, side; the payload follows."""
+_FILLED = ("instrument", "b", "c")
 
 
-def _keys(events: Rows) -> list[bytes]:
-    """Each event without the time of its receipt and its flags."""
-    words = np.ascontiguousarray(events).view(np.int64).reshape(len(events), -1).copy()
-    words[:, 1] = words[:, 2] & 0xFFFF_FFFF_FFFF
-    words = np.delete(words, 2, axis=1)
-    data, size = words.tobytes(), words.shape[1] * WORD_BYTES
-    return [data[at : at + size] for at in range(0, len(data), size)]
+class _Turned:
+    """By which step from the recording to the session each order and fill became what it is."""
+
+    def __init__(
+        self, session: Ran, recorded: Ran, found: Matched, moments: _Moments, again: Again
+    ) -> None:
+        self.moments = moments
+        self.runs: list[tuple[Cause, Counter[tuple[int, ...]]]] = []
+        for cause, events in steps(session.events, recorded.events, found):
+            records = again(events)
+            chosen = records[np.isin(records["kind"], (Kind.ORDER, Kind.FILL))]
+            base = int(cause != "latency")  # whose clock its times are by
+            self.runs.append((cause, Counter(moments.what(base, one) for one in chosen)))
+
+    def cause(self, session: np.void | None, recorded: np.void | None) -> Cause | None:
+        """The first step by which it is no longer as on the recording; None where none is."""
+        here = None if session is None else self.moments.what(0, session)
+        there = None if recorded is None else self.moments.what(1, recorded)
+        for cause, records in self.runs:
+            if (there is not None and not records[there]) or (here is not None and records[here]):
+                return cause
+        return None
 
 
-def _told(event: np.void, cause: Cause, text: str) -> Told:
-    kind = Kind(event["kind"]).name.lower().replace("_", " ")
-    when = np.datetime64(int(event["ts_event"]), "ns")
-    return Told(
-        int(event["ts_event"]), int(event["instrument"]), cause, f"a {kind} of {when} {text}"
-    )
-
-
-def _market(events: Rows, first: int, last: int) -> Rows:
-    ts = events["ts_event"]
-    return events[np.isin(events["kind"], MARKET) & (ts >= first) & (ts <= last)]
-
-
-def _happened(events: Rows) -> Int64s:
-    """When each event happened at the venue."""
-    times: Int64s = events["ts_event"]
-    return times
-
-
-def _had(events: Rows) -> Int64s:
-    """When a run had each: a bar at its close, a tick when it was received."""
-    return np.where(events["kind"] == Kind.BAR, events["ts_event"], events["ts_recv"])
-
-
-def _shared(one: Rows, two: Rows, times: Callable[[Rows], Int64s]) -> tuple[int, int]:
-    """The times from and to which there are events of the market in both streams."""
+def _shared(one: Rows, two: Rows) -> tuple[int, int]:
+    """The times from and to which both streams tell of the market."""
     spans = []
     for events in (one, two):
-        ts = times(events[np.isin(events["kind"], MARKET)])
+        ts = had(events[events["kind"] != Kind.FEED])
         spans.append((int(ts.min()), int(ts.max())) if len(ts) else (0, -1))
     return max(span[0] for span in spans), min(span[1] for span in spans)
 
@@ -178,16 +183,15 @@ def _moment(pair: tuple[Kind, np.void | None, np.void | None]) -> tuple[int, int
 
 
 def _paired(
-    kind: Kind, one: Rows, two: Rows
+    one: Rows, two: Rows, moments: _Moments
 ) -> tuple[list[np.void], list[tuple[np.void | None, np.void | None]]]:
     """Records that both have, and those that differ: beside what they are in the other run."""
-    what = ("instrument", "b", "c", "d") if kind == Kind.ORDER else ("instrument", "b", "c")
     waiting: dict[tuple[int, ...], list[np.void]] = defaultdict(list)
     for record in two:
-        waiting[_of(record, ("ts_event", *what))].append(record)
+        waiting[moments.what(1, record)].append(record)
     equal, rest = [], []
     for record in one:
-        found = waiting[_of(record, ("ts_event", *what))]
+        found = waiting[moments.what(0, record)]
         if found:
             found.pop(0)
             equal.append(record)
@@ -196,10 +200,6 @@ def _paired(
     others = _Others(r for found in waiting.values() for r in found)
     pairs: list[tuple[np.void | None, np.void | None]] = [(r, others.nearest(r)) for r in rest]
     return equal, [*pairs, *((None, other) for other in others.left())]
-
-
-def _of(record: np.void, names: Sequence[str]) -> tuple[int, ...]:
-    return tuple(int(record[name]) for name in names)
 
 
 class _Others:
@@ -237,15 +237,32 @@ class _Judge:
     """Finds the cause of one difference after the other, in the order of their times."""
 
     def __init__(
-        self, session: Ran, recorded: Ran, told: Sequence[Told], alike: Mapping[int, list[int]]
+        self,
+        runs: tuple[Ran, Ran],
+        told: Told,
+        turned: _Turned,
+        moments: _Moments,
+        alike: Mapping[int, list[int]],
+        assumed: Assumed,
     ) -> None:
-        self.runs = (session, recorded)
-        self.alike = alike
-        self.told: dict[int, list[Told]] = defaultdict(list)
-        for one in told:
-            self.told[one.instrument].append(one)
-        self.queues = not np.isin(session.events["kind"], (Kind.BAR,)).any()
-        """Bars fill whatever reaches a price; only ticks have queues and latencies."""
+        self.runs, self.told, self.turned, self.moments = runs, told, turned, moments
+        self.alike, self.assumed = alike, assumed
+        orders = [_of_kind(ran, Kind.ORDER)[::-1] for ran in runs]
+        self.sent: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
+        """When each order was sent, and sent anew with other terms, newest first, by its id."""
+        for times, own in zip(self.sent, orders, strict=True):
+            for one in own:
+                times[int(one["a"])].append(_ts(one))
+        self.sent_at = [
+            {moments.of(run, one): _ts(one) for one in own} for run, own in enumerate(orders)
+        ]
+        """When the first order of a moment was sent."""
+        self.refused = [
+            {moments.of(run, one): int(one["flags"]) for one in _of_kind(ran, Kind.REJECT)}
+            for run, ran in enumerate(runs)
+        ]
+        """Why an order of a moment was refused."""
+        self.commands = [ran.events[ran.events["kind"] == Kind.COMMAND] for ran in runs]
         self.before: Difference | None = None
         self.parted: dict[tuple[int, int], Difference] = {}
         """(run, order id) of the orders that differ."""
@@ -276,52 +293,89 @@ class _Judge:
                 order = self.parted.get((run, int(one["a"]))) if one is not None else None
                 if order is not None:
                     return order.cause, _after(order)
-        if told := self._told(int(some["ts_event"]), int(some["instrument"])):
-            return told.cause, told.text
-        if kind == Kind.FILL and self.queues:
-            if session is not None and recorded is not None and session["b"] == recorded["b"]:
-                if session["c"] == recorded["c"]:
-                    return "latency", "the same fill came at another time"
-                return "price", "the same lots were filled at another price"
-            return "queue", "the order was the same, and what was filled of it was not"
+        cause = self.turned.cause(session, recorded)
+        said = self._said(cause, int(some["ts_event"]), int(some["instrument"]))
+        if kind == Kind.FILL and self.moments.ticks and self._queued(both, cause, said):
+            why = "the order was the same and came at the same place: another queue lay before it"
+            return "queue", f"{why}, since {said.words}" if said is not None else why
+        if cause is not None and said is not None:
+            return cause, said.words
         if self.before is not None:
             return self.before.cause, _after(self.before)
-        return "latency", "the runs were told the same and decided at different times"
+        return "missed data", "what came before the session's first event"
+
+    def _queued(
+        self, both: tuple[np.void | None, np.void | None], cause: Cause | None, said: Said | None
+    ) -> bool:
+        """Whether the order of a fill came at the same place, and all that was told otherwise lay
+        there already when it was sent."""
+        sent = [self._sent(run, one) for run, one in enumerate(both) if one is not None]
+        if cause in ("missed data", "price"):
+            return said is not None and all(ts is not None and said.ts <= ts for ts in sent)
+        return not self._arrived(both)
+
+    def _arrived(self, both: tuple[np.void | None, np.void | None]) -> bool:
+        """Whether the order of a fill came to the venue at another place of the market.
+
+        Of a run without the fill it is the order that was sent on the same event.
+        """
+        places = []
+        for run, one in enumerate(both):
+            ts = self._sent(run, one)
+            if ts is None:
+                ts = self._counterpart(run, both[1 - run])
+            if ts is None:
+                return False
+            places.append(self.moments.venue.of(run, ts + self.assumed.entry_ns))
+        return places[0] != places[1]
+
+    def _sent(self, run: int, fill: np.void | None) -> int | None:
+        """When a run sent the order of a fill with the terms that it had then."""
+        if fill is None:
+            return None
+        times = self.sent[run].get(int(fill["a"]), [])
+        return next((ts for ts in times if ts <= _ts(fill)), None)
+
+    def _counterpart(self, run: int, fill: np.void | None) -> int | None:
+        """When run `run` sent the order that the other run sent to have this fill."""
+        sent = self._sent(1 - run, fill)
+        if sent is None:
+            return None
+        return self.sent_at[run].get(self.moments.heard.of(1 - run, sent))
 
     def _refused(self, kind: Kind, both: tuple[np.void | None, np.void | None]) -> str:
         """Why one run did not send or keep what the other did; empty where it was not refused."""
         for run, one in enumerate(both):
-            other = both[1 - run]
-            if one is None or other is not None:
+            if one is None or both[1 - run] is not None:
                 continue
-            records, events = self.runs[1 - run].records, self.runs[1 - run].events
-            name = ("session", "recording")[1 - run]
-            near = records[
-                (records["ts_event"] == one["ts_event"]) & (records["kind"] == Kind.REJECT)
-            ]
-            near = near[near["instrument"] == one["instrument"]]
-            if kind == Kind.ORDER and len(near):
-                return f"the {name} refused it for reason {int(near[0]['flags'])}"
-            if _halted(events, int(one["ts_event"])):
-                return f"a command had halted the {name}"
+            if kind == Kind.ORDER and (why := self._reject(1 - run, self.moments.of(run, one))):
+                return f"the {RUNS[1 - run]} refused it: {why}"
+            if _halted(self.commands[1 - run], int(one["ts_event"])):
+                return f"a command had halted the {RUNS[1 - run]}"
         return ""
 
-    def _told(self, ts: int, instrument: int) -> Told | None:
-        """What one run was told otherwise since both last did the same; the gravest of it."""
+    def _reject(self, run: int, moment: int) -> str:
+        """Why a run refused an order at this moment; empty where it refused none."""
+        reason = self.refused[run].get(moment)
+        return "" if reason is None else self.assumed.reasons.get(reason, f"reason {reason}")
+
+    def _said(self, cause: Cause | None, ts: int, instrument: int) -> Said | None:
+        """What was told otherwise for this cause: since both last did the same, or before."""
+        if cause is None:
+            return None
         same = self.alike.get(instrument, [])
         at = bisect_left(same, ts)
         since = same[at - 1] if at else 0
         if self.before is not None:
             since = max(since, self.before.ts)
-        told = self.told[instrument]
-        begin, end = (bisect_right(told, at, key=lambda one: one.ts) for at in (since, ts))
-        found = told[begin:end]
-        order: tuple[Cause, ...] = ("missed data", "price", "latency")
-        for cause in order:
-            for one in reversed(found):
-                if one.cause == cause:
-                    return one
-        return None
+        others = (self.told.said(cause, one, since, ts) for one in self.told.instruments)
+        own = self.told.said(cause, instrument, since, ts)
+        return own or max((one for one in others if one), key=lambda one: one.ts, default=None)
+
+
+def _of_kind(ran: Ran, kind: Kind) -> Rows:
+    found: Rows = ran.records[ran.records["kind"] == kind]
+    return found
 
 
 def _after(earlier: Difference) -> str:
@@ -332,10 +386,9 @@ def _after(earlier: Difference) -> str:
 FOLLOWS = "it follows from this: "
 
 
-def _halted(events: Rows, ts: int) -> bool:
+def _halted(commands: Rows, ts: int) -> bool:
     """Whether a person or the session had stopped the strategy by then."""
-    commands = events[(events["kind"] == Kind.COMMAND) & (events["ts_event"] <= ts)]
     halted = False
-    for side in commands["side"].tolist():
+    for side in commands["side"][commands["ts_event"] <= ts].tolist():
         halted = side != Command.ARM and (halted or side in (Command.KILL, Command.REDUCE))
     return halted

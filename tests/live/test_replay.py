@@ -80,7 +80,7 @@ def test_the_same_data_give_the_same_orders(recorded, capsys):
 
 def test_what_the_session_missed_explains_every_difference(recorded, capsys):
     session, _, whole = recorded
-    assert run(["compare", str(session), "--data", str(whole)]) == 0
+    assert run(["compare", str(session), "--data", str(whole), "--all"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) > 3
     assert all("missed data" in line for line in said if line.startswith("  "))
