@@ -6,10 +6,13 @@ between two barriers depends on the numbers, so it is tried.
 
 from typing import NamedTuple
 
-from quantdsl.backtest.drawn import drawn_works
+from quantdsl.backtest.drawn import drawn_arguments, drawn_works
+from quantdsl.backtest.tensor_kernel import TensorKernel, tensor_kernels
 from quantdsl.check import Checked
+from quantdsl.check.launches import dims_of
 from quantdsl.devices.batches import watched
 from quantdsl.devices.watch import Fault
+from quantdsl.lang import ast
 
 ROUNDS = 3
 """Blocks, each with values of its own."""
@@ -24,8 +27,24 @@ class Watched(NamedTuple):
 
 
 def races(checked: Checked) -> list[Watched]:
-    """What is found in each kernel that the strategy calls, on drawn values."""
-    return [
+    """What is found in each kernel on drawn values: those that the strategy calls, and tensors'."""
+    found = [
         Watched(facts.name, facts.threads, watched(work))
         for facts, work in drawn_works(checked, ROUNDS)
     ]
+    for kernel in tensor_kernels(checked):
+        if kernel.facts.kind == "threads":
+            faults = kernel.watched(kernel.bound((), _drawn(kernel)))
+            found.append(Watched(kernel.facts.name, kernel.facts.threads, faults))
+    return found
+
+
+def _drawn(kernel: TensorKernel) -> dict[str, object]:
+    """Arguments that need a few blocks: of each size as many elements as their threads, or so."""
+    notes = kernel.facts.node.annotations
+    along = max(dims_of(notes) or (1,))
+    sizes = dict.fromkeys(kernel.size_names, along * (ROUNDS - 1) + along // 2)
+    grid = [arg.value for note in notes if note.name == "grid" for arg in note.args]
+    blocks = [value.id for value in grid if isinstance(value, ast.Name)]
+    sizes |= {name: ROUNDS for name in blocks if name in sizes}
+    return drawn_arguments(kernel.facts, sizes)

@@ -21,6 +21,7 @@ from quantdsl.check.types import INT, stored
 from quantdsl.devices.choose import GPU
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.grids import OnCore, OnGpu, OnSimulated, TensorWork
+from quantdsl.devices.watch import Fault
 from quantdsl.errors import ConfigError
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
@@ -113,6 +114,12 @@ class TensorKernel:
         hosts = {name: one.host for name, one in bound.arrays.items() if one.host is not None}
         return ready.on_copies(hosts, bound.scalars, rounds)
 
+    def watched(self, bound: Bound) -> list[Fault]:
+        """What threads do on the simulated device that no order of theirs makes right."""
+        ready = OnSimulated(self.work(bound.sizes), watched=True)
+        ready({name: one.address for name, one in bound.arrays.items()}, bound.scalars)
+        return ready.faults
+
     def work(self, sizes: Mapping[str, int]) -> TensorWork:
         """The kernel linked for such sizes."""
         lookup = self.checked.library.lookup
@@ -122,7 +129,7 @@ class TensorKernel:
         module = link(lambda name: sized if name == self.ir_name else lookup(name),
                       [self.ir_name], sizes)  # fmt: skip
         elements = {f"p.{one.name}": str(one.type.elem) for one in self.facts.tensors}
-        return TensorWork(module, self.ir_name, elements)
+        return TensorWork(module, self.ir_name, elements, self.facts.threads)
 
     def _prepared(
         self, bound: Bound, place: str, number: int | None

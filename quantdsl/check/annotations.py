@@ -31,6 +31,7 @@ AVAILABLE = {
     hosted.NOTE: (ast.Indicator,),
     "device": (ast.Kernel,),
     "workgroup": (ast.Kernel,),
+    "grid": (ast.Kernel,),
     "unroll": (ast.Kernel,),
     "lanes": (ast.Kernel,),
     "kernel": (ast.Kernel,),

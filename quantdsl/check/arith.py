@@ -315,7 +315,7 @@ def _fixed(cx: Context, op: str, left: Value, right: Value) -> Value | None:
     """The exact result of two fixed values or ints, or None where the result is a float."""
     lk, rk = left.type.kind, right.type.kind
     if lk == rk == "int":
-        return _ints(op, left, right)
+        return _ints(op, left, right, exact=cx.kernel)
     result: Type | None = None
     unit = left.unit or right.unit
     if op in ("+", "-"):
@@ -346,7 +346,7 @@ def _notional(cx: Context, left: Value, right: Value) -> Value:
     return Value(money(), ops.Binary("imul", product, per), unit=cx.units.money(cx))
 
 
-def _ints(op: str, left: Value, right: Value) -> Value | None:
+def _ints(op: str, left: Value, right: Value, *, exact: bool) -> Value | None:
     if op == "mod":
         top = sizes.sub(right.high, 1) if right.high is not None and (right.low or 0) > 0 else None
         low = 0 if top is not None else None
@@ -359,6 +359,11 @@ def _ints(op: str, left: Value, right: Value) -> Value | None:
         if INT_MIN <= total <= INT_MAX:
             return Value(INT, ops.i64(total), low=total, high=total, const=total)
     low, high = _interval(op, left, right)
+    known = low is not None and left.high is not None and right.high is not None
+    if exact and op == "*" and known and high is None:
+        assert left.high is not None
+        assert right.high is not None
+        high = sizes.product(left.high, right.high)  # an index of blocks is made of such
     return Value(INT, ir, low=low, high=high)
 
 

@@ -9,18 +9,21 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from quantdsl.check import threads
+from quantdsl.check import launches, threads
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, Routine
+from quantdsl.check.grid_phases import gridded
 from quantdsl.check.kinds import KINDS, kind_of, loads
 from quantdsl.check.nodes import inside
 from quantdsl.check.phases import phased
 from quantdsl.check.signatures import Parameter
+from quantdsl.check.thread_base import Threads
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import STRANDS
+from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
@@ -57,12 +60,14 @@ class KernelFacts(Struct, frozen=True):
     @property
     def threads(self) -> int:
         """Of a block that runs it: those of @workgroup, or one for each strand."""
-        x, y, z = _dims(self.node.annotations) or (STRANDS, 1, 1)
+        x, y, z = launches.dims_of(self.node.annotations) or (STRANDS, 1, 1)
         return x * y * z
 
     def __str__(self) -> str:
         if self.tensors:
-            return f"{self.kind}, over {' and '.join(str(one.type) for one in self.tensors)}"
+            over = " and ".join(str(one.type) for one in self.tensors)
+            block = f", blocks of {self.threads} threads" if self.kind == "threads" else ""
+            return f"{self.kind}, over {over}{block}"
         lengths = " and ".join(f"{length:,}" for length in self.windows)
         if self.kind == "threads":
             return f"{self.kind}, over {lengths} values, {self.threads} threads"
@@ -79,8 +84,8 @@ class KernelBuilder(Builder):
         self.cx.kernel = True
         self.cx.scope.parent = Scope(self.module.scope)
         self.cx.scope.parent.names.update(threads.NAMES)
-        dims = _dims(self.node.annotations)
-        self.cx.threads = threads.Threads(dims or (STRANDS, 1, 1), dims is not None)
+        dims = launches.dims_of(self.node.annotations)
+        self.cx.threads = Threads(dims or (STRANDS, 1, 1), dims is not None)
 
     def signature(self) -> list[Parameter]:
         """As of a fn; what is no window and no tensor is a number or a truth value."""
@@ -110,6 +115,9 @@ class KernelBuilder(Builder):
                 reason="windows are a strategy's, tensors those of who calls it from Python",
             )
         self.cx.pieces = "tensor" in kinds
+        assert isinstance(self.node, ast.Kernel)
+        if self.cx.pieces:
+            self.cx.threads.grid = launches.grid_of(self.cx, self.node)
         return params
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
@@ -121,10 +129,25 @@ class KernelBuilder(Builder):
             self._require_threads(made)
             body = tuple(self.cx.block)
             name = self.node.name.span
-            self.cx.block = list(phased(self.cx, body, made.count, made.marks, name))
+            block = phased(self.cx, body, made.count, made.marks, name)
+            if made.grid:
+                self._require_no_result(body)
+                block = gridded(self.cx, block, made)
+            self.cx.block = list(block)
         super().finish(routine, decls)
 
-    def _require_threads(self, made: threads.Threads) -> None:
+    def _require_no_result(self, body: tuple[ops.Stmt, ...]) -> None:
+        """What many blocks leave is in memory: none of them returns."""
+        if any(isinstance(stmt, ops.Return) for stmt in statements(body)):
+            self.cx.error(
+                "QD0909",
+                "a kernel of threads over tensors returns nothing",
+                self.node.name.span,
+                reason="it runs as a grid of blocks, which has no one result",
+                help="write the result to an element of an inout tensor",
+            )
+
+    def _require_threads(self, made: Threads) -> None:
         """A kernel of threads says how many there are, and nothing else makes threads of it."""
         if not made.said:
             self.cx.error(
@@ -202,6 +225,14 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
                 )
         elif note.name == "workgroup":
             _workgroup(cx, note, alone=kind != "threads")
+        elif note.name == "grid" and not (kind == "threads" and cx.pieces):
+            cx.error(
+                "QD0906",
+                "this kernel does not say what each block does",
+                note.span,
+                reason="a kernel of threads over tensors has a grid, any other call is a block",
+                help="delete the line",
+            )
         elif note.name == "unroll":
             _counted(cx, note, _innermost(node), "innermost loop")
         elif note.name == "lanes":
@@ -211,7 +242,7 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
 
 def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:
     """`@workgroup(n)`: so many threads share the strands; `@workgroup(x, y, z)`: so many are."""
-    dims = _dims((note,))
+    dims = launches.dims_of((note,))
     if dims is None or (alone and len(note.args) > 1):
         _shape(cx, note, "@workgroup(256)")
         return
@@ -227,27 +258,6 @@ def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:
             + (f"parallel loop has {STRANDS} strands" if alone else f"block at most {THREADS_MAX}"),
             help=f"write a multiple of {form.WARP}, at most {most}",
         )
-
-
-def _dims(notes: Sequence[ast.Annotation]) -> tuple[int, int, int] | None:
-    """The threads that @workgroup says along x, y and z; None where it is not there, or odd."""
-    for note in notes:
-        if note.name != "workgroup":
-            continue
-        said = [_whole(arg) for arg in note.args]
-        if not 0 < len(said) <= len(threads.AXES):
-            return None
-        x, y, z = (*said, 1, 1)[: len(threads.AXES)]
-        return None if x is None or y is None or z is None else (x, y, z)
-    return None
-
-
-def _whole(arg: ast.Arg) -> int | None:
-    """An argument that is a whole number."""
-    value = arg.value
-    if arg.name is not None or not isinstance(value, ast.Num) or value.unit:
-        return None
-    return int(value.text) if value.text.isdigit() else None
 
 
 def _innermost(node: ast.Kernel) -> list[ast.For | ast.While]:
@@ -286,7 +296,7 @@ def _counted(
 
 def _number(note: ast.Annotation) -> int | None:
     """The one whole number between the brackets."""
-    return _whole(note.args[0]) if len(note.args) == 1 else None
+    return launches.whole(note.args[0]) if len(note.args) == 1 else None
 
 
 def _word(note: ast.Annotation) -> str:

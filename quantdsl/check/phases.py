@@ -22,8 +22,12 @@ from quantdsl.lang.ast import Span
 
 ID = ops.Var("thread.id")
 """The number of the thread, until a loop over the threads has a name for it."""
+BLOCK = ops.Var("block.id")
+"""The number of the block, until the loop over the blocks of a grid has one (grid_phases.py)."""
 WAITS = "waits."
 """A call of this that ends so is a place where threads wait; its first argument is a mark."""
+WIDE = "wide."
+"""What is in order and begins so is it over all blocks of a grid, one after the other."""
 Body = tuple[ops.Stmt, ...]
 
 
@@ -224,7 +228,7 @@ class _Cut(Struct):
         place, value = args
         assert isinstance(place, ops.Elem)
         self._close()
-        self.out.append(form.WAIT)
+        self.out += [form.TURN, form.WAIT] if kind.startswith(WIDE) else [form.WAIT]
         self.now += (
             ops.Let(stmt.name, stmt.type, place, stmt.line),
             ops.Assign(place, value, stmt.line),

@@ -5,6 +5,7 @@ from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local, unknown
 from quantdsl.check.context import Context, executes
 from quantdsl.check.expr import facts, truth
+from quantdsl.check.narrowing import narrow
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import SCALAR, VOID, Type, ir_type
 from quantdsl.check.values import Value, error_value
@@ -197,6 +198,8 @@ def _branch(
     outer = cx.facts
     with cx.nested() as then:
         cx.facts = outer | facts(cond.ir, holds=True)
+        if cx.kernel:
+            narrow(cx, cond_node)
         body(cx, suite)
         after_then = cx.facts
     with cx.nested() as other:

@@ -22,11 +22,15 @@ HELP: dict[str, ThreadWord] = {
     "thread": ThreadWord(
         "thread.x, .y, .z -> int", "The thread's number along each dimension.", "thread.x"
     ),
-    "block": ThreadWord("block.x, .y, .z -> int", "0: a call is one block.", "block.x"),
+    "block": ThreadWord(
+        "block.x, .y, .z -> int", "The block's number; 0 where a call is one block.", "block.x"
+    ),
     "block_size": ThreadWord(
         "block_size.x, .y, .z -> int", "The threads along each dimension.", "block_size.x"
     ),
-    "grid": ThreadWord("grid.x, .y, .z -> int", "1: a call is one block.", "grid.x"),
+    "grid": ThreadWord(
+        "grid.x, .y, .z -> int", "The blocks that @grid says; 1 where a call is one.", "grid.x"
+    ),
     "lane": ThreadWord("lane -> int", "The thread's number in its warp, 0 to 31.", "lane"),
     "warp": ThreadWord("warp -> int", "The number of its warp in the block.", "warp"),
     "barrier": ThreadWord("barrier()", "Waits for all threads of the block.", "barrier()"),

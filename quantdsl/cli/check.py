@@ -82,7 +82,7 @@ def _over_limit(checked: "Checked") -> "list[Diagnostic]":
 
 
 def _races(checked: "Checked") -> int:
-    """Say what the threads of each kernel do to shared memory that no order makes right."""
+    """Say what the threads of each kernel do to memory that no order makes right."""
     from quantdsl.backtest.races import races
 
     code = 0

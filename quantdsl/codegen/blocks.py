@@ -14,6 +14,7 @@ from quantdsl.codegen.function import Shared
 from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tensors import BODIES as OF_TENSORS
+from quantdsl.codegen.tensors import ON_GPU
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
@@ -28,6 +29,7 @@ from quantdsl.passes.blocks import (
     SHUFFLE_FROM,
     THREAD_NUMBER,
     TOUCH,
+    TOUCH_TENSOR,
     blocked,
     counted,
 )
@@ -108,6 +110,11 @@ define internal void @{0}() alwaysinline convergent {{
     TOUCH: """\
 define internal void @{0}(i64 %index, i64 %how, i64 %line) alwaysinline {{
   call void @quantdsl.touch(i64 %index, i64 %how, i64 %line)
+  ret void
+}}""",
+    TOUCH_TENSOR: """\
+define internal void @{0}(i64 %tensor, i64 %words, i64 %index, i64 %how, i64 %line) alwaysinline {{
+  call void @quantdsl.touch_tensor(i64 %tensor, i64 %words, i64 %index, i64 %how, i64 %line)
   ret void
 }}""",
     **{
@@ -273,14 +280,14 @@ def kernel_text(
         bounds = f' "nvvm.maxntid"="{threads}"' if gpu else ""
         yield f'attributes #2 = {{ nounwind "no-builtins"{bounds} }}'
 
-    return with_bodies(emit(module, target, outside), module)
+    return with_bodies(emit(module, target, outside), module, gpu=gpu)
 
 
-def with_bodies(text: str, module: ops.Module) -> str:
+def with_bodies(text: str, module: ops.Module, *, gpu: bool) -> str:
     """The text of a module with what it imports, as a device has it."""
-    symbols = signatures(module)
+    symbols, bodies = signatures(module), BODIES | ON_GPU if gpu else BODIES
     for name in module.imports:
-        text = text.replace(import_text(symbols[name]), BODIES[name].format(symbols[name].symbol))
+        text = text.replace(import_text(symbols[name]), bodies[name].format(symbols[name].symbol))
     return text
 
 

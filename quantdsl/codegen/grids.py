@@ -35,14 +35,23 @@ class Grids(NamedTuple):
 
 
 def grids(
-    module: ops.Module, kernel: str, elements: Mapping[str, str], target: Target, *, gpu: bool
+    module: ops.Module,
+    kernel: str,
+    elements: Mapping[str, str],
+    threads: int,
+    target: Target,
+    *,
+    gpu: bool,
+    watched: bool = False,
 ) -> Grids:
     """The launches of a kernel of a linked module; `elements` says what each tensor holds.
 
-    Raises UnavailableError where its body is more than parallel loops and numbers.
+    `threads` are those of a block of a kernel that says what they do. Where it is `watched` it
+    tells the simulated device of each access to memory. Raises UnavailableError where its body is
+    more than parallel loops and numbers.
     """
     own = next(func for func in module.funcs if func.name == kernel)
-    made = staged(own, elements)
+    made = staged(own, elements, threads, watched=watched)
     starts = tuple(_start(module, stage, target, gpu=gpu) for stage in made.stages)
     return Grids(starts, made.scratch_words)
 
@@ -57,8 +66,8 @@ def _start(module: ops.Module, stage: Stage, target: Target, *, gpu: bool) -> St
         words = sum(map(size_of, arrays.values()))
     linked = linked_batch(module, [], [*module.funcs, *FUNCTIONS, func], FUNCTIONS)
     names = tuple(param.name for param in func.params[:-1])
-    text = batch_text(Batch(linked, THREADS, words, names), target, gpu=gpu)
-    return Start(stage.what, text, ENTRY, stage.grid, THREADS, 8 * words, names)
+    text = batch_text(Batch(linked, stage.threads, words, names), target, gpu=gpu)
+    return Start(stage.what, text, ENTRY, stage.grid, stage.threads, 8 * words, names)
 
 
 def _product(product: Product, target: Target, *, gpu: bool) -> Start:
@@ -88,4 +97,4 @@ def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) ->
 
 def core_text(module: ops.Module, target: Target) -> str:
     """LLVM IR of what `core_module` made."""
-    return with_bodies(emit(module, target), module)
+    return with_bodies(emit(module, target), module, gpu=False)

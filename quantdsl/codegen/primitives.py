@@ -17,6 +17,7 @@ declare void @quantdsl.warp_barrier()
 declare i32 @quantdsl.shuffle_from(i32, i32)
 declare i32 @quantdsl.match(i64)
 declare void @quantdsl.touch(i64, i64, i64)
+declare void @quantdsl.touch_tensor(i64, i64, i64, i64, i64)
 declare ptr @quantdsl.shared()
 declare void @llvm.assume(i1)
 """
@@ -25,8 +26,8 @@ block; the value of the thread of the warp whose number differs in the bits give
 thread of the warp whose value is not 0; whether any of them is, where a thread waits for the others
 (the simulated device does not wait, and tells of the thread alone); barrier of a warp; the value of
 the thread of the warp with the number given; a bit for each thread of the warp with the same value;
-what a thread is about to do to a word of shared memory, in which line (of the simulated device
-alone); the block's shared memory."""
+what a thread is about to do to a word of shared memory, in which line, and to an element of a
+tensor of so many words (of the simulated device alone); the block's shared memory."""
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)

@@ -3,10 +3,20 @@
 A NaN is stored with the same bits everywhere, since bits of memory can be seen.
 """
 
-from quantdsl.ir.tensors import counted, load, store
-from quantdsl.ir.threads import ATOMICS
+from quantdsl.ir.tensors import AWAIT, LEAVE, TICKET, counted, load, store
+from quantdsl.ir.threads import ATOMIC_CALLS
 
 NAN = "0x7FF8000000000000"
+_SCOPES = {"": 'syncscope("device") ', "block": 'syncscope("block") ', "system": ""}
+_SYSTEM = {
+    "add": "add.u64",
+    "sub": "add.u64",
+    "min": "min.s64",
+    "max": "max.s64",
+    "and": "and.b64",
+    "or": "or.b64",
+    "xor": "xor.b64",
+}
 _AT = "  %at = getelementptr {memory}, ptr %tensor, i64 %index"
 
 
@@ -59,14 +69,49 @@ BODIES = {
     ),
     store("int"): _store("i64", "i64", "%value"),
     store("bool"): _store("i8", "i1", "%kept", "%kept = zext i1 %value to i8"),
+    AWAIT: """\
+define internal void @{0}(ptr %scratch, i64 %index, i64 %value) alwaysinline {{
+  %at = getelementptr i64, ptr %scratch, i64 %index
+  br label %again
+again:
+  %now = load atomic i64, ptr %at syncscope("device") acquire, align 8
+  %there = icmp eq i64 %now, %value
+  br i1 %there, label %done, label %again
+done:
+  ret void
+}}""",
+    LEAVE: """\
+define internal void @{0}(ptr %scratch, i64 %index, i64 %value) alwaysinline {{
+  %at = getelementptr i64, ptr %scratch, i64 %index
+  fence syncscope("device") seq_cst
+  store atomic i64 %value, ptr %at syncscope("device") release, align 8
+  ret void
+}}""",
+    TICKET: """\
+define internal i64 @{0}(ptr %scratch, i64 %index) alwaysinline {{
+  %at = getelementptr i64, ptr %scratch, i64 %index
+  %old = atomicrmw add ptr %at, i64 1 syncscope("device") monotonic
+  ret i64 %old
+}}""",
     **{
-        counted(name): f"""\
+        counted(name, scope): f"""\
 define internal void @{{0}}(ptr %tensor, i64 %index, i64 %value) alwaysinline {{{{
   %at = getelementptr i64, ptr %tensor, i64 %index
-  %old = atomicrmw {name} ptr %at, i64 %value syncscope("device") monotonic
+  %old = atomicrmw {name} ptr %at, i64 %value {_SCOPES[scope]}monotonic
   ret void
 }}}}"""
-        for name in ATOMICS
+        for name, scope in ATOMIC_CALLS.values()
     },
 }
 """Function -> its definition, with a place for its symbol."""
+ON_GPU = {
+    counted(name, "system"): f"""\
+define internal void @{{0}}(ptr %tensor, i64 %index, i64 %value) alwaysinline {{{{
+  %at = getelementptr i64, ptr %tensor, i64 %index
+  %by = {"sub i64 0, %value" if name == "sub" else "add i64 %value, 0"}
+  call i64 asm sideeffect "atom.sys.{op} $0, [$1], $2;", "=l,l,l,~{{{{memory}}}}"(ptr %at, i64 %by)
+  ret void
+}}}}"""
+    for name, op in _SYSTEM.items()
+}
+"""In place of those: LLVM's code for NVPTX knows no scope of an atomic beyond the device."""

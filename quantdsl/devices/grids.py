@@ -16,10 +16,11 @@ from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.grids import Grids, core_module, core_text, grids
 from quantdsl.codegen.jit import Program, assemble, optimised
 from quantdsl.codegen.ptx import target_of
-from quantdsl.codegen.target import native
+from quantdsl.codegen.target import Target, native
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.simulated import SimulatedKernel, kernel_of
+from quantdsl.devices.watch import Fault
 from quantdsl.ir import ops
 from quantdsl.passes.grids import RESULT, SCRATCH
 
@@ -32,6 +33,8 @@ class TensorWork(NamedTuple):
     module: ops.Module
     kernel: str
     elements: dict[str, str]
+    threads: int
+    """Of a block, where the kernel says what each of them does."""
 
     @property
     def func(self) -> ops.Func:
@@ -42,6 +45,12 @@ class TensorWork(NamedTuple):
     def written(self) -> tuple[str, ...]:
         """The tensors that it writes to."""
         return tuple(p.name for p in self.func.params if p.inout and p.name in self.elements)
+
+
+def launches_of(work: TensorWork, target: Target, *, gpu: bool, watched: bool = False) -> Grids:
+    """The launches of a kernel for a target, or the simulated device."""
+    module, kernel, elements, threads = work
+    return grids(module, kernel, elements, threads, target, gpu=gpu, watched=watched)
 
 
 class OnCore:
@@ -75,8 +84,8 @@ def _scalar(type_: object, word: int) -> int | float:
 class OnSimulated:
     """The kernel's launches, played on this CPU."""
 
-    def __init__(self, work: TensorWork) -> None:
-        self.grids = grids(work.module, work.kernel, work.elements, native(), gpu=False)
+    def __init__(self, work: TensorWork, *, watched: bool = False) -> None:
+        self.grids = launches_of(work, native(), gpu=False, watched=watched)
         self.kernels: list[SimulatedKernel] = [
             kernel_of(start.text, start.entry, len(start.arguments)) for start in self.grids.starts
         ]
@@ -90,6 +99,11 @@ class OnSimulated:
             kernel.launch(start.grid, start.threads, args, start.shared_bytes)
         return int(scratch[RESULT])
 
+    @property
+    def faults(self) -> list[Fault]:
+        """What its threads did to memory that no order makes right, where it is watched."""
+        return sorted({fault for kernel in self.kernels for fault in kernel.faults})
+
 
 class OnGpu:
     """The kernel's launches on a GPU, one after the other on a stream."""
@@ -99,7 +113,7 @@ class OnGpu:
         version = device.driver.version()
         target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
         self.device, self.work = device, work
-        self.grids = grids(work.module, work.kernel, work.elements, target, gpu=True)
+        self.grids = launches_of(work, target, gpu=True)
         device.use()
         self.kernels: list[Kernel] = []
         for text in ptx_of(self.grids, work, device.architecture):

@@ -31,7 +31,7 @@ from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.primitives import for_cpu, needs_threads_together
-from quantdsl.devices.watch import Fault, Watch
+from quantdsl.devices.watch import Fault, Thread, Watch
 from quantdsl.devices.work import Finished, LaneWork, Plan
 from quantdsl.ir.ops import Module
 
@@ -48,15 +48,22 @@ CHUNK_BLOCKS = 4
 class Block:
     """What the threads of one block share."""
 
-    def __init__(self, number: int, blocks: int, threads: int, shared_bytes: int) -> None:
+    def __init__(
+        self, number: int, blocks: int, threads: int, shared_bytes: int, tensors: Watch
+    ) -> None:
         self.number, self.blocks, self.threads = number, blocks, threads
         self.memory = (ctypes.c_int64 * max(-(-shared_bytes // 8), 1))()
         self.values = [0] * threads
-        self.watch = Watch()
-        self._all = threading.Barrier(threads, action=self.watch.clear)
+        self.watch, self.tensors, self.meetings = Watch(), tensors, 0
+        self._all = threading.Barrier(threads, action=self._met)
         self._warps = [
             threading.Barrier(min(WARP, threads - first)) for first in range(0, threads, WARP)
         ]
+
+    def _met(self) -> None:
+        """All threads of the block are here."""
+        self.watch.clear()
+        self.meetings += 1
 
     def wait(self) -> None:
         """Until every thread of the block is here."""
@@ -65,7 +72,8 @@ class Block:
     def wait_for_warp(self, thread: int) -> None:
         """Until every thread of the warp is here."""
         self._warps[thread // WARP].wait()
-        self.watch.meet(thread)
+        for watch in (self.watch, self.tensors):
+            watch.meet(self.number, thread)
 
     def exchanged(self, thread: int, value: int) -> list[int]:
         """The values of all threads of the warp, once each has given its own."""
@@ -103,9 +111,17 @@ def _match(value: int) -> int:
     return ctypes.c_int32(sum((other == value) << k for k, other in enumerate(found))).value
 
 
+def _who() -> Thread:
+    return Thread(_here.block.number, _here.thread, _here.block.meetings)
+
+
 def _touch(index: int, how: int, line: int) -> None:
     block = _here.block
-    block.watch.touch(_here.thread, index, how, line, len(block.memory))
+    block.watch.touch(_who(), (0, index), how, line, len(block.memory))
+
+
+def _touch_tensor(tensor: int, words: int, index: int, how: int, line: int) -> None:
+    _here.block.tensors.touch(_who(), (tensor, index), how, line, words)
 
 
 def _ballot(value: int) -> int:
@@ -126,6 +142,7 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "shuffle_from": (_shuffle_from, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "match": (_match, ctypes.c_int32, (ctypes.c_int64,)),
     "touch": (_touch, None, (ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)),
+    "touch_tensor": (_touch_tensor, None, (ctypes.c_int64,) * 5),
     "shared": (lambda: ctypes.addressof(_here.block.memory), ctypes.c_void_p, ()),
 }
 
@@ -150,20 +167,22 @@ class SimulatedKernel:
         self.start = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * n_arguments)(address)
         """One thread of it, where nothing says which."""
         self.faults: list[Fault] = []
-        """What its threads did to shared memory that they may not, if it tells of it."""
+        """What its threads did to memory that they may not, if it tells of it."""
 
     def launch(
         self, grid: int, block: int, arguments: Sequence[int], shared_bytes: int = 0
     ) -> None:
         """Run all blocks, one after the other; arguments are words, buffers by address."""
+        tensors = Watch()
         for number in range(grid):
-            here = Block(number, grid, block, shared_bytes)
+            here = Block(number, grid, block, shared_bytes, tensors)
             if self.together:
                 self._together(here, arguments)
             else:
                 for thread in range(block):
                     self._thread(here, thread, arguments)
             self.faults += here.watch.faults()
+        self.faults += tensors.faults()
 
     def _thread(self, block: Block, thread: int, arguments: Sequence[int]) -> None:
         _here.block, _here.thread = block, thread

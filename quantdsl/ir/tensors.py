@@ -5,7 +5,7 @@ caller keeps it. A target gives the functions their bodies (codegen/tensors.py).
 """
 
 from quantdsl.ir import ops
-from quantdsl.ir.threads import ATOMICS
+from quantdsl.ir.threads import ATOMIC_CALLS, atomic
 
 ELEMENTS: dict[str, ops.ScalarType] = {
     "f32": ops.F64_T,
@@ -27,9 +27,9 @@ def store(element: str) -> str:
     return f"tensor.store.{element}"
 
 
-def counted(operation: str) -> str:
-    """The function that does an atomic to an int."""
-    return f"tensor.atomic.{operation}"
+def counted(operation: str, scope: str = "") -> str:
+    """The function that does an atomic to an int; the device is the usual scope."""
+    return f"tensor.{atomic(operation, scope)}"
 
 
 def _params(element: str, *, inout: bool) -> tuple[ops.ParamDecl, ...]:
@@ -41,8 +41,21 @@ def _zero(type_: ops.ScalarType) -> tuple[ops.Stmt, ...]:
     return (ops.Return(ops.Const(type_, 0)),)
 
 
+AWAIT, LEAVE, TICKET = "scratch.await", "scratch.leave", "scratch.ticket"
+"""Waits until a word of scratch memory is a value; puts a value there, behind all that this thread
+has seen done; takes the number of a word that counts."""
+_SCRATCH = (ops.ParamDecl("scratch", BUFFER, inout=True), ops.ParamDecl("index", ops.I64_T))
+
 FUNCTIONS = (
     *(ops.Func(load(e), _params(e, inout=False), t, _zero(t)) for e, t in ELEMENTS.items()),
     *(ops.Func(store(e), _params(e, inout=True), None, ()) for e in ELEMENTS),
-    *(ops.Func(counted(name), _params("int", inout=True), None, ()) for name in ATOMICS),
+    *(
+        ops.Func(name, (*_SCRATCH, ops.ParamDecl("value", ops.I64_T)), None, ())
+        for name in (AWAIT, LEAVE)
+    ),
+    ops.Func(TICKET, _SCRATCH, ops.I64_T, _zero(ops.I64_T)),
+    *(
+        ops.Func(counted(*which), _params("int", inout=True), None, ())
+        for which in ATOMIC_CALLS.values()
+    ),
 )

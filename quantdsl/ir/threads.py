@@ -8,6 +8,9 @@
     let give.5: array[i64, THREADS]           what each thread shows the others of its warp
     ... warp.shuffle(give.5, thread.3, lane)  what it takes from them
     let result.6: T = ...                     what thread 0 returns
+    for grid.7 in 0 .. BLOCKS: ...            what each block of a grid does, of a kernel of tensors
+    do device.turn()                          waits until the blocks before this one have passed
+    do device.pass()                          lets the next block do so; these two in order only
 
 What is the same in all threads stands outside these loops. A local is known by the first part of
 its name; no other local has one of these. Threads that wait where this says may run in any order,
@@ -34,13 +37,15 @@ from quantdsl.ir.ops import (
     i64,
 )
 
-THREAD, ORDERED, SHARED, MINE, MINES, GIVE, RESULT = (
-    "thread", "ordered", "shared", "mine", "mines", "give", "result"
+THREAD, ORDERED, SHARED, MINE, MINES, GIVE, RESULT, GRID = (
+    "thread", "ordered", "shared", "mine", "mines", "give", "result", "grid"
 )  # fmt: skip
 """`mines` is an array of each thread: THREADS times as long, those of a thread in a row."""
 WARP = 32
 BARRIER, WARP_BARRIER = "device.barrier", "device.warp_barrier"
 FENCES = {scope: f"device.fence.{scope}" for scope in ("thread", "block", "device", "system")}
+SCOPES = ("block", "device", "system")
+"""Whom an atomic on a tensor is one operation for."""
 SHUFFLE, BALLOT, MATCH = "warp.shuffle", "warp.ballot", "warp.match"
 ATOMICS = {
     "add": "iadd",
@@ -54,12 +59,21 @@ ATOMICS = {
 """Those whose order cannot be seen where nobody asks for the older value -> their operation."""
 
 
-def atomic(name: str) -> str:
-    """The function that does one of ATOMICS to an element of an array."""
-    return f"atomic.{name}"
+def atomic(name: str, scope: str = "") -> str:
+    """The function that does one of ATOMICS to an element of an array; the device is usual."""
+    return f"atomic.{name}" + (f".{scope}" if scope not in ("", "device") else "")
+
+
+ATOMIC_CALLS = {
+    atomic(name, scope): (name, scope if scope != "device" else "")
+    for name in ATOMICS
+    for scope in SCOPES
+}
+"""Each of those functions -> its operation and scope."""
 
 
 WAIT = Do(Call(BARRIER, ()))
+TURN, PASS = Do(Call("device.turn", ())), Do(Call("device.pass", ()))
 
 
 def _warp(name: str, result: tuple[Let | For | Assign | Return, ...], *more: str) -> Func:
@@ -88,8 +102,8 @@ _MEMORY = (
 )
 _LANE = Binary("iand", Var("lane"), i64(WARP - 1))
 FUNCTIONS = (
-    Func(BARRIER, (), None, ()),
-    Func(WARP_BARRIER, (), None, ()),
+    *(Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER)),
+    *(Func(stmt.call.func, (), None, ()) for stmt in (TURN, PASS)),
     *(Func(name, (), None, ()) for name in FENCES.values()),
     _warp(
         SHUFFLE,
@@ -100,13 +114,13 @@ FUNCTIONS = (
     _warp(MATCH, _bits(Binary("ieq", _OTHER, Elem(Var("give"), Var("thread"))))),
     *(
         Func(
-            atomic(name),
+            name,
             _MEMORY,
             None,
-            (Assign(_AT, Binary(op, _AT, Var("value"))),),
+            (Assign(_AT, Binary(ATOMICS[operation], _AT, Var("value"))),),
             sizes=("n",),
         )
-        for name, op in ATOMICS.items()
+        for name, (operation, _) in ATOMIC_CALLS.items()
     ),
 )
 """What a kernel of threads calls, for a target whose threads run one after the other."""

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from quantdsl import limits
 from quantdsl.ir import ops
 from quantdsl.ir.strands import KEPT, LEVEL, STRAND, STRANDS, STRANDS_LOG2, called
-from quantdsl.ir.threads import ATOMICS, BARRIER, FENCES, WAIT, WARP_BARRIER, atomic
+from quantdsl.ir.threads import ATOMIC_CALLS, ATOMICS, BARRIER, FENCES, WAIT, WARP_BARRIER
 from quantdsl.ir.walk import (
     ExprMap,
     nested,
@@ -39,7 +39,8 @@ OTHER = "block.other"
 
 THREAD_NUMBER, BLOCK_NUMBER = "device.thread", "device.block"
 SHUFFLE, SHUFFLE_FROM = "device.shuffle", "device.shuffle_from"
-BALLOT, MATCH, TOUCH = "device.ballot", "device.match", "device.touch"
+BALLOT, MATCH = "device.ballot", "device.match"
+TOUCH, TOUCH_TENSOR = "device.touch", "device.touch_tensor"
 
 
 def counted(name: str) -> str:
@@ -68,6 +69,7 @@ PRIMITIVES = (
     *(ops.Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, *FENCES.values())),
     *(_told(counted(name), "index", "value") for name in ATOMICS),
     _told(TOUCH, "index", "how", "line"),
+    _told(TOUCH_TENSOR, "tensor", "words", "index", "how", "line"),
 )
 """What a block asks of its device, as functions whose bodies the target has (codegen/blocks.py)."""
 
@@ -124,11 +126,16 @@ def blocked(kernel: ops.Func, threads: int) -> BlockForm:
         if isinstance(stmt, ops.For) and called(stmt.name, STRAND) and _alone(stmt, arrays):
             form.kept |= {name: declared[name] for name in (*_results(stmt),)}
     form.kept |= {name: declared[name] for name in arrays}
-    shared = ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True)
     me = ops.Let(THREAD, ops.I64_T, ops.Call(THREAD_NUMBER, ()))
     body = (me, *_body(form, kernel.body))
-    made = msgspec.structs.replace(kernel, params=(*kernel.params, shared), body=body)
+    made = with_shared(msgspec.structs.replace(kernel, body=body))
     return BlockForm(made, form.kept)
+
+
+def with_shared(func: ops.Func) -> ops.Func:
+    """The function with shared memory as its last parameter."""
+    shared = ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True)
+    return msgspec.structs.replace(func, params=(*func.params, shared))
 
 
 def size_of(type_: ops.ArrayType) -> int:
@@ -189,7 +196,7 @@ def _arrays(body: tuple[ops.Stmt, ...]) -> dict[str, None]:
 def added(stmt: ops.Stmt) -> str:
     """The array that a statement adds to by an atomic, or the like; or an empty string."""
     call = stmt.call if isinstance(stmt, ops.Do) else None
-    if call is None or call.func.partition("[")[0] not in map(atomic, ATOMICS):
+    if call is None or call.func.partition("[")[0] not in ATOMIC_CALLS:
         return ""
     return root(call.args[0])
 
@@ -329,7 +336,7 @@ def _shared(form: Blocked, stmt: ops.Stmt) -> ops.Stmt:
 def adding(form: Blocked, stmt: ops.Do, expr: ExprMap) -> ops.Do:
     """An atomic on an array, on the words of shared memory."""
     _, index, value = stmt.call.args
-    name = stmt.call.func.partition("[")[0].removeprefix(atomic(""))
+    name, _ = ATOMIC_CALLS[stmt.call.func.partition("[")[0]]
     at = form.place(added(stmt), expr(index)).index
     return ops.Do(ops.Call(counted(name), (at, expr(value))), stmt.line)
 

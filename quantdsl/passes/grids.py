@@ -6,6 +6,7 @@ one more for their results (check/parallel.py says in which order). What a launc
 ones lies in words of scratch memory: the kernel's result first.
 """
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from quantdsl.ir.strands import (
     STRANDS_LOG2,
     called,
 )
+from quantdsl.ir.threads import ATOMIC_CALLS
 from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes import scans
 from quantdsl.passes.blocks import (
@@ -35,8 +37,12 @@ from quantdsl.passes.blocks import (
     as_word,
     root,
     scalar_of,
+    size_of,
+    with_shared,
 )
 from quantdsl.passes.nests import Loop, Product, affine, loop_of, numbers, product_of
+from quantdsl.passes.thread_grids import DONE, TICKET, grid_form, is_grid
+from quantdsl.passes.touches import Told, Touches
 
 THREADS = 256
 """Of a block: the strands of a piece, and as many turns of a loop that reduces nothing."""
@@ -56,6 +62,8 @@ class Stage(NamedTuple):
     product: Product | None = None
     shared_words: int | None = None
     """Of a function that has shared memory already; None: passes/blocks.py gives it some."""
+    threads: int = THREADS
+    """Of a block."""
 
 
 class Stages(NamedTuple):
@@ -92,9 +100,9 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
             index, value = expr(inner.place.index), expr(inner.value)
             return ops.Do(ops.Call(name, (inner.place.base, index, value)), inner.line)
         if isinstance(inner, ops.Do) and added(inner) in elements:
-            name = inner.call.func.partition("[")[0].rpartition(".")[2]
+            name, scope = ATOMIC_CALLS[inner.call.func.partition("[")[0]]
             tensor, index, value = inner.call.args
-            call = ops.Call(tensors.counted(name), (tensor, expr(index), expr(value)))
+            call = ops.Call(tensors.counted(name, scope), (tensor, expr(index), expr(value)))
             return ops.Do(call, inner.line)
         return rebuild_stmt(inner, expr, stmt)
 
@@ -105,12 +113,15 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
     return msgspec.structs.replace(func, params=params, body=tuple(map(stmt, func.body)))
 
 
-def staged(func: ops.Func, elements: Mapping[str, str]) -> Stages:
-    """The launches of a linked kernel of tensors.
+def staged(
+    func: ops.Func, elements: Mapping[str, str], threads: int, *, watched: bool = False
+) -> Stages:
+    """The launches of a linked kernel of tensors; `threads` are those of a block, if it says so.
 
     Raises UnavailableError where its body is more than parallel loops and numbers.
     """
-    return _Stager(func, elements).run()
+    stager = _Stager(func, elements)
+    return stager.of_threads(threads, watched=watched) if is_grid(func) else stager.run()
 
 
 class _Stager:
@@ -147,6 +158,36 @@ class _Stager:
             else:
                 self.number(stmt)
         return Stages(tuple(self.stages), self.words)
+
+    def of_threads(self, threads: int, *, watched: bool) -> Stages:
+        """One launch of a kernel that says what its threads do; before it, words that count."""
+        made = grid_form(self.func, threads, SCRATCH)
+        blocks = _known(made.blocks, self.known)
+        assert blocks is not None
+        body = list(made.body)
+        if watched:
+            body = list(Touches(self._told()).body(made.body))
+        func = with_shared(self.entry(body))
+        if made.in_turn:
+            self.words = DONE + 1
+            zeros: list[ops.Stmt] = [
+                ops.Assign(ops.Elem(SCRATCH, ops.i64(word)), ops.i64(0)) for word in (TICKET, DONE)
+            ]
+            self.stages.append(Stage("zeros", 1, self.entry([_first_thread(zeros)])))
+        self.stages.append(
+            Stage("threads", blocks, func, shared_words=made.shared_words, threads=threads)
+        )
+        return Stages(tuple(self.stages), self.words)
+
+    def _told(self) -> dict[str, Told]:
+        """The tensors, as the simulated device is told of them."""
+        params = self.func.params
+        sizes = [(p.name, p.type) for p in params if p.name in self.elements]
+        return {
+            name: Told(number, size_of(type_))
+            for number, (name, type_) in enumerate(sizes)
+            if isinstance(type_, ops.ArrayType)
+        }
 
     # ---- the parts ----
 
@@ -209,7 +250,7 @@ class _Stager:
         for what, grid, body in zip(
             ("totals", "across", "turns"), (blocks, 1, blocks), made, strict=True
         ):
-            func = scans.with_shared(self.entry([*self.before, *body]))
+            func = with_shared(self.entry([*self.before, *body]))
             self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
         self.before.append(ops.Assign(scan.carried, ops.Elem(SCRATCH, ops.i64(slot))))
         self.words = first + blocks
@@ -344,11 +385,15 @@ def _shared(
     yield ops.For("round", ops.i64(0), ops.Binary("idiv", up, total), (here, *body))
 
 
+_EXACT = {"ashr": operator.rshift, "idiv": operator.floordiv, "imul": operator.mul}
+"""Of numbers from 0 on, and by no zero."""
+
+
 def _known(expr: ops.Expr, known: Mapping[str, dict[str, int]]) -> int | None:
     """A number that sizes alone decide."""
-    if isinstance(expr, ops.Binary) and expr.op == "ashr":
+    if isinstance(expr, ops.Binary) and expr.op in _EXACT:
         x, y = _known(expr.x, known), _known(expr.y, known)
-        return None if x is None or y is None else x >> y
+        return None if x is None or y is None else _EXACT[expr.op](x, y)
     value = affine(expr, known)
     return value.get("", 0) if value is not None and not set(value) - {""} else None
 

@@ -9,8 +9,6 @@ its first turn begins with, and makes its turns as they are written.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import msgspec
-
 from quantdsl.ir import ops
 from quantdsl.ir.threads import WAIT
 from quantdsl.ir.walk import expressions
@@ -237,8 +235,3 @@ def _from(value: ops.Expr, lane: ops.Expr, step: int) -> ops.Expr:
     below = ops.Binary("iand", ops.Binary("isub", lane, ops.i64(step)), ops.i64(WARP - 1))
     return ops.Call(SHUFFLE_FROM, (value, below))
 
-
-def with_shared(func: ops.Func) -> ops.Func:
-    """The function with shared memory as its last parameter, as passes/blocks.py has it."""
-    shared = ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True)
-    return msgspec.structs.replace(func, params=(*func.params, shared))

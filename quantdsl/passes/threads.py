@@ -17,7 +17,6 @@ from quantdsl.passes.blocks import (
     BALLOT,
     MATCH,
     ME,
-    SHARED,
     SHUFFLE_FROM,
     THREAD,
     THREAD_NUMBER,
@@ -30,6 +29,7 @@ from quantdsl.passes.blocks import (
     root,
     scalar_of,
     size_of,
+    with_shared,
 )
 
 ASKED = {named.SHUFFLE: SHUFFLE_FROM, named.BALLOT: BALLOT, named.MATCH: MATCH}
@@ -45,20 +45,25 @@ def of_threads(kernel: ops.Func) -> bool:
 
 def threaded(kernel: ops.Func, threads: int) -> BlockForm:
     """The kernel with a last parameter, shared memory, as each of so many threads runs it."""
+    form = shared_of(kernel, threads)
+    me = ops.Let(THREAD, ops.I64_T, ops.Call(THREAD_NUMBER, ()))
+    body = (me, *OneThread(form).body(kernel.body))
+    made = with_shared(msgspec.structs.replace(kernel, body=body))
+    return BlockForm(made, form.kept)
+
+
+def shared_of(kernel: ops.Func, threads: int) -> Blocked:
+    """A block of so many threads, with all that its threads share."""
     form = Blocked(threads)
     for stmt in statements(kernel.body):
         if isinstance(stmt, ops.Let) and called(stmt.name, named.SHARED):
             assert isinstance(stmt.type, ops.ArrayType)
             form.kept[stmt.name] = stmt.type
-    shared = ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True)
-    me = ops.Let(THREAD, ops.I64_T, ops.Call(THREAD_NUMBER, ()))
-    body = (me, *_Thread(form).body(kernel.body))
-    made = msgspec.structs.replace(kernel, params=(*kernel.params, shared), body=body)
-    return BlockForm(made, form.kept)
+    return form
 
 
-class _Thread:
-    """Makes what one thread runs of what all of them run."""
+class OneThread:
+    """Makes what one thread runs of what all of them run; thread_grids.py adds what blocks do."""
 
     def __init__(self, form: Blocked) -> None:
         self.form = form
@@ -66,9 +71,10 @@ class _Thread:
 
     def body(self, body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
         """The statements, the loops over the threads opened."""
-        return tuple(made for stmt in body for made in self._stmt(stmt))
+        return tuple(made for stmt in body for made in self.stmt(stmt))
 
-    def _stmt(self, stmt: ops.Stmt) -> list[ops.Stmt]:
+    def stmt(self, stmt: ops.Stmt) -> list[ops.Stmt]:
+        """A statement as this thread runs it."""
         match stmt:
             case ops.Let(type=ops.ArrayType()):
                 return self._array(stmt)

@@ -102,6 +102,64 @@ kernel peaks(x: tensor[int, n], inout y: tensor[int, n], inout z: tensor[float, 
         z[i] += float(s)
     return float(s)
 """
+STENCIL = """language 1
+
+@kernel(threads)
+@workgroup(64)
+@grid(ceil(n / 64))
+kernel stencil(x: tensor[{type}, n], inout y: tensor[{type}, n]):
+    "The mean of each element and the one before it in its block, by shared memory."
+    var s: shared[{type}, 64] = 0
+    let i = block.x * block_size.x + thread.x
+    if i < n:
+        s[thread.x] = x[i]
+    barrier()
+    let before = s[(thread.x + 63) mod 64]
+    if i < n:
+        y[i] = (before + s[thread.x]) / 2
+"""
+TALLY = """language 1
+
+@workgroup(16, 4)
+@grid(ceil(m / 16), ceil(n / 4), 2)
+kernel tally(
+    x: tensor[f32, n, m], inout bins: tensor[int, 16], inout ends: tensor[int, 2],
+    inout rows: tensor[int, n],
+):
+    "Blocks of two dimensions, each twice, and atomics of the device and the system."
+    let j = block.x * block_size.x + thread.x
+    let i = block.y * block_size.y + thread.y
+    if i < n and j < m:
+        let bin = int(x[i, j] * 3) mod 16
+        atomic_add(bins[bin], 1 + block.z)
+        atomic_min(ends[0], bin - i, scope = device)
+        atomic_max(ends[1], bin + i * j * grid.z, scope = system)
+        atomic_xor(rows[i], (bin + grid.x * block.x) * (1 + block.z))
+"""
+KEPT = """language 1
+
+@workgroup(32)
+@grid(b)
+kernel kept(
+    x: tensor[float, n], inout y: tensor[float, n], inout count: tensor[int, 4],
+    inout sums: tensor[float, b], share: float,
+):
+    "What is above 0 in order, and all else that an atomic may do, block after block."
+    var own = 0.0
+    for turn in 0..<3:
+        let i = (turn * b + block.x) * block_size.x + thread.x
+        if i < n:
+            own = x[i]
+        let at = atomic_add(count[0], 1 if own > 0.0 else 0)
+        if own > 0.0 and at >= 0 and at < n:
+            y[at] = own * share
+        atomic_add(sums[block.x], own, scope = block)
+    let turned = atomic_inc(count[1], 5) - atomic_dec(count[2], 3, scope = system)
+    let swapped = atomic_compare_swap(count[3], turned, thread.x + block.x)
+    let old = atomic_exchange(count[3], swapped + lane)
+    if warp == 0 and lane == 3 and block.x < b:
+        sums[block.x] += float(old)
+"""
 TENSOR_PROGRAMS = {
     "running sum": (RUNNING, {"n": 5_000}),
     "running sum of a few": (RUNNING, {"n": 3}),
@@ -117,6 +175,10 @@ TENSOR_PROGRAMS = {
     "spread of floats": (SPREAD.format(type="float"), {"n": 17_000}),
     "spread of f32": (SPREAD.format(type="f32"), {"n": 500}),
     "counted": (COUNTED, {"n": 23, "m": 31}),
+    "stencil of floats": (STENCIL.format(type="float"), {"n": 200}),
+    "stencil of f32": (STENCIL.format(type="f32"), {"n": 64}),
+    "tally": (TALLY, {"n": 6, "m": 37}),
+    "kept": (KEPT, {"n": 170, "b": 3}),
 }
 """Name -> the file, and the sizes to run it with."""
 

@@ -92,6 +92,31 @@ KERNELS = {
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@kernel(fast)\nkernel l(r: window[float, 4], n: const int) -> float"}
     ),
+    "grid of a window": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@grid(8)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "grid of parts": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n"
+        "@workgroup(32)\n@grid(m / 32)\nkernel l(inout x: tensor[int, m]):\n"
+        "    let i = thread.x\n    if i < m:\n        x[i] = i\n\n"
+        "kernel o(r: window[float, 4], n: const int) -> float"}
+    ),
+    "result of a grid": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n"
+        "@workgroup(32)\nkernel l(inout x: tensor[int, 32]) -> int:\n"
+        "    x[thread.x] = 1\n    return x[0]\n\n"
+        "kernel o(r: window[float, 4], n: const int) -> float"}
+    ),
+    "block atomic in a parallel loop": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n"
+        "kernel l(inout x: tensor[int, 32]):\n    parallel for i in 0..<32:\n"
+        "        atomic_add(x[0], 1, scope = block)\n\n"
+        "kernel o(r: window[float, 4], n: const int) -> float"}
+    ),
     "workgroup of half a warp": (
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@workgroup(16)\nkernel l(r: window[float, 4], n: const int) -> float"}

@@ -21,7 +21,7 @@ EXAMPLES = {
     re.findall(r"kernel (\w+)\(", text)[0]: text
     for text in re.findall(r"```quantdsl\n(.*?)```", PAGE, re.DOTALL)
 }
-OF_TENSORS = {"product"}
+OF_TENSORS = {"product", "tally"}
 CALLS = {"distance": "distance(close / close[1], 8)"}
 STRATEGY = """language 1
 
@@ -56,13 +56,31 @@ def test_an_example_compiles_and_its_threads_do_not_race(name):
 
 
 @pytest.mark.parametrize("name", sorted(OF_TENSORS))
-def test_an_example_of_tensors_compiles_and_runs_where_its_arrays_are(name, tmp_path):
+def test_an_example_of_tensors_compiles_and_does_not_race(name):
     text = "language 1\n\n" + EXAMPLES[name]
     assert format_source(text) == text
+    checked, diagnostics = check_source(Source(text, "example.qdsl"), library_too=True)
+    assert checked is not None, diagnostics
+    assert diagnostics == []
+    assert [one for one in races(checked) if one.faults] == []
+
+
+def of_page(name, tmp_path):
     path = tmp_path / "linear.qdsl"
-    path.write_text(text)
+    path.write_text("language 1\n\n" + EXAMPLES[name])
+    return quantdsl.kernel(path, name)
+
+
+def test_the_example_of_blocks_counts(tmp_path):
+    x, bins = np.linspace(-5.0, 5.0, 601), np.zeros(64, np.int64)
+    found = np.clip((x * 8).astype(int) + 32, 0, 63)
+    of_page("tally", tmp_path)(x, bins, device="simulated")
+    assert bins.tolist() == np.bincount(found, minlength=64).tolist()
+
+
+def test_the_example_of_tensors_runs_where_its_arrays_are(tmp_path):
     a, b, c = np.ones((2, 3), "f4"), np.ones((3, 4), "f4"), np.ones((2, 4), "f4")
-    quantdsl.kernel(path, name)(a, b, c)
+    of_page("product", tmp_path)(a, b, c)
     assert (c == 4.0).all()
 
 
