@@ -25,7 +25,8 @@ def ready(name: str) -> Prepared:
 def events(prepared: Prepared) -> list[Records]:
     """The whole run, its end included."""
     chunks = list(prepared.data.chunks())
-    return [*chunks, run_end(int(chunks[-1]["ts_event"][-1]))]
+    last = chunks[-1][-1]
+    return [*chunks, run_end(int(max(last["ts_event"], last["ts_recv"])))]
 
 
 def loop(prepared: Prepared, *, inbound: int = 1 << 12, outbound: int = 1 << 13) -> EventLoop:
