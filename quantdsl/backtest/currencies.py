@@ -33,8 +33,8 @@ def converted(known: Known, account: AccountConfig) -> tuple[list[Instrument | N
             raise ConfigError(
                 f"{one.name} is in {one.currency} and the account in {account.currency}: "
                 "no rate between them is given\n"
-                f"help: write in the config, under [account]: rates = {{ {one.currency} = 1.25 }} "
-                f"where one {one.currency} is worth 1.25 {account.currency}"
+                f"help: write in the config, under [account]: rates = {{ {one.currency} = RATE }} "
+                f"where RATE is what one {one.currency} is worth in {account.currency}"
             )
         multiplier = one.multiplier * Fraction(str(rate))
         named = one.named | {"multiplier"}
