@@ -58,6 +58,7 @@ class FakeDriver:
         self.live = Counter()
         self.log = b""
         self.threads_max = 128
+        self.local_bytes = 0
         self._handles = 0
         for name in (
             "CUdevice_attribute CUfunction_attribute CUevent_flags CUstream_flags CUjit_option "
@@ -272,7 +273,11 @@ class FakeDriver:
         return (kernel,)
 
     def cuFuncGetAttribute(self, which, function):
-        known = {"NUM_REGS": 32, "LOCAL_SIZE_BYTES": 0, "MAX_THREADS_PER_BLOCK": self.threads_max}
+        known = {
+            "NUM_REGS": 32,
+            "LOCAL_SIZE_BYTES": self.local_bytes,
+            "MAX_THREADS_PER_BLOCK": self.threads_max,
+        }
         return (known.get(which.removeprefix("CU_FUNC_ATTRIBUTE_"), 0),)
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, block, shared):

@@ -101,6 +101,18 @@ def test_memory_that_no_chunk_fits_is_one_error():
     machine.close()
 
 
+def test_states_that_all_threads_together_cannot_have_are_named():
+    """A smaller chunk does not mend that: the error says what takes the memory."""
+    work = random_work(5, lanes=128)
+    machine = Machine(work)
+    machine.fake.local_bytes = machine.fake.memory_bytes // 100  # of 128 threads
+    machine.fake.refuse["cuLaunchKernel"] = CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    with pytest.raises(DeviceError, match="local memory, which the driver keeps for all 128"):
+        run(machine.runner, work)
+    machine.fake.refuse.clear()
+    machine.close()
+
+
 def test_a_fault_is_never_a_result():
     work = random_work(6, lanes=400)
     machine = Machine(work)

@@ -27,6 +27,7 @@ from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.stream import Event, Stream
 from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for
+from quantdsl.devices.failure import Bytes, refused
 from quantdsl.devices.feed import Feed, Piece, whole_bytes
 from quantdsl.devices.kernel import WORDS, grid_of, values
 from quantdsl.devices.loaded import Loaded
@@ -108,8 +109,10 @@ class CudaRunner:
                 lo = self._run(kernel, layout, inputs, lo, hi, finished)
             except DeviceError as error:
                 chunk = max(layout.chunk // 2 // WARP * WARP, WARP)
-                if error.kind != "memory" or chunk == layout.chunk:
+                if error.kind != "memory":
                     raise
+                if chunk == layout.chunk:
+                    raise self._short(kernel, error) from None
                 lo = self._reached
                 layout = layout._replace(chunk=chunk)
                 self.device.pinned.trim()
@@ -120,6 +123,23 @@ class CudaRunner:
         self._forget()
         self.device.pinned.trim()
         self.device.pool.trim()
+
+    def _short(self, kernel: Kernel, error: DeviceError) -> DeviceError:
+        """What no smaller chunk mends: local memory is of all threads, however few lanes run."""
+        needed, (free, _) = kernel.use.local_bytes * self._resident_threads(), self.device.memory()
+        if needed <= free:
+            return error
+        told = (
+            f"the State of a lane takes {kernel.use.local_bytes:,} bytes of its thread's local "
+            f"memory, which the driver keeps for all {self._resident_threads():,} threads that "
+            "the device can hold"
+        )
+        return refused(self.device.name, "memory", told, Bytes(needed, free))
+
+    def _resident_threads(self) -> int:
+        """Threads that all multiprocessors together can hold."""
+        threads = self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
+        return self.device.attribute("MULTIPROCESSOR_COUNT") * threads
 
     def _kernel(self, work: LaneWork) -> tuple[Kernel, Compiled]:
         compiled = self._load(work)
@@ -133,8 +153,7 @@ class CudaRunner:
             block //= 2
         wave = multiprocessors * max(kernel.blocks_at_once(block), 1) * block
         free, _ = self.device.memory()
-        resident = multiprocessors * self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
-        left = max(free - kernel.use.local_bytes * resident, 0)
+        left = max(free - kernel.use.local_bytes * self._resident_threads(), 0)
         whole = whole_bytes(work, compiled.rows)
         piece = min(whole, left // PIECE_SHARE)
         layout = Layout(block, wave, min(n_lanes, wave), piece, piece == whole)

@@ -87,7 +87,9 @@ class CudaPanel:
         self._ready: dict[int, _Ready] = {}
         self._states: dict[tuple[int, int], Buffer] = {}
         self._marks: dict[int, list[Event]] = {}
-        self._kept: list[object] = []
+        self._works: list[PanelKernel] = []  # whose ids are keys
+        self._going_up: dict[int, list[Words]] = {}
+        """States that a slot's chunk copies up: they are there until the slot is free again."""
 
     def given(self, slot: int) -> Words:
         """As Panel promises."""
@@ -96,6 +98,7 @@ class CudaPanel:
     def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
         """As Panel promises."""
         self.device.use()
+        self._going_up[slot] = []
         own = self._buffer(self._own, slot, work.columns)
         made = self._buffer(self._made, slot, work.shown)
         column = 8 * work.instants * work.lanes
@@ -105,7 +108,7 @@ class CudaPanel:
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
             launches = [
-                self._launch(kernel, (at, part), (own, made), n, before)
+                self._launch(kernel, (at, part), (own, made), n, before, self._going_up[slot])
                 for part, kernel in enumerate(step)
             ]
             self._run(launches)
@@ -180,13 +183,17 @@ class CudaPanel:
         columns: tuple[Buffer, Buffer],
         n: int,
         before: int,
+        going_up: list[Words],
     ) -> Callable[[Stream], None]:
         """A kernel over a chunk, ready to start."""
         ready = self._ready.get(id(work)) or self._prepared(work)
         own, made = (buffer.address for buffer in columns)
         if ready.block is None:
             return self._along(work, ready, key, (own, made), n, before)
-        return self._across(work, ready, (own, made), n, before)
+        state = at_instant(work, before)
+        going_up.append(state)
+        self.main.upload(ready.buffers["template"], state)
+        return self._across(ready, (own, made), n)
 
     def _along(
         self,
@@ -209,13 +216,8 @@ class CudaPanel:
             lanes, mode,
         ), -(-lanes // LANES), LANES)  # fmt: skip
 
-    def _across(
-        self, work: PanelKernel, ready: _Ready, columns: tuple[int, int], n: int, before: int
-    ) -> Launch:
+    def _across(self, ready: _Ready, columns: tuple[int, int], n: int) -> Launch:
         assert ready.block is not None
-        state = at_instant(work, before)
-        self._kept.append(state)
-        self.main.upload(ready.buffers["template"], state)
         blocks = min(ready.blocks, n)
         template, far = (ready.buffers[name].address for name in ("template", "far"))
         arguments = template, *columns, n, blocks, far
@@ -246,7 +248,7 @@ class CudaPanel:
         for name, words in arrays.items():
             self.main.upload(buffers[name], words)
         made = self._ready[id(work)] = _Ready(kernel, block, buffers, blocks)
-        self._kept.append(work)
+        self._works.append(work)
         return made
 
 
