@@ -1,5 +1,6 @@
-"""Signals of the real universe against pandas, and against each stock by itself."""
+"""Signals of the real universe against pandas, polars, exact sums, and each stock by itself."""
 
+import math
 import tarfile
 from pathlib import Path
 
@@ -107,6 +108,53 @@ def test_pandas_has_the_same(signals: pa.Table) -> None:
     close_to(one, mean.where(spread.notna()).corrwith(spread, axis=1).to_frame())
     tenth = wide(signals, "tenth").max(axis=1).to_frame()
     close_to(tenth, ret.quantile(0.1, axis=1).to_frame())
+
+
+def direct(window: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation by their definitions: exact sums, in two passes."""
+    middle = math.fsum(window) / len(window)
+    squares = math.fsum((value - middle) ** 2 for value in window)
+    return middle, math.sqrt(squares / (len(window) - 1))
+
+
+def test_windows_of_each_stock_by_their_definitions(signals: pa.Table) -> None:
+    """Every stock, each at other days: exact sums over the window alone, at 1e-12."""
+    every = np.array(signals["instrument"].cast(pa.string()).to_pylist())
+    columns = {name: signals[name].to_numpy() for name in ("ret", "mean", "wide", "z")}
+    closes = signals["close of the bar"].to_numpy()
+    checked = 0
+    for number, stock in enumerate(np.unique(every)):
+        rows = np.flatnonzero(every == stock)
+        own, close = {name: column[rows] for name, column in columns.items()}, closes[rows]
+        change = own["ret"][1:]  # of ticks, whose ratio is rounded once
+        assert np.abs(change - (close[1:] / close[:-1] - 1)).max() < 1e-15 * 8
+        for end in range(60 + number % 97, len(rows), 97):
+            middle, spread = direct(change[end - 20 : end])
+            assert own["mean"][end] == pytest.approx(middle, rel=0, abs=1e-12 * spread)
+            assert own["wide"][end] == pytest.approx(spread, rel=1e-12)
+            middle, spread = direct(close[end - 59 : end + 1])
+            wanted = (close[end] - middle) / spread
+            room = 1e-12 * max(abs(wanted), middle / spread)
+            assert own["z"][end] == pytest.approx(wanted, rel=0, abs=room)
+            checked += 1
+    assert checked > 4_000
+
+
+def test_polars_has_the_same_cross_sections(signals: pa.Table) -> None:
+    """At each instant of the whole universe: ranks exactly, the rest at 1e-9."""
+    polars = pytest.importorskip("polars")
+    frame = polars.from_arrow(signals.drop_columns(["instrument"]))
+    ranked = frame.filter(polars.col("z").is_not_nan()).with_columns(
+        (polars.col("z").rank("average") / polars.len()).over("time").alias("theirs")
+    )
+    assert (ranked["rank"] == ranked["theirs"]).all()
+    of = polars.col("wide")
+    scored = frame.filter(of.is_not_nan()).with_columns(
+        ((of - of.mean()) / of.std()).over("time").alias("theirs"),
+    )
+    away = (scored["score"] - scored["theirs"]).abs()
+    assert len(away) > 500_000
+    assert float(away.max()) <= TIGHT * float(scored["theirs"].abs().max())
 
 
 def test_a_stock_by_itself_has_the_same_bits(signals: pa.Table, stocks: Path) -> None:
