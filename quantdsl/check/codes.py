@@ -149,7 +149,7 @@ _item(
     "not available yet",
     "The language has this, this version does not compile it. Nothing of a strategy is ever\n"
     "ignored, so it is an error.",
-    "    on halt:\n        flatten()\n",
+    "    on bar:\n        buy(100 shares, stop_loss = close - 2R)\n",
     "",
 )
 _item(

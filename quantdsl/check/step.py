@@ -84,10 +84,11 @@ RANK = {
     "session_open": 1,
     "fill": 2,
     "order": 2,
-    "flat_by": 3,  # from here to the next open no handler of the market runs
-    "bar": 4,
-    **dict.fromkeys((*SOURCES.values(), "stale", "ready", "late"), 4),
-    "timer": 5,
+    "halt": 3,
+    "flat_by": 4,  # from here to the next open no handler of the market runs
+    "bar": 5,
+    **dict.fromkeys((*SOURCES.values(), "stale", "ready", "late"), 5),
+    "timer": 6,
     "session_close": 7,
     "stop": 8,
 }
@@ -112,6 +113,9 @@ class Assembly:
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
         self.invariants = self._invariants()
+        self.halted: ops.Field | None = None  # handlers know that it is, where any asks
+        if any(handler.event == "halt" for handler in strategy.handlers):
+            self.halted = self.equations.field("g", ops.BOOL_T)
         self.engine_init = self._do("engine.init")
         self.used: set[Use] = set()
         """What is read of bars and of the rest."""
@@ -240,6 +244,8 @@ class Assembly:
         tail: list[ops.Stmt] = []
         if any(handler.event == "start" for handler in handlers):
             tail.append(ops.Assign(STARTED, ops.boolean(True)))
+        if self.halted is not None:
+            tail.append(ops.Assign(self.halted, self._halted()))
         forget = [self._do("engine.forget")] if "USES_NEWS" in self.strategy.uses else []
         return [ops.If(TRADING, (*stmts, *tail)), *forget] if stmts else []
 
@@ -258,6 +264,9 @@ class Assembly:
             first: ops.Expr = ops.Unary("not", STARTED)
         elif event in ("fill", "order"):
             first = ops.Binary("igt", ops.Field(ENGINE, "news_count"), ops.i64(0))
+        elif event == "halt":
+            assert self.halted is not None
+            first = ops.Binary("and", self._halted(), ops.Unary("not", self.halted))
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
         elif event in ("ready", "late"):
@@ -295,6 +304,10 @@ class Assembly:
         """What a handler on a universe needs of the instrument that it runs for."""
         reads = sorted(handler.reads.items(), key=lambda item: item[0])
         return self.needs(tuple(one for one in reads if one[0] >= PANEL_SHIFT))
+
+    def _halted(self) -> ops.Expr:
+        """Whether no order passes that opens or adds to a position."""
+        return ops.Call(self.strategy.core("engine.stopped"), (ENGINE,))
 
     def _opens(self) -> ops.Expr:
         """The instant at which the session opens; without sessions, a day's first bar."""

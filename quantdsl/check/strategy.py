@@ -70,8 +70,7 @@ OF_UNIVERSES = {
     "rebalance": "function",
     "xs": "namespace",
 }
-EVENTS = ("start", "bar", "fill", "order", "stop", "session_open", "session_close")
-LATER_EVENTS = ("halt",)
+EVENTS = ("start", "bar", "fill", "order", "halt", "stop", "session_open", "session_close")
 OF_ONE = ("bar", "fill", "order")
 """Those that are about one instrument of a universe."""
 TICK_EVENTS = (*SOURCES.values(), "stale")
@@ -510,9 +509,6 @@ class Strategy:
 
     def _on(self, node: ast.On) -> None:
         event = node.event.id
-        if event in LATER_EVENTS:
-            self.cx.error("QD0216", f"'on {event}' is not available yet", node.event.span)
-            return
         if event == "ready" or (event == "stale" and signals.named(self, node) is not None):
             signals.handler(self, node)
             return

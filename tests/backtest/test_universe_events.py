@@ -110,7 +110,7 @@ def test_every_target_leaves_the_same() -> None:
     ("line", "message"),
     [
         ("    on bar:\n        for i in universe:\n            buy(i, 1 shares)\n", "for each"),
-        ("    on halt:\n        cancel_all()\n", "not available yet"),
+        ("    on halt:\n        cancel_all()\n", "of which instrument"),
     ],
 )
 def test_what_cannot_be_is_refused(line: str, message: str) -> None:
