@@ -26,7 +26,7 @@ from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.data.universe import ALWAYS, Change
 from quantdsl.errors import ConfigError
-from quantdsl.events.layout import BAR, Kind, Trait
+from quantdsl.events.layout import BAR, EVENT, Kind, Trait
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
@@ -76,12 +76,31 @@ def _spec(checked: Checked, case: Case, names: tuple[str, ...]) -> DataSpec:
     resolved = configuration.resolve()
     changes = []
     for which in universe.traits:
-        usual = 1 if which in (Trait.MEMBER, Trait.ELIGIBLE) else 0
-        told = case.panel.traits.get(which, [usual] * len(names))
-        changes += [Change(ALWAYS, n, which, value) for n, value in enumerate(told)]
+        values = _traits_of(case, which, len(names))
+        changes += [Change(ALWAYS, n, which, value) for n, value in enumerate(values)]
     spec = data_spec(checked, resolved, [None] * len(names), members, tuple(changes))
     clocks = spec.clocks or (DAY,)
     return msgspec.structs.replace(spec, clocks=clocks, awaited=None)
+
+
+def told(checked: Checked, case: Case, instruments: int, at_ns: int) -> Events:
+    """What a test on ticks says of its instruments, an instant each."""
+    universe = checked.strategy.universe
+    traits = [] if universe is None else list(universe.traits)
+    found = np.zeros(len(traits) * instruments, EVENT)
+    found["kind"], found["ts_event"], found["ts_recv"] = Kind.TRAIT, at_ns, at_ns
+    found["side"] = np.repeat(np.array(traits, np.uint8), instruments)
+    found["instrument"] = np.tile(np.arange(instruments), len(traits))
+    for n, which in enumerate(traits):
+        own = slice(n * instruments, (n + 1) * instruments)
+        found["payload"][own, 0] = _traits_of(case, which, instruments)
+    return found
+
+
+def _traits_of(case: Case, which: Trait, instruments: int) -> list[int]:
+    """What is given of a trait: unless it is, all are members, eligible, and in one group."""
+    usual = 1 if which in (Trait.MEMBER, Trait.ELIGIBLE) else 0
+    return case.panel.traits.get(which, [usual] * instruments)
 
 
 def _grid(

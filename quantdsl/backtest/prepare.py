@@ -46,10 +46,17 @@ class Arranged(Struct, frozen=True):
         settings.write(memory, self.resolved.config, self.data, day_rule(self.data))
 
     def sized(self, checked: Checked) -> Checked:
-        """The strategy, made for as many instruments as the data have."""
-        if checked.strategy.universe is None:
+        """The strategy, made for as many instruments as the data have, or for those that it
+        declares at most; ConfigError where there are more."""
+        universe, count = checked.strategy.universe, len(self.data.instruments)
+        if universe is None:
             return checked
-        return checked.sized(len(self.data.instruments))
+        if 0 < universe.most < count:
+            raise ConfigError(
+                f"the universe has {count:,} instruments and the strategy says max = "
+                f"{universe.most:,}\nhelp: raise it, or leave it out"
+            )
+        return checked.sized(universe.most or count)
 
     @property
     def uses(self) -> frozenset[str]:
@@ -153,8 +160,9 @@ def arrange(
         where = f"{configuration.place(config, 'account.currency')}: " if config else ""
         raise ConfigError(
             f"{where}the strategy counts in {stated} and the account in {account}\n"
-            f"help: leave account.currency out, and write under [account] what one {account} is "
-            f"worth in {stated}: rates = {{ {account} = 1.0 }}; or count in {account} in the file"
+            f"help: leave account.currency out, and write under [account]: rates = {{ {account} = "
+            f"RATE }} where RATE is what one {account} is worth in {stated}; or count in {account} "
+            "in the file"
         )
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}

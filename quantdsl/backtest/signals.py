@@ -157,6 +157,8 @@ def prepare_signals(
     signals = turn_of(checked, closes=closes)
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
+    if checked.strategy.universe is not None:  # whose columns hold those of the data alone
+        checked = checked.sized(len(arranged.data.instruments))
     chosen = values.chosen(checked.strategy.params, arranged.given)
     turn: Turn | PanelTurn | DeviceTurn
     if why := unstaged(checked.strategy):

@@ -178,7 +178,9 @@ def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDA
     if checked.strategy.ticks:
         clocks = range(checked.strategy.width)
         warm = max(_warm(checked, clock) for clock in clocks)
-        return tick_testing.events(checked, case.ticks, warm, START_NS)
+        before, after = tick_testing.events(checked, case.ticks, warm, START_NS)
+        told = panel_testing.told(checked, case, len(case.panel.closes) or 1, START_NS)
+        return np.concatenate([told, before]), after
     tick, empty = _tick(case), np.empty(0, layout.EVENT)
     fed = [panel_testing.bars_of(case, name, tick) for name in case.panel.closes]
     fed = fed or [_bars(case, name) for name in _feeds(checked, case)]

@@ -35,8 +35,9 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
         return Members(universe.symbols or BUILT_IN, (None,) * len(universe.symbols or BUILT_IN))
     if isinstance(source, str) and "," in source and not Path(source).exists():
         raise ConfigError("the data of a universe are one folder or one table, not several files")
-    have = files.sources(source)
     listed, where = _listed(checked, config)
+    ticks = bool(checked.strategy.ticks)
+    have = files.tick_sources(source, listed) if ticks else files.sources(source)
     symbols = listed or sorted(have)
     shown = str(source) if isinstance(source, str | Path) else "the table given"
     files.lacking(symbols, have, where, shown)

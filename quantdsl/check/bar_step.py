@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from quantdsl.check import tick_bars
-from quantdsl.check.equations import STATE
+from quantdsl.check import tick_bars, universe
+from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.check.functions import BAR_PRICES
 from quantdsl.check.graph import Use
 from quantdsl.check.market import ENGINE, Traded
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EVENT = ops.Var("ev")
 TICKED = ops.Field(STATE, "ticked")
+OWN_TICKED = ops.Field(OF_THIS, universe.TICKED)
 FORMING = ops.StructType("forming.Forming")
 
 
@@ -25,17 +26,19 @@ class BarStep:
         self.strategy = strategy
         self.places: dict[tuple[int, int], ops.Field] = {}  # instrument, clock -> Forming
         self.limits: dict[tuple[int, int], ops.Field] = {}  # what completes a bar
+        self.at_start_of_each: list[ops.Stmt] = []  # of a universe: names THIS
         for built in strategy.built:
             for traded in strategy.instruments:
                 self._hold(traded, built)
 
     def _hold(self, traded: Traded, built: Built) -> None:
         key, equations = (traded.index, built.clock), self.strategy.equations
-        self.places[key] = equations.field("f", FORMING)
+        panel = self.strategy.universe is not None
+        self.places[key] = equations.field("f", FORMING, panel=panel)
         if built.kind != tick_bars.TIME:
-            self.limits[key] = equations.field("k", ops.I64_T)
-            most = tick_bars.limit(self.strategy, traded, built)
-            equations.at_start.append(ops.Assign(self.limits[key], most))
+            self.limits[key] = equations.field("k", ops.I64_T, panel=panel)
+            most = ops.Assign(self.limits[key], tick_bars.limit(self.strategy, traded, built))
+            (self.at_start_of_each if panel else equations.at_start).append(most)
 
     def add(
         self, instrument: int, event: str, words: dict[str, ops.Expr], uses: set[Use]
@@ -51,7 +54,8 @@ class BarStep:
             lots = words["lots"] if of_trade else ops.i64(0)
             stmts.append(self._do("add", key, price, lots))
             if built.kind == tick_bars.MONEY:
-                of = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(instrument))
+                traded = self.strategy.instruments[instrument]
+                of = ops.Elem(ops.Field(ENGINE, "instruments"), traded.ir)
                 money = ops.Field(of, "money_per_tick_lot")
                 stmts.append(self._do("turn_over", key, price, lots, money))
             if built.kind != tick_bars.TIME:
@@ -81,8 +85,7 @@ class BarStep:
             ]
             if not uses.isdisjoint({(place.name, "ts"), (place.name, "")}):
                 stmts.append(ops.Assign(ops.Field(place, "ts"), now))
-        bit = ops.i64(1 << self.strategy.clock_bit(*key))
-        stmts.append(ops.Assign(TICKED, ops.Binary("ior", TICKED, bit)))
+        stmts += ticks(self.strategy, *key)
         stmts.append(ops.Assign(ops.Field(forming, "count"), ops.i64(0)))
         return stmts
 
@@ -92,5 +95,17 @@ class BarStep:
         for key, place in self.places.items():
             named = ops.Binary("ieq", ops.Field(EVENT, "a"), ops.i64(key[1]))
             begun = ops.Binary("igt", ops.Field(place, "count"), ops.i64(0))
-            stmts.append(ops.If(ops.Binary("and", named, begun), tuple(self._close(key, uses))))
+            close = tuple(self._close(key, uses))
+            if self.strategy.universe is None:
+                stmts.append(ops.If(ops.Binary("and", named, begun), close))
+            else:
+                each = self.strategy.loop((ops.If(begun, close),))
+                stmts.append(ops.If(named, (each,)))
         return tuple(stmts)
+
+
+def ticks(strategy: "Strategy", instrument: int, clock: int) -> list[ops.Stmt]:
+    """A clock of an instrument ticks at this instant; on a universe that is THIS."""
+    bit = ops.i64(1 << (clock if strategy.universe else strategy.clock_bit(instrument, clock)))
+    marks = [TICKED] if strategy.universe is None else [TICKED, OWN_TICKED]
+    return [ops.Assign(mark, ops.Binary("ior", mark, bit)) for mark in marks]

@@ -53,7 +53,7 @@ class BookBinding(Binding):
 
     def ask(self, routine: str, *args: ops.Expr) -> ops.Call:
         """A call of std/book.qdsl."""
-        place = ops.Elem(ops.Field(ENGINE, "books"), ops.i64(self.traded.index))
+        place = ops.Elem(ops.Field(ENGINE, "books"), self.traded.ir)
         return ops.Call(self.ticks.strategy.core(f"book.{routine}"), (place, *args))
 
     def series(self, *args: Value) -> Series | None:
@@ -187,7 +187,7 @@ def _imbalance(cx: Context, book: BookBinding, given: ast.Expr | None, node: ast
 
 
 def _flow(cx: Context, book: BookBinding, given: ast.Expr | None, node: ast.Call) -> Value:
-    place = ops.Elem(ops.Field(ENGINE, "books"), ops.i64(book.traded.index))
+    place = ops.Elem(ops.Field(ENGINE, "books"), book.traded.ir)
     return book.ticks.sized(book.traded, ops.Field(place, "ofi"), book.series())
 
 
@@ -247,7 +247,7 @@ def _queue_ahead(cx: Context, book: BookBinding, given: ast.Expr | None, node: a
         )
     call = ops.Call(
         strategy.core("engine.queue_ahead"),
-        (ENGINE, ops.i64(book.traded.index), ops.boolean(side == "bid")),
+        (ENGINE, book.traded.ir, ops.boolean(side == "bid")),
     )
     unit = book.ticks.unit(book.traded, "lot")
     ir = ops.Binary("fdiv", ops.Binary("fmul", call, unit.num), unit.den)

@@ -173,6 +173,7 @@ def _feed(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) -
     an instrument that the feed names."""
     name = binding.name.id
     if strategy.ticks:
+        cx.alone = False  # of a universe it is the only instrument
         if not tick_cases.feed(strategy, cx, made.ticks, binding):
             found = _list(cx, binding.value) or []
             setattr(made.ticks, "mids" if name == "mid" else "trades", found)

@@ -46,6 +46,8 @@ UNIVERSE_SIZE = 16
 """Instruments of a universe while nothing says how many there are: those of the built-in market."""
 ORDERS_MAX = 32
 RECORDS_MAX = 4096
+ANSWERS_KEPT = 6 * 64
+"""Slots of the outbox for the answers that a venue may have under way to one instrument."""
 WORKER = "USES_WORKER"
 """The part of the core that takes the values of asynchronous signals from elsewhere."""
 BOOK_ORDERS_MAX = 65_536
@@ -79,8 +81,12 @@ class Checked(Struct, eq=False, dict=True):
 
     @property
     def records(self) -> int:
-        """Slots of the outbox: `engine.full` keeps 12 of each order and 16 of an instrument."""
-        return RECORDS_MAX if self.strategy.universe is None else RECORDS_MAX + 24 * self.orders
+        """Slots of the outbox: `engine.full` keeps 12 of each order and 16 of an instrument, and on
+        ticks those of the answers under way."""
+        if self.strategy.universe is None:
+            return RECORDS_MAX
+        answers = ANSWERS_KEPT * self.universe if self.strategy.ticks else 0
+        return RECORDS_MAX + 24 * self.orders + answers
 
     @property
     def news(self) -> int:
@@ -301,7 +307,10 @@ def check_source(
     library.raise_std_errors()
     files = (source, *(imported.source for imported in importer.loaded.values()))
     text = _digest(files, f"trace {trace}, library {library_too}")
-    return Checked(source, found, library, assembly, diagnostics, cases, text=text), diagnostics
+    most = 0 if found.universe is None else found.universe.most
+    size = most or UNIVERSE_SIZE
+    made = Checked(source, found, library, assembly, diagnostics, cases, universe=size, text=text)
+    return made, diagnostics
 
 
 def _digest(files: Iterable[Source], how: str) -> str:

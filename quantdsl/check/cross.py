@@ -189,6 +189,13 @@ class _Call:
             return self.cx.error(
                 "QD0311", "nothing here differs between the instruments", self.node.span
             )
+        if self.strategy.ticks.ticks_of(series.clocks >> PANEL_SHIFT | series.clocks):
+            return self.cx.error(
+                "QD0311",
+                "a tick is of one instrument, so there is nothing to compare it with",
+                self.node.span,
+                help="compare bars that are built of ticks: bars 1m, and xs of what they give",
+            )
         key = ("across", self.routine.ir_name, tuple(v.ir for v in values.values()), tuple(who))
         if key not in self.equations.across:
             columns = {name: self._given(name, value, who) for name, value in values.items()}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quantdsl.check.columns import Hoisted, Live, Plan, live, roots
-from quantdsl.check.equations import OF_THIS, STATE
+from quantdsl.check.cross import N
+from quantdsl.check.equations import OF_THIS, STATE, THIS
 from quantdsl.check.graph import Graph, fields, kept, target, used_by, used_in
 from quantdsl.check.market import ENGINE
 from quantdsl.check.panel_rare import rare, reads
+from quantdsl.check.panel_step import OWN, Spared, own_tick
 from quantdsl.check.panel_step import ROW as ROW_FIELD
-from quantdsl.check.panel_step import Spared
 from quantdsl.check.step import (
     BAR_WORDS,
     BASE_FIELDS,
@@ -29,6 +30,7 @@ from quantdsl.check.step import (
     instant,
 )
 from quantdsl.check.types import stored
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:
@@ -43,6 +45,15 @@ COLUMNS, AT = ops.Var("columns"), ops.Var("at")
 ROW = ops.Binary("imul", ops.Var("k"), ops.Field(STATE, STEP))
 COLUMNS_READ = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T))
 COLUMNS_WRITTEN = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T), inout=True)
+
+
+SEEN = ops.Var("seen")
+"""How often each clock has ticked."""
+
+
+def _seen(clock: int) -> str:
+    """The field of an instrument that counts the ticks of one of its clocks."""
+    return f"seen.{clock}"
 
 
 def column(number: int | str) -> str:
@@ -72,8 +83,9 @@ class Lanes:
         told = self._told(named)
         lane = _over_events((*told, *instant(self._counters(named)), *row, *step), COLUMNS_READ)
         init = self._init(named, self.assembly.engine_init)
+        ingest = self.assembly.ingest(uses)
         made = self.strategy.taken(known)
-        funcs = [self.assembly.ingest(uses), lane, init, *self._admission(), *made]
+        funcs = [ingest, lane, init, *self._admission(), *made]
         always = [*(f.name for f in BASE_FIELDS), *(p.field for p in self.strategy.params)]
         return [*self._memory((*funcs, *own), always), *funcs]
 
@@ -107,18 +119,22 @@ class Lanes:
 
         Whether a book ticks only the core knows, which here builds it and does no more.
         """
-        needs, seen = ops.Var("needs"), ops.Var("seen")
-        each: list[ops.Stmt] = []
+        panel, width = self.assembly.panel, self.strategy.width
+        of_all = width if panel is not None else len(self.strategy.instruments) * width
+        of_each = range(PANEL_SHIFT, PANEL_SHIFT + width) if panel is not None else ()
+        counted: list[ops.Stmt] = []
         short: ops.Expr = ops.boolean(False)
-        for bit in range(len(self.strategy.instruments) * self.strategy.width):
-            place = ops.Elem(seen, ops.i64(bit))
-            one = ops.Unary("bool_to_i64", band(TICKED, 1 << bit))
-            each.append(ops.Assign(place, ops.Binary("iadd", place, one)))
-            lacks = ops.Binary("ilt", place, ops.Elem(needs, ops.i64(bit)))
+        for bit in (*range(of_all), *of_each):
+            place = ops.Elem(SEEN, ops.i64(bit))
+            if bit < of_all:
+                one = ops.Unary("bool_to_i64", band(TICKED, 1 << bit))
+                counted.append(ops.Assign(place, ops.Binary("iadd", place, one)))
+            lacks = ops.Binary("ilt", place, ops.Elem(ops.Var("needs"), ops.i64(bit)))
             short = ops.Binary("or", short, lacks)
         loop = (
             *instant([]),
-            *each,
+            *counted,
+            *([] if panel is None else [self._most_seen()]),
             ops.If(ops.Unary("not", short), (ops.Return(ops.Var("k")),)),
             ops.Assign(TICKED, ops.i64(0)),
         )
@@ -128,8 +144,28 @@ class Lanes:
             ops.ParamDecl("seen", ops.BufferType(ops.I64_T), inout=True),
         )
         found = ops.Func("warming", (*EVENTS_IN, *counts), ops.I64_T, body)
+        known = len(self.strategy.loops)
         funcs = [self.assembly.ingest(set()), found, self._init(set(), self.assembly.engine_init)]
-        return [self._state(funcs, [f.name for f in BASE_FIELDS]), *funcs]
+        funcs += self.strategy.taken(known)
+        state, *struct = self._memory(funcs, [f.name for f in BASE_FIELDS])
+        if panel is not None:
+            (own,) = struct
+            assert isinstance(own, ops.StructDecl)
+            ticks = tuple(ops.FieldDecl(_seen(clock), ops.I64_T) for clock in range(width))
+            struct = [ops.StructDecl(own.name, (*own.fields, *ticks))]
+        return [state, *struct, *funcs]
+
+    def _most_seen(self) -> ops.Stmt:
+        """Of a universe: how often each clock has ticked for the instrument that has most ticks."""
+        body: list[ops.Stmt] = []
+        for clock in range(self.strategy.width):
+            own = ops.Field(OF_THIS, _seen(clock))
+            one = ops.Unary("bool_to_i64", own_tick(1 << PANEL_SHIFT + clock))
+            most = ops.Elem(SEEN, ops.i64(PANEL_SHIFT + clock))
+            body.append(ops.Assign(own, ops.Binary("iadd", own, one)))
+            body.append(ops.Assign(most, ops.Binary("imax", most, own)))
+        body.append(ops.Assign(OWN, ops.i64(0)))
+        return ops.For(THIS.name, ops.i64(0), ops.SizeOf(N), tuple(body))
 
     # ---- a universe ----
 

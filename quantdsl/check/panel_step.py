@@ -93,6 +93,7 @@ class PanelStep:
         for place in self.strategy.bars.values():
             for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
                 stmts.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
+        stmts += self.assembly.tick_step.bar_step.at_start_of_each
         return [self.strategy.loop(tuple(stmts))]
 
     # ---- events ----
@@ -192,6 +193,7 @@ class PanelStep:
             kept = [stmt for source in sources for stmt in self._record(source, spared)]
             if kept:
                 own.append(ops.If(own_tick(1 << PANEL_SHIFT + clock), tuple(kept)))
+        own += [ops.If(due, tuple(kept)) for due, kept in self._histories(spared) if kept]
         rare = frozenset() if spared is None else spared.rare
         stmts = self._in_order([(e, part) for n, e, part in parts if n not in rare], own, spared)
         if rare:
@@ -199,6 +201,11 @@ class PanelStep:
             stmts += [*asked(), ops.If(ASKED, tuple(late))]
         anything = ops.Binary("ine", ticked, ops.i64(0))
         return [ops.If(anything, tuple(stmts))] if stmts else []
+
+    def _histories(self, spared: Spared | None) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
+        """What is looked back at of an instrument's last ticks, and when it is kept."""
+        kept = None if spared is None else spared.kept
+        return self.assembly.tick_step.histories(kept)
 
     def _in_order(
         self,
@@ -284,14 +291,21 @@ class PanelStep:
 
     def _happens(self, handler: "Handler") -> ops.Expr:
         """What an instrument's handler is about has happened to it at this instant."""
-        if handler.event == "bar":
+        if handler.event == "stale":
+            stale = self.strategy.ticks.own_stale
+            assert stale is not None
+            return band(stale, handler.clocks)
+        if handler.clocks:
             return own_tick(handler.clocks << PANEL_SHIFT)
         signal = self.strategy.signals.all[handler.timer]
         return band(signal.ready if handler.event == "ready" else signal.late, 1 << signal.number)
 
     def done(self) -> ops.Stmt:
-        """At the end of an instant no clock ticks any more."""
-        return self.strategy.loop((ops.Assign(OWN, ops.i64(0)),))
+        """At the end of an instant no clock ticks any more, and no feed becomes stale."""
+        ticks = self.strategy.ticks
+        own = [place for place in (OWN, ticks.own_stale) if place is not None]
+        cleared = [ops.Assign(place, ops.i64(0)) for place in own]
+        return self.strategy.loop(tuple(cleared))
 
 
 def member_or_held(strategy: "Strategy") -> list[ops.Expr]:

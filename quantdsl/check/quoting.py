@@ -6,7 +6,7 @@ from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
-from quantdsl.check.market import ENGINE, BarsBinding, Traded
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
 from quantdsl.check.trading import NOTHING
 from quantdsl.check.types import BOOL, VOID, price
 from quantdsl.check.values import Value, error_value
@@ -56,7 +56,7 @@ class QuoteFunction(Binding):
         self.strategy.uses |= {"USES_LIMIT", "USES_TIF"} if flag else {"USES_LIMIT"}
         self.strategy.orders.append(consistency.Written("quote", node))
         core = self.strategy.core("quoting.quote")
-        call = ops.Call(core, (ENGINE, ops.i64(traded.index), *words, ops.i64(line)))
+        call = ops.Call(core, (ENGINE, traded.ir, *words, ops.i64(line)))
         cx.emit(ops.Do(call, line))
         return Value(VOID, NOTHING, node.span)
 
@@ -66,6 +66,8 @@ class QuoteFunction(Binding):
         if isinstance(found, BarsBinding):
             args.pop(0)
             return found.instrument
+        if not one_of(cx, node.span):
+            return None
         if len(self.strategy.instruments) == 1:
             return self.strategy.instruments[0]
         names = ", ".join(traded.name for traded in self.strategy.instruments)

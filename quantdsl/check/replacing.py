@@ -6,7 +6,7 @@ from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
-from quantdsl.check.market import ENGINE, Traded
+from quantdsl.check.market import ENGINE, Traded, one_of
 from quantdsl.check.trading import NOTHING, PRICES
 from quantdsl.check.types import VOID, price
 from quantdsl.check.values import Value, error_value
@@ -52,6 +52,8 @@ class ReplaceTag(Binding):
             return cx.error(
                 "QD0802", f"replace takes {', '.join(sorted(names))}", unknown[0].span, help=HELP
             )
+        if not one_of(cx, node.span):
+            return error_value(node.span)
         self.strategy.uses |= {"USES_TAG", "USES_LIMIT", "USES_TRIGGER", "USES_EXITS"}
         for traded in self.strategy.instruments:
             if not self._emit(cx, node, traded, self.strategy.tag(tag.value.value)):
@@ -62,7 +64,7 @@ class ReplaceTag(Binding):
         line = cx.line(node)
         verb = self.strategy.enum_value("orders.Verb", "replace")
         make = ops.Call(
-            self.strategy.core("orders.intent"), (verb, ops.i64(traded.index), ops.i64(line))
+            self.strategy.core("orders.intent"), (verb, traded.ir, ops.i64(line))
         )
         fields: list[tuple[str, ops.Expr]] = [("tag", ops.i64(tag)), ("lots", KEPT)]
         for arg in node.args[1:]:

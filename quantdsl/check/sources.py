@@ -60,14 +60,15 @@ def hold(strategy: "Strategy") -> None:
 
 
 def _hold_universe(strategy: "Strategy", cx: Context) -> None:
-    """A universe stands for all instruments, and is made of bars."""
+    """A universe stands for all instruments; of ticks nothing is adjusted."""
     assert strategy.universe is not None
     span = strategy.universe.span
-    if strategy.ticks:
-        cx.error("QD0216", "universes of quotes, trades or books are not available yet", span)
+    if strategy.ticks and strategy.adjust is not None:
+        where = strategy.adjust[1]
+        cx.error("QD0216", "'adjust =' is not available yet for bars built of ticks", where)
     if len(strategy.instruments) != 1 or strategy.instruments[0].symbol:
         cx.error("QD0212", "a strategy has a universe or instruments, not both", span)
-    if len(strategy.clocks) > PANEL_SHIFT // 2:
+    if strategy.width > PANEL_SHIFT // 2:
         cx.error("QD0611", "too many clocks", span, reason=f"the limit is {PANEL_SHIFT // 2}")
 
 

@@ -110,6 +110,9 @@ class Assembly:
         self.tick_step = TickStep(strategy)
         self.signal_step = SignalStep(self)
         self.panel = PanelStep(self) if strategy.universe is not None else None
+        for bit in sorted({bit for one in strategy.handlers for bit in one.reads}):
+            if bit >= PANEL_SHIFT:  # counted with the equations, which are made before handlers
+                self.equations.counter(1 << bit)
         self.warm_fields: dict[ops.Expr, ops.Field] = {}
         self.warm_init: list[ops.Stmt] = []
         self.invariants = self._invariants()
@@ -126,7 +129,7 @@ class Assembly:
         step = ops.Func("step", (STATE_PARAM,), None, self.step(self.equations_of()))
         run = self._run()
         readers = (*strategy.funcs, step, run, self.init(), self.admits(), self.warm_up())
-        self.used = used_by(readers)
+        self.used = used_by((*readers, *strategy.loops))
         for func in (*readers, self.ingest(self.used), *strategy.loops):
             library.define(func)
         fields = (*BASE_FIELDS, *self.equations.fields)
@@ -231,11 +234,8 @@ class Assembly:
         handlers = sorted(self.strategy.handlers, key=_order)
         stmts: list[ops.Stmt] = []
         for handler in handlers:
-            if self.panel is not None and (handler.event == "bar" or handler.each):
-                needs = self.needs(tuple(sorted(handler.reads.items(), key=lambda item: item[0])))
-                each = self.panel.handler(handler, needs)
-                ticks = handler.event == "bar"
-                stmts.append(ops.If(band(TICKED, handler.clocks), (each,)) if ticks else each)
+            if self.panel is not None and (handler.clocks or handler.each):
+                stmts.append(self._of_each(self.panel, handler))
                 continue
             call: ops.Stmt = ops.Do(ops.Call(handler.func, (STATE,)))
             if handler.event in ("fill", "order"):
@@ -248,6 +248,18 @@ class Assembly:
             tail.append(ops.Assign(self.halted, self._halted()))
         forget = [self._do("engine.forget")] if "USES_NEWS" in self.strategy.uses else []
         return [ops.If(TRADING, (*stmts, *tail)), *forget] if stmts else []
+
+    def _of_each(self, panel: PanelStep, handler: "Handler") -> ops.Stmt:
+        """A handler that runs for each instrument of a universe to which its event has come."""
+        needs = self.needs(tuple(sorted(handler.reads.items(), key=lambda item: item[0])))
+        if handler.event == "stale":
+            some = band(self.strategy.ticks.stale_bits(), handler.clocks)
+            return ops.If(some, (panel.handler(handler, needs),))
+        each = panel.handler(handler, needs)
+        due = [band(TICKED, handler.clocks)] if handler.clocks else []
+        if "flat_by" in self.strategy.session and handler.event != "late":
+            due.append(ops.Unary("not", ops.Field(ENGINE, "flat_until_open")))
+        return ops.If(all_of(due), (each,)) if due else each
 
     def _limits(self) -> list[ops.Stmt]:
         """The user's limits, as they stand at this instant."""

@@ -71,9 +71,9 @@ OF_UNIVERSES = {
     "xs": "namespace",
 }
 EVENTS = ("start", "bar", "fill", "order", "halt", "stop", "session_open", "session_close")
-OF_ONE = ("bar", "fill", "order")
-"""Those that are about one instrument of a universe."""
 TICK_EVENTS = (*SOURCES.values(), "stale")
+OF_ONE = ("bar", "fill", "order", *TICK_EVENTS)
+"""Those that are about one instrument of a universe."""
 
 
 class Handler(Struct):

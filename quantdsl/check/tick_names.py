@@ -8,10 +8,17 @@ from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.book import BookBinding
 from quantdsl.check.context import Context
 from quantdsl.check.functions import BAR_PRICES
-from quantdsl.check.market import ENGINE, OF_INSTRUMENT, BarsBinding, Computed, Traded
+from quantdsl.check.market import (
+    ENGINE,
+    OF_INSTRUMENT,
+    BarsBinding,
+    Computed,
+    Traded,
+    one_of,
+)
 from quantdsl.check.ticks import BOOK, TRADE, Ticks
 from quantdsl.check.types import FLOAT
-from quantdsl.check.values import Value
+from quantdsl.check.values import Value, error_value
 from quantdsl.events.codes import NO_PRICE
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -155,9 +162,11 @@ class WorkingPrice(Binding):
                 reason="orders belong to handlers",
                 help="move this into a handler, such as 'on quote:'",
             )
+        if traded.at is not None and not one_of(cx, node.span):
+            return error_value(node.span)
         name = cx.fresh("k")
         call = ops.Call(
-            ticks.strategy.core(f"engine.working_{self.side}"), (ENGINE, ops.i64(traded.index))
+            ticks.strategy.core(f"engine.working_{self.side}"), (ENGINE, traded.ir)
         )
         cx.emit(ops.Let(name, ops.I64_T, call))
         found = ticks.in_currency(traded, ops.Unary("i64_to_f64", ops.Var(name)), None)

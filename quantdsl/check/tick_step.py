@@ -1,9 +1,10 @@
 """The part of an instant that is about ticks: events into the state, and rows of the curve."""
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
-from quantdsl.check.bar_step import BarStep
-from quantdsl.check.equations import STATE
+from quantdsl.check.bar_step import OWN_TICKED, BarStep, ticks
+from quantdsl.check.equations import STATE, THIS
 from quantdsl.check.graph import Use
 from quantdsl.check.market import ENGINE
 from quantdsl.check.ticks import BOOK, PRINT_WORDS, QUOTE, TOUCH_WORDS, TRADE
@@ -59,11 +60,10 @@ class TickStep:
         stmts: list[ops.Stmt] = []
         several = len(self.strategy.instruments) > 1
         for traded in self.strategy.instruments:
-            bit = ops.i64(1 << self.ticks.bit(traded.index, event))
             into = (
                 *self._copies(traded.index, event, uses),
                 *self.bar_step.add(traded.index, event, self._words(traded.index, event), uses),
-                ops.Assign(TICKED, ops.Binary("ior", TICKED, bit)),
+                *ticks(self.strategy, traded.index, self.ticks.clock(event)),
             )
             good: tuple[ops.Stmt, ...] = into
             if event == QUOTE:
@@ -72,6 +72,8 @@ class TickStep:
                 whole = ops.Unary("not", _more())
                 valid = ops.Field(self._book(traded.index), "valid")
                 good = (ops.If(whole, (ops.If(valid, into),)),)
+            if traded.at is not None:
+                return (ops.Let(THIS.name, ops.I64_T, instrument), *good)
             here = ops.Binary("ieq", instrument, ops.i64(traded.index))
             stmts += (ops.If(here, good),) if several else good
         return tuple(stmts)
@@ -112,15 +114,19 @@ class TickStep:
         }
 
     def _book(self, instrument: int) -> ops.Elem:
-        return ops.Elem(ops.Field(ENGINE, "books"), ops.i64(instrument))
+        return ops.Elem(ops.Field(ENGINE, "books"), self.strategy.instruments[instrument].ir)
 
     def _feed(self, instrument: ops.Expr) -> ops.Stmt:
         """A feed that is stale, has a gap or begins anew is so for all clocks of its instrument."""
         place = self.ticks.stale_bits()
         own = ops.i64((1 << self.strategy.width) - 1)
+        worse = ops.Binary("ine", ops.Var("side"), ops.i64(Feed.GOOD))
+        of_this = self.ticks.own_stale
+        if of_this is not None:
+            marks = tuple(ops.Assign(mark, own) for mark in (place, of_this))
+            return ops.If(worse, (ops.Let(THIS.name, ops.I64_T, instrument), *marks))
         shift = ops.Binary("imul", instrument, ops.i64(self.strategy.width))
         bits = ops.Binary("ior", place, ops.Binary("shl", own, shift))
-        worse = ops.Binary("ine", ops.Var("side"), ops.i64(Feed.GOOD))
         return ops.If(worse, (ops.Assign(place, bits),))
 
     def clear(self) -> list[ops.Stmt]:
@@ -128,14 +134,19 @@ class TickStep:
         stale = self.ticks.stale
         return [] if stale is None else [ops.Assign(stale, ops.i64(0))]
 
-    def histories(self) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
-        """What is looked back at of the last ticks, with the clock on which it is kept."""
+    def histories(
+        self, kept: Container[str] | None = None
+    ) -> list[tuple[ops.Expr, list[ops.Stmt]]]:
+        """What is looked back at of the last ticks, with the clock on which it is kept; of the
+        histories those in `kept`, or all."""
         found: list[tuple[ops.Expr, list[ops.Stmt]]] = []
         for (instrument, event), place in self.ticks.places.items():
-            bit = 1 << self.ticks.bit(instrument, event)
-            ticks = ops.Binary("ine", ops.Binary("iand", TICKED, ops.i64(bit)), ops.i64(0))
+            one = self.strategy.universe is None
+            clock = self.ticks.bit(instrument, event) if one else self.ticks.clock(event)
+            mask = ops.Binary("iand", TICKED if one else OWN_TICKED, ops.i64(1 << clock))
             record = self.strategy.equations.record
-            found += [(ticks, record(ops.Field(place, word))) for word in WORDS[event]]
+            due = ops.Binary("ine", mask, ops.i64(0))
+            found += [(due, record(ops.Field(place, word), kept)) for word in WORDS[event]]
         return found
 
     # ---- the curve ----

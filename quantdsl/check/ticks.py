@@ -61,6 +61,7 @@ class Ticks:
         self.sources: dict[str, TickSource] = {}
         self.places: dict[tuple[int, str], ops.Field] = {}  # instrument, event -> Touch or Print
         self.stale: ops.Field | None = None  # clocks whose feed is stale since this instant
+        self.own_stale: ops.Field | None = None  # on a universe those of an instrument
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -78,6 +79,11 @@ class Ticks:
         """The bit of a source's clock in masks of clocks."""
         return self.strategy.clock_bit(instrument, self.clock(event))
 
+    def ticks_of(self, clocks: int) -> bool:
+        """Whether a mask of a universe's clocks holds one of ticks."""
+        own = sum(1 << self.clock(event) for event in self.sources)
+        return clocks & own != 0
+
     def series(self, instrument: int, event: str) -> Series:
         """Defined from the first tick on."""
         bit = self.bit(instrument, event)
@@ -88,13 +94,16 @@ class Ticks:
         key = (instrument, event)
         if key not in self.places:
             type_ = PRINT if event == TRADE else TOUCH
-            self.places[key] = self.strategy.equations.field("t", type_)
+            panel = self.strategy.universe is not None
+            self.places[key] = self.strategy.equations.field("t", type_, panel=panel)
         return self.places[key]
 
     def stale_bits(self) -> ops.Field:
         """The word of the clocks whose feed has become stale at this instant."""
         if self.stale is None:
             self.stale = self.strategy.equations.field("g", ops.I64_T)
+            if self.strategy.universe is not None:
+                self.own_stale = self.strategy.equations.field("g", ops.I64_T, panel=True)
         return self.stale
 
     # ---- handlers ----
@@ -144,7 +153,7 @@ class Ticks:
 
     def unit(self, traded: Traded, stem: str) -> Unit:
         """How ticks ("tick") or lots ("lot") of an instrument become a float."""
-        place = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(traded.index))
+        place = ops.Elem(ops.Field(ENGINE, "instruments"), traded.ir)
         return Unit(ops.Field(place, stem + "_num"), ops.Field(place, stem + "_den"))
 
     def priced(self, traded: Traded, ir: ops.Expr, series: Series | None) -> Value:

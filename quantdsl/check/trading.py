@@ -533,6 +533,8 @@ class CancelTag(Binding):
                 node.span,
                 help='such as cancel("entry"); cancel_all() cancels everything',
             )
+        if not one_of(cx, node.span):
+            return error_value(node.span)
         self.strategy.uses.add("USES_TAG")
         tag = ops.i64(self.strategy.tag(node.args[0].value.value))
         line = ops.i64(cx.line(node))
@@ -626,6 +628,8 @@ class BarsSince(Binding):
         )
         if not known:
             return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
+        if not one_of(cx, node.span):
+            return error_value(node.span)
         traded = self.strategy.instruments[0]
         ir = ops.Call(
             self.strategy.core("engine.bars_since_entry"), (ENGINE, traded.ir)

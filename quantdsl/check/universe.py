@@ -16,6 +16,7 @@ from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR_PRICES
 from quantdsl.check.market import BarsBinding
 from quantdsl.check.naming import FREE
+from quantdsl.check.tick_names import BARS_OF, Absent
 from quantdsl.check.types import FLOAT, Type
 from quantdsl.check.values import Value
 from quantdsl.events.codes import Trait
@@ -48,6 +49,7 @@ class Universe(Struct):
     symbols: tuple[str, ...]
     span: ast.Span
     point_in_time: bool = False
+    most: int = 0  # `max = N`: code is made for so many; 0: for as many as the data have
     filter: ast.Expr | None = None
     chosen: Value | None = None  # what the filter says, once it is elaborated
     choosing: bool = False
@@ -70,10 +72,12 @@ def declare(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
             made.point_in_time = arg.value.value
         elif arg.name == "filter":
             made.filter = arg.value
+        elif arg.name == "max":
+            made.most = _most(cx, arg)
         else:
             cx.error(
                 "QD0212",
-                "a universe is a name or symbols in quotes, then point_in_time and filter",
+                "a universe is a name or symbols in quotes, then point_in_time, filter and max",
                 arg.span,
                 help=shape,
             )
@@ -84,9 +88,21 @@ def declare(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         cx.error("QD0208", f"{twice!r} stands twice in the universe", node.span)
+    if 0 < made.most < len(made.symbols):
+        listed = f"a universe of at most {made.most}, and {len(names)} are listed"
+        cx.error("QD0212", listed, node.span, help=f"write max = {len(names)}, or leave it out")
     strategy.universe = made
     if made.point_in_time:
         trait(strategy, Trait.MEMBER, node.span)
+
+
+def _most(cx: Context, arg: ast.Arg) -> int:
+    """The N of `max = N`; 0 after an error."""
+    value = cx.expr(arg.value).const if isinstance(arg.value, ast.Num) else None
+    if isinstance(value, int) and value >= 1:
+        return value
+    cx.error("QD0212", "max is a number of instruments", arg.span, help="such as max = 600")
+    return 0
 
 
 def trait(strategy: "Strategy", which: Trait, span: ast.Span) -> ops.Field:
@@ -145,9 +161,9 @@ def _filter(strategy: "Strategy", node: ast.Expr) -> Value:
 
 def names(strategy: "Strategy") -> dict[str, Binding]:
     """What a strategy on a universe may name beside what every strategy may."""
+    of_bars = {"adj": Adjusted(strategy), "dollar_volume": Traded(strategy)}
     return {
-        "adj": Adjusted(strategy),
-        "dollar_volume": Traded(strategy),
+        **(of_bars if strategy.clocks else {name: Absent(name, BARS_OF, FREE) for name in of_bars}),
         "eligible": TraitBinding(strategy, Trait.ELIGIBLE),
         **{name: TraitBinding(strategy, which) for name, which in GROUPS.items()},
     }

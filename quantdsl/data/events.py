@@ -240,11 +240,7 @@ class BarStream:
         if ready:
             sessions = np.array(ready, np.int64)
             first = clockwork.opens(sessions, joined=False)
-            told = first[:0] if self._told is None else self._told.until(sessions)
-            if len(told):
-                first = np.concatenate((told, first))
-                first = first[np.argsort(first["ts_event"], kind="stable")]
-            merge.push(1, first)
+            merge.push(1, first if self._told is None else self._told.before(first, sessions))
             merge.push(self._timer_lane, clockwork.timers(sessions))
             merge.push(self._close_lane, clockwork.closes(sessions))
             merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))

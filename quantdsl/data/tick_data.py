@@ -33,6 +33,7 @@ from quantdsl.data.tick_formats import Opening, open_ticks
 from quantdsl.data.ticks import TickReader
 from quantdsl.data.timers import Clockwork
 from quantdsl.data.times import Interval
+from quantdsl.data.universe import Told
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import BAR, NO_PRICE, Kind
 from quantdsl.events.merge import Merge, cut, keep
@@ -244,6 +245,8 @@ class _Stream:
         self._timer_lane, self._close_lane, self._late_open_lane = n + 3, n + 4, n + 5
         self._merge = Merge(n + 6, "ts_recv")
         self._merge.push(1, _in_order(data.actions.events, data.latencies.events))
+        changes = data.spec.changes
+        self._told = Told(changes, data.schedule) if changes else None
         self._sessions: set[int] = set()
         self._last_session = -1  # whose opens, timers and close are in the stream already
         self._kinds = frozenset(kind for name in data.spec.ticks for kind in KINDS[name])
@@ -299,7 +302,8 @@ class _Stream:
             return timers[(timers["ts_recv"] >= first) & (timers["ts_recv"] <= last)]
 
         merge.push(0, spanned(clockwork.closings(sessions)))
-        merge.push(2, clockwork.opens(sessions, joined=False))
+        first_of = clockwork.opens(sessions, joined=False)
+        merge.push(2, first_of if self._told is None else self._told.before(first_of, sessions))
         merge.push(self._timer_lane, spanned(clockwork.timers(sessions)))
         merge.push(self._close_lane, clockwork.closes(sessions))
         merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))

@@ -22,7 +22,9 @@ import numpy.typing as npt
 from quantdsl.data import columns as naming
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.many import named
+from quantdsl.data.recording import is_recording
 from quantdsl.data.table import list_files, open_table, stem
+from quantdsl.data.tick_formats import recognised
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import EVENT, Kind, Trait
 
@@ -60,6 +62,31 @@ def sources(source: Any) -> dict[str, Any]:
     if not wide:
         return {_symbol_of(Path(str(source))): source}
     return {name: _column(source, tables, names[0], name) for name in names[1:]}
+
+
+def tick_sources(source: Any, listed: Sequence[str]) -> dict[str, Any]:
+    """Each instrument of a folder of files of ticks by its symbol; of one file of many instruments
+    those `listed`. DataError where it cannot be told whose ticks there are."""
+    folder = isinstance(source, str | Path) and Path(source).is_dir()
+    if folder and not is_recording(Path(source)):
+        found: dict[str, Any] = {}
+        for path in list_files(Path(source)):
+            symbol = _symbol_of(path)
+            if recognised(path) is None:
+                continue
+            if symbol in found:
+                raise DataError(
+                    f"{source}: holds two files of {symbol}, {Path(found[symbol]).name} and "
+                    f"{path.name}\nhelp: put one file of ticks of each instrument into a folder"
+                )
+            found[symbol] = str(path)
+        return found
+    if not listed:
+        raise DataError(
+            f"{source}: whose ticks to take of it must be said\nhelp: list the instruments in the "
+            'strategy, as in universe "AAPL", "MSFT", or in the file of universe.symbols'
+        )
+    return {symbol.rpartition(":")[2].upper(): source for symbol in listed}
 
 
 def _symbol_of(path: Path) -> str:
@@ -247,5 +274,10 @@ class Told:
                 self._events[name][self._given : end] = ts
             self._given = max(end, self._given)
         return self._events[first : self._given]
+
+    def before(self, opens: Events, sessions: Int64s) -> Events:
+        """The opens of these sessions, each after what is told there."""
+        both = np.concatenate((self.until(sessions), opens))
+        return both[np.argsort(both["ts_event"], kind="stable")]
 
 

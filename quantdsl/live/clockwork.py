@@ -106,7 +106,7 @@ class BarClock:
 class TickClock:
     """Session borders and timers among ticks, and which ticks lie within a session.
 
-    A timer that was due before `begin_ns` does not fire any more.
+    A timer that was due before `begin_ns` does not fire any more. `told` is as in BarClock.
     """
 
     def __init__(
@@ -116,8 +116,10 @@ class TickClock:
         *,
         begin_ns: int,
         floor: int = BEFORE_ALL,
+        told: Told | None = None,
     ) -> None:
         self.clockwork, self.schedule, self.floor = Clockwork(schedule, timers), schedule, floor
+        self._told = told
         self.session, self._begin_ns = _session_at(schedule, begin_ns), begin_ns
         self._queue = np.empty(0, EVENT)
         self.next_ns = self._opens()
@@ -144,9 +146,10 @@ class TickClock:
 
     def _enter(self) -> None:
         one = np.array([self.session])
+        opens = self.clockwork.opens(one, joined=False)
         lanes = (
             self._since(self.clockwork.closings(one)),
-            self.clockwork.opens(one, joined=False),
+            opens if self._told is None else self._told.before(opens, one),
             self._since(self.clockwork.timers(one)),
             self.clockwork.closes(one),
             self.clockwork.opens(one, joined=True),
@@ -173,6 +176,8 @@ def _session_at(schedule: Schedule, moment_ns: int) -> int:
 
 def _comes_first(event: np.void) -> bool:
     """Whether it comes before the ticks of its instant."""
+    if event["kind"] == Kind.TRAIT:
+        return True
     if event["kind"] == Kind.TIMER:
         return bool(event["side"] == TimerSide.CLOSES)
     return bool(event["kind"] == Kind.SESSION and event["side"] == OPEN)

@@ -81,8 +81,8 @@ def planned(checked: Checked, uses: frozenset[str], *, small: bool = False) -> P
         for func in module.funcs
         if (name := func.name.partition("[")[0]) in facts
     }
-    universe = checked.strategy.universe is not None
-    cut = cut_instant(module, kernels, checked.instruments, apart=universe)
+    apart = checked.strategy.universe is not None and not checked.strategy.ticks
+    cut = cut_instant(module, kernels, checked.instruments, apart=apart)
     signals = len(checked.strategy.signals.all)
     threads = WARP if small else THREADS
     return Plan(cut, instants(cut, kernels, checked.instruments, signals, threads))

@@ -35,7 +35,7 @@ from quantdsl.events.ring import CONSUMER, PRODUCER, Ring
 from quantdsl.journal.files import Files
 from quantdsl.journal.recovery import checkpoint, recover
 from quantdsl.journal.writer import Journal, Policy
-from quantdsl.live.clockwork import TickClock
+from quantdsl.live.clockwork import BEFORE_ALL, TickClock
 from quantdsl.live.loop import EventLoop, module_of
 from quantdsl.live.manifest import LIVE_USES
 from quantdsl.live.sequencer import Lane, Sequencer
@@ -315,8 +315,8 @@ class Simulation:
         assert isinstance(data, TickData)
         now = self._word("e.now") if self.truth and len(self.truth[0]) else None
         begin = now if now is not None else int(self.market.messages[0]["ts_recv"][0])
-        floor = {} if now is None else {"floor": now}
-        clock = TickClock(data.schedule, data.spec.timers, begin_ns=begin, **floor)
+        floor = BEFORE_ALL if now is None else now
+        clock = TickClock(data.schedule, data.spec.timers, begin_ns=begin, floor=floor)
         kinds = frozenset({Kind.TRADE, Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT, Kind.FEED, Kind.QUOTE})
         lane = Lane("simulated", clock, [0], kinds, self, self.inbound)
         if now is not None:

@@ -340,9 +340,12 @@ class LiveStrategy:
     def _clock(self) -> BarClock | TickClock:
         data = self.prepared.data
         floor = self.word("e.now") if self.resumed else BEFORE_ALL
-        begin = self.since
+        begin, changes = self.since, self.part.changes
+        told = Told(changes, data.schedule) if changes else None
         if self.on_ticks:
-            return TickClock(data.schedule, data.spec.timers, begin_ns=begin, floor=floor)
+            return TickClock(
+                data.schedule, data.spec.timers, begin_ns=begin, floor=floor, told=told
+            )
         return BarClock(
             data.schedule,
             data.spec.timers,
@@ -352,7 +355,7 @@ class LiveStrategy:
             begin_ns=begin,
             floor=floor,
             sync_all=data.spec.sync_all,
-            told=Told(self.part.changes, data.schedule) if self.part.changes else None,
+            told=told,
         )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.run import run_checked
 from quantdsl.check import check_source
 from quantdsl.errors import ConfigError, DataError
@@ -59,6 +60,48 @@ def test_a_rebalance_holds_the_weights_within_a_lot(tmp_path: Path) -> None:
     fills = ran.records[ran.records["kind"] == Kind.FILL]
     assert len(fills) > 100
     assert not np.any(ran.records["kind"] == Kind.REJECT)
+
+
+def test_a_declared_maximum_changes_no_decision(tmp_path: Path) -> None:
+    """The code is that of twelve, whoever is there; nobody trades in the places that are free."""
+    most = TEXT.replace("point_in_time = true", "point_in_time = true, max = 12")
+    closes = walks(8, 60)
+    more = members(tmp_path, [f"{name},," for name in closes])
+    one, other = (
+        run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+        for text in (TEXT, most)
+    )
+    assert len(one.records) > 100
+    assert one.records.tobytes() == other.records.tobytes()
+    assert compiled(most).instruments == 12
+    sizes = {
+        arrange(compiled(most), data=table(walks(n, 9)), more=more).sized(compiled(most)).universe
+        for n in (8, 11)
+    }
+    assert sizes == {12}
+
+
+def test_more_than_the_declared_maximum_are_refused(tmp_path: Path) -> None:
+    most = TEXT.replace("point_in_time = true", "point_in_time = true, max = 7")
+    closes = walks(8, 30)
+    more = members(tmp_path, [f"{name},," for name in closes])
+    with pytest.raises(ConfigError, match="has 8 instruments and the strategy says max = 7"):
+        run_checked(compiled(most), Path("x"), data=table(closes), more=more)
+
+
+@pytest.mark.parametrize(
+    ("universe", "message"),
+    [
+        ('"ALL", max = 2.5', "max is a number of instruments"),
+        ('"ALL", max = 0', "max is a number of instruments"),
+        ('"A", "B", "C", max = 2', "at most 2, and 3 are listed"),
+    ],
+)
+def test_a_maximum_that_is_none_is_refused(universe: str, message: str) -> None:
+    text = TEXT.replace('"ALL", point_in_time = true', universe)
+    checked, diagnostics = check_source(Source(text, "x.qdsl"))
+    assert checked is None
+    assert any(message in one.message for one in diagnostics), diagnostics
 
 
 def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:

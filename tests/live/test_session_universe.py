@@ -1,15 +1,29 @@
 """A real session on a universe, with signals of each instrument: killed, resumed and replayed."""
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from quantdsl.backtest.run import run_checked
 from quantdsl.check import compile_file
 from quantdsl.events.layout import Kind
 from quantdsl.shipped import shipped
 from tests.live.signal_sessions import held_to_its_journal, killed_and_resumed
-from tests.live.test_session import before_the_end, finished, journalled, paper
+from tests.live.test_session import (
+    before_the_end,
+    child_of,
+    count_of,
+    ended_when,
+    finished,
+    journalled,
+    outputs_of,
+    paper,
+    without_commands,
+)
+from tests.waiting import until
 
 STRATEGY = """language 1
 
@@ -120,3 +134,55 @@ def test_a_session_without_signals_decides_as_the_backtest_of_its_file(tmp_path:
     assert (own["kind"] == Kind.FILL).sum() > 50
     assert own.tobytes() == whole[: len(own)].tobytes()
     assert not np.isin(whole["kind"][len(own) :], (Kind.FILL, Kind.ORDER)).any()
+
+
+TICKS = """language 1
+
+strategy Crew:
+    "Quotes both sides of each member, and leaves the one that has risen most."
+
+    universe "SYN1", "SYN2"
+    quotes
+    trades
+    bars 10s
+    session "XNYS"
+
+    let rank = xs.rank(close / close[2])
+
+    on quote:
+        quote(bid = bid, bid_qty = 10 shares, ask = ask, ask_qty = 10 shares,
+              requote_if = 3 ticks)
+
+    on bar:
+        if rank == 1 and position > 20 shares:
+            close_position()
+
+    on halt:
+        log("halted")
+
+    risk:
+        max_gross = 80% of equity
+"""
+
+
+@pytest.mark.slow
+def test_a_session_on_ticks_of_a_universe_is_its_backtest(tmp_path: Path) -> None:
+    """Killed and resumed: every member's ticks, and bars of all at one moment, once."""
+    folder, strategy = tmp_path / "session", tmp_path / "crew.qdsl"
+    strategy.write_text(TICKS, encoding="utf-8")
+    process = paper(folder, strategy, "--speed", "300")
+    child = child_of(folder)
+    until(lambda: count_of(outputs_of(folder, "Crew"), Kind.FILL) > 10)
+    os.kill(child, signal.SIGKILL)
+    finished(process)
+    before = len(outputs_of(folder, "Crew"))
+    ended_when(paper(folder), lambda: len(outputs_of(folder, "Crew")) > before + 20)
+    inputs, outputs = journalled(folder, "Crew")
+    logs = outputs[outputs["kind"] == Kind.LOG]
+    assert len(logs) >= 1  # a session that is resumed is halted until it has caught up
+    kept = before_the_end(outputs)
+    own = without_commands(kept[kept["kind"] != Kind.LOG])
+    whole = run_checked(compile_file(strategy), strategy).records
+    assert set(own["instrument"][own["kind"] == Kind.FILL]) == {0, 1}
+    assert own.tobytes() == whole[: len(own)].tobytes()
+    assert (np.diff(inputs["ts_recv"]) >= 0).all()
