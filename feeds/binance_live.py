@@ -37,6 +37,7 @@ from quantdsl.feeds.edge import (
     LOT,
     OFF,
     TICK,
+    by_our_clock,
     edges,
     heard,
     in_our_time,
@@ -85,7 +86,7 @@ _SUBSCRIBE_S = 0.25
 
 # Words that a batch is called with and answers in; the decoder's fields and the faults follow.
 _SIZE, _RECEIVED, _KEEPS_BOOK, _ONLY, _ROW, _OTHERS, _PROCESSED, _IGNORED, _DROPPED = range(9)
-_EVENT, _FIRST, _FIELDS = 9, 10, 11
+_EVENT, _FIRST, _OFFSET, _FIELDS = 9, 10, 11, 12
 _FAULTS = _FIELDS + FIELDS
 _WORDS = _FAULTS + FAULTS
 
@@ -168,6 +169,8 @@ def decode(data, spans, out, books, edges, names, words):
         end = _instrument(kind, last, row, out, books[index], edges[index], words)
         for one in range(row, end):
             out[one, 2] |= words[_FIRST] + index
+            if out[one, 2] >> 32 & 255 != Kind.BOOK_DELTA.value or out[one, 6] == 0:
+                by_our_clock(out, one, words[_OFFSET])  # what waits for a snapshot is spliced first
         row = end
     words[_ROW], words[_OTHERS] = row, others
 
@@ -376,17 +379,12 @@ class BinanceLive:
             if self._book and not self._books[:, SYNC].all():
                 events = self._hold(events)
             if len(events):
-                self._give(events, sink)
+                sink.push(events)
         health.received += batch.size
         health.last_recv_ns = batch.recv_ns
         if words[_OTHERS]:
             for at, end in batch.spans[: words[_OTHERS]].tolist():
                 self._other(bytes(batch.data[at:end]), batch.recv_ns, sink)
-
-    def _give(self, events: Events, sink: Sink) -> None:
-        """To the session, by the session's clock."""
-        in_our_time(events.view(np.int64), self.health.clock_offset_ns)
-        sink.push(events)
 
     # ---- books ----------------------------------------------------------------------------
 
@@ -436,7 +434,7 @@ class BinanceLive:
         events = self._events[: words[_ROW]]
         if not len(events) or events["kind"][0] != Kind.BOOK_SNAPSHOT:
             return
-        self._give(events, sink)
+        sink.push(events)
         spliced, older = splice(self._pending[at], self._books[at], received)
         spliced["instrument"] = self.spec.first + at
         words[_FAULTS + Fault.NO_SNAPSHOT.value] += older
@@ -448,7 +446,8 @@ class BinanceLive:
             self.health.resyncs += 1
             self._patience[at] = Backoff()
         if len(spliced):
-            self._give(spliced, sink)
+            in_our_time(spliced.view(np.int64), self.health.clock_offset_ns)
+            sink.push(spliced)
 
     # ---- what is not decoded in bulk ------------------------------------------------------
 
@@ -508,6 +507,7 @@ class BinanceLive:
 
     def _set_clock(self, clock: Clock) -> None:
         self.health.clock_offset_ns, self.health.clock_error_ns = clock
+        self._words[_OFFSET] = self.health.clock_offset_ns
 
 
 def spot(spec: FeedSpec) -> LiveFeed:

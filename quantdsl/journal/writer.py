@@ -121,7 +121,7 @@ class Journal:
     def inputs(self, events: npt.NDArray[np.void]) -> None:
         """Events that the engine is about to consume: whole messages."""
         assert events.dtype == EVENT
-        assert not len(events) or not events[-1]["flags"] & MORE, "half a message"
+        assert not len(events) or not events["flags"][-1] & MORE, "half a message"
         self._add(BlockKind.INPUT, 0, events.tobytes())
 
     def outputs(self, records: npt.NDArray[np.void]) -> None:
