@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import Command, KilledBy, Kind
-from quantdsl.live.view import FillRow, Level, WorkingOrder
+from quantdsl.live.view import FillRow, Level, Side, WorkingOrder
 
 NONE = 1 << 53
 """A price that is none, as the core has it."""
@@ -57,9 +57,25 @@ class Ledger(Struct):
     rejected: int = 0
     filled: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    entered_lots: int = 0
+    """Signed, of the newest order that has a size."""
+    missing: set[int] = field(default_factory=set)
+    """Orders of `working` that the core did not have when it was looked at last."""
 
     def __post_init__(self) -> None:
         self.holdings = [Holding() for _ in self.instruments]
+
+    def keep(self, known: set[int]) -> None:
+        """Leave out working orders that the core, which is ahead of its records, has no more.
+
+        A record of new terms may be written after the venue has filled the order by the old ones;
+        then no record says that it is over. `known` was read while the engine wrote: what is
+        missing in it twice is gone.
+        """
+        missing = self.working.keys() - known
+        for number in missing & self.missing:
+            del self.working[number]
+        self.missing = missing
 
     def read(self, records: Records) -> None:
         """The next records."""
@@ -88,14 +104,18 @@ class Ledger(Struct):
         one = self.instruments[index]
         price = c if c < NONE else (d if abs(d) < NONE else None)
         kind = "market" if price is None else ("limit" if c < NONE else "stop")
-        kind = kind if b else f"{kind} exit"  # its size is that of the position it guards
         before = self.working.get(a)
+        if b:
+            self.entered_lots = b
+        else:  # its size is that of the position it guards, which the order before it enters
+            kind = f"{kind} exit"
+        side: Side = "buy" if (b or -self.entered_lots) > 0 else "sell"
         self.orders += flags != CHANGED
         self.working[a] = WorkingOrder(
             id=a,
             strategy=self.strategy,
             symbol=one.symbol,
-            side="buy" if b > 0 else "sell",
+            side=before.side if before and not b else side,
             type=kind,
             quantity=abs(b) * float(one.lot),
             filled=before.filled if before else 0.0,

@@ -79,6 +79,7 @@ class Showing:
         strategies = session.strategies
         for one in strategies:
             one.acknowledge()
+            one.ledger.keep(one.known())
             for _, level, text in one.ledger.said:
                 self.log(level, one.name, text)
             one.ledger.said.clear()

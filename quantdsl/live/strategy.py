@@ -20,6 +20,7 @@ from quantdsl.data.universe import Told
 from quantdsl.errors import JournalError, QuantDSLError
 from quantdsl.events.layout import RECORD, KilledBy, Kind
 from quantdsl.events.ring import Ring
+from quantdsl.ir.ops import ArrayType
 from quantdsl.journal.reader import segments
 from quantdsl.journal.recovery import Recovered, checkpoint, recover
 from quantdsl.journal.writer import Committed, Journal, Policy
@@ -38,6 +39,8 @@ FIRST_NS, PER_OCTAVE, BUCKETS = 1_000, 3, 64
 QUIET_S = 0.05
 """A checkpoint that finds no quiet moment in so long is left to the next time; feeds wait for it.
 """
+FREE = 0
+"""The stage of a place in the core's table that holds no order."""
 LAST_S = 5.0
 """An engine that has not consumed its ring in so long hangs."""
 
@@ -213,6 +216,15 @@ class LiveStrategy:
             self.ledger.read(self.pending.popleft().records)
             some = True
         return some
+
+    def known(self) -> set[int]:
+        """The numbers of the orders that the engine has, read while it writes."""
+        orders = self.memory.slot("e.orders")
+        assert isinstance(orders.type, ArrayType)
+        step, end = self.memory.layout.words(orders.type.elem), orders.offset_words + orders.words
+        places = (self.memory.slot(f"e.orders[0].{name}") for name in ("id", "stage"))
+        ids, stages = (self.memory.words[place.offset_words : end : step] for place in places)
+        return set(ids[stages != FREE].tolist())
 
     def look(self) -> str:
         """Why it cannot go on, empty if it can."""

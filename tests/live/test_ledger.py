@@ -1,0 +1,75 @@
+"""What committed records say to people."""
+
+import numpy as np
+
+from quantdsl.data.instrument import Instrument
+from quantdsl.events.layout import MORE, NO_PRICE, RECORD, Kind
+from quantdsl.live.ledger import CHANGED, Ledger
+from quantdsl.live.strategy import LiveStrategy
+from tests.live.programs import ready
+
+BUY, SELL = 1, -1
+
+
+def order(number: int, lots: int, limit: int, level: int, flags: int = 0) -> tuple[int, ...]:
+    return (0, 0, 0, Kind.ORDER, int(lots < 0), flags, number, lots, limit, level, 0)
+
+
+def fill(number: int, lots: int, ticks: int) -> tuple[int, ...]:
+    return (0, 0, 0, Kind.FILL, int(lots < 0), 0, number, lots, ticks, 0, 0)
+
+
+def read(*rows: tuple[int, ...]) -> Ledger:
+    ledger = Ledger("s", (Instrument(symbol="KO"),), 2, {})
+    ledger.read(np.array(list(rows), RECORD))
+    return ledger
+
+
+def test_an_exit_is_on_the_other_side_of_the_position_that_it_guards():
+    """It has no size of its own, and may be sent before its entry fills."""
+    for sign, side in ((BUY, "sell"), (SELL, "buy")):
+        entry = order(1, 100 * sign, NO_PRICE, NO_PRICE)
+        stop = order(2, 0, NO_PRICE, 9_000)
+        for rows in ((entry, stop), (entry, fill(1, 100 * sign, 9_500), stop)):
+            found = read(*rows).working[2]
+            assert (found.side, found.type, found.quantity) == (side, "stop exit", 0.0)
+
+
+def test_an_exit_that_is_moved_keeps_its_side():
+    ledger = read(
+        order(1, -100, NO_PRICE, NO_PRICE), order(2, 0, NO_PRICE, 9_000), fill(1, -100, 8_900),
+        order(3, 50, 8_000, NO_PRICE), order(2, 0, NO_PRICE, 8_950, CHANGED),
+    )  # fmt: skip
+    assert ledger.working[2].side == "buy"
+    assert ledger.working[2].price == 8_950 * float(ledger.instruments[0].tick)
+    assert ledger.orders == 3
+
+
+def test_an_order_that_the_core_has_no_more_is_left_out():
+    """Filled by its old terms while the new ones were under way: no record says that it is over."""
+    ledger = read(order(1, 100, 9_000, NO_PRICE), order(1, 101, 9_001, NO_PRICE, CHANGED),
+                  fill(1, 100, 9_000), order(2, 50, 8_000, NO_PRICE))  # fmt: skip
+    assert set(ledger.working) == {1, 2}
+    ledger.keep({2})
+    assert set(ledger.working) == {1, 2}, "one look may fall between two writes of the engine"
+    ledger.keep({1, 2})
+    ledger.keep({2})
+    assert set(ledger.working) == {1, 2}
+    ledger.keep({2})
+    assert set(ledger.working) == {2}
+
+
+def test_what_the_core_has_is_read_from_its_table():
+    prepared = ready("crypto_maker")
+    strategy = object.__new__(LiveStrategy)
+    strategy.memory = prepared.run.memory
+    assert strategy.known() == set()
+    prepared.run.memory.set("curve_on", False)
+    seen: set[int] = set()
+    for chunk in prepared.data.chunks():
+        prepared.run.feed(chunk[: np.flatnonzero(chunk["flags"] & MORE == 0)[3_000] + 1])
+        seen = strategy.known()
+        break
+    orders = prepared.run.all_records()
+    assert len(seen) == prepared.run.memory.get("e.working") > 0
+    assert seen <= set(orders["a"][orders["kind"] == Kind.ORDER].tolist())
