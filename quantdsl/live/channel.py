@@ -1,6 +1,7 @@
 """The two pipes between a session and its supervisor: frames of a length and a message.
 
-Down go commands and the supervisor's heartbeat, up go snapshots, each of which is a heartbeat.
+Down go commands and the supervisor's heartbeat, up go snapshots, each of which is a heartbeat, and
+hearts alone while a session ends.
 """
 
 import os
@@ -37,6 +38,26 @@ class Sender:
             except OSError:
                 return False
         return True
+
+
+class Beating:
+    """From `with` to its end the other side hears that this one lives, whatever it waits for."""
+
+    def __init__(self, sender: Sender, every_s: float) -> None:
+        self._sender, self._every_s, self._over = sender, every_s, threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def __enter__(self) -> "Beating":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(self._every_s):
+            self._sender.send(None)
 
 
 class Receiver:

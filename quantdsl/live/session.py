@@ -25,7 +25,7 @@ from quantdsl.errors import EXIT_USER_ERROR, ConfigError, FeedError, JournalErro
 from quantdsl.events.layout import EVENT, Command, Feed, KilledBy, Kind
 from quantdsl.journal.files import lock
 from quantdsl.live import view
-from quantdsl.live.channel import BEAT, Receiver, Sender
+from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
@@ -229,6 +229,14 @@ class Session:
 
     def _end(self, threads: Sequence[threading.Thread]) -> None:
         """Cancel, flatten if so configured, let everything end in order."""
+        with Beating(self.sender, SNAPSHOT_S):
+            self._let_end(threads)
+        self.showing.state = "stopped"
+        self.showing.reason = self.why
+        self.showing.log("info", "session", f"ended: {self.why}" if self.why else "ended")
+        self.sender.send(self.showing.snapshot())
+
+    def _let_end(self, threads: Sequence[threading.Thread]) -> None:
         if self.showing.started:
             self._wind_down()
         self.stopping.set()
@@ -244,10 +252,6 @@ class Session:
         self._measure()
         if self.measured is not None:
             self.measured.close()
-        self.showing.state = "stopped"
-        self.showing.reason = self.why
-        self.showing.log("info", "session", f"ended: {self.why}" if self.why else "ended")
-        self.sender.send(self.showing.snapshot())
 
     def _wind_down(self) -> None:
         lanes, paper = [one.lane for one in self.strategies if not one.look()], self.config.paper

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from quantdsl.errors import JournalError
-from quantdsl.live.channel import Receiver, Sender
+from quantdsl.live.channel import BEAT, Receiver, Sender
 from quantdsl.live.view import Command, Level, Snapshot, WorkingOrder
 from quantdsl.report.words import plural
 
@@ -119,6 +119,8 @@ class Supervisor:
                     if self.lost and self.process.poll() is None:
                         self.say("warning", "supervisor", "the session is heard again")
                         self.lost = ""
+                    if frame == BEAT:
+                        continue
                     self.latest = msgspec.msgpack.decode(frame, type=Snapshot)
                     self.take(self.latest)
                 self._watch()

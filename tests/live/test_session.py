@@ -314,5 +314,5 @@ def test_two_strategies_on_ticks_killed_and_resumed_are_their_backtests(tmp_path
         assert own.tobytes() == whole[: len(own)].tobytes()
         assert (np.diff(inputs["ts_recv"]) >= 0).all()
     took = Latencies(str(folder / FILE), [Instrument(symbol="SYN1")], (0, 2**62)).events
-    assert len(took) > 1
+    assert len(took)  # at its end at the latest a session writes one
     assert (took["payload"][:, :2] > 0).all()

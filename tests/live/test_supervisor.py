@@ -2,11 +2,14 @@
 
 import os
 import signal
+import threading
 
 import msgspec
 
 from quantdsl.events.layout import Kind
+from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.manifest import FILE, read
+from quantdsl.live.supervisor import Supervisor
 from tests.live.test_session import STRATEGY as TEXT
 from tests.live.test_session import (
     bars_file,
@@ -45,6 +48,38 @@ def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
     said = ended_when(process, lambda: count_of(outputs_of(folder), Kind.FILL) > before + 2)
     assert "halted" not in said, (heard, said)
     assert "report" in said
+
+
+def test_a_session_that_takes_its_time_to_end_is_heard():
+    """A heart alone: no snapshot, no fault, and no longer silent."""
+    reading, writing = os.pipe()
+    receiver, heard = Receiver(reading), []
+    receiver.silent_s = 60.0
+    with Beating(Sender(writing), 0.001):
+        until(lambda: heard.extend(receiver.receive(0.01)) or len(heard) > 3)
+    os.close(writing)
+    assert set(heard) == {BEAT}
+    assert receiver.silent_s < 60.0
+    listening, said = object.__new__(Supervisor), []
+    listening.receiver, listening.process = receiver, Ended()
+    listening.latest, listening.lost, listening.stopping = None, "", True
+    listening.say, listening.ended = lambda *words: said.append(words), threading.Event()
+    listening._listen()
+    os.close(reading)
+    assert listening.ended.is_set()
+    assert [words[-1] for words in said] == [
+        "the engine is lost: its process has ended: exit code 0"
+    ]
+
+
+class Ended:
+    """A process that is over."""
+
+    def poll(self) -> int:
+        return 0
+
+    def wait(self) -> int:
+        return 0
 
 
 def test_a_session_of_another_build_is_refused(tmp_path):
