@@ -40,10 +40,14 @@ STATE_VAR = ops.Var("s")
 class LaneCode:
     """What lanes of one strategy share, whatever the data and the points."""
 
-    def __init__(self, checked: Checked, uses: frozenset[str], blocks: int, plan: Plan) -> None:
+    def __init__(
+        self, checked: Checked, uses: frozenset[str], blocks: int, plan: Plan, few: int
+    ) -> None:
         self.checked, self.uses = checked, uses
         self.plan = plan
-        self.module = checked.lane_module(uses, plan, blocks=blocks)
+        self.few = few
+        """Orders that a lane has room for; 0: as many as a single run."""
+        self.module = checked.lane_module(uses, plan, blocks=blocks, few=few)
         self.words = LaneWords(self.module, ACCUMULATORS, blocks)
         self._judges: dict[tuple[str, ...], Program] = {}
         self._columns: dict[tuple[str, ...], ops.Module] = {}
@@ -94,10 +98,14 @@ def settled(module: ops.Module, values: tuple[tuple[str, int], ...]) -> ops.Modu
 
 @functools.lru_cache(CODES_MAX)
 def lane_code(
-    checked: Checked, uses: frozenset[str], blocks: int, plan: Plan = NO_COLUMNS
+    checked: Checked,
+    uses: frozenset[str],
+    blocks: int,
+    plan: Plan = NO_COLUMNS,
+    few: int = 0,
 ) -> LaneCode:
-    """The code of a strategy's lanes, made once a process."""
-    return LaneCode(checked, uses, blocks, plan)
+    """The code of a strategy's lanes, made once a process; `few` as of `Checked.lane_module`."""
+    return LaneCode(checked, uses, blocks, plan, few)
 
 
 def plan_of(

@@ -7,6 +7,7 @@ All points start to trade at the same bar, so that they are judged on the same d
 row is to the bit what `quantdsl backtest` says of it with the same `--from`.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -33,6 +34,7 @@ from quantdsl.backtest.sweep_parts import Manifest, Parts
 from quantdsl.backtest.warm import sweep_start, tick_start
 from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
+from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
 from quantdsl.config import SweepConfig
 from quantdsl.data.times import exact_instant, parse_instant, show_instant
@@ -55,6 +57,10 @@ Progress = Callable[[int, int], None]
 RESULT_WORDS = 64
 """Of each point in the finished table, beside the words that its lane leaves."""
 MICROSECOND_NS = 1_000
+CROWDED = "e.crowded"
+"""What a lane with room for few orders leaves last: not 0 where there were more."""
+CROWDED_LEAST, CROWDED_SHARE = 16, 4
+"""So many lanes are enough to see that one in so many is crowded: then all are given room."""
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -117,7 +123,9 @@ class Sweep(Chosen, frozen=True, kw_only=True):
         )
 
     def _base(self) -> LaneCode:
-        return lane_code(self.checked, self.arranged.uses, self.config.blocks)
+        uses = self.arranged.uses
+        few = few_orders(self.checked.strategy, uses)
+        return lane_code(self.checked, uses, self.config.blocks, few=few)
 
     def place(self, number: int) -> int:
         """Which row the point of this number is; ConfigError where it is not run."""
@@ -184,7 +192,8 @@ def prepare_sweep(
             "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
         )
     grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
-    code = lane_code(checked, arranged.uses, config.blocks)
+    few = few_orders(checked.strategy, arranged.uses)
+    code = lane_code(checked, arranged.uses, config.blocks, few=few)
     memory = Memory(code.module)
     arranged.fill(memory)
     values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
@@ -209,10 +218,14 @@ def prepare_sweep(
     return placed(chosen, parse_instant(start) if start else 0)
 
 
-def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
+def placed(
+    chosen: Chosen, start_ns: int, plan: Plan | None = None, *, roomy: bool = False
+) -> Sweep:
     """The points on the events of their data, trading from `start_ns` or where all are warm.
 
-    `plan` says what is computed once for several points; unless told, it is decided here.
+    `plan` says what is computed once for several points; unless told, it is decided here. Lanes
+    have room for the orders that their strategy is likely to have (check/few.py), or, where they
+    are to be `roomy`, for all that a single run has.
     """
     events = materialised(chosen.arranged.data)
     start = max(_warm(chosen, events), start_ns) // MICROSECOND_NS * MICROSECOND_NS
@@ -226,7 +239,9 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
     if plan is None:
         gpu = on_gpu(config.device)
         plan = plan_of(chosen.checked, axes, levels, len(events), gpu=gpu)
-    code = lane_code(chosen.checked, chosen.arranged.uses, config.blocks, plan)
+    uses = chosen.arranged.uses
+    few = 0 if roomy else few_orders(chosen.checked.strategy, uses)
+    code = lane_code(chosen.checked, uses, config.blocks, plan, few)
     by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
     table = table_of(plan, by_name, len(events)) if plan.hoisted else None
     order = events[:, 1 if chosen.checked.strategy.ticks else 0]  # of receipt, or of events
@@ -242,10 +257,10 @@ def placed(chosen: Chosen, start_ns: int, plan: Plan | None = None) -> Sweep:
         points.append(table.reads)
     work = LaneWork(
         module=code.settled(memory.words, paths),
-        kept=code.words.kept,
+        kept=code.words.kept | {CROWDED} if few else code.words.kept,
         template=memory.words,
         params=offsets(memory, paths),
-        results=code.words.offsets,
+        results=np.append(code.words.offsets, offsets(memory, [CROWDED] if few else [])),
         points=np.concatenate(points),
         events=events,
         columns=np.empty((len(events), table.width if table else 0), np.int64),
@@ -359,28 +374,11 @@ def run(
             lanes.done[part[0]] = True
     elif parts is not None:
         parts.begin()
-    rest = np.flatnonzero(~lanes.done)
-    work = sweep.work
-    if sweep.table is not None and len(rest):
-        work = _with_columns(sweep, sweep.table, runner)
-    if len(rest) < n:
-        work = work._replace(points=np.ascontiguousarray(work.points[:, rest]))
-    count = n - len(rest)
-
-    def finished(lo: int, hi: int, words: Int64s) -> None:
-        nonlocal count
-        which: slice | Int64s = rest[lo:hi] if len(rest) < n else slice(lo, hi)
-        lanes.words[:, which] = words
-        lanes.done[which] = True
-        count += hi - lo
-        if parts is not None:
-            parts.add(rest[lo:hi], words)
-        if progress is not None:
-            progress(count, n)
-
     try:
-        if len(rest):
-            runner.run(work, 0, len(rest), finished)
+        _pass(sweep, runner, lanes, parts, progress)
+        if sweep.code.few and not lanes.complete:  # some were crowded
+            wide = placed(sweep, sweep.start_ns, sweep.code.plan, roomy=True)
+            _pass(wide, runner, lanes, parts, progress)
     except KeyboardInterrupt:
         if not lanes.done.any():
             raise
@@ -388,6 +386,49 @@ def run(
         if parts is not None:
             parts.flush()
     return lanes
+
+
+class _CrowdedError(Exception):
+    """Too many of the lanes that ran had too little room."""
+
+
+def _pass(
+    sweep: Sweep,
+    runner: Runner,
+    lanes: Lanes,
+    parts: Parts | None,
+    progress: Progress | None,
+) -> None:
+    """Run the lanes that are not done; those that turn out to be crowded are not done by it."""
+    rest = np.flatnonzero(~lanes.done)
+    if not len(rest):
+        return
+    n, n_words = sweep.n_points, len(sweep.code.words)
+    work = sweep.work
+    if sweep.table is not None:
+        work = _with_columns(sweep, sweep.table, runner)
+    if len(rest) < n:
+        work = work._replace(points=np.ascontiguousarray(work.points[:, rest]))
+    ran = crowded = 0
+
+    def finished(lo: int, hi: int, words: Int64s) -> None:
+        nonlocal ran, crowded
+        which, own = rest[lo:hi], words[:n_words]
+        if sweep.code.few and words[n_words].any():
+            whole = words[n_words] == 0
+            which, own = which[whole], own[:, whole]
+        lanes.words[:, which] = own
+        lanes.done[which] = True
+        ran, crowded = ran + hi - lo, crowded + hi - lo - len(which)
+        if parts is not None and len(which):
+            parts.add(which, own)
+        if progress is not None:
+            progress(int(np.count_nonzero(lanes.done)), n)
+        if ran >= CROWDED_LEAST and crowded * CROWDED_SHARE > ran:
+            raise _CrowdedError
+
+    with contextlib.suppress(_CrowdedError):
+        runner.run(work, 0, len(rest), finished)
 
 
 def _with_columns(sweep: Sweep, table: Table, runner: Runner) -> LaneWork:

@@ -150,15 +150,19 @@ class Checked(Struct, eq=False, dict=True):
         *,
         blocks: int = 1,
         digest: bool = False,
+        few: int = 0,
     ) -> ops.Module:
         """The linked IR of one lane of a sweep: admits, warm, init, lane. It keeps no records.
 
         What `plan` hoists is loaded from columns. `blocks` of days keep return sums of their own
         (1: none do); with `digest` every record is mixed into one word, so that what two targets
-        did can be compared.
+        did can be compared. Where `few` is not 0, it has room for so many orders alone, and
+        `e.crowded` tells in the end whether more came: then nothing of it counts (few.py).
         """
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "N_BLOCKS": blocks, "USES_DIGEST": int(digest)}
         own["USES_KILL"] = 0  # nobody can reach into a lane
+        if few:
+            own |= {"N_ORDERS": few, "FEW_ORDERS": 1}
         if "USES_BOOK" in self.strategy.uses:
             own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
         decls = Lanes(self.assembly, plan).lane()

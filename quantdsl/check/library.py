@@ -458,10 +458,11 @@ SINGLE_RUN = {
     "USES_KILL": 1,
     "N_BLOCKS": 1,
     "N_NEWS": 128,
+    "FEW_ORDERS": 0,
 }
 """Whether records are kept, whether they are mixed into a digest, whether there is a kill switch,
-how many blocks of days keep return sums of their own, and most news of an instant: as one run with
-a report has them."""
+how many blocks of days keep return sums of their own, most news of an instant, and whether there is
+only room for few orders: as one run with a report has them."""
 
 NO_BOOK = {"N_LADDER": 1, "N_LADDER_WORDS": 1, "N_FAR": 1, "N_BOOK_ORDERS": 1}
 """Sizes of std/book.qdsl where no order book is kept."""
