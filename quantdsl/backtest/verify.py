@@ -26,6 +26,7 @@ from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.stream import materialised
 from quantdsl.check import Checked
 from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan, Scope
+from quantdsl.check.few import few_orders
 from quantdsl.check.grid import points as range_of
 from quantdsl.check.lanes import STEP, column
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, is_large
@@ -85,7 +86,9 @@ class Lanes(Struct, frozen=True):
     def work(self, plan: Plan, kept: Sequence[str] = KEPT) -> LaneWork:
         """The lanes as a device takes them; `kept` are the beginnings of results' paths."""
         params = self.checked.strategy.params
-        module = self.checked.lane_module(self.arranged.uses, plan, digest=True)
+        uses = self.arranged.uses
+        few = few_orders(self.checked.strategy, uses)  # a crowded lane is crowded on all targets
+        module = self.checked.lane_module(uses, plan, digest=True, few=few)
         memory = Memory(module)
         self.arranged.fill(memory)
         memory.set("trade_from", np.iinfo(np.int64).min)

@@ -8,7 +8,7 @@ for all (backtest/sweep.py): nothing is ever made of what it did.
 """
 
 from quantdsl.check.strategy import Strategy
-from quantdsl.ir.ops import Call, Do, For, Func, If, Let, Stmt, While
+from quantdsl.ir.ops import Call, For, Func, If, Stmt, While
 from quantdsl.ir.walk import nested, roots
 
 MANY = 9

@@ -11,6 +11,7 @@ from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.check import compile_file
 from quantdsl.check.few import few_orders
 from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.work import Words
 from tests.backtest.test_lane_entry import checked_text
 from tests.truth.test_oracle import market
 
@@ -101,9 +102,14 @@ def test_crowded_lanes_run_again(depths: str, bars: pa.Table, tmp_path: Path) ->
     told: list[tuple[int, int]] = []
     parts = Parts(tmp_path / "parts", few.manifest())
     runner = CpuRunner(threads=1)
-    crowded: list[int] = []
-    runner.run(few.work, 0, few.n_points, lambda lo, hi, words: crowded.extend(words[-1]))
-    assert 0 < np.count_nonzero(crowded)
+    crowded = 0
+
+    def looked(_lo: int, _hi: int, words: Words) -> None:
+        nonlocal crowded
+        crowded += np.count_nonzero(words[-1])
+
+    runner.run(few.work, 0, few.n_points, looked)
+    assert crowded > 0
     lanes = run(few, runner, parts=parts, progress=lambda done, n: told.append((done, n)))
     assert lanes.complete
     assert np.array_equal(lanes.words, run(roomy, runner).words)
