@@ -1,4 +1,4 @@
-"""Signals of the real universe against pandas, polars, exact sums, and each stock by itself."""
+"""Signals of the real universe against pandas, exact sums, and each stock by itself."""
 
 import math
 import tarfile
@@ -138,23 +138,6 @@ def test_windows_of_each_stock_by_their_definitions(signals: pa.Table) -> None:
             assert own["z"][end] == pytest.approx(wanted, rel=0, abs=room)
             checked += 1
     assert checked > 4_000
-
-
-def test_polars_has_the_same_cross_sections(signals: pa.Table) -> None:
-    """At each instant of the whole universe: ranks exactly, the rest at 1e-9."""
-    polars = pytest.importorskip("polars")
-    frame = polars.from_arrow(signals.drop_columns(["instrument"]))
-    ranked = frame.filter(polars.col("z").is_not_nan()).with_columns(
-        (polars.col("z").rank("average") / polars.len()).over("time").alias("theirs")
-    )
-    assert (ranked["rank"] == ranked["theirs"]).all()
-    of = polars.col("wide")
-    scored = frame.filter(of.is_not_nan()).with_columns(
-        ((of - of.mean()) / of.std()).over("time").alias("theirs"),
-    )
-    away = (scored["score"] - scored["theirs"]).abs()
-    assert len(away) > 500_000
-    assert float(away.max()) <= TIGHT * float(scored["theirs"].abs().max())
 
 
 def test_a_stock_by_itself_has_the_same_bits(signals: pa.Table, stocks: Path) -> None:
