@@ -240,8 +240,9 @@ def _ticks(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
         strategy.ticks.sources[event] = TickSource(event, node.span)
     else:
         arg = node.args[0] if len(node.args) == 1 else None
-        whole = arg is not None and arg.name == "depth" and isinstance(arg.value, ast.Num)
-        depth = cx.expr(arg.value).const if arg is not None and whole else None
+        given = arg.value if arg is not None and arg.name == "depth" else None
+        plain = isinstance(given, ast.Num) and not given.unit
+        depth = cx.expr(given).const if given is not None and plain else None
         if not isinstance(depth, int) or not 1 <= depth <= limits.BOOK_DEPTH:
             cx.error(
                 "QD0212",

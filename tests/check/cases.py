@@ -529,6 +529,7 @@ SOURCES = {
     "book without depth": "book",
     "book of no depth": "book depth = 0",
     "book of shares": "book depth = 100 shares",
+    "book of ticks": "book depth = 3 ticks",
     "universe without a name": "bars 1d\n    universe point_in_time = true",
     "universe of a strange setting": 'bars 1d\n    universe "SP500", size = 3',
     "universe with a symbol twice": 'bars 1d\n    universe "KO", "KO"\n    plot(xs.sum(close))',
