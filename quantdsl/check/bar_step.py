@@ -57,7 +57,11 @@ class BarStep:
                 traded = self.strategy.instruments[instrument]
                 of = ops.Elem(ops.Field(ENGINE, "instruments"), traded.ir)
                 money = ops.Field(of, "money_per_tick_lot")
-                stmts.append(self._do("turn_over", key, price, lots, money))
+                # An inverse contract is one of so much money, whatever its price.
+                fixed = ops.Binary("fdiv", ops.Field(of, "tick_den"), ops.Field(of, "tick_num"))
+                paid = ops.Unary("i64_to_f64", price)
+                ticks = ops.Select(ops.Field(of, "inverse"), fixed, paid)
+                stmts.append(self._do("turn_over", key, ticks, lots, money))
             if built.kind != tick_bars.TIME:
                 stmts.append(ops.If(self._complete(key, built), tuple(self._close(key, uses))))
         return stmts

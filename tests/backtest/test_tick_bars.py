@@ -209,10 +209,10 @@ def test_a_sweep_of_bars_beside_ticks_is_its_single_backtests(tmp_path: Path) ->
 # ---- recordings --------------------------------------------------------------------------------
 
 
-def bars_of(tmp_path, text, data, tick):
+def bars_of(tmp_path, text, data, tick, **options):
     path = tmp_path / "s.qdsl"
     path.write_text(text)
-    ready = prepare(compile_file(path), data=str(data))
+    ready = prepare(compile_file(path), data=str(data), **options)
     for events in ready.data.chunks():
         ready.run.feed(events)
     found = logged(ready.run.all_records(), tick=tick)
@@ -292,6 +292,31 @@ def test_a_recording_of_binance_in_seconds(tmp_path):
     counted = [row[:5] for row in plain(ticks, lambda count, _lots, _money: count >= 50)]
     assert [row[:5] for row in found[1]] == counted
     assert lot < 1
+
+
+@pytest.mark.parametrize("inverse", [True, False])
+def test_a_contract_of_so_much_money_turns_it_over_at_any_price(tmp_path, inverse):
+    name, lines = "ws/binance_hftbacktest/cm_btcusd_perp_20240808.gz", 20_000
+    cut = tmp_path / "binance.txt"
+    with gzip.open(recorded(name), "rt") as text:
+        cut.write_text("".join(next(text) for _ in range(lines)))
+    contract = 'symbol = "BTCUSD_PERP"\ntick = "0.1"\nlot = 1\nmultiplier = 100\n'
+    (tmp_path / "a.toml").write_text(contract + f"inverse = {str(inverse).lower()}\n")
+    config = tmp_path / "c.toml"
+    config.write_text(f'[data]\ninstruments = "{tmp_path / "a.toml"}"\n')
+    found, ready = bars_of(
+        tmp_path, strategy(("trades",), "20_000 USD"), cut, 0.1, config=config
+    )
+    assert ready.data.instruments[0].inverse == inverse
+    trades = []
+    for events in ready.data.chunks():
+        own = events[events["kind"] == Kind.TRADE]
+        trades += zip(own["ts_recv"].tolist(), *own["payload"][:, :2].T.tolist(), strict=True)
+    dollars = plain(trades, lambda _count, lots, money: 100 * lots >= 20_000 if inverse
+                    else money * 10 >= 20_000)  # fmt: skip
+    assert len(dollars) > 5
+    assert len(dollars) == len(trades) or inverse
+    assert found[0] == dollars
 
 
 # ---- tests of a strategy -----------------------------------------------------------------------
