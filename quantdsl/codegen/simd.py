@@ -39,6 +39,7 @@ from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
 from quantdsl.passes.vector_turn import vector_turn
 
+REGISTER_BITS_MAX = 512
 LEVEL = 2
 """LLVM's O2: half as long again as O1, 50 ms, and lanes run a twentieth faster."""
 
@@ -181,7 +182,7 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
 
 
 def _attributes(target: Target) -> Iterator[str]:
-    width = f'"prefer-vector-width"="{64 * target.lanes}"'
+    width = f'"prefer-vector-width"="{min(64 * target.lanes, REGISTER_BITS_MAX)}"'
     for number, inlining in enumerate(("alwaysinline", "noinline")):
         yield f"attributes #{number} = {{ {inlining} {COMMON} }}"
         yield f"attributes #{number + 2} = {{ {inlining} {COMMON} {width} }}"

@@ -130,6 +130,17 @@ def avx2() -> Target:
     return _x86("x86-64-v3", 4, converts=False)
 
 
+REGISTERS = 4
+"""Of a value in a broad group of lanes."""
+
+
+def broad(target: Target) -> Target:
+    """So many lanes as REGISTERS registers of a target hold: they share what is the same."""
+    lanes = REGISTERS * target.lanes
+    intrinsics = FLOAT_INTRINSICS | lane_intrinsics(lanes)
+    return msgspec.structs.replace(target, lanes=lanes, intrinsics=intrinsics)
+
+
 def neon(triple: str = "aarch64-unknown-linux-gnu", cpu: str = "generic") -> Target:
     """Two lanes in the 128-bit registers of aarch64."""
     intrinsics = FLOAT_INTRINSICS | lane_intrinsics(2)

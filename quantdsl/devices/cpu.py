@@ -18,7 +18,7 @@ from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import is_large, load_lanes
 from quantdsl.codegen.rows import RowsCode, load_rows
 from quantdsl.codegen.simd import simd_program
-from quantdsl.codegen.target import native, native_lanes
+from quantdsl.codegen.target import Target, avx512, broad, native, native_lanes
 from quantdsl.codegen.tiles import load_tiled_rows
 from quantdsl.devices.feed import PIECE_BYTES, Feed
 from quantdsl.devices.loaded import Loaded
@@ -31,6 +31,10 @@ BLOCKS_A_THREAD = 4
 """At least, where there are lanes enough, so that threads end together."""
 BLOCK_LANES = 16
 """Blocks are a multiple of it: two vectors of the widest target."""
+BROAD_FROM = 512
+"""Lanes on a book from which on a group of them is broad: its last one is seldom full."""
+BROAD_BYTES_MAX = 2 << 20
+"""Of the States of such a group, which lie on a thread's stack."""
 
 
 class Block(NamedTuple):
@@ -123,7 +127,8 @@ class CpuRunner:
         """Lanes of a block."""
         even = -(-n_lanes // (self.threads * BLOCKS_A_THREAD))
         lanes = min(even, BLOCK_STEPS // max(work.lane_steps, 1))
-        return max(-(-lanes // BLOCK_LANES) * BLOCK_LANES, BLOCK_LANES)
+        whole = broad(native_lanes()).lanes if is_broad(work) else BLOCK_LANES
+        return max(-(-lanes // whole) * whole, whole)
 
 
 class Compiled(NamedTuple):
@@ -151,18 +156,38 @@ def _scalar(work: LaneWork) -> Compiled:
     return Compiled(program, rows_of(work))
 
 
+def is_broad(work: LaneWork) -> bool:
+    """Whether groups of lanes are broader than a register, so that fewer of them build a book.
+
+    Where a strategy hardly orders, the book and what is read of it alike take as long as all else
+    of eight lanes. AVX2 has too few registers to gain by it.
+    """
+    group = broad(native_lanes()).lanes * 8 * work.own
+    fits = work.n_lanes >= BROAD_FROM and group <= BROAD_BYTES_MAX
+    return work.common > 0 and fits and native_lanes() == avx512()
+
+
 def _simd(work: LaneWork) -> Compiled:
     if is_large(work.own):
         return _scalar(work)
-    program = simd_program(work.module, work.kept, native_lanes(), Cache(), work.varying)
+    return _vectors(work, native_lanes())
+
+
+def _vectors(work: LaneWork, target: Target) -> Compiled:
+    program = simd_program(work.module, work.kept, target, Cache(), work.varying)
     return Compiled(program, rows_of(work))
 
 
 scalar = Loaded(_scalar)
 """One lane at a time."""
-simd = Loaded(_simd)
-"""A lane in each element of the widest vectors that this CPU has; one at a time where its State is
-too large for as many to lie in a cache."""
+_narrow = Loaded(_simd)
+_broad = Loaded(lambda work: _vectors(work, broad(native_lanes())))
+
+
+def simd(work: LaneWork) -> Compiled:
+    """A lane in each element of the widest vectors that this CPU has, or of several of them; one
+    at a time where its State is too large for as many to lie in a cache."""
+    return _broad(work) if is_broad(work) else _narrow(work)
 
 
 def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:

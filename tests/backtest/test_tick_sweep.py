@@ -20,7 +20,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.simd import simd_program
-from quantdsl.codegen.target import avx2, avx512, native_lanes
+from quantdsl.codegen.target import avx2, avx512, broad, native_lanes
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import Compiled, CpuRunner, rows_of
 from quantdsl.devices.work import LaneWork
@@ -28,6 +28,7 @@ from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Kind
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.sweep_result import SweepResult
+from quantdsl.shipped import shipped
 from tests.backtest.test_lane_entry import checked_of, checked_text
 from tests.backtest.tick_runs import START, delta, event, flat_book, message, quote, snapshot, trade
 from tests.std.book.recordings import path as recording
@@ -193,7 +194,8 @@ def on_target(target) -> CpuRunner:
 
 
 def widths() -> list:
-    return [t for t in (avx512(), avx2()) if t.lanes <= native_lanes().lanes]
+    found = [t for t in (avx512(), avx2()) if t.lanes <= native_lanes().lanes]
+    return [*found, *map(broad, found[:1])]
 
 
 def test_every_width_and_events_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,6 +206,19 @@ def test_every_width_and_events_in_pieces(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cpu, "PIECE_BYTES", 64 * 2_100)
     assert {one.hash for one in compared(lanes, [scalar, *wide])} == {whole[0].hash}
     assert len({one.hash for one in whole}) == 1
+
+
+@pytest.mark.parametrize("kind", ["skewed_maker", "sma_cross"])
+def test_many_lanes_on_a_book_go_in_broad_groups(kind: str, monkeypatch) -> None:
+    monkeypatch.setattr(cpu, "native_lanes", avx512)
+    work = lanes_of(checked_of(shipped(f"strategies/{kind}.qdsl")), 2, 10).work(NO_COLUMNS)
+    many = work._replace(points=np.zeros((len(work.points), cpu.BROAD_FROM), np.int64))
+    assert not cpu.is_broad(work)
+    assert cpu.is_broad(many) == (kind == "skewed_maker")
+    step = CpuRunner(threads=2).plan(many).lanes_a_chunk
+    assert step % (32 if kind == "skewed_maker" else cpu.BLOCK_LANES) == 0
+    monkeypatch.setattr(cpu, "native_lanes", avx2)
+    assert not cpu.is_broad(many)
 
 
 def test_a_lane_has_no_book_of_its_own() -> None:

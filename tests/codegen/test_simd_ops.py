@@ -8,7 +8,7 @@ import pytest
 from quantdsl.codegen.jit import assemble
 from quantdsl.codegen.lanes import InterpretedLanes
 from quantdsl.codegen.simd_text import VectorText, declaration
-from quantdsl.codegen.target import avx2, avx512, lane_intrinsics, neon
+from quantdsl.codegen.target import avx2, avx512, broad, lane_intrinsics, neon
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
     BINARY,
@@ -117,7 +117,9 @@ def test_every_operation_on_every_edge(name, expected, found):
     assert np.array_equal(found[row], expected[row])
 
 
-@pytest.mark.parametrize("target", [avx512(), avx2(), neon()], ids=lambda t: f"{t.lanes}_lanes")
+@pytest.mark.parametrize(
+    "target", [avx512(), avx2(), neon(), broad(avx512())], ids=lambda t: f"{t.lanes}_lanes"
+)
 def test_every_intrinsic_on_the_list_becomes_code_without_calls(target):
     for intrinsic in sorted(lane_intrinsics(target.lanes)):
         declared = declaration(intrinsic)
