@@ -156,7 +156,8 @@ WINDOWED = {
 def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
     """What the name stands for; reports an unknown one."""
     found: Binding | Local | None = cx.scope.find(node.id)
-    if cx.module.std and isinstance(found, Binding) and not isinstance(found, EnumBinding):
+    own = isinstance(found, EnumBinding) or cx.library.of_kernels(node.id)
+    if cx.module.std and isinstance(found, Binding) and not own:
         # `ta` declares max and min of its own; unprefixed, std means the language's.
         found = cx.library.globals.names.get(node.id, found)
     if found is None and node.id in WINDOWED:

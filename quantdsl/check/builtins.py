@@ -65,7 +65,7 @@ class Builtin(Binding):
 
     def __init__(self, doc: Doc) -> None:
         self.doc = doc
-        if doc.std_only:
+        if doc.std_only or doc.in_kernels:
             self.builtin = "free"  # a strategy may have a `band` or `bits` of its own
 
     def call(self, cx: Context, node: ast.Call) -> Value:

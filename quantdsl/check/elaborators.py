@@ -1,5 +1,5 @@
 """Importing this module registers the elaborator of every node."""
 
-from quantdsl.check import expr, literals, loops, parallel, stmts
+from quantdsl.check import expr, literals, loops, parallel, sorting, stmts
 
-__all__ = ["expr", "literals", "loops", "parallel", "stmts"]
+__all__ = ["expr", "literals", "loops", "parallel", "sorting", "stmts"]

@@ -78,9 +78,10 @@ _of_kernel(
     "QD0906",
     "an annotation of a kernel is not true",
     "@kernel(KIND) says what kind of kernel this is: elementwise, reduce, scan, matmul, rank,\n"
-    "histogram, threads or general. @workgroup(n) says how many threads, in whole warps, share\n"
-    "the strands of a parallel loop, or are a block. @unroll(n) says that each innermost loop has\n"
-    "n turns or a multiple, known when compiling; @lanes(n) says so of each parallel loop.\n"
+    "histogram, sort, threads or general. @workgroup(n) says how many threads, in whole warps,\n"
+    "share the strands of a parallel loop, or are a block; @grid(n) how many blocks there are, in\n"
+    "a kernel of threads over tensors. @unroll(n) says that each innermost loop has n turns or a\n"
+    "multiple, known when compiling; @lanes(n) says so of each parallel loop.\n"
     "@device(auto) says where it runs. They change no result; one that is not true is an error.",
     _file(note="@kernel(scan)\n"),
 )

@@ -157,6 +157,14 @@ class KernelBuilder(Builder):
                 reason="what a thread does follows from its number",
                 help="write @workgroup(256) above the kernel",
             )
+        if made.sorts is not None:
+            self.cx.error(
+                "QD0909",
+                "a kernel of threads sorts by its threads",
+                made.sorts.span,
+                reason="'sort' is made of parallel loops, which it has none of",
+                help="sort in a kernel of parallel loops",
+            )
         for part in inside(self.node.body):
             if isinstance(part, ast.For) and part.parallel:
                 self.cx.error(

@@ -8,16 +8,21 @@ from quantdsl.check.nodes import inside
 from quantdsl.ir.threads import WARP
 from quantdsl.lang import ast
 
-KINDS = ("elementwise", "reduce", "scan", "matmul", "rank", "histogram", "threads", "general")
+KINDS = (
+    "elementwise", "reduce", "scan", "matmul", "rank", "histogram", "sort", "threads", "general",
+)  # fmt: skip
 """elementwise: no loop over the window, of tensors none but parallel ones; reduce: one or more
 parallel loops that reduce, and no other loop over the window; scan: one that goes along the window
 in order; matmul: sums of products of two operands, by fma along one counter; rank: counts of what
-is smaller; histogram: counts at elements that the data choose; threads: says what each thread does;
-general: all else."""
+is smaller; histogram: counts at elements that the data choose; sort: puts an array in order;
+threads: says what each thread does; general: all else."""
 
 
 def kind_of(node: ast.Kernel) -> str:
     """The kind of a kernel that is none of threads: one of KINDS."""
+    calls = (part.func for part in inside(node.body) if isinstance(part, ast.Call))
+    if any(isinstance(func, ast.Name) and func.id == "sort" for func in calls):
+        return "sort"
     nests = list(_nests(node.body, ()))
     for kind, has in (("matmul", _product), ("rank", _ranks), ("histogram", _counts)):
         if any(has(stmt, loops) for stmt, loops in nests):

@@ -376,7 +376,7 @@ class Library:
 
     def of_kernels(self, name: str) -> bool:
         """Whether a name means something in kernels alone."""
-        return name in threads.NAMES
+        return name in threads.NAMES or (name in TABLE and TABLE[name].in_kernels)
 
     def tensor_read(self, cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
         """An element of a tensor."""

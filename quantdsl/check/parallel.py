@@ -292,7 +292,7 @@ def _for(cx: Context, node: ast.For) -> None:
     if reduced and cx.pieces:
         _in_pieces(cx, Turns(at, low, count, tuple(block), line), reduced)
         return
-    kept = _strands(cx, Turns(at, low, count, tuple(block), line), reduced)
+    kept = strands(cx, Turns(at, low, count, tuple(block), line), reduced)
     if reduced:
         _tree(cx, kept, reduced, line)
         _into_variables(cx, kept, reduced, line)
@@ -308,7 +308,7 @@ class Turns(NamedTuple):
     line: int
 
 
-def _strands(cx: Context, turns: Turns, reduced: list[Reduced]) -> list[str]:
+def strands(cx: Context, turns: Turns, reduced: list[Reduced]) -> list[str]:
     """Emit the strands; the arrays that they leave their results in."""
     line, low, at = turns.line, turns.low, turns.at
     kept = [cx.fresh(KEPT) for _ in reduced]
@@ -348,7 +348,7 @@ def _in_pieces(cx: Context, turns: Turns, reduced: list[Reduced]) -> None:
     cx.emit(ops.Let(low, ops.I64_T, ops.Binary("iadd", ops.Var(turns.low), ahead), line))
     least = ops.Binary("imin", left, ops.i64(PIECE_TURNS))
     cx.emit(ops.Let(count, ops.I64_T, least, line))
-    kept = _strands(cx, Turns(turns.at, low, count, turns.block, line), reduced)
+    kept = strands(cx, Turns(turns.at, low, count, turns.block, line), reduced)
     _tree(cx, kept, reduced, line)
     which = ops.Binary("iand", ops.Var(piece), ops.i64(STRANDS - 1))
     for name, root, one in zip(kept, roots, reduced, strict=True):

@@ -23,6 +23,7 @@ class Threads(Struct):
     grid: tuple[Value, ...] = ()  # blocks along x, y and z; none where a call is one block
     marks: list[Mark] = field(default_factory=list)
     used: ast.Node | None = None
+    sorts: ast.Call | None = None  # the last sort
 
     @property
     def count(self) -> int:

@@ -16,6 +16,8 @@ STRANDS = 256
 """More than one warp needs to keep a multiprocessor busy, and no more than a block may have."""
 STRANDS_LOG2 = STRANDS.bit_length() - 1
 STRAND, KEPT, LEVEL, HALF = "strand", "strands", "level", "half"
+SORT = "sort"
+"""The loop over the levels of a sorting network, in which one over steps has a parallel one."""
 
 
 def called(name: str, part: str) -> bool:

@@ -313,6 +313,33 @@ strategy Counts:
     plot(x, "x")
 """ + TAIL.format(buys="x > 0.0")
 
+SORTED = """language 1
+
+@kernel(sort)
+@workgroup(64)
+kernel sorted(r: window[{type}, 37], n: const int) -> float:
+    "The order of a window with many equal values, and of ints."
+    var a: array[{type}, 37] = 0
+    var places: array[int, 37] = 0
+    var own: array[int, n] = 3
+    parallel for i in 0..<r.len:
+        a[i] = float(int(r[i] * 800.0)) * r[0] if i mod 5 > 0 else r[i]
+    parallel for i in 0..<n:
+        own[i] = 7 * i mod 5
+    sort(a, places)
+    sort(own)
+    var sum = 0.0
+    for i in 0..<r.len:
+        sum = sum * 0.75 + a[i] * float(places[i])
+    return sum + float(own[0] - places[36]) + 100.0
+
+strategy Sorted:
+    bars 5m
+
+    let p = sorted(close / close[1], 9)
+    plot(p, "p")
+""" + TAIL.format(buys="p > 3.0")
+
 THREADED = {
     "threads of floats": TOTAL.format(type="float"),
     "threads of f32": TOTAL.format(type="f32"),
@@ -320,3 +347,5 @@ THREADED = {
 }
 """Kernels that say what each thread of a block does, and how many there are."""
 PROGRAMS["counts"] = COUNTS
+PROGRAMS["sorted floats"] = SORTED.format(type="float")
+PROGRAMS["sorted f32"] = SORTED.format(type="f32")

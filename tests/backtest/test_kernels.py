@@ -26,6 +26,8 @@ EVENTS = {
     "product of f32": 60,
     "ranks": 50,
     "counts": 306,
+    "sorted floats": 50,
+    "sorted f32": 50,
     "threads of floats": 206,
     "threads of f32": 206,
     "warps": 45,

@@ -268,3 +268,40 @@ def test_a_strategy_has_no_tensors(tmp_path):
     )
     with pytest.raises(SourceError, match="is a kernel of tensors, which a strategy has none of"):
         quantdsl.compile(path)
+
+
+ORDER = """language 1
+
+@kernel(sort)
+kernel order(inout x: tensor[{type}, n], inout places: tensor[int, n]):
+    sort(x, places)
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 31, 64, 100])
+@pytest.mark.parametrize("kind", ["float", "f32", "int"])
+def test_a_sort_is_that_of_numpy(kind, size, tmp_path):
+    kernel = kernel_of(ORDER.format(type=kind), tmp_path)
+    drawn_ints = np.random.default_rng(size).integers(-3, 4, size)
+    x = drawn_ints.astype({"float": "f8", "f32": "f4", "int": "i8"}[kind])
+    if kind != "int":
+        x[::7], x[3::11] = np.nan, -np.inf
+        x /= 2
+    wanted, places = np.argsort(x, kind="stable"), np.zeros(size, np.int64)
+    found = x.copy()
+    memory = {"x": x.copy(), "places": places.copy()}
+    interpreted(kernel, memory, {"n": size})
+    kernel(found, places)
+    assert places.tolist() == memory["places"].tolist() == wanted.tolist()
+    np.testing.assert_array_equal(found, x[wanted])
+    np.testing.assert_array_equal(memory["x"], x[wanted])
+
+
+def test_a_zero_below_zero_comes_first_and_a_sort_of_a_tensor_stays_on_a_core(tmp_path):
+    kernel = kernel_of(ORDER.format(type="float"), tmp_path)
+    x, places = np.array([0.0, -0.0, np.nan, -0.0]), np.zeros(4, np.int64)
+    kernel(x, places)
+    assert places.tolist() == [1, 3, 0, 2]
+    assert np.signbit(x).tolist()[:3] == [True, True, False]
+    with pytest.raises(UnavailableError, match="kernel order, line 5: on a device"):
+        kernel(x, places, device="simulated")

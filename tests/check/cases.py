@@ -92,6 +92,17 @@ KERNELS = {
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@kernel(fast)\nkernel l(r: window[float, 4], n: const int) -> float"}
     ),
+    "sort of a window": ("sort(r)\nreturn r[0]", {}),
+    "sort of places of another size": (
+        "var a: array[float, 8] = 0\nvar b: array[int, 9] = 0\nsort(a, b)\nreturn a[0]", {}
+    ),
+    "sort in a turn": (
+        "var a: array[float, 8] = 0\nparallel for i in 0..<8:\n    sort(a)\nreturn a[0]", {}
+    ),
+    "sort by threads": threads(
+        "var s: shared[float, 64] = 0\nvar a: array[float, 8] = 0\nsort(a)\n"
+        "return s[0] + a[thread.x mod 8]"
+    ),
     "grid of a window": (
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@grid(8)\nkernel l(r: window[float, 4], n: const int) -> float"}

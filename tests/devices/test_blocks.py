@@ -20,7 +20,7 @@ INSTRUMENTS = 3
 SM_90 = target_of("sm_90")
 SCALARS = {"pat": 5, "ahead": 2, "bw": 0.004000000189989805, "n": 290, "on": 1}
 """What each kernel gets; `bw` is an f32."""
-OWN = {"ranks": {"n": 3}}
+OWN = {"ranks": {"n": 3}, "sorted floats": {"n": 9}, "sorted f32": {"n": 9}}
 """What sizes an array is at most what its call says."""
 
 

@@ -89,6 +89,10 @@ def errors(text):
 def in_a_strategy(entry: Entry) -> str:
     """The example of an entry where it belongs."""
     example = entry.details["example"]
+    if entry.section == KERNELS and entry.name == "sort":
+        head = "close[0]\n\nkernel other(close: window[float, 4]) -> float:"
+        body = f"    var sorted: array[float, 4] = 0\n    {example}\n    return sorted[0]"
+        example = f"{head}\n{body}"
     if entry.section == KERNELS:
         return f"{KERNEL.format(example=example)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
