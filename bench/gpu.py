@@ -6,6 +6,7 @@ Needs a GPU and nvcc. Each rate is lane-steps a second of kernel time, the media
 the anchor and of our kernel in turn; the anchor takes the best of its block sizes and unrollings.
 """
 
+import functools
 import json
 import re
 import statistics
@@ -36,15 +37,21 @@ SMALL = {
     },
 }  # fmt: skip
 VARIANTS = {"ema_cross": [f"-DUNROLL={n}" for n in (2, 4, 8)], "bracket": ["-DNDEBUG"]}
+REALS = {"f64": np.float64, "f32": np.float32}
+"""What the averages of the average cross are computed in."""
 BLOCKS = (64, 128)
 SMALL_SWEEP = {"fast": "2..51:1", "slow": "514..533:1"}
 MILLION = ("fast = 60  in 2..1001    step 1", "slow = 600 in 1002..2001 step 1")
 """Ranges of a million points, in place of those of the average cross."""
 
 
-def prepared(name: str, ranges: dict[str, str], bars: int = BARS) -> Sweep:
-    path = STRATEGIES / f"{name}.qdsl"
-    return prepare_sweep(compile_file(path), path, data=market(bars), ranges=ranges)
+def prepared(
+    name: str, ranges: dict[str, str], bars: int = BARS, precision: str = "f64"
+) -> Sweep:
+    path, settings = STRATEGIES / f"{name}.qdsl", {"precision": precision}
+    return prepare_sweep(
+        compile_file(path), path, data=market(bars), ranges=ranges, sweep=settings
+    )
 
 
 def anchor(sweep: Sweep, name: str) -> tuple[float, Any]:
@@ -63,11 +70,14 @@ def anchor(sweep: Sweep, name: str) -> tuple[float, Any]:
     )
     levels = zip(sweep.grid.axes, sweep.levels, strict=True)
     points = np.array([np.array([float(v) for v in axis.values])[level] for axis, level in levels])
-    measure: Any = {"ema_cross": anchors.ema_cross, "bracket": anchors.bracket}[name]
+    real = REALS[sweep.precision]
+    average = functools.partial(anchors.ema_cross, real=real)
+    measure: Any = {"ema_cross": average, "bracket": anchors.bracket}[name]
+    single = ["-DREAL=float"] if sweep.precision == "f32" else []
     points = points.astype(np.int32) if name == "ema_cross" else points
     best, results = float("inf"), None
     for option in VARIANTS[name]:
-        library = anchors.build(name, option)
+        library = anchors.build(name, option, *single)
         for block in BLOCKS:
             results, seconds = measure(library, given, points, account, block=block, rounds=ROUNDS)
             best = min(best, float(np.median(seconds)))
@@ -95,9 +105,9 @@ def kernel_seconds(profile: Profile) -> float:
     return max(one.begin_s + one.seconds for one in kernels) - begin_s
 
 
-def compared(name: str, ranges: dict[str, str]) -> dict[str, Any]:
+def compared(name: str, ranges: dict[str, str], precision: str = "f64") -> dict[str, Any]:
     """Our kernel and the anchor on one grid; AssertionError where a trade or a fee differs."""
-    sweep = prepared(name, ranges)
+    sweep = prepared(name, ranges, precision=precision)
     our_s, result = ours(sweep)
     anchor_s, theirs = anchor(sweep, name)
     assert np.array_equal(theirs["trades"], result.metric("trades"))
@@ -106,6 +116,7 @@ def compared(name: str, ranges: dict[str, str]) -> dict[str, Any]:
     steps = sweep.n_points * BARS
     return {
         "strategy": name,
+        "precision": precision,
         "lanes": sweep.n_points,
         "lane_steps_per_s": steps / our_s,
         "anchor_lane_steps_per_s": steps / anchor_s,
@@ -155,6 +166,7 @@ def say(line: str) -> None:
 
 def main() -> None:
     kernels = [compared(name, ranges) for name in SMALL for ranges in (SMALL[name], {})]
+    kernels += [compared("ema_cross", ranges, "f32") for ranges in (SMALL["ema_cross"], {})]
     sweeps = [
         whole(prepared("ema_cross", SMALL_SWEEP, 10_000)),
         whole(million()),

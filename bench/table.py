@@ -83,7 +83,8 @@ def figures(
 def on_gpu(gpu: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
     """The rows of bench/gpu.py."""
     for one in gpu["kernels"]:
-        label = f"{one['strategy']}, {one['lanes']:,} lanes on an {gpu['device']}"
+        named = one["strategy"] + (" in f32" if one["precision"] == "f32" else "")
+        label = f"{named}, {one['lanes']:,} lanes on an {gpu['device']}"
         rate, anchor = one["lane_steps_per_s"] / 1e9, one["anchor_lane_steps_per_s"] / 1e9
         yield label, f"{rate:,.1f} billion lane-steps/s ({anchor:,.0f} by hand)", GPU
     for one in gpu["sweeps"]:

@@ -48,9 +48,10 @@ class Market(NamedTuple):
         """Prices, each correctly rounded."""
         return self.ticks[:, 3] * self.tick.numerator / self.tick.denominator
 
-    def means(self, longest: int) -> Float64s:
-        """The mean of the first n closes, for n from 1 to `longest`."""
-        return (np.cumsum(self.close) / np.arange(1, len(self.close) + 1))[:longest]
+    def means(self, longest: int, real: Any = np.float64) -> npt.NDArray[Any]:
+        """The mean of the first n closes, for n from 1 to `longest`, computed in `real`."""
+        totals = np.cumsum(self.close.astype(real), dtype=np.float64)[:longest]
+        return totals.astype(real) / np.arange(1, len(totals) + 1).astype(real)
 
 
 class Account(NamedTuple):
@@ -100,7 +101,7 @@ def ema_cross(
     bars["money"] = market.ticks[:, [0, 3]] * market.money
     results, seconds = np.zeros(lanes, RESULT), np.zeros(rounds)
     code = library.run_ema_cross(
-        *_market(bars, market.means(warm).astype(real), market.day_ends),
+        *_market(bars, market.means(warm, real), market.day_ends),
         _address(np.ascontiguousarray(points, np.int32)), lanes, warm,
         ctypes.c_double(account.cash), ctypes.c_double(account.rate),
         ctypes.c_double(account.scale), _address(results), block, rounds, _address(seconds),
