@@ -20,6 +20,7 @@ from msgspec import Meta, field
 from quantdsl.errors import ConfigError
 from quantdsl.shipped import shipped
 
+Precision = Literal["f64", "f32"]
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
 INSTRUMENT = "instrument file"
 
@@ -202,7 +203,9 @@ class SweepConfig(_Section, frozen=True):
     on: Annotated[
         Literal["here", "ray"], Meta(description="This machine, or the nodes of a Ray cluster")
     ] = "here"
-    precision: Annotated[Literal["f64", "f32"], Meta(description="Of every number")] = "f64"
+    precision: Annotated[
+        Precision, Meta(description="Of equations; f32 is reported with what it changes")
+    ] = "f64"
     blocks: Annotated[
         int, Meta(ge=4, le=16, multiple_of=2, description="Blocks of days for cross-validation")
     ] = 16

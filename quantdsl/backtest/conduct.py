@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quantdsl.backtest.lane_study import study_on
+from quantdsl.backtest.precision import measured
 from quantdsl.backtest.sweep import Progress, Sweep, run
 from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
@@ -89,6 +90,8 @@ def conduct(
                 progress=progress,
             )
         result = result_of(sweep, lanes, device.name)
+        if sweep.precision != "f64":
+            result = replace(result, difference=measured(sweep, lanes, result, device))
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))
         found = study_on(device, result, n_resamples=config.bootstrap, seed=config.seed)
     finally:

@@ -18,9 +18,11 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import native
+from quantdsl.config import Precision
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
 from quantdsl.passes.common import own_leaves
+from quantdsl.passes.narrow import narrow
 from quantdsl.report.metrics import ACCUMULATORS
 
 Int64s = npt.NDArray[np.int64]
@@ -32,6 +34,8 @@ SETTLED = re.compile(
 for it. Cash, days and limits are left out: they change often and would spare a lane nothing."""
 BLANK = ("e.intents", "e.orders", "e.positions[0].entries")
 """Tables of the core: who is in one was written there, and nobody looks at who is not."""
+MATHEMATICS = ("math.", "explog.", "trig.", "gauss.")
+"""Modules of std that compute in double precision, whatever calls them."""
 CODES_MAX = 16
 """Strategies of this process whose lanes stay at hand."""
 STATE_VAR = ops.Var("s")
@@ -41,13 +45,20 @@ class LaneCode:
     """What lanes of one strategy share, whatever the data and the points."""
 
     def __init__(
-        self, checked: Checked, uses: frozenset[str], blocks: int, plan: Plan, few: int
+        self,
+        checked: Checked,
+        uses: frozenset[str],
+        blocks: int,
+        plan: Plan,
+        few: int,
+        precision: Precision,
     ) -> None:
         self.checked, self.uses = checked, uses
-        self.plan = plan
+        self.plan, self.precision = plan, precision
         self.few = few
         """Orders that a lane has room for; 0: as many as a single run."""
-        self.module = checked.lane_module(uses, plan, blocks=blocks, few=few)
+        module = checked.lane_module(uses, plan, blocks=blocks, few=few)
+        self.module = lowered(checked, module, precision)
         self.words = LaneWords(self.module, ACCUMULATORS, blocks)
         self._judges: dict[tuple[str, ...], Program] = {}
         self._columns: dict[tuple[str, ...], ops.Module] = {}
@@ -56,7 +67,8 @@ class LaneCode:
     def columns(self, params: tuple[str, ...]) -> ops.Module:
         """The lanes that fill the columns of one subset of params."""
         if params not in self._columns:
-            self._columns[params] = self.checked.columns_module(self.plan, params, self.uses)
+            module = self.checked.columns_module(self.plan, params, self.uses)
+            self._columns[params] = lowered(self.checked, module, self.precision)
         return self._columns[params]
 
     def settled(self, template: Int64s, varying: Collection[str]) -> ops.Module:
@@ -103,9 +115,25 @@ def lane_code(
     blocks: int,
     plan: Plan = NO_COLUMNS,
     few: int = 0,
+    precision: Precision = "f64",
 ) -> LaneCode:
     """The code of a strategy's lanes, made once a process; `few` as of `Checked.lane_module`."""
-    return LaneCode(checked, uses, blocks, plan, few)
+    return LaneCode(checked, uses, blocks, plan, few, precision)
+
+
+def lowered(checked: Checked, module: ops.Module, precision: Precision) -> ops.Module:
+    """A module of lanes with its equations in this precision. Every target, and the interpreter,
+    takes what this makes. std's mathematics and kernels, whose numbers have types, are not in it.
+    """
+    if precision == "f64":
+        return module
+    places = frozenset(one.place for one in checked.strategy.equations.all)
+    kernels = checked.library.kernels
+
+    def wide(name: str) -> bool:
+        return name.startswith(MATHEMATICS) or name.partition("[")[0] in kernels
+
+    return narrow(module, places, wide)
 
 
 def plan_of(

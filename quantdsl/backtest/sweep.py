@@ -36,7 +36,7 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
 from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
-from quantdsl.config import SweepConfig
+from quantdsl.config import Precision, SweepConfig
 from quantdsl.data.times import exact_instant, parse_instant, show_instant
 from quantdsl.devices.choose import on_gpu
 from quantdsl.devices.cluster import ClusterRunner
@@ -76,6 +76,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
     words: Int64s  # [axis, point]: what the state holds of them
     needs: Int64s  # ticks of each clock until all points are warm
     memory: Memory  # the state of a lane before its params are written
+    precision: Precision
     notes: tuple[str, ...]
 
     @property
@@ -118,6 +119,7 @@ class Sweep(Chosen, frozen=True, kw_only=True):
             data=_digest(self.arranged.data.sha256.encode(), repr(spec).encode()),
             ranges=_digest(self.numbers.tobytes(), self.words.tobytes()),
             settings=_digest(self.memory.words.tobytes()),
+            precision=self.precision,
             points=self.n_points,
             words=len(self.code.words),
         )
@@ -125,7 +127,7 @@ class Sweep(Chosen, frozen=True, kw_only=True):
     def _base(self) -> LaneCode:
         uses = self.arranged.uses
         few = few_orders(self.checked.strategy, uses)
-        return lane_code(self.checked, uses, self.config.blocks, few=few)
+        return lane_code(self.checked, uses, self.config.blocks, few=few, precision=self.precision)
 
     def place(self, number: int) -> int:
         """Which row the point of this number is; ConfigError where it is not run."""
@@ -151,8 +153,15 @@ class Sweep(Chosen, frozen=True, kw_only=True):
         options = {**self.options, "end": exact_instant(end_ns)}
         return placed(replace(self, arranged=arranged, options=options), start_ns, self.code.plan)
 
+    def exact(self, rows: Int64s) -> "Sweep":
+        """Some of the points in double precision, from the same bar on."""
+        levels, words = self.levels[:, rows], self.words[:, rows]
+        numbers = self.numbers[rows]
+        points = replace(self, precision="f64", numbers=numbers, levels=levels, words=words)
+        return placed(points, self.start_ns)
+
     def single(self, row: int) -> RunResult:
-        """The backtest of one point alone, from the same bar on."""
+        """The backtest of one point alone, from the same bar on; it is in double precision."""
         options = {**self.options, "params": self.params(row), "start": self.start}
         return run_checked(self.checked, self.path, **options)
 
@@ -193,7 +202,7 @@ def prepare_sweep(
         )
     grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
     few = few_orders(checked.strategy, arranged.uses)
-    code = lane_code(checked, arranged.uses, config.blocks, few=few)
+    code = lane_code(checked, arranged.uses, config.blocks, few=few, precision=config.precision)
     memory = Memory(code.module)
     arranged.fill(memory)
     values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
@@ -213,7 +222,8 @@ def prepare_sweep(
         words=words,
         needs=judge.needs(words),
         memory=memory,
-        notes=(*notes, _accounts(checked)),
+        precision=config.precision,
+        notes=(*notes, _accounts(checked), *_narrowed(config)),
     )
     return placed(chosen, parse_instant(start) if start else 0)
 
@@ -241,7 +251,7 @@ def placed(
         plan = plan_of(chosen.checked, axes, levels, len(events), gpu=gpu)
     uses = chosen.arranged.uses
     few = 0 if roomy else few_orders(chosen.checked.strategy, uses)
-    code = lane_code(chosen.checked, uses, config.blocks, plan, few)
+    code = lane_code(chosen.checked, uses, config.blocks, plan, few, chosen.precision)
     by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
     table = table_of(plan, by_name, len(events)) if plan.hoisted else None
     order = events[:, 1 if chosen.checked.strategy.ticks else 0]  # of receipt, or of events
@@ -285,10 +295,6 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
 
 
 def _supported(config: SweepConfig) -> None:
-    if config.precision != "f64":
-        raise UnavailableError(
-            f"--precision {config.precision} is not available yet: every number is f64"
-        )
     known = [metric.name for metric in LANE.metrics]
     if config.objective not in known:
         near = nearest(config.objective, known)
@@ -315,6 +321,16 @@ def _accounts(checked: Checked) -> str:
     if count == 1:
         return "every point has an account of its own, with one instrument"
     return f"every point has an account of its own, whose cash {count} instruments share"
+
+
+def _narrowed(config: SweepConfig) -> tuple[str, ...]:
+    """What single precision is about."""
+    if config.precision == "f64":
+        return ()
+    return (
+        "precision f32: equations are computed in single precision; orders, fills and the account "
+        "as ever; a point run by itself is computed in f64",
+    )
 
 
 def _fits(n_points: int, n_words: int) -> None:

@@ -35,11 +35,13 @@ class Manifest(msgspec.Struct, frozen=True):
     settings: str
     points: int
     words: int
+    precision: str = "f64"
     complete: bool = False
 
 
 CHANGED = {
     "version": "quantdsl itself",
+    "precision": "the precision",
     "strategy": "the strategy",
     "data": "the data",
     "ranges": "the ranges, the params or the points",

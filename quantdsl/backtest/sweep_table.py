@@ -63,7 +63,7 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
         moment=sweep.moment,
         device=device,
         rerun=rerun(sweep),
-        precision=config.precision,
+        precision=sweep.precision,
         settings=settings_of(
             arranged.resolved, sweep=True, signals=bool(sweep.checked.strategy.signals)
         ),

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
-from quantdsl.backtest.lane_code import settings, settled
+from quantdsl.backtest.lane_code import lowered, settings, settled
 from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.stream import materialised
@@ -30,6 +30,7 @@ from quantdsl.check.few import few_orders
 from quantdsl.check.grid import points as range_of
 from quantdsl.check.lanes import STEP, column
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes, is_large
+from quantdsl.config import Precision
 from quantdsl.data.times import show_instant
 from quantdsl.devices import choose, cpu
 from quantdsl.devices.cpu import CpuRunner
@@ -39,7 +40,7 @@ from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import MORE
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.layout import Leaf
-from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T
+from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module
 from quantdsl.passes.common import own_leaves
 
 Int64s = npt.NDArray[np.int64]
@@ -79,6 +80,7 @@ class Lanes(Struct, frozen=True):
     arranged: Arranged
     points: tuple[Mapping[str, Fraction], ...]
     events: Int64s
+    precision: Precision = "f64"
 
     def __str__(self) -> str:
         return f"{len(self.points):,} points, {len(self.events):,} events"
@@ -88,7 +90,7 @@ class Lanes(Struct, frozen=True):
         params = self.checked.strategy.params
         uses = self.arranged.uses
         few = few_orders(self.checked.strategy, uses)  # a crowded lane is crowded on all targets
-        module = self.checked.lane_module(uses, plan, digest=True, few=few)
+        module = self.lowered(self.checked.lane_module(uses, plan, digest=True, few=few))
         memory = Memory(module)
         self.arranged.fill(memory)
         memory.set("trade_from", np.iinfo(np.int64).min)
@@ -103,7 +105,9 @@ class Lanes(Struct, frozen=True):
             paths += map(column, range(len(table.reads)))
             rows += list(table.reads)
             columns = filled(
-                lambda subset: self.checked.columns_module(plan, subset, self.arranged.uses),
+                lambda subset: self.lowered(
+                    self.checked.columns_module(plan, subset, self.arranged.uses)
+                ),
                 {param.name: param.field for param in params},
                 table, memory, self.words(), self.events, CpuRunner(),
             )  # fmt: skip
@@ -121,6 +125,10 @@ class Lanes(Struct, frozen=True):
             columns=columns,
         )
 
+    def lowered(self, module: Module) -> Module:
+        """The module in the precision of these lanes."""
+        return lowered(self.checked, module, self.precision)
+
     def words(self) -> dict[str, Int64s]:
         """What the state holds of each param at every point."""
         found = {}
@@ -133,7 +141,13 @@ class Lanes(Struct, frozen=True):
 
 
 def verify(
-    checked: Checked, say: Say, *, points: int, seed: int, **options: Any
+    checked: Checked,
+    say: Say,
+    *,
+    points: int,
+    seed: int,
+    precision: Precision = "f64",
+    **options: Any,
 ) -> list[tuple[str, list[Outcome]]]:
     """What all targets leave of drawn points, and of a sample the interpreter and the first one.
 
@@ -144,7 +158,7 @@ def verify(
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
     drawn = draw(checked, arranged, points, np.random.default_rng(seed))
-    lanes = Lanes(checked, arranged, drawn, materialised(arranged.data))
+    lanes = Lanes(checked, arranged, drawn, materialised(arranged.data), precision)
     machine = targets(usual_plan(checked, len(lanes.events)), say)
     words = lanes.work(NO_COLUMNS).own
     if is_large(words):

@@ -41,7 +41,7 @@ OF_THE_SWEEP = """
 @click.option("--device", metavar="auto|cpu|simulated|cuda:N|all", help="Where the lanes run.")
 @click.option("--on", type=click.Choice(["here", "ray"]), help="This machine, or a Ray cluster.")
 @click.option("--profile", is_flag=True, help="Print each kernel's times, and write a trace.")
-@click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of every number.")
+@click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of equations.")
 @click.option("--config", metavar="FILE|NAME", help="Costs, data and the sweep's own settings.")
 @click.option(
     "--walk-forward",

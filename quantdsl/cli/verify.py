@@ -10,6 +10,7 @@ from quantdsl.config import find
 
 if TYPE_CHECKING:
     from quantdsl.backtest.verify import Outcome
+    from quantdsl.config import Precision
 
 EXIT_DIFFERENT = 1
 
@@ -26,9 +27,22 @@ EXIT_DIFFERENT = 1
     show_default=True,
     help="Points of the params' ranges to run.",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["f64", "f32"]),
+    default="f64",
+    show_default=True,
+    help="Of equations, as in a sweep.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draw.")
 def command(
-    file: Path, data: str | None, sets: tuple[str, ...], config: str | None, points: int, seed: int
+    file: Path,
+    data: str | None,
+    sets: tuple[str, ...],
+    config: str | None,
+    points: int,
+    seed: int,
+    precision: "Precision",
 ) -> int:
     """Run the strategy FILE on every target of this machine and compare all that it does.
 
@@ -44,6 +58,7 @@ def command(
         lambda line: click.echo(line, err=True),
         points=points,
         seed=seed,
+        precision=precision,
         data=data,
         params=assignments(sets),
         config=find(config) if config else None,

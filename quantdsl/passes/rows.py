@@ -547,6 +547,8 @@ class _Splitter:
             self.rare |= {meant} if cold else set()
             write = self.written(BASE, at, expr, type_)
             read = _typed(self.word(Var(BASE), at) if cold else Var(_hot(at)), type_)
+            if isinstance(meant, Unary) and meant.op == "f32":
+                read = Unary("f32", read)  # which it is: so targets know that it is one
         # As far out as it has its value: what rare code reads first, all that follows may read.
         depth = max((self.set_at.get(name, 1) for name in self.names(expr)), default=1)
         self.open[depth].append(write)

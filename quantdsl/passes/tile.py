@@ -52,7 +52,9 @@ class Tile:
         word: Expr = tile_word(Var(SPOT), at)
         type_ = type_of(expr)
         if type_ == F64_T:
-            return Unary("from_bits", word)
+            single = isinstance(expr, Unary) and expr.op == "f32"
+            word = Unary("from_bits", word)
+            return Unary("f32", word) if single else word
         return Binary("ine", word, i64(0)) if type_ == BOOL_T else word
 
     def writes(self) -> Iterator[Stmt]:

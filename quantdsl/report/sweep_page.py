@@ -17,6 +17,7 @@ from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.sweep_words import (
     chance,
+    differences,
     extent,
     metric_text,
     neighbours_text,
@@ -182,6 +183,14 @@ def _splits(study: Study) -> str:
     )
 
 
+def _differences(result: SweepResult) -> list[tuple[str, str]]:
+    """What another precision changed of each metric."""
+    return [
+        (escape(title), escape(f"{largest} at most, {median} in the median"))
+        for title, largest, median in differences(result)
+    ]
+
+
 def _about(result: SweepResult) -> str:
     """The grid, where it began, settings with their sources, and the notes."""
     run = [
@@ -201,6 +210,7 @@ def _about(result: SweepResult) -> str:
     default = [(escape(s.name), escape(s.value)) for s in result.settings if s.source == DEFAULT]
     return (
         pairs("The sweep", run)
+        + pairs(f"{result.precision} against f64", _differences(result))
         + pairs("Swept params", swept)
         + pairs("Other params", fixed)
         + pairs("Settings and where they come from", chosen)

@@ -40,6 +40,24 @@ class Axis(Struct, frozen=True, kw_only=True):
     is_number: bool = True
 
 
+class Apart(Struct, frozen=True):
+    """How far a metric is from what it is in double precision, over the points of a sample.
+
+    In the metric's own unit; infinite where it is defined in one precision alone.
+    """
+
+    largest: float
+    median: float
+
+
+class Difference(Struct, frozen=True):
+    """What single precision changed of a sample of points that ran in double precision too."""
+
+    points: int
+    changed: int  # points whose trades differ
+    metrics: Mapping[str, Apart]
+
+
 class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
     """One sweep. Times are ns since 1970 in UTC; all arrays have one entry a row of `table`."""
 
@@ -69,6 +87,7 @@ class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
     device: str
     rerun: str  # "quantdsl backtest FILE --data PATH --from TIME"
     precision: str = "f64"
+    difference: Difference | None = None  # of another precision than f64
     settings: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

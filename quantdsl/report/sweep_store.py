@@ -50,6 +50,7 @@ def save(
 def summary(result: SweepResult, study: Study, top: int) -> dict[str, Any]:
     """The sweep in words and single figures; null where one is not defined."""
     settings = [setting for setting in result.settings if setting.source != DEFAULT]
+    apart = _finite(msgspec.to_builtins(result.difference))
     return {
         "strategy": result.strategy,
         "source_path": result.source_path,
@@ -69,6 +70,7 @@ def summary(result: SweepResult, study: Study, top: int) -> dict[str, Any]:
         "bars": result.bars,
         "device": result.device,
         "precision": result.precision,
+        **({} if apart is None else {"difference": apart}),
         "settings": settings,
         "verdict": verdict(result, study)[1],
         "sentences": sentences(result, study),

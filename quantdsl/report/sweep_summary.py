@@ -13,6 +13,7 @@ from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.sweep_words import (
+    differences,
     extent,
     metric_text,
     neighbours_text,
@@ -43,6 +44,8 @@ def show(
     if rows:
         parts += [_points(result, study, rows, console.width), Text("")]
     parts += [_sentence(said) for said in sentences(result, study)]
+    if result.difference is not None:
+        parts += [Text(""), _differences(result), Text("")]
     if walk is not None:
         parts += [Text(f"\nwalk-forward, train {walk.train}, test {walk.test}", style="bold")]
         parts += [_sentence(said) for said in walk_sentences(walk)]
@@ -87,6 +90,21 @@ def _points(result: SweepResult, study: Study, rows: Sequence[int], width: int) 
         params = map(escape, result.params(row).values())
         style = "bold" if place == 1 else ""
         table.add_row(f"{place}", *params, first, around, *others, style=style)
+    return table
+
+
+def _differences(result: SweepResult) -> Table:
+    """How far each metric is from what it is in f64; those that are not in one line."""
+    rows = differences(result)
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for title in (f"{result.precision} against f64", "at most", "median"):
+        table.add_column(title, justify="left" if title.endswith("f64") else "right")
+    for title, largest, median in rows:
+        if largest != "0":
+            table.add_row(title, largest, median)
+    same = [title for title, largest, _ in rows if largest == "0"]
+    if same:
+        table.add_row(f"{len(same)} other metrics" if len(same) < len(rows) else "all", "0", "0")
     return table
 
 

@@ -10,7 +10,7 @@ from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import Float64s
 from quantdsl.report.statistics_splits import Splits
 from quantdsl.report.statistics_trades import Resamples
-from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_result import Difference, SweepResult
 from quantdsl.report.sweep_study import Luck, Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.verdict import verdict as run_verdict
@@ -57,6 +57,8 @@ def sentences(result: SweepResult, study: Study) -> tuple[str, ...]:
         )
     if study.best is not None and result.best is not None and (said := run_verdict(result.best)):
         parts.append(f"Of the best point alone: {said}")
+    if result.difference is not None:
+        parts.append(_precision(result, result.difference))
     if study.luck is not None:
         parts += [_luck(study.luck), _alone(study.luck, result.periods_per_year)]
     if study.splits is not None:
@@ -66,6 +68,31 @@ def sentences(result: SweepResult, study: Study) -> tuple[str, ...]:
     if study.resamples is not None:
         parts.append(_resamples(study.resamples))
     return tuple(parts)
+
+
+def _precision(result: SweepResult, difference: Difference) -> str:
+    """What another precision than f64 changed."""
+    name = result.objective
+    apart = difference.metrics[name]
+    largest, median = (apart_text(result, name, x) for x in (apart.largest, apart.median))
+    return (
+        f"Equations are in {result.precision}. Of {plural(difference.points, 'point')} that ran in "
+        f"f64 too, the trades of {difference.changed} differ; {result.objective_title} differs by "
+        f"{largest} at most and by {median} in the median."
+    )
+
+
+def differences(result: SweepResult) -> list[tuple[str, str, str]]:
+    """Title, largest and median difference of each metric of a sample to double precision."""
+    found = {} if result.difference is None else result.difference.metrics
+    return [
+        (
+            BY_NAME[name].title,
+            apart_text(result, name, one.largest),
+            apart_text(result, name, one.median),
+        )
+        for name, one in found.items()
+    ]
 
 
 def _luck(luck: Luck) -> str:
@@ -185,6 +212,17 @@ def walk_sentences(walk: WalkForward) -> tuple[str, ...]:
 def metric_text(result: SweepResult, name: str, row: int) -> str:
     """A metric of a point as a reader writes it."""
     return figure(float(result.metric(name)[row]), BY_NAME[name].unit, result.currency)
+
+
+def apart_text(result: SweepResult, name: str, apart: float) -> str:
+    """How far two values of a metric are apart: two digits, however small."""
+    unit = BY_NAME[name].unit
+    if apart in (0.0, math.inf):
+        return "0" if apart == 0.0 else "∞"
+    if unit == "fraction":
+        return f"{apart * 100:.2g} %"
+    named = {"money": result.currency, "seconds": "s"}.get(unit, unit)
+    return f"{apart:.2g}" if unit in ("ratio", "count") else f"{apart:.2g} {named}"
 
 
 def neighbours_text(result: SweepResult, study: Study, row: int | None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.lane_words import LaneWords
+from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check.checked import check_source, compile_file
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
@@ -32,6 +33,7 @@ from quantdsl.report.metrics import ACCUMULATORS
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.test_scalar import OPERATIONS
 from tests.strategies.headers import ON_BARS
+from tests.truth.test_oracle import market
 
 if sys.platform != "linux":
     pytest.skip("NVIDIA has wheels of its linker for Linux only", allow_module_level=True)
@@ -102,6 +104,25 @@ def test_nothing_is_contracted():
         ptx = ptx_of(compile_file(path).lane_module())
         for text in ptx:
             assert not re.search(r"\t(add|sub|mul|div|sqrt)\.f64|mad\.f64|\.approx|\.ftz", text)
+
+
+def test_equations_in_single_precision_are_32_bit_instructions():
+    path = ROOT / "bench/strategies/ema_cross.qdsl"
+    both = []
+    for precision in ("f64", "f32"):
+        sweep = prepare_sweep(
+            compile_file(path), path, data=market(2_000), sweep={"precision": precision}
+        )
+        work = sweep.work
+        ptx = load_ptx(work.module, work.kept, SM_90, None, Bounds(), varying=work.varying)
+        link_ptx(ptx, "sm_90", None, Bounds())
+        both.append(ptx.own)
+    exact, single = both
+    assert ".f32" not in exact
+    # Of each average and each row of a stride: its distance from the price, and its next value.
+    assert single.count("fma.rn.f32") == exact.count("fma.rn.f64") - single.count("fma.rn.f64")
+    assert single.count("sub.rn.f32") >= single.count("fma.rn.f32") > 16
+    assert not re.search(r"\.ftz|\.approx", single)
 
 
 def test_what_all_lanes_read_goes_through_the_read_only_cache():
