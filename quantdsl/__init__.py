@@ -4,6 +4,7 @@ quantdsl.compile(file) -> Strategy
 quantdsl.backtest(file, data, fast=5) -> Report
 quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
 quantdsl.signals(file, data, fast=5) -> pyarrow.Table
+quantdsl.panel(file, data, device="cuda:0") -> SignalPanel
 quantdsl.kernel(file, "product") -> TensorKernel
 """
 
@@ -11,10 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from quantdsl.api import backtest, compile, kernel, signals, sweep
+    from quantdsl.api import backtest, compile, kernel, panel, signals, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "backtest", "compile", "kernel", "signals", "sweep"]
+__all__ = ["__version__", "backtest", "compile", "kernel", "panel", "signals", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
@@ -31,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from quantdsl.api import kernel
 
         return kernel
+    if name == "panel":
+        from quantdsl.api import panel
+
+        return panel
     if name == "signals":
         from quantdsl.api import signals
 

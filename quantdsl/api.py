@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from quantdsl.backtest.conduct import Outcome, conduct
 from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.signal_panel import SignalPanel, signal_panel
 from quantdsl.backtest.signals import PreparedSignals, prepare_signals
 from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.backtest.tensor_kernel import kernel as kernel
@@ -162,6 +163,25 @@ class Strategy:
         message that says how to mend it.
         """
         return self._signals(data, config, start, end, params, hosts, device=device).table()
+
+    def panel(
+        self,
+        data: Any = None,
+        *,
+        config: str | Path | None = None,
+        start: str | None = None,
+        end: str | None = None,
+        hosts: Sequence[str] = (),
+        device: str = "auto",
+        **params: object,
+    ) -> SignalPanel:
+        """Every equation of a universe as a matrix, instant by instrument, left on its device.
+
+        The columns are DLPack's and `__cuda_array_interface__`'s, so PyTorch, CuPy or JAX take
+        them on a GPU (`device="cuda:0"`), NumPy on the host, without a copy. See `signals`.
+        """
+        prepared = self._signals(data, config, start, end, params, hosts, device=device)
+        return signal_panel(prepared)
 
     def describe(
         self,
@@ -317,6 +337,11 @@ def sweep(source: str | Path, data: Any = None, **options: Any) -> SweepReport:
 def signals(source: str | Path, data: Any = None, **options: Any) -> pa.Table:
     """Compile and compute every equation in one call; see `Strategy.signals`."""
     return compile(source).signals(data, **_merged(options))
+
+
+def panel(source: str | Path, data: Any = None, **options: Any) -> SignalPanel:
+    """Compile and compute every equation as a matrix in one call; see `Strategy.panel`."""
+    return compile(source).panel(data, **_merged(options))
 
 
 def _merged(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,22 +7,21 @@ while the device computes the chunk before.
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from quantdsl.backtest import values
-from quantdsl.backtest.panels import trait_begins
+from quantdsl.backtest.panel_events import Dealer
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
-from quantdsl.check.panel_deal import COMPLETE, ENTRY, FILLED, Table, deal_module
-from quantdsl.check.panel_kernels import INSTANTS, MONEY, SEEN, TRAIT, Form, Kernel, kernels
+from quantdsl.check.panel_deal import Table
+from quantdsl.check.panel_kernels import INSTANTS, MONEY, SEEN, Form, Kernel, kernels, of_host
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
-from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import load
-from quantdsl.codegen.target import native
 from quantdsl.data.tick_data import RunData
+from quantdsl.devices.columns import Matrices
 from quantdsl.devices.panels import LANES, SLOTS, Opened, Panel, PanelKernel, PanelWork
 from quantdsl.events import layout
 
@@ -59,16 +58,15 @@ class DeviceTurn:
         row_bytes = 8 * self.lanes * self.shown
         self.instants = instants or max(CHUNK_BYTES // row_bytes, INSTANTS_MIN)
         self.columns = self._numbered()
-        self.given = sum(map(_of_host, self.columns))
+        self.given = sum(map(of_host, self.columns))
         table = Table(self.columns, self.count, self.lanes, self.instants, flat=True)
-        self.traits = table.traits
-        self.deal = load(deal_module(table), native(), Cache())
+        self.dealer = Dealer(checked.strategy, table, data)
 
     def _numbered(self) -> dict[str, int]:
         """The numbers of columns, those that the host fills first."""
         flat = [one for step in self.stages for one in step]
         found = kernels(self.signals, flat, Form(flat=True, gaps=True)).columns
-        names = sorted({*found, SEEN}, key=lambda name: (not _of_host(name), name))
+        names = sorted({*found, SEEN}, key=lambda name: (not of_host(name), name))
         return {name: number for number, name in enumerate(names)}
 
     @cached_property
@@ -118,24 +116,60 @@ class DeviceTurn:
         """i64[word, row] of all events, chunk by chunk; begins anew. Raises DeviceError."""
         panel = self.opened(self.complete)
         try:
-            going = _Going(self, panel)
-            for events in chunks:
-                yield from going.taken(events)
-            yield from going.rest()
+            yield from map(self.rows, _Going(self, panel).through(chunks))
         finally:
             panel.close()
+
+    def resident(self, chunks: Iterable[Events], fill: Int64s) -> tuple[Int64s, Matrices]:
+        """The times of all instants, and the shown columns as they stay on the device.
+
+        `fill` is what a cell of each of them holds that nobody computes. Raises DeviceError.
+        """
+        panel = self.opened(self.complete)
+        try:
+            panel.keep()
+            times = [done.times for done in _Going(self, panel, fill).through(chunks)]
+            made = panel.kept(self.count)
+        finally:
+            panel.close()
+        every = np.concatenate([np.empty(0, np.int64), *times])
+        before = int(np.searchsorted(every, self.first_ns))
+        return every[before:], made.after(before)
+
+    def rows(self, done: "_Done") -> Int64s:
+        """Time, instrument and the shown columns of each bar of a chunk."""
+        times, seen, n = done.times, done.seen, len(done.times)
+        assert done.made is not None
+        made = done.made[:, :n, : self.count]
+        who = np.arange(self.count)
+        if seen is None:
+            table = np.empty((self.width, n * self.count), np.int64)
+            cube = table.reshape(self.width, n, self.count)
+            cube[0], cube[1], cube[ROW_WORDS:] = times[:, None], who, made
+        else:
+            table = np.empty((self.width, int(seen.sum())), np.int64)
+            table[0] = np.broadcast_to(times[:, None], seen.shape)[seen]
+            table[1] = np.broadcast_to(who, seen.shape)[seen]
+            for number, column in enumerate(made):
+                table[ROW_WORDS + number] = column[seen]
+        return table[:, np.searchsorted(table[0], self.first_ns) :]
+
+
+class _Done(NamedTuple):
+    """A chunk that is computed: its times, who has a bar if not everyone, and what is shown."""
+
+    times: Int64s
+    seen: Int64s | None
+    made: Int64s | None
 
 
 class _Going:
     """One pass through the data: a chunk that is being filled, and one that is computed."""
 
-    def __init__(self, turn: DeviceTurn, panel: Panel) -> None:
-        self.turn, self.panel = turn, panel
+    def __init__(self, turn: DeviceTurn, panel: Panel, fill: Int64s | None = None) -> None:
+        self.turn, self.panel, self.fill = turn, panel, fill
         self.slot, self.before = 0, 0
-        self.told = np.zeros(2, np.int64)
-        self.times = np.empty(turn.instants, np.int64)
-        begins = [[trait_begins(one)] * turn.lanes for one in turn.traits]
-        self.now = np.array(begins, np.int64).reshape(-1)
+        self.dealing = turn.dealer.begin()
         self.waiting: tuple[int, Int64s, Int64s | None] | None = None
         """The slot that is computed, its times, and who has a bar if not everyone."""
         self.cells = self._fresh()
@@ -145,31 +179,28 @@ class _Going:
         cells[self.turn.columns[SEEN]] = 0
         return cells
 
-    def taken(self, events: Events) -> Iterator[Int64s]:
-        """The rows of the chunks before the one that these events, whole instants, go on with."""
+    def through(self, chunks: Iterable[Events]) -> Iterator[_Done]:
+        """What is computed of these events, which are whole instants each."""
+        for events in chunks:
+            yield from self.taken(events)
+        if self.dealing.filled:
+            yield from self.full()
+        if self.waiting is not None:
+            yield self.done()
+
+    def taken(self, events: Events) -> Iterator[_Done]:
+        """The chunks before the one that these events go on with."""
         words = np.ascontiguousarray(events).view(np.int64).reshape(-1, layout.WORDS)
         done = 0
         while done < len(words):
-            left = words[done:].reshape(-1)
-            seen = self.cells[self.turn.columns[SEEN]].reshape(-1)
-            done += self.turn.deal.call(
-                ENTRY, left, len(words) - done, self.cells.reshape(-1), seen, self.times, self.now,
-                self.told,
-            )  # fmt: skip
-            if self.told[FILLED] == self.turn.instants:
+            seen = self.cells[self.turn.columns[SEEN]]
+            done += self.dealing.take(words[done:], self.cells, seen)
+            if self.dealing.filled == self.turn.instants:
                 yield from self.full()
 
-    def rest(self) -> Iterator[Int64s]:
-        """The rows of the last chunks."""
-        if self.told[FILLED]:
-            yield from self.full()
-        if self.waiting is not None:
-            yield self.rows()
-
-    def full(self) -> Iterator[Int64s]:
-        """Start the chunk that is filled, and give the rows of the one before."""
-        turn, n = self.turn, int(self.told[FILLED])
-        gaps = bool(self.told[COMPLETE] < n)
+    def full(self) -> Iterator[_Done]:
+        """Start the chunk that is filled, and give the one before."""
+        turn, n, gaps = self.turn, self.dealing.filled, self.dealing.gaps
         if INSTANTS in turn.columns:
             ticks = self.before + 1 + np.arange(n)
             self.cells[turn.columns[INSTANTS], :n] = ticks[:, None]
@@ -177,36 +208,18 @@ class _Going:
         if gaps:
             seen = self.cells[turn.columns[SEEN], :n, : turn.count].astype(bool)
         work = turn.gaps if gaps else turn.complete
-        self.panel.start(self.slot, work, n, self.before)
-        started = self.slot, self.times[:n].copy(), seen
+        self.panel.start(self.slot, work, n, self.before, self.fill if gaps else None)
+        started = self.slot, self.dealing.times[:n].copy(), seen
         if self.waiting is not None:
-            yield self.rows()
+            yield self.done()
         self.waiting = started
         self.before += n
-        self.told[:] = 0
+        self.dealing.empty()
         self.slot = (self.slot + 1) % SLOTS
         self.cells = self._fresh()
 
-    def rows(self) -> Int64s:
-        """Time, instrument and the shown columns of each bar of the chunk that is computed."""
+    def done(self) -> _Done:
+        """The chunk that is computed."""
         assert self.waiting is not None
         slot, times, seen = self.waiting
-        turn, n = self.turn, len(times)
-        made = self.panel.finish(slot)[:, :n, : turn.count]
-        who = np.arange(turn.count)
-        if seen is None:
-            table = np.empty((turn.width, n * turn.count), np.int64)
-            cube = table.reshape(turn.width, n, turn.count)
-            cube[0], cube[1], cube[ROW_WORDS:] = times[:, None], who, made
-        else:
-            table = np.empty((turn.width, int(seen.sum())), np.int64)
-            table[0] = np.broadcast_to(times[:, None], seen.shape)[seen]
-            table[1] = np.broadcast_to(who, seen.shape)[seen]
-            for number, column in enumerate(made):
-                table[ROW_WORDS + number] = column[seen]
-        return table[:, np.searchsorted(table[0], turn.first_ns) :]
-
-
-def _of_host(name: str) -> bool:
-    """Whether the host fills a column."""
-    return name.startswith(("bar.", TRAIT)) or name in (SEEN, INSTANTS)
+        return _Done(times, seen, self.panel.finish(slot))

@@ -16,26 +16,21 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from quantdsl.backtest import values
+from quantdsl.backtest.panel_events import Dealer, nothing_word
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
-from quantdsl.check.cross import nothing
-from quantdsl.check.panel_deal import COMPLETE, ENTRY, FILLED, Table, deal_module
+from quantdsl.check.panel_deal import Table
 from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Form, Kernel, kernels
 from quantdsl.check.panel_stages import stages
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
-from quantdsl.check.types import Type
-from quantdsl.check.universe import initial
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import FINISH, START
 from quantdsl.codegen.simd import own_program
-from quantdsl.codegen.target import Target, native, native_lanes
+from quantdsl.codegen.target import Target, native_lanes
 from quantdsl.data.tick_data import RunData
 from quantdsl.devices.cpu import cores
 from quantdsl.events import layout
-from quantdsl.events.layout import Trait
-from quantdsl.ir.ops import Const
 from quantdsl.ir.own import WIDTH
 
 Events = npt.NDArray[np.void]
@@ -91,8 +86,7 @@ class PanelTurn:
         }
         self.any = self.loaded(made.all)
         table = Table(made.columns, self.count, self.lanes)
-        self.traits = table.traits
-        self.deal = load(deal_module(table), native(), Cache())
+        self.dealer = Dealer(checked.strategy, table, data)
         self.threads = len(cores())
         self.crew = crew(self.threads)
 
@@ -162,9 +156,7 @@ class PanelState:
         self.cells = turn.table(len(turn.columns))
         """The columns between kernels."""
         self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
-        self.times = np.empty(INSTANTS_MAX, np.int64)
-        self.now = np.array([[trait_begins(one)] * lanes for one in turn.traits], np.int64)
-        self.told = np.zeros(2, np.int64)
+        self.dealing = turn.dealer.begin()
         self.states = [
             NONE if one.kernel.stage.across else np.empty(len(one.memory.words) * lanes, np.int64)
             for one in turn.any
@@ -173,23 +165,20 @@ class PanelState:
     def taken(self, events: Events) -> Iterator[Int64s]:
         """The rows of the blocks that these events, whole instants, fill."""
         words = np.ascontiguousarray(events).view(np.int64).reshape(-1, layout.WORDS)
-        columns = (self.cells, self.seen, self.times, self.now)
-        flat = [column.reshape(-1) for column in columns]
         done = 0
         while done < len(words):
-            left = words[done:].reshape(-1)
-            done += self.turn.deal.call(ENTRY, left, len(words) - done, *flat, self.told)
-            if self.told[FILLED] == INSTANTS_MAX:
+            done += self.dealing.take(words[done:], self.cells, self.seen)
+            if self.dealing.filled == INSTANTS_MAX:
                 yield self.block()
 
     def rest(self) -> Iterator[Int64s]:
         """The rows of the last block."""
-        if self.told[FILLED]:
+        if self.dealing.filled:
             yield self.block()
 
     def block(self) -> Int64s:
         """i64[word, row] of the instants that are there; then the block is empty."""
-        n = int(self.told[FILLED])
+        n = self.dealing.filled
         if INSTANTS in self.turn.columns:
             ticks = self.instants + 1 + np.arange(n)
             self.cells[self.turn.columns[INSTANTS], :, :n] = ticks[:, None]
@@ -198,7 +187,7 @@ class PanelState:
         rows = block.rows()
         self.instants += n
         self.bars += block.bars
-        self.told[:] = 0
+        self.dealing.empty()
         self.seen[:] = 0
         return rows[:, np.searchsorted(rows[0], self.turn.first_ns) :]
 
@@ -212,7 +201,7 @@ class Block:
 
     def __init__(self, state: PanelState, n: int, shown: Int64s) -> None:
         self.state, self.turn, self.n, self.shown = state, state.turn, n, shown
-        gaps = bool(state.told[COMPLETE] < n)
+        gaps = state.dealing.gaps
         self.seen = state.seen[:n].astype(bool) if gaps else None
         self.usual = not gaps and int(state.bars[: state.turn.count].min()) >= self.turn.warm
         self.by_bar: set[str] = set()
@@ -314,7 +303,7 @@ class Block:
 
     def told(self) -> Int64s:
         """Time, instrument and the shown columns of each bar, in order of time."""
-        turn, n, count, times = self.turn, self.n, self.turn.count, self.state.times
+        turn, n, count, times = self.turn, self.n, self.turn.count, self.state.dealing.times
         for number in turn.shown_common:
             self.broadcast(self.shown[number])
         if self.seen is not None:
@@ -348,20 +337,6 @@ def by_row(column: Int64s, out: Int64s, count: int) -> None:
         lines[:] = column[:full].view(LINE)[:, :, 0].T
     if rest:
         out.reshape(n, count)[:, full * WIDTH :] = column[full, :, :rest]
-
-
-def trait_begins(trait: Trait) -> int:
-    """A trait before the first event that tells of it."""
-    begins = initial(trait)
-    assert isinstance(begins, Const)
-    return begins.bits
-
-
-def nothing_word(type_: Type) -> int:
-    """What stands in a column for who is missing."""
-    missing = nothing(type_)
-    assert isinstance(missing, Const)
-    return missing.bits
 
 
 def crew(threads: int) -> ThreadPoolExecutor:

@@ -1,21 +1,30 @@
 """Events of a universe dealt into columns: a row of bars an instant, a place an instrument.
 
-    deal(events, n, cells, seen, times, now, told) -> how many events were taken
+    deal(state, events, n, cells, seen, times, now, told) -> how many events were taken
 
-Whole instants are taken while there is room. `told` are words that both sides write: the rows that
-are filled, and those of them in which every instrument has a bar.
+Whole instants are taken while there is room. `now` are the traits of each instrument and what its
+prices are adjusted by, `told` words that both sides write: the rows that are filled, and those of
+them in which every instrument has a bar. The state is what the core computes such a factor from,
+and where it stands in the core's own: each instrument's last close, and what a tick of it is worth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from quantdsl.check.panel_kernels import INSTANTS_MAX, TRAIT, place
-from quantdsl.check.step import BAR_WORDS, band
+from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_kernels import FACTOR, INSTANTS_MAX, TRAIT, place
+from quantdsl.check.step import BAR_WORDS, STATE_PARAM, band
+from quantdsl.events.codes import Action
 from quantdsl.events.layout import MORE, Kind, Trait
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.own import WIDTH
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
 
 ENTRY = "deal"
 FILLED, COMPLETE = range(2)
@@ -24,7 +33,13 @@ EVENT = ops.StructType("Event")
 FIELDS = ("ts_event", "ts_recv", "head", "a", "b", "c", "d", "e")
 WORDS = ops.BufferType(ops.I64_T)
 ROW, BARS, FRESH = ops.Var("row"), ops.Var("bars"), ops.Var("fresh")
-KIND, WHO, NOW = ops.Var("kind"), ops.Var("inst"), ops.Var("now")
+KIND, SIDE, WHO, NOW = ops.Var("kind"), ops.Var("side"), ops.Var("inst"), ops.Var("now")
+PARTS = {
+    "engine.Engine": ("instruments", "market"),
+    "engine.Instrument": ("money_per_tick_lot",),
+    "engine.Market": ("close",),
+}
+"""What there is of the structs of the core."""
 
 
 class Table(Struct, frozen=True):
@@ -48,16 +63,23 @@ class Table(Struct, frozen=True):
         named = (name.removeprefix(TRAIT) for name in self.columns if name.startswith(TRAIT))
         return tuple(Trait(int(number)) for number in sorted(named, key=int))
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns that repeat what was told last, in the order in which `now` holds them."""
+        traits = (f"{TRAIT}{int(trait)}" for trait in self.traits)
+        return (*traits, *((FACTOR,) if FACTOR in self.columns else ()))
 
-def deal_module(table: Table) -> ops.Module:
+
+def deal_module(strategy: "Strategy", table: Table) -> ops.Module:
     """The linked IR of `deal`."""
     written = ("cells", "seen", "times", "now", "told")
     params = (
+        STATE_PARAM,
         ops.ParamDecl("events", ops.BufferType(EVENT)),
         ops.ParamDecl("n", ops.I64_T),
         *(ops.ParamDecl(name, WORDS, inout=True) for name in written),
     )
-    taken = _Dealer(table)
+    taken = _Dealer(strategy, table)
     body: tuple[ops.Stmt, ...] = (
         ops.Let("row", ops.I64_T, _told(FILLED)),
         ops.Let("complete", ops.I64_T, _told(COMPLETE)),
@@ -70,14 +92,25 @@ def deal_module(table: Table) -> ops.Module:
     func = ops.Func(ENTRY, params, ops.I64_T, body)
     event = ops.StructDecl(EVENT.name, tuple(ops.FieldDecl(name, ops.I64_T) for name in FIELDS))
     decls: dict[str, Decl] = {func.name: func, event.name: event}
-    return link(decls.get, [ENTRY], {})
+    decls |= {one.name: one for one in _structs(strategy)}
+    sizes = {"N_INSTRUMENTS": table.count}
+    return link(lambda name: decls.get(name) or strategy.library.lookup(name), [ENTRY], sizes)
+
+
+def _structs(strategy: "Strategy") -> Iterator[ops.StructDecl]:
+    """The state, with the parts of the core that are needed of it."""
+    yield ops.StructDecl("State", (ops.FieldDecl(ENGINE.name, ops.StructType("engine.Engine")),))
+    for name, parts in PARTS.items():
+        whole = strategy.library.lookup(name)
+        assert isinstance(whole, ops.StructDecl)
+        yield replace(whole, fields=tuple(one for one in whole.fields if one.name in parts))
 
 
 class _Dealer:
     """What is done of each event: k is its number, `first` where its row begins in a column."""
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, strategy: "Strategy", table: Table) -> None:
+        self.strategy, self.table = strategy, table
 
     def event(self) -> tuple[ops.Stmt, ...]:
         """All of it; a row is told at the end of an instant that has a bar."""
@@ -95,19 +128,19 @@ class _Dealer:
         return (
             ops.If(FRESH, begins),
             ops.Let("kind", ops.I64_T, _bits(head, 32, 0xFF)),
+            ops.Let("side", ops.I64_T, _bits(head, 40, 0xFF)),
             ops.Let("inst", ops.I64_T, _bits(head, 0, 0xFFFFFFFF)),
-            ops.If(is_bar, self.bar(), self.trait()),
+            ops.If(is_bar, self.bar(), (*self.trait(), *self.adjust())),
             ops.If(ops.Unary("not", band(head, MORE << 48)), ends),
         )
 
     def row(self) -> tuple[ops.Stmt, ...]:
-        """The row of an instant is complete: its time and traits, and where the next one is."""
+        """The row of an instant is complete: its time, what is kept, and where the next one is."""
         table = self.table
         stmts: list[ops.Stmt] = [ops.Assign(ops.Elem(ops.Var("times"), ROW), _word("ts_event"))]
-        for slot, trait in enumerate(table.traits):
+        for slot, name in enumerate(table.kept):
             index = ops.Var(f"i.{slot}")
-            value = ops.Elem(NOW, _plus(ops.i64(slot * table.lanes), index))
-            copy = ops.Assign(self.cell(f"{TRAIT}{int(trait)}", index), value)
+            copy = ops.Assign(self.cell(name, index), self.now(name, index))
             stmts.append(ops.For(index.name, ops.i64(0), ops.i64(table.count), (copy,)))
         whole = ops.Unary("bool_to_i64", ops.Binary("ieq", BARS, ops.i64(table.count)))
         complete, first = ops.Var("complete"), ops.Var("first")
@@ -122,7 +155,9 @@ class _Dealer:
     def bar(self) -> tuple[ops.Stmt, ...]:
         """Its words into their columns."""
         before = ops.Binary("imul", ROW, ops.i64(self.table.lanes))
+        close = ops.Assign(self.close(), _word(BAR_WORDS["close"]))
         return (
+            *((close,) if FACTOR in self.table.columns else ()),
             ops.Assign(ops.Elem(ops.Var("seen"), _plus(before, WHO)), ops.i64(1)),
             ops.Assign(BARS, _plus(BARS, ops.i64(1))),
             *(
@@ -134,14 +169,50 @@ class _Dealer:
 
     def trait(self) -> tuple[ops.Stmt, ...]:
         """What is told of an instrument, from now on."""
-        side = _bits(_word("head"), 40, 0xFF)
         told = ops.Binary("ieq", KIND, ops.i64(Kind.TRAIT))
         stmts: list[ops.Stmt] = []
-        for slot, trait in enumerate(self.table.traits):
-            this = ops.Binary("and", told, ops.Binary("ieq", side, ops.i64(int(trait))))
-            place_ = ops.Elem(NOW, _plus(ops.i64(slot * self.table.lanes), WHO))
-            stmts.append(ops.If(this, (ops.Assign(place_, _word("a")),)))
+        for trait in self.table.traits:
+            this = ops.Binary("and", told, ops.Binary("ieq", SIDE, ops.i64(int(trait))))
+            at = self.now(f"{TRAIT}{int(trait)}", WHO)
+            stmts.append(ops.If(this, (ops.Assign(at, _word("a")),)))
         return tuple(stmts)
+
+    def adjust(self) -> tuple[ops.Stmt, ...]:
+        """A split or a dividend of an instrument into its factor, as the core takes it in."""
+        if FACTOR not in self.table.columns:
+            return ()
+        strategy, adjust = self.strategy, self.strategy.adjust
+        assert adjust is not None
+        acts = ops.Binary("ieq", KIND, ops.i64(Kind.CORPORATE))
+        splits = ops.Binary("ieq", SIDE, ops.i64(Action.SPLIT))
+        num, den = (ops.Unary("i64_to_f64", _word(word)) for word in ("a", "b"))
+        divided = ops.Call(
+            strategy.core("account.divided"), (self.close(), ops.Binary("fdiv", num, den))
+        )
+        dividends = ops.i64(int(adjust[0] == "all"))
+        args = (ENGINE, WHO, SIDE, _word("a"), _word("b"), dividends)
+        factor = ops.Call(strategy.core("portfolio.factor"), args)
+        at = self.now(FACTOR, WHO)
+        so_far = ops.Binary("fmul", ops.Unary("from_bits", at), factor)
+        return (
+            ops.If(
+                acts,
+                (
+                    ops.If(splits, (ops.Assign(self.close(), divided),)),
+                    ops.Assign(at, ops.Unary("bits", so_far)),
+                ),
+            ),
+        )
+
+    def close(self) -> ops.Field:
+        """The last close of the instrument at hand."""
+        market = ops.Field(ENGINE, "market")
+        return ops.Field(ops.Elem(market, WHO), "close")
+
+    def now(self, name: str, index: ops.Expr) -> ops.Elem:
+        """What was told last of an instrument."""
+        first = self.table.kept.index(name) * self.table.lanes
+        return ops.Elem(NOW, _plus(ops.i64(first), index))
 
     def cell(self, column: str, index: ops.Expr) -> ops.Elem:
         """The word of an instrument in this row of a column."""

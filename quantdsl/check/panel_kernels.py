@@ -45,6 +45,8 @@ INSTANTS_MAX = 128
 """Instants of a block: the state of each instrument is moved once a block."""
 TRAIT = "trait."
 """The beginning of the name of the column of a trait; its number follows."""
+FACTOR = "factor"
+"""The column of what prices are multiplied by where they are adjusted."""
 INSTANTS = "instants"
 """The column of how many instants there have been, this one included."""
 BUFFER = ops.BufferType(ops.I64_T)
@@ -331,6 +333,9 @@ class _Along(_Builder):
         for which, (place, _) in universe.traits.items():
             if place.name in names:
                 stmts.append(ops.Assign(place, self._read(f"{TRAIT}{int(which)}")))
+        factor = universe.factor
+        if factor is not None and factor.name in names:
+            stmts.append(ops.Assign(factor, of_word(self._read(FACTOR), ops.F64_T)))
         for mask, counter in self.strategy.equations.masks.items():
             if not mask >> PANEL_SHIFT and counter.name in names:
                 stmts.append(ops.Assign(counter, self._read(INSTANTS)))
@@ -574,6 +579,11 @@ class _Across(_Builder):
 
 
 WORK = "work"
+
+
+def of_host(name: str) -> bool:
+    """Whether the host fills a column."""
+    return name.startswith(("bar.", TRAIT)) or name in (FACTOR, SEEN, INSTANTS)
 
 
 def each(index: ops.Var, stmt: ops.Stmt) -> ops.Stmt:

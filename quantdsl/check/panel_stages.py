@@ -50,14 +50,8 @@ def unstaged(strategy: "Strategy") -> str:
         return "it has no universe"
     if len(strategy.bars) != 1:
         return "its bars have several clocks"
-    if universe.factor is not None:
-        return "its prices are adjusted as the run goes on"
     if strategy.hosts:
         return "functions of the host bring columns of their own"
-    if strategy.signals.all:
-        return "it has asynchronous signals"
-    if strategy.library.kernels:
-        return "it calls kernels, whose windows are long"
     engine = {one.name for one in BASE_FIELDS} - {"money_scale"}
     for equation in strategy.equations.all:
         if engine & fields(used(equation.value)):

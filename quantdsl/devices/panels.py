@@ -19,6 +19,7 @@ from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
 from quantdsl.codegen.primitives import DECLARED
 from quantdsl.codegen.target import Target, native
 from quantdsl.codegen.warps import warp_text
+from quantdsl.devices.columns import HOST, Matrices, Place
 from quantdsl.devices.simulated import SimulatedKernel, install, kernel_of
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
@@ -80,14 +81,24 @@ class Panel(Protocol):
     def given(self, slot: int) -> Words:
         """i64[column, instant, lane]: where the host writes what goes in; `slot` is free then."""
 
-    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
-        """Compute n instants, `before` having been before; `work` is of the same panel."""
+    def keep(self) -> None:
+        """Leave what is shown on the device, of all chunks from here on; see `kept`."""
 
-    def finish(self, slot: int) -> Words:
-        """i64[column, instant, lane] of what is shown, until the slot is started again.
+    def start(
+        self, slot: int, work: PanelWork, n: int, before: int, fill: Words | None = None
+    ) -> None:
+        """Compute n instants, `before` having been before; `work` is of the same panel.
 
-        Raises DeviceError when the device fails.
+        `fill` is what a cell of each column that is shown holds where no kernel writes it.
         """
+
+    def finish(self, slot: int) -> Words | None:
+        """i64[column, instant, lane] of what is shown, until the slot is started again; None where
+        it stays on the device. Raises DeviceError when the device fails.
+        """
+
+    def kept(self, count: int) -> Matrices:
+        """All that stayed on the device, of `count` instruments; chunks are finished."""
 
     def close(self) -> None:
         """Give back memory."""
@@ -110,14 +121,25 @@ class SimulatedPanel:
         self.states: dict[tuple[int, int], Words] = {}
         self.kernels: dict[int, SimulatedKernel] = {}
         self.far: dict[int, tuple[int, Words]] = {}
-        self.kept: list[PanelKernel] = []
+        self.loaded: list[PanelKernel] = []
+        self.keeping: list[Words] | None = None
+        self.n = [0] * SLOTS
 
     def given(self, slot: int) -> Words:
         """As Panel promises."""
         return self.slots[slot]
 
-    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
+    def keep(self) -> None:
         """As Panel promises."""
+        self.keeping = []
+
+    def start(
+        self, slot: int, work: PanelWork, n: int, before: int, fill: Words | None = None
+    ) -> None:
+        """As Panel promises."""
+        self.n[slot] = n
+        if fill is not None:
+            self.made[slot][:] = fill[:, None, None]
         self.own[: work.given] = self.slots[slot]
         for at, step in enumerate(work.steps):
             for part, kernel in enumerate(step):
@@ -126,9 +148,19 @@ class SimulatedPanel:
                 else:
                     self._along(kernel, (at, part), self.made[slot], n, before)
 
-    def finish(self, slot: int) -> Words:
+    def finish(self, slot: int) -> Words | None:
         """As Panel promises."""
-        return self.made[slot]
+        if self.keeping is None:
+            return self.made[slot]
+        self.keeping.append(self.made[slot][:, : self.n[slot]].copy())
+        return None
+
+    def kept(self, count: int) -> Matrices:
+        """As Panel promises."""
+        shown, _, lanes = self.made[0].shape
+        words = np.concatenate([np.empty((shown, 0, lanes), np.int64), *(self.keeping or ())], 1)
+        rows = words.shape[1]
+        return Matrices(Place(words, words.ctypes.data, HOST), (rows, count), rows, lanes)
 
     def close(self) -> None:
         """As Panel promises."""
@@ -138,7 +170,7 @@ class SimulatedPanel:
     ) -> None:
         lanes = self.own.shape[2]
         if id(work) not in self.kernels:
-            self.kept.append(work)
+            self.loaded.append(work)
             self.kernels[id(work)] = _along_kernel(work)
         states = self.states.setdefault(key, np.zeros(len(work.template) * lanes, np.int64))
         buffers = (work.template, work.points, work.params)
@@ -150,7 +182,7 @@ class SimulatedPanel:
 
     def _across(self, work: PanelKernel, made: Words, n: int, before: int) -> None:
         if id(work) not in self.kernels:
-            self.kept.append(work)
+            self.loaded.append(work)
             block = panel_block(work.module, SIMULATED_THREADS, self.shared_words)
             text = panel_block_text(block, native(), gpu=False)
             self.kernels[id(work)] = kernel_of(text, ENTRY, 6)

@@ -1,5 +1,6 @@
 """A panel in lanes has the rows of the turn that takes events one by one, to the bit."""
 
+import datetime as dt
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from quantdsl.check.panel_kernels import INSTANTS_MAX
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.target import Target, avx2, avx512, native_lanes
-from tests.std.universe import compiled, table, walks, write
+from tests.std.universe import FIRST, compiled, table, walks, write
 
 Words = npt.NDArray[np.int64]
 
@@ -203,7 +204,6 @@ def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("bars 1d\n", "bars 1d, adjust = all\n    let real = adj.close\n"), "adjusted"),
         (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
         (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
         (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
@@ -213,6 +213,86 @@ def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
 def test_others_have_no_stages(change: tuple[str, str], why: str) -> None:
     text = ALONG.replace(*change)
     assert why in unstaged(compiled(text).strategy)
+
+
+ADJUSTED = """language 1
+strategy Adjusted:
+    "Prices adjusted for splits and dividends, along time and across."
+    bars 1d, adjust = ADJUST
+    universe "ALL", point_in_time = true, filter = adj.close > 20
+    let raw   = close / close[1] - 1
+    let ret   = adj.close / adj.close[1] - 1
+    let reach = adj.high / adj.low[2] - 1
+    let wide  = ts.std(ret, 20)
+    let score = xs.zscore(ret / wide)
+    let calm  = ts.mean(score, 5) * adj.open
+"""
+
+
+def actions(folder: Path, symbols: list[str]) -> str:
+    """Splits and dividends over the first weeks: of some stocks both at one day, or twice."""
+    rows = []
+    for number, name in enumerate(symbols):
+        day = FIRST + dt.timedelta(days=3 + 2 * number)
+        rows += [f"{day},{name},dividend,0.205"] if number % 2 else []
+        rows += [f"{day},{name},split,{(3, 0.5, 7)[number % 3]}"] if number % 3 else []
+        rows += [f"{day + dt.timedelta(days=9)},{name},dividend,1.37"]
+    return write(folder, "actions.csv", "time,symbol,action,value", rows)
+
+
+@pytest.mark.parametrize("adjust", ["all", "splits"])
+@pytest.mark.parametrize("gaps_", [False, True], ids=["whole", "gaps"])
+def test_adjusted_prices(
+    adjust: str, gaps_: bool, gaps: dict[str, list[float | None]], tmp_path: Path
+) -> None:
+    closes = gaps if gaps_ else whole(21, INSTANTS_MAX + 44)
+    more = {**files(tmp_path, list(closes)), "data.actions": actions(tmp_path, list(closes))}
+    both = Both(ADJUSTED.replace("ADJUST", adjust), data=table(closes), more=more)
+    rows = both.hold()
+    raw, ret = (rows[both.names.index(name)].view(np.float64) for name in ("raw", "ret"))
+    there = ~np.isnan(raw) & ~np.isnan(ret)
+    assert np.count_nonzero(np.abs(raw - ret)[there] > 1e-6) > 10  # actions have been told
+
+
+AWAITED = """language 1
+kernel near(r: window[f32, 64], pat: const int) -> f32?:
+    "How near past stretches come to the last one."
+    var num: f32 = 0
+    parallel for i in 1..<(r.len - pat) reduce(num: +):
+        var d2: f32 = 0
+        for k in 0..<pat:
+            d2 += (r[k] - r[i + k]) ^ 2
+        num += exp(-d2 * 400)
+    return num if num > 0.5 else na
+
+strategy Awaited:
+    "Asynchronous signals of each instrument, one of them a kernel's."
+    bars 1d
+    universe "ALL"
+    param pat = 8 in 4..8 step 4
+    let ret = log(close / close[1])
+    @async(deadline = 2ms)
+    let like = near(ret, pat = pat)
+    @async(deadline = 2ms)
+    let calm = ts.std(ret, 20)
+    let rank = xs.rank(ret)
+    on ready(like):
+        if flat and like is not na and like > 1:
+            buy(1 share)
+    on ready(calm):
+        if long and calm is not na and calm > 0.02:
+            close_position()
+"""
+
+
+@pytest.mark.parametrize("gaps_", [False, True], ids=["whole", "gaps"])
+def test_asynchronous_signals_and_kernels(
+    gaps_: bool, gaps: dict[str, list[float | None]]
+) -> None:
+    both = Both(AWAITED, data=table(gaps if gaps_ else whole(11, INSTANTS_MAX + 44)))
+    rows = both.hold()
+    like = rows[both.names.index("like")].view(np.float64)
+    assert np.count_nonzero(like > 0.5) > 100
 
 
 def test_a_row_holds_every_column() -> None:

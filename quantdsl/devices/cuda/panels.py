@@ -5,8 +5,11 @@ the States of lanes and the columns between kernels stay in device memory.
 """
 
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import NamedTuple
+
+import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
@@ -17,11 +20,19 @@ from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_
 from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
 from quantdsl.codegen.ptx import Bounds, Ptx, architecture_of, ptx_text, target_of
 from quantdsl.codegen.target import Target
+from quantdsl.devices.columns import CUDA, Matrices, Place
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.stream import Event, Stream
-from quantdsl.devices.panels import LANES, SHARED_BYTES, PanelKernel, PanelWork, at_instant
+from quantdsl.devices.panels import (
+    LANES,
+    SHARED_BYTES,
+    SLOTS,
+    PanelKernel,
+    PanelWork,
+    at_instant,
+)
 from quantdsl.devices.work import Words
 from quantdsl.passes import own_passes
 
@@ -60,6 +71,20 @@ def across_code(work: PanelKernel, made: PanelBlock, target: Target, architectur
     return through_cache(Cache(), key, lambda: assembled(block_ptx(made, target), architecture))
 
 
+class Lent:
+    """Memory of a GPU that others may still read; it is given back when nobody does."""
+
+    def __init__(self, device: CudaDevice, buffer: Buffer) -> None:
+        weakref.finalize(self, _give_back, device, buffer).atexit = False
+
+
+def _give_back(device: CudaDevice, buffer: Buffer) -> None:
+    device.use()
+    stream = device.streams.take()
+    buffer.free(stream)
+    device.streams.give(stream)
+
+
 class _Ready(NamedTuple):
     """A kernel with the memory of its own that stays on the device."""
 
@@ -90,18 +115,31 @@ class CudaPanel:
         self._works: list[PanelKernel] = []  # whose ids are keys
         self._going_up: dict[int, list[Words]] = {}
         """States that a slot's chunk copies up: they are there until the slot is free again."""
+        self._fills: dict[int, Words] = {}
+        self._staying: list[tuple[Buffer, int]] | None = None
+        """What is shown of each chunk, and its instants, where it stays on the device."""
+        self._rows = [0] * SLOTS
 
     def given(self, slot: int) -> Words:
         """As Panel promises."""
         return self._words("given", slot, self.work.given)
 
-    def start(self, slot: int, work: PanelWork, n: int, before: int) -> None:
+    def keep(self) -> None:
+        """As Panel promises."""
+        self._staying = []
+
+    def start(
+        self, slot: int, work: PanelWork, n: int, before: int, fill: Words | None = None
+    ) -> None:
         """As Panel promises."""
         self.device.use()
         self._going_up[slot] = []
         own = self._buffer(self._own, slot, work.columns)
         made = self._buffer(self._made, slot, work.shown)
+        self._rows[slot] = n
         column = 8 * work.instants * work.lanes
+        for number, word in enumerate(() if fill is None else fill):
+            self.up.upload(made, self._filled(int(word))[:n], number * column)
         for number, words in enumerate(self.given(slot)):
             self.up.upload(own, words[:n], number * column)
         self._follow(self.main, self.up)
@@ -114,11 +152,12 @@ class CudaPanel:
             self._run(launches)
             marks.append(self.main.mark())
         self.down.wait_for(marks[-1])
-        for number, words in enumerate(self._words("made", slot, work.shown)):
-            self.down.download(words[:n], made, number * column)
+        if self._staying is None:
+            for number, words in enumerate(self._words("made", slot, work.shown)):
+                self.down.download(words[:n], made, number * column)
         self._marks[slot] = [*marks, self.down.mark()]
 
-    def finish(self, slot: int) -> Words:
+    def finish(self, slot: int) -> Words | None:
         """As Panel promises."""
         *marks, end = self._marks.pop(slot)
         end.wait()
@@ -126,12 +165,36 @@ class CudaPanel:
             self.seconds[at] += last.seconds_since(first)
         for event in (*marks, end):
             event.close()
-        return self._words("made", slot, self.work.shown)
+        if self._staying is None:
+            return self._words("made", slot, self.work.shown)
+        self._staying.append((self._made.pop(slot), self._rows[slot]))
+        return None
+
+    def kept(self, count: int) -> Matrices:
+        """As Panel promises."""
+        self.device.use()
+        chunks, work = self._staying or [], self.work
+        rows = sum(n for _, n in chunks)
+        line = 8 * work.lanes
+        size = max(work.shown * rows * line, 8)
+        whole = self.device.pool.allocate(size, self.main, f"{work.shown} signals")
+        before = 0
+        for made, n in chunks:
+            for number in range(work.shown):
+                to = (number * rows + before) * line
+                self.main.copy(whole, made, n * line, to, number * work.instants * line)
+            before += n
+            made.free(self.main)
+        self.main.synchronize()
+        self._staying = []
+        place = Place(Lent(self.device, whole), whole.address, (CUDA, self.device.number))
+        return Matrices(place, (rows, count), rows, work.lanes)
 
     def close(self) -> None:
         """As Panel promises."""
         self.device.synchronize()
         buffers = [*self._own.values(), *self._made.values(), *self._states.values()]
+        buffers += [made for made, _ in self._staying or ()]
         buffers += [one for ready in self._ready.values() for one in ready.buffers.values()]
         for buffer in buffers:
             buffer.free(self.main)
@@ -141,6 +204,13 @@ class CudaPanel:
             self.device.streams.give(stream)
 
     # ---- memory ----
+
+    def _filled(self, word: int) -> Words:
+        """A column of the host with one word everywhere."""
+        if word not in self._fills:
+            _, instants, lanes = self.work.words(1)
+            self._fills[word] = np.full((instants, lanes), word, np.int64)
+        return self._fills[word]
 
     def _words(self, kind: str, slot: int, columns: int) -> Words:
         if (kind, slot) not in self._pinned:

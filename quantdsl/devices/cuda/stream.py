@@ -75,16 +75,19 @@ class Stream:
             told = {"about": f"{size:,} bytes from the device"}
             self.device.call("cuMemcpyDtoHAsync", to, at, size, self.handle, **told)
 
-    def copy(self, target: "Buffer", source: "Buffer", size: int) -> None:
-        """Copy between buffers, also of two devices."""
-        assert size <= min(target.size, source.size)
+    def copy(
+        self, target: "Buffer", source: "Buffer", size: int, to: int = 0, at: int = 0
+    ) -> None:
+        """Copy between buffers, also of two devices, from byte `at` on to byte `to` on."""
+        assert to + size <= target.size
+        assert at + size <= source.size
         here, there = target.pool.device, source.pool.device
         told = {"about": f"{size:,} bytes from {there.name} to {here.name}"}
         if here is there:
-            addresses: tuple[Any, ...] = target.address, source.address
+            addresses: tuple[Any, ...] = target.address + to, source.address + at
             self.device.call("cuMemcpyDtoDAsync", *addresses, size, self.handle, **told)
         else:
-            addresses = target.address, here.context, source.address, there.context
+            addresses = target.address + to, here.context, source.address + at, there.context
             self.device.call("cuMemcpyPeerAsync", *addresses, size, self.handle, **told)
 
     def mark(self, event: Event | None = None) -> Event:
