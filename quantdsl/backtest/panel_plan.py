@@ -2,19 +2,33 @@
 
 from collections.abc import Iterator
 
+from quantdsl.backtest.placement import Size, placement, placement_text
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.cross import Gather
-from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, TRAIT, Form, Kernel, kernels
+from quantdsl.check.panel_kernels import (
+    FACTOR,
+    INSTANTS,
+    INSTANTS_MAX,
+    TRAIT,
+    Form,
+    Kernel,
+    kernels,
+    of_host,
+)
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.devices.measured import lanes_at_once, rates
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
 
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
 FMA_FLOPS = 2
+PLANNED_INSTRUMENTS, PLANNED_INSTANTS = 5_000, 2_520
+"""The panel whose placement is told: a plan has no data."""
+HOST_NAMES = {FACTOR: "factor of adjusted prices", INSTANTS: "number of the instant"}
 
 
 def panel_plan(checked: Checked) -> Iterator[str]:
@@ -42,7 +56,7 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         between = f"for a later one {kept}" if kept else ""
         told = "; ".join(filter(None, (", ".join(names), between)))
         yield f"     writes {told}: {WORD_BYTES * written} bytes"
-    given = [name for name in made.columns if name.startswith(("bar.", TRAIT))]
+    given = [name for name in made.columns if of_host(name) and name != INSTANTS]
     least = WORD_BYTES * (len(given) + len(turn.shown))
     yield (
         f"  Moved {moved} bytes a bar; the least is {least}: {len(given)} words in, "
@@ -54,6 +68,9 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         f"({WORD_BYTES * (ROW_WORDS + len(turn.shown))} bytes a bar) once; none between kernels."
     )
     yield from _on_a_gpu(turn)
+    size = Size(PLANNED_INSTRUMENTS, PLANNED_INSTANTS, lanes_at_once())
+    place = placement(checked, turn, size, rates(gpu=False), rates(gpu=True))
+    yield from placement_text(place, size)
 
 
 def _on_a_gpu(turn: Signals) -> Iterator[str]:
@@ -75,7 +92,7 @@ def _on_a_gpu(turn: Signals) -> Iterator[str]:
             names = [turn.shown[n].name for n in stage.shown]
             names += [_name(turn, name) for name in kernel.writes if not names]
             yield f"     {', '.join(names)}: {WORD_BYTES * words} bytes"
-    given = [name for name in made.columns if name.startswith(("bar.", TRAIT)) or name == INSTANTS]
+    given = [name for name in made.columns if of_host(name)]
     yield (
         f"  Moved {moved} bytes a bar: indicators that need nothing of each other are parts, since "
         "one thread an instrument would leave a GPU idle, and each part reads its columns itself."
@@ -122,8 +139,8 @@ def _name(turn: Signals, name: str) -> str:
         return name.removeprefix("bar.")
     if name.startswith(TRAIT):
         return Trait(int(name.removeprefix(TRAIT))).name.lower()
-    if name == INSTANTS:
-        return "number of the instant"
+    if name in HOST_NAMES:
+        return HOST_NAMES[name]
     place, _, part = name.partition(".")
     equation = next(one for one in turn.strategy.equations.all if one.place.name == place)
     source = equation.value if isinstance(equation, Gather) else equation.place

@@ -25,16 +25,21 @@ import quantdsl
 from quantdsl.backtest import hosted, values
 from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.panels import PanelTurn
+from quantdsl.backtest.placement import Size, placement
 from quantdsl.backtest.prepare import arrange, hold_admitted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.turns import Events, Turn, loaded
 from quantdsl.check import Checked
 from quantdsl.check.panel_stages import unstaged
+from quantdsl.check.placing import pinned
 from quantdsl.check.signal_turn import ROW_WORDS, Column, Signals
 from quantdsl.check.types import MISSING
+from quantdsl.data.events import Data
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import parse_instant
-from quantdsl.devices.choose import panel_on
+from quantdsl.devices.choose import first_panel, panel_on
+from quantdsl.devices.measured import lanes_at_once, rates
+from quantdsl.devices.panels import Opened
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.report.columns import TIME, flags, numbers, times, values_of
@@ -47,6 +52,8 @@ INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
 """The column of closes where they are asked for; no equation can have such a name."""
+BARS_WEIGHED = 200_000
+"""Of fewer, cores have made the signals before a GPU is open."""
 CORES = ("auto", "cpu")
 """Values of --device that mean the cores of this machine."""
 
@@ -153,7 +160,8 @@ def prepare_signals(
     Rows begin at `start`; `options` are those of `arrange`. With `closes` a last column holds the
     close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
     """
-    opened = panel_on(device)
+    opened = None if device == "auto" else panel_on(device)
+    notes: tuple[str, ...] = ()
     signals = turn_of(checked, closes=closes)
     arranged = arrange(checked, **options)
     checked = arranged.sized(checked)
@@ -171,6 +179,8 @@ def prepare_signals(
         values.write(memory, checked.strategy.params, chosen)
         hold_admitted(checked, Interpreter(module), memory, chosen)
         given = checked, signals, arranged.data, chosen
+        if device == "auto":
+            opened, notes = best_panel(checked, signals, arranged.data)
         turn = PanelTurn(*given) if opened is None else DeviceTurn(*given, opened)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     if start:
@@ -183,8 +193,28 @@ def prepare_signals(
         constants=tuple(signals.constants),
         closes=closes,
         chosen=chosen,
-        notes=arranged.notes,
+        notes=(*arranged.notes, *notes),
     )
+
+
+def best_panel(
+    checked: Checked, signals: Signals, data: RunData
+) -> tuple[Opened | None, tuple[str, ...]]:
+    """What opens the panel of these signals where they are best computed, and what to tell of it.
+
+    A GPU is looked for only where it would be the place.
+    """
+    count = len(data.instruments)
+    bars = data.rows if isinstance(data, Data) else 0
+    if bars < BARS_WEIGHED and pinned(checked.strategy) is None:
+        return None, ()
+    size = Size(count, max(bars // count, 1), lanes_at_once())
+    place = placement(checked, signals, size, rates(gpu=False), rates(gpu=True))
+    if not place.on_gpu:
+        return None, ()
+    opened, why = first_panel()
+    told = f"computed on {why or 'a GPU'}: {place.why}"
+    return opened, (told if opened is not None else f"no GPU: {why}; computed on cores",)
 
 
 def hold_staged(device: str, why: str) -> None:

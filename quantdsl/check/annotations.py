@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from quantdsl.check import hosted, signals
+from quantdsl.check import hosted, placing, signals
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.literals import DURATION_NS
@@ -29,7 +29,7 @@ AVAILABLE = {
     "cpu": HANDLERS,
     signals.NOTE: (ast.Let,),
     hosted.NOTE: (ast.Indicator,),
-    "device": (ast.Kernel,),
+    placing.NOTE: (ast.Kernel, ast.Let),
     "workgroup": (ast.Kernel,),
     "grid": (ast.Kernel,),
     "unroll": (ast.Kernel,),
@@ -41,6 +41,7 @@ WHERE: dict[tuple[type, ...], str] = {
     ROUTINES: "a handler, a fn or an indicator",
     (ast.Kernel,): "a kernel",
     (ast.Let,): "an equation of the strategy",
+    (ast.Kernel, ast.Let): "a kernel or an equation of the strategy",
 }
 SHAPES = {
     "warmup": "@warmup(len)",
@@ -49,8 +50,9 @@ SHAPES = {
     "cpu": "@cpu(3)",
     signals.NOTE: "@async(deadline = 2ms)",
     hosted.NOTE: hosted.SHAPE,
+    placing.NOTE: "@device(auto), @device(cpu) or @device(cuda)",
 }
-FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits}
+FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits, placing.NOTE: placing.fits}
 PROVEN = ("critical_path", "no_allocation", "inline_always", "vectorizable")
 """What is said of machine code, and held against it; these have no argument."""
 LATER = (

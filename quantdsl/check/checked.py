@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 import quantdsl.check.elaborators  # noqa: F401 - registers the elaborators
-from quantdsl.check import annotations, worker
+from quantdsl.check import annotations, placing, worker
 from quantdsl.check.budget import hold
 from quantdsl.check.cases import Case, case
 from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
@@ -286,6 +286,7 @@ def check_source(
                 annotations.check(context(library, part), item)
         found = _strategy(library, module, library_too=library_too)
         if found is not None:
+            placing.hold(context(library, module), found)
             cases = [case(found, test, n) for n, test in enumerate(found.tests)]
         _functions(library, [module, *importer.loaded.values()])
     except LimitExceeded as exceeded:

@@ -1,4 +1,5 @@
-"""What one evaluation of an equation costs, in operations, for choosing what a sweep hoists.
+"""What one evaluation of an equation costs, in operations, for choosing what a sweep hoists and
+where a stage of signals runs.
 
 The unit is one addition. What only params decide costs nothing, since it is computed once; of two
 branches the cheaper one counts, since the dearer one is mostly that of warming up.
@@ -22,9 +23,13 @@ Names = dict[str, Number]
 
 
 class Costs:
-    """The costs of what a linked module holds; `typical` gives params' fields a value."""
+    """The costs of what a linked module holds; `typical` gives params' fields a value, `memory` is
+    what a word of a lane's own window costs."""
 
-    def __init__(self, module: ops.Module, typical: Mapping[str, Number]) -> None:
+    def __init__(
+        self, module: ops.Module, typical: Mapping[str, Number], memory: float = MEMORY
+    ) -> None:
+        self._memory = memory
         self._funcs = {func.name: func for func in module.funcs}
         self._typical = typical
         self._known: dict[tuple[str, tuple[Number, ...]], float] = {}
@@ -32,6 +37,10 @@ class Costs:
     def of(self, expr: ops.Expr) -> float:
         """The cost of evaluating an expression of the step."""
         return self._expr(expr, {})[0]
+
+    def once(self, func: str, given: Mapping[str, Number]) -> float:
+        """The cost of a call of a function, some of whose parameters are known."""
+        return self._body(self._funcs[func].body, dict(given))
 
     def _expr(self, expr: ops.Expr, names: Names) -> tuple[float, Number]:
         """Cost, and the value where only params and constants decide it."""
@@ -46,7 +55,7 @@ class Costs:
                 return self._call(expr, names)
             case ops.Elem() if not isinstance(expr.index, ops.Const):
                 parts = (self._expr(part, names)[0] for part in (expr.base, expr.index))
-                return MEMORY + sum(parts), None
+                return self._memory + sum(parts), None
         found = [self._expr(operand, names) for operand in operands(expr)]
         cost = sum(one for one, _ in found)
         numbers = [number for _, number in found if number is not None]

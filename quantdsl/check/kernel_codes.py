@@ -82,7 +82,8 @@ _of_kernel(
     "share the strands of a parallel loop, or are a block; @grid(n) how many blocks there are, in\n"
     "a kernel of threads over tensors. @unroll(n) says that each innermost loop has n turns or a\n"
     "multiple, known when compiling; @lanes(n) says so of each parallel loop.\n"
-    "@device(auto) says where it runs. They change no result; one that is not true is an error.",
+    "@device(cpu) or @device(cuda) says where signals that call it are computed; those of one\n"
+    "strategy lie together. They change no result; one that is not true is an error.",
     _file(note="@kernel(scan)\n"),
 )
 _of_kernel(

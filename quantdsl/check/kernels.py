@@ -29,7 +29,6 @@ from quantdsl.lang.diagnostics import Label
 
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
-DEVICES = ("auto", "cpu", "gpu")
 VIEWS = frozenset({"window", "tensor", "error"})
 
 
@@ -218,18 +217,6 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
                     reason=f"its kind is {kind}",
                     help=f"write @kernel({kind})",
                     edit=(note.span, f"@kernel({kind})"),
-                )
-        elif note.name == "device":
-            said = _word(note)
-            if said not in DEVICES:
-                _shape(cx, note, "@device(auto)")
-            elif said == "gpu":
-                cx.error(
-                    "QD0906",
-                    "this kernel does not run on a GPU by itself",
-                    note.span,
-                    reason="it runs where the strategy runs, with the same bits anywhere",
-                    help="write @device(auto), or delete the line",
                 )
         elif note.name == "workgroup":
             _workgroup(cx, note, alone=kind != "threads")

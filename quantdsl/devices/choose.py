@@ -16,7 +16,7 @@ from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.profile import Profile
 from quantdsl.devices.together import Together
 from quantdsl.devices.work import Runner
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import ConfigError, DeviceError, UnavailableError
 
 if TYPE_CHECKING:
     from quantdsl.devices.panels import Opened
@@ -58,12 +58,10 @@ def hold_live(choice: str) -> None:
 
 
 def panel_on(choice: str) -> "Opened | None":
-    """What opens the panel of a universe's signals for a value of --device; None: the cores.
-
-    `auto` is the cores: what a device must load first is not weighed against what it saves. Raises
-    as `runner`.
+    """What opens the panel of a universe's signals for a value of --device but `auto`; None: the
+    cores. Raises as `runner`.
     """
-    if choice in ("auto", "cpu"):
+    if choice == "cpu":
         return None
     if choice == "simulated":
         from quantdsl.devices.panels import SimulatedPanel
@@ -77,10 +75,24 @@ def panel_on(choice: str) -> "Opened | None":
     match = GPU.fullmatch(choice)
     if match is None:
         raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
+    return _panel(int(match[1] or 0))
+
+
+def first_panel() -> "tuple[Opened | None, str]":
+    """What opens a panel on the first GPU, and its name; without one None, and why."""
+    from quantdsl.devices.cuda.device import open_device
+
+    try:
+        return _panel(0), open_device(0).name
+    except (UnavailableError, DeviceError) as error:
+        return None, str(error).partition("\n")[0]
+
+
+def _panel(number: int) -> "Opened":
     from quantdsl.devices.cuda.device import open_device
     from quantdsl.devices.cuda.panels import CudaPanel
 
-    return functools.partial(CudaPanel, open_device(int(match[1] or 0)))
+    return functools.partial(CudaPanel, open_device(number))
 
 
 def on_gpu(choice: str) -> bool:

@@ -290,7 +290,9 @@ def test_explain_prints_the_kernels_of_signals(capsys):
     assert "Moved 264 bytes a bar; the least is 184: 3 words in, 20 out." in shown
     file = str(shipped("strategies/xs_momentum.qdsl"))
     assert cli.run(["explain", file, "--stage", "plan"]) == 0
-    assert "event by event on one core, for its prices are adjusted" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "factor of adjusted prices" in told
+    assert "--device auto takes" in told
 
 
 def test_help_describes_a_function(capsys):
