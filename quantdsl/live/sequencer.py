@@ -343,7 +343,12 @@ class Sequencer:
                 self.held.append(events.copy())
                 return
             self._each(self.lanes, lambda lane: lane.feed(events))
-        while self.waits and self.behind:
+        if self.waits:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Until nothing waits; an engine that hangs ends its lane, for which nothing waits then."""
+        while self.behind:
             time.sleep(BEHIND_WAIT_S)
             self.relieve()
 
@@ -374,6 +379,11 @@ class Sequencer:
         with self.lock:
             if self.held is None:
                 self._each(self.lanes, lambda lane: lane.advance(now_ns))
+
+    def finish(self, now_ns: int) -> None:
+        """All that happened by now has reached its engine: no command overtakes any of it."""
+        self.advance(now_ns)
+        self._catch_up()
 
     def answer(self, lane: Lane, said: Answer, now_ns: int) -> None:
         """What a strategy's worker answers to one request; of what was asked for in warming up

@@ -254,6 +254,8 @@ class Session:
             self.measured.close()
 
     def _wind_down(self) -> None:
+        if self.manifest.simulated:  # its market waits for the engines, in the end too
+            self.sequencer.finish(self.now_ns())
         lanes, paper = [one.lane for one in self.strategies if not one.look()], self.config.paper
         if paper.flatten_at_stop:
             self.sequencer.command(lanes, Command.FLATTEN, 0, self.now_ns())

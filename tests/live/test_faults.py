@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.run import backtest
-from quantdsl.events.layout import BAR, EVENT, Kind
+from quantdsl.events.layout import BAR, EVENT, Command, Kind
 from quantdsl.events.ring import Ring
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.sequencer import Lane, Sequencer
@@ -178,6 +178,29 @@ def test_a_market_of_its_own_time_waits_for_a_slow_engine():
     engine.join()
     assert most <= 1
     assert got == list(range(1, count + 1))
+
+
+def test_no_command_overtakes_what_is_left_of_a_market_of_its_own_time():
+    ring, count, got = Ring.create(None, 16), 200, []
+    lane = Lane("slow", Through(False), [0], frozenset({Kind.BAR}), Kept(count + 2), ring)
+    sequencer = Sequencer([lane], waits=True)
+
+    def take() -> None:
+        consumer, until_s = ring.consumer(), time.monotonic() + 60
+        while len(got) <= count and time.monotonic() < until_s:
+            time.sleep(0.000_2)
+            got.extend(consumer.pop(5).view(EVENT)["kind"].tolist())
+
+    engine = threading.Thread(target=take)
+    sequencer.hold()
+    for k in range(count):
+        sequencer.push(bar(k))
+    sequencer.release()
+    engine.start()
+    sequencer.finish(count)
+    sequencer.command([lane], Command.KILL, 0, count)
+    engine.join()
+    assert got == [Kind.BAR] * count + [Kind.COMMAND]
 
 
 def test_a_damaged_journal_halts_its_strategy_and_the_others_go_on(tmp_path):
