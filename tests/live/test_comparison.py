@@ -32,7 +32,8 @@ STEPS = 900
 """Of ten milliseconds each."""
 MISSED, LATE, CHANGED, HALTED = range(100, 140), range(250, 400), range(500, 520), 700
 """Which quotes the session does not get, gets later, gets with another price; when it is halted."""
-LATE_NS = 40_000_000
+LATE_NS = 1_000_000_000
+"""More than the quotes' own times of receipt move on a busy machine."""
 YEARS_NS = 90_000_000_000_000_000
 STRATEGY = """language 1
 
