@@ -45,8 +45,6 @@ COLUMNS, AT = ops.Var("columns"), ops.Var("at")
 ROW = ops.Binary("imul", ops.Var("k"), ops.Field(STATE, STEP))
 COLUMNS_READ = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T))
 COLUMNS_WRITTEN = ops.ParamDecl(COLUMNS.name, ops.BufferType(ops.I64_T), inout=True)
-
-
 SEEN = ops.Var("seen")
 """How often each clock has ticked."""
 

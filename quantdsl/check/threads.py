@@ -1,4 +1,4 @@
-"""The words of a kernel of threads: numbers, shared memory, barriers, warps and atomics.
+"""The words of a kernel of threads: numbers, shared memory, barriers, warps; see also atomics.py.
 
 Such a kernel says what each thread of a block does, and `@workgroup(x, y, z)` how many there are. A
 call of it is one block, and of a kernel of tensors as many as `@grid` says. Its body is elaborated
@@ -19,7 +19,7 @@ from quantdsl.lang import ast
 
 LATER = {
     "named_barrier": "barrier() waits for the whole block, warp_barrier() for the warp",
-    "grid_barrier": "a call of a kernel is one block, for which barrier() waits",
+    "grid_barrier": "barrier() waits for a block; of two kernels the second waits for all blocks",
     "async_copy": "copy by an assignment, and wait by barrier()",
     "wait_copies": "copy by an assignment, and wait by barrier()",
     "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",

@@ -99,5 +99,3 @@ def _call(name: str, *args: ops.Expr) -> ops.Call:
 
 def _do(name: str, *args: ops.Expr) -> ops.Do:
     return ops.Do(ops.Call(name, args))
-
-
