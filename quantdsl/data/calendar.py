@@ -168,7 +168,7 @@ def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
 
 
 def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
-    label = f"calendar {name} {first_year} {last_year} {_library_stamp()}"
+    label = f"calendar {name} {first_year} {last_year} {library_stamp()}"
     key = hashlib.sha256(label.encode()).hexdigest()
     cache = Cache()
     kept = cache.get(key)
@@ -181,7 +181,7 @@ def _cached(name: str, first_year: int, last_year: int) -> _Sessions:
     return sessions
 
 
-def _library_stamp() -> int:
+def library_stamp() -> int:
     """When the library's code was installed; its version would cost ten times the look-up."""
     library = find_spec("exchange_calendars")
     if library is None or library.origin is None:

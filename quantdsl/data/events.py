@@ -21,6 +21,7 @@ from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
+from quantdsl.data.kept import Keeper, keeper
 from quantdsl.data.many import grouped, named
 from quantdsl.data.rows import Rows
 from quantdsl.data.signals import answered
@@ -40,17 +41,20 @@ _INT64 = np.iinfo(np.int64)
 
 def open_data(spec: DataSpec) -> "Data":
     """The data of a run, scanned and ready to stream; DataError or ConfigError if unusable."""
-    feeds = [open_feed(spec, index) for index in range(len(spec.instruments))]
-    return Data(spec, feeds)
+    kept = keeper(spec)
+    if kept is None or kept.found is None:
+        return Data(spec, [open_feed(spec, index) for index in range(len(spec.instruments))], kept)
+    return Data(spec, [open_feed(spec, *one) for one in enumerate(kept.found.scans)], kept)
 
 
 class Data:
     """The data of one run. `notes` are one-line statements for the report; those that count what
     was left out are complete once `chunks()` has been exhausted."""
 
-    def __init__(self, spec: DataSpec, feeds: list[Feed]) -> None:
+    def __init__(self, spec: DataSpec, feeds: list[Feed], kept: Keeper | None = None) -> None:
         self.spec = spec
         self.feeds = feeds
+        self._keeper = kept
         self.instruments: list[Instrument] = [feed.instrument for feed in feeds]
         self.money_digits = money_digits(self.instruments)
         for feed in feeds:
@@ -132,6 +136,8 @@ class Data:
         """Arrays of layout.EVENT in order of time, about 65,536 each, whole instants only."""
         self.counts.clear()
         chunks = _Stream(self).chunks()
+        if self._keeper is not None:
+            chunks = self._keeper.chunks(chunks, [f.scan for f in self.feeds], self.counts)
         chunks = chunks if self.hosted is None else self.hosted.placed(chunks)
         awaited = self.spec.awaited
         yield from chunks if awaited is None else answered(chunks, awaited, "ts_event")

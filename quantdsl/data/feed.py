@@ -13,7 +13,7 @@ from quantdsl.data import times
 from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
-from quantdsl.data.scan import KEPT_ROWS_MAX, Scan, infer
+from quantdsl.data.scan import KEPT_ROWS_MAX, Found, Scan, infer
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import Table, list_files, open_table, stem
 from quantdsl.errors import DataError
@@ -74,11 +74,12 @@ class Feed:
             )
 
 
-def open_feed(spec: DataSpec, index: int) -> Feed:
-    """The feed of one instrument of the run; without a source it is the built-in market."""
+def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
+    """The feed of one instrument of the run; without a source it is the built-in market, of which
+    `found` may be known."""
     source = spec.instruments[index]
     if source.source is None:
-        return _built_in(spec, index)
+        return _built_in(spec, index, found)
     import pyarrow as pa
 
     times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
@@ -104,8 +105,8 @@ def open_feed(spec: DataSpec, index: int) -> Feed:
     _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
     pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves
-    found, notes = infer(scan, symbol or ticker or symbol_of(path), venue)
-    instrument = _merged(found, source.instrument)
+    implied, notes = infer(scan, symbol or ticker or symbol_of(path), venue)
+    instrument = _merged(implied, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
     # A tick that was inferred fits by itself; one that the user named may be wrong.
     strict = "tick" in instrument.named and instrument.prices == "traded"
@@ -136,7 +137,7 @@ def _same(source: Any, other: Any) -> bool:
     return str(source) == str(other) if paths else source is other
 
 
-def _built_in(spec: DataSpec, index: int) -> Feed:
+def _built_in(spec: DataSpec, index: int, found: Found | None) -> Feed:
     from quantdsl.feeds.synthetic import SyntheticReader
 
     source = spec.instruments[index]
@@ -148,7 +149,8 @@ def _built_in(spec: DataSpec, index: int) -> Feed:
     # Of two neighbours the first strays, so that a pair has a spread and one alone has none.
     strays = index % 2 == 0 and index + 1 < len(spec.instruments)
     reader: Reader = SyntheticReader(index, spec.seed, sessions, strays=strays)
-    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
+    rows_max = KEPT_ROWS_MAX // len(spec.instruments)
+    scan = Scan(reader, rows_max, find_steps=False, found=found)
     own = source.instrument
     invented = Instrument(symbol=symbol or f"SYN{index + 1}", venue=venue, named=_INVENTED)
     instrument = _merged(invented, own)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -63,10 +64,33 @@ class StepFinder:
         return Fraction(self.divisor if believed else 1, 10**self.digits)
 
 
-class Scan:
-    """What one pass over the rows found; iterate `rows()` for the second pass."""
+class Found(msgspec.Struct, frozen=True):
+    """What a pass found but for price and size steps, to be kept."""
 
-    def __init__(self, reader: Reader, kept_rows_max: int, *, find_steps: bool = True) -> None:
+    count: int
+    first_ts: int
+    last_ts: int
+    price_min: float
+    price_max: float
+    volume_max: float
+    longest_gap: tuple[int, int]
+    steps: dict[int, int]  # ns between rows -> how often
+
+
+class Scan:
+    """What one pass over the rows found; iterate `rows()` for the second pass.
+
+    With `found`, of an earlier pass over the same rows, there is none now.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        kept_rows_max: int,
+        *,
+        find_steps: bool = True,
+        found: Found | None = None,
+    ) -> None:
         self._reader, self._kept_rows_max, self._find_steps = reader, kept_rows_max, find_steps
         self._kept: list[Rows] | None = []
         self._steps: Counter[int] = Counter()
@@ -75,9 +99,32 @@ class Scan:
         self.first_ts = self.last_ts = 0
         self.price_min, self.price_max, self.volume_max = math.inf, 0.0, 0.0
         self.longest_gap: tuple[int, int] = (0, 0)
-        for rows in reader.chunks():
-            self._add(rows)
+        if found is None:
+            for rows in reader.chunks():
+                self._add(rows)
+        else:
+            self._restore(found)
         self.interval = self._interval()
+
+    @property
+    def found(self) -> Found:
+        """What spares a later run this pass."""
+        return Found(
+            self.count,
+            self.first_ts,
+            self.last_ts,
+            self.price_min,
+            self.price_max,
+            self.volume_max,
+            self.longest_gap,
+            dict(self._steps),
+        )
+
+    def _restore(self, found: Found) -> None:
+        self._kept, self._steps = None, Counter(found.steps)
+        self.count, self.first_ts, self.last_ts = found.count, found.first_ts, found.last_ts
+        self.price_min, self.price_max = found.price_min, found.price_max
+        self.volume_max, self.longest_gap = found.volume_max, found.longest_gap
 
     def rows(self) -> Iterator[Rows]:
         return iter(self._kept) if self._kept is not None else self._reader.chunks()
