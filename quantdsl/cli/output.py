@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from quantdsl.errors import ConfigError
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.result import RunResult
 from quantdsl.report.store import save
 from quantdsl.report.summary import show
+from quantdsl.report.terminal import EMPTY, Terminal, text
 
 if TYPE_CHECKING:
     from quantdsl.backtest.run import Progress as ProgressCall
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
 def finish(result: RunResult, out: Path) -> None:
     """Print the summary of a run, write its files, say where they are."""
-    console = Console(highlight=False)
+    terminal = Terminal()
     metrics = evaluate(result)
-    show(result, metrics, console)
+    show(result, metrics, terminal)
     try:
         page = save(result, metrics, out)
     except OSError as refused:
@@ -30,7 +29,12 @@ def finish(result: RunResult, out: Path) -> None:
             f"{out}: the report cannot be written: {refused.strerror or refused}\n"
             "help: name another folder with --out"
         ) from None
-    console.print(f"\nreport  {page}\ntables  {out}", soft_wrap=True)
+    told_files(terminal, page, out)
+
+
+def told_files(terminal: Terminal, page: Path, folder: Path) -> None:
+    """Say where the files of a run are."""
+    terminal.print(EMPTY, text(f"report  {page}"), text(f"tables  {folder}"), wrap=False)
 
 
 @contextmanager
@@ -39,6 +43,7 @@ def progress_bar(what: str) -> "Iterator[ProgressCall | None]":
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
     from rich.progress import (
         BarColumn,
         Progress,

@@ -170,14 +170,14 @@ def _folders(folder: Path, files: list[str]) -> list[Path]:
 
 
 def _show(outcome: "Outcome", folder: Path) -> None:
-    from rich.console import Console
-
+    from quantdsl.cli.output import told_files
     from quantdsl.report.sweep_store import PAGE
     from quantdsl.report.sweep_summary import show
+    from quantdsl.report.terminal import Terminal
 
-    console = Console(highlight=False)
-    show(outcome.result, outcome.study, console, outcome.sweep.config.top, outcome.walk)
-    console.print(f"\nreport  {folder / PAGE}\ntables  {folder}", soft_wrap=True)
+    terminal = Terminal()
+    show(outcome.result, outcome.study, terminal, outcome.sweep.config.top, outcome.walk)
+    told_files(terminal, folder / PAGE, folder)
 
 
 def _prepared(

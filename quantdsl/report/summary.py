@@ -3,16 +3,12 @@
 from collections.abc import Mapping
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from quantdsl.data.many import named
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.store import RUN
+from quantdsl.report.terminal import EMPTY, Column, Terminal, Text, table, text
 from quantdsl.report.verdict import verdict
 from quantdsl.report.words import date, figure, plural
 
@@ -37,36 +33,31 @@ COLUMN_WIDTH = 38
 SIGNED = {"total_return", "annual_return", "net_profit", "average_trade", "sharpe"}
 
 
-def show(result: RunResult, metrics: Mapping[str, float], console: Console) -> None:
+def show(result: RunResult, metrics: Mapping[str, float], terminal: Terminal) -> None:
     """Print the summary; its first line is the verdict where there is one."""
-    console.print(Group(*_parts(result, metrics, console.width)))
-
-
-def _parts(result: RunResult, metrics: Mapping[str, float], width: int) -> list[RenderableType]:
-    parts: list[RenderableType] = []
+    width = terminal.width
     if said := verdict(result):
-        parts += [Text(said, style="bold red"), Text("")]
-    parts += [_heading(result), Text("")]
+        terminal.print(text(said, "bold red"), EMPTY)
+    terminal.print(_heading(result), EMPTY)
     if len(result.curve_equity):
-        parts += [Padding(_sparkline(result, width - 4), (0, 0, 1, 2), expand=False)]
-    parts.append(_figures(result, metrics, width))
-    parts += [Text(f"warning: {warning}", style="yellow") for warning in result.warnings]
-    parts += [Text(f"note: {note}", style="dim") for note in result.notes]
-    parts.append(_settings(result))
-    return parts
+        terminal.print(_sparkline(result, width - 4), EMPTY)
+    terminal.print(*_figures(result, metrics, width))
+    terminal.print(*(text(f"warning: {warning}", "yellow") for warning in result.warnings))
+    terminal.print(*(text(f"note: {note}", "dim") for note in result.notes), EMPTY)
+    terminal.print(*_settings(result, width))
 
 
 def _heading(result: RunResult) -> Text:
     """Strategy, instruments, span and params in one or two lines."""
     symbols = named([instrument.name for instrument in result.instruments])
-    heading = Text.from_markup(f"[bold]{escape(result.strategy)}[/bold] on {escape(symbols)}")
+    heading = text(result.strategy, "bold") + text(f" on {symbols}")
     if len(result.curve_ts):
         span = f"{date(int(result.curve_ts[0]))} to {date(int(result.curve_ts[-1]))}"
-        heading.append(f" · {span} · {plural(len(result.curve_ts), result.row_name)}")
-    heading.append(f" · {result.data_name}", style="dim")
+        heading += text(f" · {span} · {plural(len(result.curve_ts), result.row_name)}")
+    heading += text(f" · {result.data_name}", "dim")
     if result.params:
         params = ", ".join(f"{name} = {value}" for name, value in result.params.items())
-        heading.append(f"\n{params}", style="cyan")
+        heading += text(f"\n{params}", "cyan")
     return heading
 
 
@@ -79,25 +70,24 @@ def _sparkline(result: RunResult, room: int) -> Text:
     span = float(np.ptp(sample)) or 1.0
     levels = ((sample - sample.min()) / span * (len(BLOCKS) - 1)).round().astype(int)
     rising = sample[-1] >= float(result.accumulators["equity_first"])
-    return Text("".join(BLOCKS[level] for level in levels), style="green" if rising else "red")
+    blocks = "".join(BLOCKS[level] for level in levels)
+    return text("  ") + text(blocks, "green" if rising else "red")
 
 
-def _figures(result: RunResult, metrics: Mapping[str, float], width: int) -> Table:
+def _figures(result: RunResult, metrics: Mapping[str, float], width: int) -> list[Text]:
     """The figures in as many columns as the terminal has room for."""
     columns = max(1, min(3, width // COLUMN_WIDTH))
     shown = [*SHOWN, *(name for name in SHOWN_OF_TICKS if name in metrics)]
-    rows = -(-len(shown) // columns)
-    table = Table.grid(padding=(0, 2))
-    for _ in range(columns):
-        table.add_column(style="dim", no_wrap=True)
-        table.add_column(justify="right", no_wrap=True)
-    for row in range(rows):
-        cells: list[RenderableType] = []
-        for name in shown[row::rows]:
-            text = figure(metrics[name], BY_NAME[name].unit, result.currency)
-            cells += [f"  {BY_NAME[name].title}", Text(text, style=_style(name, metrics[name]))]
-        table.add_row(*cells)
-    return table
+    height = -(-len(shown) // columns)
+    rows = []
+    for row in range(height):
+        cells = []
+        for name in shown[row::height]:
+            value = figure(metrics[name], BY_NAME[name].unit, result.currency)
+            cells += [text(f"  {BY_NAME[name].title}", "dim")]
+            cells += [text(value, _style(name, metrics[name]))]
+        rows.append(cells + [EMPTY] * (2 * columns - len(cells)))
+    return table(rows, [Column(), Column(right=True)] * columns, width)
 
 
 def _style(name: str, value: float) -> str:
@@ -107,19 +97,17 @@ def _style(name: str, value: float) -> str:
     return "bold green" if value > 0.0 else "bold red" if value < 0.0 else "bold"
 
 
-def _settings(result: RunResult) -> RenderableType:
+def _settings(result: RunResult, width: int) -> list[Text]:
     """Each setting that somebody chose, with its source, and the hashes that name the run."""
-    table = Table.grid(padding=(0, 2))
     chosen = [setting for setting in result.settings if setting.source != DEFAULT]
-    for setting in chosen:
-        name, value = escape(setting.name), escape(setting.value)
-        table.add_row(f"  {name}", value, Text(f"({setting.source})", style="dim"))
+    rows = [(text(f"  {s.name}"), text(s.value), text(f"({s.source})", "dim")) for s in chosen]
     untouched = len(result.settings) - len(chosen)
-    lines = (
-        [f"  {plural(untouched, 'other setting')} at default, all in {RUN}"] if untouched else []
-    )
-    lines.append(
+    lines = table(rows, [Column()] * 3, width)
+    if untouched:
+        others = f"  {plural(untouched, 'other setting')} at default, all in {RUN}"
+        lines.append(text(others, "dim"))
+    hashes = (
         f"  strategy {result.source_sha256[:12]} · data {result.data_sha256[:12]} · "
         f"quantdsl {result.version}"
     )
-    return Padding(Group(table, Text("\n".join(lines), style="dim")), (1, 0, 0, 0), expand=False)
+    return [*lines, text(hashes, "dim")]

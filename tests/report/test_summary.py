@@ -5,10 +5,10 @@ from io import StringIO
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.summary import show
+from quantdsl.report.terminal import Terminal
 from quantdsl.report.words import duration, figure
 from tests.report.synthetic import synthetic_run
 
@@ -16,9 +16,9 @@ RUN = synthetic_run(30)
 
 
 def summary(run, width: int = 100) -> str:
-    console = Console(width=width, file=StringIO(), highlight=False)
-    show(run, evaluate(run), console)
-    return console.file.getvalue()
+    out = StringIO()
+    show(run, evaluate(run), Terminal(out, width))
+    return out.getvalue()
 
 
 def altered(**accumulators):

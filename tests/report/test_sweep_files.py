@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
-from rich.console import Console
 
 from quantdsl.report.sweep_store import save
 from quantdsl.report.sweep_study import study
@@ -21,6 +20,7 @@ from quantdsl.report.sweep_words import (
     walk_sentences,
     years,
 )
+from quantdsl.report.terminal import Terminal
 from tests.report.synthetic_sweep import (
     block_sums,
     numbers,
@@ -34,9 +34,9 @@ GOOD = synthetic_sweep(edge=0.003)
 
 
 def printed(sweep, width=120, top=5, **options) -> str:
-    console = Console(width=width, highlight=False, record=True, file=io.StringIO())
-    show(sweep, study(sweep, **options), console, top)
-    return console.export_text()
+    out = io.StringIO()
+    show(sweep, study(sweep, **options), Terminal(out, width), top)
+    return out.getvalue()
 
 
 # ---- words -----------------------------------------------------------------------------------
@@ -207,9 +207,9 @@ def test_walk_forward_is_in_the_files_and_in_the_terminal(tmp_path):
     assert said["sentences"] == list(walk_sentences(walk))
     assert [step["params"]["fast"] for step in said["steps"]] == ["0", "1", "2", "3"]
     assert said["steps"][0]["test"]["sharpe"] == walk.steps[0].outside["sharpe"]
-    console = Console(width=300, highlight=False, record=True, file=io.StringIO())
-    show(NOISE, study(NOISE), console, walk=walk)
-    text = console.export_text()
+    out = io.StringIO()
+    show(NOISE, study(NOISE), Terminal(out, 300), walk=walk)
+    text = out.getvalue()
     assert all(sentence in text for sentence in walk_sentences(walk))
 
 
