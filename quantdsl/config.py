@@ -7,9 +7,7 @@ the messages all follow from it.
 """
 
 import datetime as dt
-import difflib
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -445,6 +443,8 @@ def resolve(
 
 def load(path: Path) -> dict[str, Any]:
     """The flat values of a TOML file, checked; ConfigError names key, line and the nearest key."""
+    import tomllib  # as seldom needed as what names the nearest key
+
     try:
         text = path.read_text(encoding="utf-8")
         document = tomllib.loads(text)
@@ -564,6 +564,8 @@ def _fault(error: msgspec.ValidationError) -> tuple[str, str]:
 
 
 def _mean(word: str, known: list[str]) -> str:
+    import difflib
+
     near = difflib.get_close_matches(word, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else "."
 

@@ -8,7 +8,6 @@ from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.config import SignalsConfig
 from quantdsl.data.signals import Awaited
-from quantdsl.data.tick_feed import KINDS
 from quantdsl.events.layout import Kind
 
 
@@ -46,6 +45,8 @@ def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:
     strategy = checked.strategy
     if not strategy.signals:
         return None
+    from quantdsl.data.tick_feed import KINDS
+
     mask, clocks, kinds = strategy.signals.clocks, set[int](), set[int]()
     for traded in strategy.instruments:
         own = mask >> (traded.index * strategy.width)

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from quantdsl import config as configuration
-from quantdsl.backtest import awaited, currencies, hosted, settings, universe, values
+from quantdsl.backtest import awaited, currencies, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.check.strategy import Strategy
@@ -91,7 +91,10 @@ def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepare
     """Load the code, fill the state; trading starts at `trade_from`, ns since 1970."""
     checked = arranged.sized(checked)
     chosen = values.chosen(checked.strategy.params, arranged.given)
-    hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
+    if checked.strategy.hosts:
+        from quantdsl.backtest import hosted
+
+        hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     run = native_run(checked, arranged.uses, Cache())
     arranged.fill(run.memory)
     values.write(run.memory, checked.strategy.params, chosen)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.backtest.critical import prove_critical
 from quantdsl.backtest.rows import Rows
 from quantdsl.check import Checked
 from quantdsl.check.step import CURVE_WORDS
@@ -158,6 +157,8 @@ def native_run(checked: Checked, uses: frozenset[str], cache: Cache | None) -> R
 
     def link() -> Module:
         """Not called where the cache has the code of the same text."""
+        from quantdsl.backtest.critical import prove_critical
+
         module = checked.module(uses)
         prove_critical(checked, module, cache)
         return module

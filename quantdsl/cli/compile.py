@@ -74,8 +74,8 @@ def _facts(
     from quantdsl import __version__
     from quantdsl.backtest.program import STATE
     from quantdsl.backtest.values import show
-    from quantdsl.codegen.emit import entry_symbol
     from quantdsl.codegen.lanes import KERNEL
+    from quantdsl.codegen.text import entry_symbol
     from quantdsl.devices.kernel import facts
     from quantdsl.ir.layout import Layout
 

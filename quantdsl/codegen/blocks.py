@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from quantdsl.codegen.emit import emit, entry_symbol, import_text, signatures
+from quantdsl.codegen.emit import emit, import_text, signatures
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tensors import BODIES as OF_TENSORS
 from quantdsl.codegen.tensors import ON_GPU
-from quantdsl.codegen.text import LLVM_TYPE
+from quantdsl.codegen.text import LLVM_TYPE, entry_symbol
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.threads import ATOMICS, BARRIER, FENCES, WARP_BARRIER

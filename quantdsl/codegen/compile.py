@@ -10,22 +10,17 @@ from typing import NamedTuple
 import llvmlite
 import msgspec
 
-import quantdsl.codegen
-import quantdsl.ir
-import quantdsl.passes
+import quantdsl
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import SPEED_LEVEL, Program, assemble, assemble_cold
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.units import split
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import Module
-from quantdsl.passes import run_passes
 
 FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
 """Set to 1 where everything must come from the cache; tests prove a warm start with it."""
 
-_COMPILER_PACKAGES = (quantdsl.codegen, quantdsl.ir, quantdsl.passes)
+_COMPILER_PACKAGES = ("codegen", "ir", "passes")
 
 
 class Form(NamedTuple):
@@ -41,13 +36,21 @@ class Form(NamedTuple):
     """How hard LLVM tries."""
 
 
-ENTRIES = Form("", run_passes, emit)
+def entries() -> Form:
+    """Of the entries of a module. Passes and emitter are imported when there is code to make."""
+    from quantdsl.codegen.emit import emit
+    from quantdsl.passes import run_passes
+
+    return Form("", run_passes, emit)
 
 
-def load(module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES) -> Program:
+def load(
+    module: Module, target: Target, cache: Cache | None, form: Form | None = None
+) -> Program:
     """The program of a verified module: from the cache if it is there, else compiled and stored."""
     own, shared = object_files(module, target, cache, form)
-    return Program(own, form.interface or module, target, shared)
+    interface = None if form is None else form.interface
+    return Program(own, interface or module, target, shared)
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -75,33 +78,37 @@ def load_known(
             return Program(own, known.interface, target, shared), known.interface
     module = link()
     code = cache_key(module, target)
-    own, shared = _object_files(code, module, target, cache, ENTRIES)
+    own, shared = _object_files(code, module, target, cache, None)
     if cache is not None:
-        entries = tuple(
+        called = tuple(
             msgspec.structs.replace(func, body=())
             for func in module.funcs
             if func.name in module.entries
         )
-        interface = msgspec.structs.replace(module, funcs=entries, tables=())
+        interface = msgspec.structs.replace(module, funcs=called, tables=())
         cache.put(key, msgspec.msgpack.encode(Known(interface, code)))
     return Program(own, module, target, shared), module
 
 
 def object_files(
-    module: Module, target: Target, cache: Cache | None, form: Form = ENTRIES
+    module: Module, target: Target, cache: Cache | None, form: Form | None = None
 ) -> tuple[bytes, bytes]:
     """What `load` loads: the program's own object file, and the one it imports from or nothing."""
-    return _object_files(cache_key(module, target, form.name), module, target, cache, form)
+    name = "" if form is None else form.name
+    return _object_files(cache_key(module, target, name), module, target, cache, form)
 
 
 def _object_files(
-    key: str, module: Module, target: Target, cache: Cache | None, form: Form
+    key: str, module: Module, target: Target, cache: Cache | None, form: Form | None
 ) -> tuple[bytes, bytes]:
     def compiled() -> bytes:
-        own, shared = split(form.passes(module))
+        from quantdsl.codegen.units import split
+
+        made = entries() if form is None else form
+        own, shared = split(made.passes(module))
         code = b"" if shared is None else _shared(shared, target, cache)
-        text = form.text(own, target)
-        return msgspec.msgpack.encode((assemble(text, target, form.level), code))
+        text = made.text(own, target)
+        return msgspec.msgpack.encode((assemble(text, target, made.level), code))
 
     stored = through_cache(cache, key, compiled)
     return msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
@@ -109,6 +116,8 @@ def _object_files(
 
 def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
     """The object file of a shared part: most programs find that another has made it."""
+    from quantdsl.codegen.emit import emit
+
     key = cache_key(module, target)
     return through_cache(cache, key, lambda: assemble_cold(emit(module, target), target))
 
@@ -149,6 +158,6 @@ def compiler_version() -> bytes:
     """
     digest = hashlib.sha256(llvmlite.__version__.encode())
     for package in _COMPILER_PACKAGES:
-        for path in sorted(Path(package.__path__[0]).glob("*.py")):
+        for path in sorted((Path(quantdsl.__path__[0]) / package).glob("*.py")):
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.digest()

@@ -12,8 +12,7 @@ from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
 from quantdsl.codegen.simd_text import declaration
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
-from quantdsl.codegen.text import LLVM_TYPE, Text, literal
-from quantdsl.errors import InternalError
+from quantdsl.codegen.text import LLVM_TYPE, Text, entry_symbol, literal
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import BOOL_T, BufferType, Const, Func, Module, TableDecl
 
@@ -81,13 +80,6 @@ def import_text(signature: Signature) -> str:
     params = ["ptr"] if signature.returns_struct else []
     params += (LLVM_TYPE[type_] if isinstance(type_, str) else "ptr" for type_ in types)
     return f"declare {signature.result} @{signature.symbol}({', '.join(params)}) #1"
-
-
-def entry_symbol(name: str) -> str:
-    """The external symbol of an entry function."""
-    if not (name.isascii() and name.isidentifier()):
-        raise InternalError(f"QD9503 codegen: {name!r} cannot name an entry function")
-    return f"quantdsl_{name}"
 
 
 def _entry(signature: Signature) -> Iterator[str]:

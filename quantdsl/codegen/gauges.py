@@ -16,10 +16,10 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.turn import BUFFER, CYCLES, STATE, STOP, hot_text, need_counter, whole
 from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED

@@ -12,11 +12,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from quantdsl.codegen.emit import emit, entry_symbol
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Func, Module
-from quantdsl.passes import run_passes
 
 SPEED_LEVEL = 1
 """LLVM's O1: on whole strategies O2 takes half as long again and its code runs no faster."""
@@ -24,6 +23,9 @@ SPEED_LEVEL = 1
 
 def object_code(module: Module, target: Target) -> bytes:
     """Machine code of a verified module, after all passes, as an object file."""
+    from quantdsl.codegen.emit import emit
+    from quantdsl.passes import run_passes
+
     return assemble(emit(run_passes(module), target), target)
 
 

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.text import LLVM_TYPE, alloca
+from quantdsl.codegen.text import LLVM_TYPE, alloca, entry_symbol
 from quantdsl.errors import LimitError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from quantdsl.codegen.blocks import kernel_text
-from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from quantdsl.codegen import elf
 from quantdsl.codegen.cycles import cycles
-from quantdsl.codegen.emit import entry_symbol
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import InternalError, UnavailableError
 
 STACK_BYTES_MAX = 65_536

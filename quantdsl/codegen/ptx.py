@@ -13,13 +13,14 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
-from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import SPEED_LEVEL, optimised
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import on_ptx
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.units import split
 from quantdsl.codegen.warps import tile_size, warp_text
 from quantdsl.errors import UnavailableError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.emit import COMMON, entry_symbol, import_text, signatures, table_text
+from quantdsl.codegen.emit import COMMON, import_text, signatures, table_text
 from quantdsl.codegen.function import FunctionEmitter, Shared
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import (
@@ -29,7 +29,7 @@ from quantdsl.codegen.simd_text import LINE_WORDS, METADATA, VectorText, declara
 from quantdsl.codegen.simd_values import Wanted
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
-from quantdsl.codegen.text import Text
+from quantdsl.codegen.text import Text, entry_symbol
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.own import WIDTH, Steps, own_steps

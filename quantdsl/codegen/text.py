@@ -12,6 +12,13 @@ from quantdsl.ir.ops import BOOL_T, F64_T, I64_T, Const
 LLVM_TYPE = {BOOL_T: "i1", I64_T: "i64", F64_T: "double"}
 
 
+def entry_symbol(name: str) -> str:
+    """The external symbol of an entry function."""
+    if not (name.isascii() and name.isidentifier()):
+        raise InternalError(f"QD9503 codegen: {name!r} cannot name an entry function")
+    return f"quantdsl_{name}"
+
+
 class Text:
     """Instructions in order; values are `%t1`, `%t2`, ..., blocks `b1`, `b2`, ..."""
 

@@ -22,11 +22,12 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load, object_files
-from quantdsl.codegen.emit import COMMON, Outside, emit, entry_functions, entry_symbol
+from quantdsl.codegen.emit import COMMON, Outside, emit, entry_functions
 from quantdsl.codegen.function import MOSTLY, RARELY, Shared
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import UnavailableError
 from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import (

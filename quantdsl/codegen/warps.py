@@ -7,7 +7,6 @@ come to a turn that is not usual, or to the tile's end, and make those turns tog
 beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
 """
 
-from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.lanes import (
     KERNEL,
@@ -20,7 +19,7 @@ from quantdsl.codegen.lanes import (
     loop_text,
     state_words,
 )
-from quantdsl.codegen.text import alloca
+from quantdsl.codegen.text import alloca, entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common

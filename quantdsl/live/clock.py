@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.target import native
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.ops import I64_T, Func, Module
 

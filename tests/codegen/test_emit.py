@@ -2,9 +2,10 @@ import re
 
 import pytest
 
-from quantdsl.codegen.emit import emit, entry_symbol
+from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import assemble, object_code, optimised
 from quantdsl.codegen.target import Target, native
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
     ArrayType,

@@ -3,7 +3,6 @@
 import pytest
 
 from quantdsl.codegen.cycles import LOAD, cycles
-from quantdsl.codegen.emit import entry_symbol
 from quantdsl.codegen.jit import assemble
 from quantdsl.codegen.proof import (
     ALIGNMENT,
@@ -15,6 +14,7 @@ from quantdsl.codegen.proof import (
     stack_bytes,
 )
 from quantdsl.codegen.target import native
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.turn import turn_text, whole
 from quantdsl.errors import InternalError, UnavailableError
 from tests.live.programs import checked
