@@ -39,8 +39,8 @@ def test_help_imports_nothing_that_a_command_needs():
 
 
 MAKES = {"rich", "tomllib", "numpy.random", "quantdsl.passes", "quantdsl.codegen.emit",
-         "quantdsl.backtest.critical", "quantdsl.data.tick_feed"}  # fmt: skip
-"""For a progress bar, a config, a market that is not kept, code that is not cached, ticks."""
+         "quantdsl.backtest.critical"}  # fmt: skip
+"""For a progress bar, a config, a market that is not kept, code that is not cached."""
 COMPILES = {"llvmlite", "pyarrow", "rich", "quantdsl.ir.interp", "quantdsl.codegen.emit"}
 
 
