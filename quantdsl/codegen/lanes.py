@@ -26,6 +26,7 @@ from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
 from quantdsl.ir.own import OWN
 from quantdsl.limits import LANE_STATE_BYTES
 from quantdsl.passes.common import COMMON, COMMON_TYPE, takes_common
+from quantdsl.passes.row_turn import usual_beside_any
 
 START, FINISH = 1, 2
 """Bits of `mode`: the chunk is a run's first; it is its last."""
@@ -164,7 +165,7 @@ def load_lanes(
     """
     form = Form(
         f"lanes {kernel_form(kept, varying)}",
-        lambda whole: kernel_part(split_lanes(whole, kept, varying)),
+        lambda whole: usual_beside_any(kernel_part(split_lanes(whole, kept, varying)), "lane"),
         _text,
         INTERFACE,
     )

@@ -35,9 +35,9 @@ from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.own import WIDTH, Steps, own_steps
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE, own_passes
+from quantdsl.passes.row_turn import row_turn
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
-from quantdsl.passes.vector_turn import vector_turn
 
 REGISTER_BITS_MAX = 512
 LEVEL = 2
@@ -195,7 +195,7 @@ def _vectors(
     found = wanted.shared.signatures
     text = VectorText(target)
     rows = dict(module.sizes).get(ROW_WORDS)
-    turn = None if rows is None else vector_turn(found[LANE].decl, rows)
+    turn = None if rows is None else row_turn(found[LANE].decl, rows)
     emitter = VectorEmitter(wanted, found[LANE].decl, text, same, None)
     yield from emitter.lane_function("lanes", stride, turn, own_steps(module))
     called |= text.called

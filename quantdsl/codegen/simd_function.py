@@ -42,8 +42,8 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.own import MADE, OWN, Steps
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.common import COMMON
+from quantdsl.passes.row_turn import Row, Turn, row_word
 from quantdsl.passes.uniform import Uniform
-from quantdsl.passes.vector_turn import Row, Turn, row_word
 
 FLAT_COST = 6
 """An if on so few instructions on locals costs less to blend than to jump over."""

@@ -1,9 +1,12 @@
 """The names of a function: which are declared, assigned and read where."""
 
 from collections import Counter
+from collections.abc import Mapping
 
-from quantdsl.ir.ops import I64_T, Assign, For, Func, Let, Stmt, Type, Var
-from quantdsl.ir.walk import roots, statements
+import msgspec
+
+from quantdsl.ir.ops import I64_T, Assign, Expr, For, Func, Let, Stmt, Type, Var
+from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.places import Path, nodes, path_of, spelled
 
 Block = tuple[Stmt, ...]
@@ -43,6 +46,23 @@ def reads_of_names(body: Block) -> Counter[str]:
             exprs = (stmt.value,)
         counts.update(node.name for expr in exprs for node in nodes(expr) if isinstance(node, Var))
     return counts
+
+
+def renamed(body: Block, names: Mapping[str, str]) -> Block:
+    """A body with other names for some locals, where they are declared and where they are used."""
+
+    def expr(node: Expr) -> Expr:
+        if isinstance(node, Var):
+            return Var(names[node.name]) if node.name in names else node
+        return rebuild_expr(node, expr)
+
+    def stmt(inner: Stmt) -> Stmt:
+        new = rebuild_stmt(inner, expr, stmt)
+        if isinstance(new, Let | For) and new.name in names:
+            return msgspec.structs.replace(new, name=names[new.name])
+        return new
+
+    return rebuild_body(body, stmt)
 
 
 def word_name(path: Path) -> str:

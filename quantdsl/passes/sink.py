@@ -7,10 +7,9 @@ into a branch when it has a single use; here it goes to every branch that reads 
 import msgspec
 
 from quantdsl.ir.ops import Call, Expr, For, Func, If, Let, Module, Stmt, Var, While
-from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import PathSet, nodes
-from quantdsl.passes.scopes import assigned_names, reads_of_names
+from quantdsl.passes.scopes import assigned_names, reads_of_names, renamed
 
 Block = tuple[Stmt, ...]
 
@@ -83,20 +82,10 @@ def _into(user: If, let: Let, other_name: str) -> If:
         then = (let, *then)
         if let.name in reads_of_names(otherwise):
             other = msgspec.structs.replace(let, name=other_name)
-            otherwise = (other, *_renamed(otherwise, let.name, other.name))
+            otherwise = (other, *renamed(otherwise, {let.name: other.name}))
     else:
         otherwise = (let, *otherwise)
     return If(user.cond, then, otherwise, user.line)
-
-
-def _renamed(body: Block, old: str, new: str) -> Block:
-    def expr(node: Expr) -> Expr:
-        return Var(new) if node == Var(old) else rebuild_expr(node, expr)
-
-    def stmt(inner: Stmt) -> Stmt:
-        return rebuild_stmt(inner, expr, stmt)
-
-    return rebuild_body(body, stmt)
 
 
 def _names(expr: Expr, name: str) -> bool:

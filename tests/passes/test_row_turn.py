@@ -8,11 +8,12 @@ import pytest
 from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check import compile_file
 from quantdsl.codegen.rows import split_lanes
-from quantdsl.ir.ops import Binary, If
+from quantdsl.ir.ops import Binary, For, If
+from quantdsl.ir.verify import verify
 from quantdsl.ir.walk import expressions, statements
-from quantdsl.passes.flags import flag_of
+from quantdsl.passes.flags import flag_of, weight
+from quantdsl.passes.row_turn import FOLLOWS, MIRRORED, NEGATED, row_turn, usual_beside_any
 from quantdsl.passes.rows import ROW_WORDS
-from quantdsl.passes.vector_turn import FOLLOWS, MIRRORED, NEGATED, vector_turn
 from tests.truth.test_oracle import market
 
 STRATEGIES = Path(__file__).resolve().parents[2] / "bench" / "strategies"
@@ -50,7 +51,7 @@ def test_a_usual_turn_asks_no_flag_and_warms_nothing_up(name):
     work = sweep.work
     module = split_lanes(work.module, work.kept, work.varying)
     lane = next(func for func in module.funcs if func.name == "lane")
-    turn = vector_turn(lane, dict(module.sizes)[ROW_WORDS])
+    turn = row_turn(lane, dict(module.sizes)[ROW_WORDS])
     assert turn is not None
     conditions = [stmt.cond for stmt in statements(turn.known) if isinstance(stmt, If)]
     assert conditions
@@ -67,4 +68,23 @@ def test_a_loop_over_events_has_no_usual_turn():
     sweep = prepare_sweep(compile_file(path), path, data=market(1_000), ranges=RANGES["ema_cross"])
     module = split_lanes(sweep.work.module, sweep.work.kept, None)
     lane = next(func for func in module.funcs if func.name == "lane")
-    assert vector_turn(lane, 1) is None
+    assert row_turn(lane, 1) is None
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_a_lane_by_itself_has_the_usual_turn_beside_any(name):
+    path = STRATEGIES / f"{name}.qdsl"
+    sweep = prepare_sweep(compile_file(path), path, data=market(1_000), ranges=RANGES[name])
+    module = split_lanes(sweep.work.module, sweep.work.kept, sweep.work.varying)
+    twice = usual_beside_any(module, "lane")
+    verify(twice)
+    plain, doubled = (
+        next(func for func in each.funcs if func.name == "lane") for each in (module, twice)
+    )
+    (loop,) = (stmt for stmt in doubled.body if isinstance(stmt, For))
+    choice = loop.body[-1]
+    assert isinstance(choice, If)
+    whole = next(stmt for stmt in plain.body if isinstance(stmt, For)).body
+    assert (*loop.body[:-1], *choice.otherwise) == whole
+    assert 0 < weight(choice.then) < weight(choice.otherwise)
+    assert usual_beside_any(module, "rows") is module

@@ -2,11 +2,14 @@
 
 Of most turns of a loop over rows (rows.py) much is known beforehand: the flags of the row are
 those of a bar in the middle of a day, and all averages have warmed up. A turn for which that
-holds in every lane needs none of these tests, nor what follows from them.
+holds in every lane needs none of these tests, nor what follows from them. Vectors ask it of all
+their lanes and choose where they are emitted; code of one lane at a time gets the choice as IR.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import msgspec
 
 from quantdsl.ir.ops import (
     Binary,
@@ -20,6 +23,7 @@ from quantdsl.ir.ops import (
     Let,
     Module,
     Stmt,
+    Unary,
     Var,
     boolean,
 )
@@ -35,8 +39,8 @@ from quantdsl.passes.flags import (
 )
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.places import nodes
-from quantdsl.passes.rows import BASE, ROWS
-from quantdsl.passes.scopes import assigned_names
+from quantdsl.passes.rows import BASE, ROW_WORDS, ROWS
+from quantdsl.passes.scopes import assigned_names, declared_names, renamed
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 MIRRORED = {"ilt": "igt", "ile": "ige", "igt": "ilt", "ige": "ile", "ieq": "ieq", "ine": "ine"}
@@ -79,7 +83,7 @@ class Turn(NamedTuple):
     """The rest of any turn."""
 
 
-def vector_turn(entry: Func, width: int) -> Turn | None:
+def row_turn(entry: Func, width: int) -> Turn | None:
     """The turn of an entry that loops over rows of `width` words; None where there are no flags."""
     loop = next((stmt for stmt in entry.body if isinstance(stmt, For)), None)
     if loop is None or not isinstance(loop.body[0], Let) or ends_early(loop.body):
@@ -105,6 +109,27 @@ def vector_turn(entry: Func, width: int) -> Turn | None:
     read = 1 + max((_offset(value) for value in words.values()), default=0)
     row = Row(Var(ROWS), Var(loop.name), width, read)
     return Turn(row, head, flags_hold(flags), some, known, rest)
+
+
+def usual_beside_any(module: Module, entry: str) -> Module:
+    """The module whose entry, if it loops over rows, makes its usual turns by code of their own."""
+    width = dict(module.sizes).get(ROW_WORDS)
+    func = next(func for func in module.funcs if func.name == entry)
+    turn = None if width is None else row_turn(func, width)
+    if turn is None:
+        return module
+    usual = turn.usual
+    if turn.apart is not None:
+        usual = Binary("and", usual, Unary("not", turn.apart))
+    own_names = {name: f"{name}.usual" for name in declared_names(turn.known)}
+    turns = (*turn.head, If(usual, renamed(turn.known, own_names), turn.any))
+    body = tuple(
+        msgspec.structs.replace(stmt, body=turns) if isinstance(stmt, For) else stmt
+        for stmt in func.body
+    )
+    twice = msgspec.structs.replace(func, body=body)
+    funcs = tuple(twice if each is func else each for each in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
 
 
 # ---- comparisons of a row's count with a lane's own ---------------------------------------------
