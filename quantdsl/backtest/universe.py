@@ -36,19 +36,26 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
     if isinstance(source, str) and "," in source and not Path(source).exists():
         raise ConfigError("the data of a universe are one folder or one table, not several files")
     listed, where = _listed(checked, config)
-    ticks = bool(checked.strategy.ticks)
-    have = files.tick_sources(source, listed) if ticks else files.sources(source)
-    symbols = listed or sorted(have)
-    shown = str(source) if isinstance(source, str | Path) else "the table given"
-    files.lacking(symbols, have, where, shown)
+    symbols, chosen = found_in(source, listed, where, ticks=bool(checked.strategy.ticks))
     notes = []
     if not universe.point_in_time:
         notes.append(
             f"the universe is {len(symbols):,} instruments as listed today: who failed before is "
             "not among them, so past results look better than they were"
         )
-    chosen = tuple(have[symbol.rpartition(":")[2].upper()] for symbol in symbols)
-    return Members(tuple(symbols), chosen, tuple(notes))
+    return Members(symbols, chosen, tuple(notes))
+
+
+def found_in(
+    source: Any, listed: Sequence[str], where: str, *, ticks: bool
+) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """The symbols that `where` lists, else all of a file, folder or table, with the data of each;
+    DataError names those that it lacks."""
+    have = files.tick_sources(source, listed) if ticks else files.sources(source)
+    symbols = listed or sorted(have)
+    shown = str(source) if isinstance(source, str | Path) else "the table given"
+    files.lacking(symbols, have, where, shown)
+    return tuple(symbols), tuple(have[one.rpartition(":")[2].upper()] for one in symbols)
 
 
 def awaited(symbols: Sequence[str]) -> Members:

@@ -50,7 +50,7 @@ def _session(journal: Path, data: Path, *, everything: bool) -> None:
     from quantdsl.live.comparison import against_data
 
     for session, name in parts_of(journal):
-        found, ahead_ns, ticks = against_data(session, name, data)
+        found, ahead_ns, ticks, symbols = against_data(session, name, data)
         if ahead_ns:
             which = "ahead of" if ahead_ns > 0 else "behind"
             click.echo(
@@ -69,8 +69,10 @@ def _session(journal: Path, data: Path, *, everything: bool) -> None:
                 _what(of, record, ticks)
                 for of, record in (("session", one.session), ("data", one.recorded))
             ]
+            some = one.session if one.session is not None else one.recorded
+            of = f"{symbols[some['instrument']]} " if some is not None and len(symbols) > 1 else ""
             click.echo(
-                f"  {one.kind.name.lower():<5} {one.cause:<11} {'; '.join(sides)}: {one.why}"
+                f"  {one.kind.name.lower():<5} {one.cause:<11} {of}{'; '.join(sides)}: {one.why}"
             )
         if (left := len(found.differences) - shown) > 0:
             click.echo(f"  and {left:,} more; --all shows them")

@@ -10,7 +10,7 @@ left each has the first of these causes that holds:
     queue        the same order met the market at the same place, and another queue
     missed data  it is as in the session once the recording lacks what the session missed
     price        so once it has the prices and sizes that the session was told of
-    latency      so once it has them when the session had them
+    latency      so once it has them, and answers to signals, when the session had them
     as before    nothing new: it follows from the difference before it, and has its cause
 
 The strategy is run again on each of those streams (journal/steps.py), so that a cause is what made
@@ -29,10 +29,18 @@ from msgspec import Struct
 from quantdsl.events.layout import Command, Kind
 from quantdsl.journal.matching import Matched, Places, Rows, had, matched, of_market
 from quantdsl.journal.steps import steps
-from quantdsl.journal.told import RUNS, Cause, Said, Told
+from quantdsl.journal.told import RUNS, Answered, Answers, Cause, Said, Told, answers_in
 
 SAME_NS_MAX = 60_000_000_000
 """An order of one run may be the one of the other that is this far from it."""
+
+
+Moment = tuple[int, bool]
+"""When something happened, and whether it was on the answer to an asynchronous signal."""
+Place = tuple[Moment, int, bool]
+"""A moment, an instrument, and whether to sell."""
+What = tuple[int, Moment, tuple[int, ...]]
+"""Kind, moment and words of a record."""
 
 
 class Ran(NamedTuple):
@@ -49,9 +57,11 @@ class Assumed(NamedTuple):
     """From sending an order to its arrival at the venue."""
     reasons: Mapping[int, str] = {}
     """Codes of reasons in words."""
+    symbols: Sequence[str] = ()
+    """Of the instruments."""
 
 
-Again = Callable[[Rows], Rows]
+Again = Callable[[Rows], Ran]
 
 
 class Difference(Struct, frozen=True):
@@ -81,13 +91,15 @@ class Compared(NamedTuple):
 def compare(session: Ran, recorded: Ran, again: Again, assumed: Assumed | None = None) -> Compared:
     """Every order and fill of the time that both runs saw, each as the same or as different.
 
-    Both tell the time by one clock. `again` gives the records of the strategy on a stream of events
-    with the settings of `recorded`; it is called where the runs differ.
+    Both tell the time by one clock. `again` runs the strategy on a stream of events with the
+    settings of `recorded`, and with answers to its asynchronous signals as they assume them where
+    the stream has none; it is called where the runs differ.
     """
     events = [ran.events[of_market(ran.events)] for ran in (session, recorded)]
     found = matched(*events)
     first, last = _shared(*events)
-    moments = _Moments(events[0][found.both[:, 0]], events[1][found.both[:, 1]])
+    answers = (answers_in(session.events), answers_in(recorded.events))
+    moments = _Moments(events[0][found.both[:, 0]], events[1][found.both[:, 1]], answers)
     alike: dict[int, list[int]] = defaultdict(list)
     pairs: list[tuple[Kind, np.void | None, np.void | None]] = []
     same = {Kind.ORDER: 0, Kind.FILL: 0}
@@ -103,8 +115,9 @@ def compare(session: Ran, recorded: Ran, again: Again, assumed: Assumed | None =
     for times in alike.values():
         times.sort()
     turned = _Turned(session, recorded, found, moments, again)
-    told = Told(events[0], events[1], found)
-    judge = _Judge((session, recorded), told, turned, moments, alike, assumed or Assumed())
+    assumed = assumed or Assumed()
+    told = Told(events[0], events[1], found, assumed.symbols)
+    judge = _Judge((session, recorded), told, turned, moments, alike, assumed)
     differences = [judge.difference(*pair) for pair in sorted(pairs, key=_moment)]
     return Compared(same, differences, len(found.both))
 
@@ -112,8 +125,9 @@ def compare(session: Ran, recorded: Ran, again: Again, assumed: Assumed | None =
 class _Moments:
     """When records happened, in words that are the same in both runs."""
 
-    def __init__(self, one: Rows, two: Rows) -> None:
-        """The events that both were told."""
+    def __init__(self, one: Rows, two: Rows, answers: Sequence[Answers]) -> None:
+        """The events that both were told, and the answers that each had."""
+        self.answers = answers
         self.ticks = bool(len(one)) and not (one["kind"] == Kind.BAR).any()
         """Bars fill whatever reaches a price; only ticks have queues and latencies."""
         self.heard = Places(had(one), had(two))
@@ -121,18 +135,26 @@ class _Moments:
         self.venue = Places(one["ts_event"], two["ts_event"])
         """By when they happened: what befalls an order at the venue."""
 
-    def of(self, run: int, record: np.void) -> int:
-        """On ticks the event that it follows, on bars the time."""
-        if not self.ticks:
-            return int(record["ts_event"])
-        if record["kind"] == Kind.FILL:
-            return self.venue.of(run, int(record["ts_recv"]))
-        return self.heard.of(run, int(record["ts_event"]))
+    def of(self, run: int, record: np.void, answers: Answers | None = None) -> Moment:
+        """On ticks the event that it follows, on bars the time; of an order on the answer to a
+        signal that of the question. `answers` are those of a stream that is not a run's own."""
+        if self.ticks and record["kind"] == Kind.FILL:
+            return self.venue.of(run, int(record["ts_recv"])), False
+        ts = int(record["ts_event"])
+        asked = (self.answers[run] if answers is None else answers).get(ts)
+        if record["kind"] == Kind.FILL or asked is None:
+            return (self.heard.of(run, ts) if self.ticks else ts), False
+        return (self.heard.of(run, asked) if self.ticks else asked), True
 
-    def what(self, run: int, record: np.void) -> tuple[int, ...]:
+    def place(self, run: int, record: np.void) -> Place:
+        """The moment and the side of an instrument."""
+        return self.of(run, record), int(record["instrument"]), int(record["b"]) < 0
+
+    def what(self, run: int, record: np.void, answers: Answers | None = None) -> What:
         """An order or a fill, with when it happened."""
         names = ("instrument", "b", "c", "d") if record["kind"] == Kind.ORDER else _FILLED
-        return (int(record["kind"]), self.of(run, record), *(int(record[name]) for name in names))
+        when = self.of(run, record, answers)
+        return int(record["kind"]), when, tuple(int(record[name]) for name in names)
 
 
 _FILLED = ("instrument", "b", "c")
@@ -145,12 +167,13 @@ class _Turned:
         self, session: Ran, recorded: Ran, found: Matched, moments: _Moments, again: Again
     ) -> None:
         self.moments = moments
-        self.runs: list[tuple[Cause, Counter[tuple[int, ...]]]] = []
+        self.runs: list[tuple[Cause, Counter[What]]] = []
         for cause, events in steps(session.events, recorded.events, found):
-            records = again(events)
-            chosen = records[np.isin(records["kind"], (Kind.ORDER, Kind.FILL))]
+            ran = again(events)
+            chosen = ran.records[np.isin(ran.records["kind"], (Kind.ORDER, Kind.FILL))]
             base = int(cause != "latency")  # whose clock its times are by
-            self.runs.append((cause, Counter(moments.what(base, one) for one in chosen)))
+            had = answers_in(ran.events)
+            self.runs.append((cause, Counter(moments.what(base, one, had) for one in chosen)))
 
     def cause(self, session: np.void | None, recorded: np.void | None) -> Cause | None:
         """The first step by which it is no longer as on the recording; None where none is."""
@@ -166,7 +189,7 @@ def _shared(one: Rows, two: Rows) -> tuple[int, int]:
     """The times from and to which both streams tell of the market."""
     spans = []
     for events in (one, two):
-        ts = had(events[events["kind"] != Kind.FEED])
+        ts = had(events[of_market(events) & (events["kind"] != Kind.FEED)])
         spans.append((int(ts.min()), int(ts.max())) if len(ts) else (0, -1))
     return max(span[0] for span in spans), min(span[1] for span in spans)
 
@@ -186,7 +209,7 @@ def _paired(
     one: Rows, two: Rows, moments: _Moments
 ) -> tuple[list[np.void], list[tuple[np.void | None, np.void | None]]]:
     """Records that both have, and those that differ: beside what they are in the other run."""
-    waiting: dict[tuple[int, ...], list[np.void]] = defaultdict(list)
+    waiting: dict[What, list[np.void]] = defaultdict(list)
     for record in two:
         waiting[moments.what(1, record)].append(record)
     equal, rest = [], []
@@ -250,19 +273,24 @@ class _Judge:
         orders = [_of_kind(ran, Kind.ORDER)[::-1] for ran in runs]
         self.sent: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
         """When each order was sent, and sent anew with other terms, newest first, by its id."""
-        for times, own in zip(self.sent, orders, strict=True):
+        self.places: list[dict[tuple[int, int], Place]] = [{}, {}]
+        """Where each of them was sent, by its id and when."""
+        for run, own in enumerate(orders):
             for one in own:
-                times[int(one["a"])].append(_ts(one))
+                self.sent[run][int(one["a"])].append(_ts(one))
+                self.places[run][int(one["a"]), _ts(one)] = moments.place(run, one)
         self.sent_at = [
-            {moments.of(run, one): _ts(one) for one in own} for run, own in enumerate(orders)
+            {moments.place(run, one): _ts(one) for one in own} for run, own in enumerate(orders)
         ]
-        """When the first order of a moment was sent."""
+        """When the first order of a moment on a side of an instrument was sent."""
         self.refused = [
-            {moments.of(run, one): int(one["flags"]) for one in _of_kind(ran, Kind.REJECT)}
+            {moments.place(run, one): int(one["flags"]) for one in _of_kind(ran, Kind.REJECT)}
             for run, ran in enumerate(runs)
         ]
-        """Why an order of a moment was refused."""
+        """Why an order of a moment on a side of an instrument was refused."""
         self.commands = [ran.events[ran.events["kind"] == Kind.COMMAND] for ran in runs]
+        seen = _shared(*(ran.events for ran in runs))
+        self.answered = Answered(moments.answers[0], moments.answers[1], *seen)
         self.before: Difference | None = None
         self.parted: dict[tuple[int, int], Difference] = {}
         """(run, order id) of the orders that differ."""
@@ -302,7 +330,7 @@ class _Judge:
             return cause, said.words
         if self.before is not None:
             return self.before.cause, _after(self.before)
-        return "missed data", "what came before the session's first event"
+        return cause or "missed data", "what came before the time that both saw"
 
     def _queued(
         self, both: tuple[np.void | None, np.void | None], cause: Cause | None, said: Said | None
@@ -341,22 +369,23 @@ class _Judge:
         sent = self._sent(1 - run, fill)
         if sent is None:
             return None
-        return self.sent_at[run].get(self.moments.heard.of(1 - run, sent))
+        assert fill is not None
+        return self.sent_at[run].get(self.places[1 - run][int(fill["a"]), sent])
 
     def _refused(self, kind: Kind, both: tuple[np.void | None, np.void | None]) -> str:
         """Why one run did not send or keep what the other did; empty where it was not refused."""
         for run, one in enumerate(both):
             if one is None or both[1 - run] is not None:
                 continue
-            if kind == Kind.ORDER and (why := self._reject(1 - run, self.moments.of(run, one))):
+            if kind == Kind.ORDER and (why := self._reject(1 - run, self.moments.place(run, one))):
                 return f"the {RUNS[1 - run]} refused it: {why}"
             if _halted(self.commands[1 - run], int(one["ts_event"])):
                 return f"a command had halted the {RUNS[1 - run]}"
         return ""
 
-    def _reject(self, run: int, moment: int) -> str:
-        """Why a run refused an order at this moment; empty where it refused none."""
-        reason = self.refused[run].get(moment)
+    def _reject(self, run: int, place: Place) -> str:
+        """Why a run refused such an order at this moment; empty where it refused none."""
+        reason = self.refused[run].get(place)
         return "" if reason is None else self.assumed.reasons.get(reason, f"reason {reason}")
 
     def _said(self, cause: Cause | None, ts: int, instrument: int) -> Said | None:
@@ -368,9 +397,23 @@ class _Judge:
         since = same[at - 1] if at else 0
         if self.before is not None:
             since = max(since, self.before.ts)
-        others = (self.told.said(cause, one, since, ts) for one in self.told.instruments)
         own = self.told.said(cause, instrument, since, ts)
-        return own or max((one for one in others if one), key=lambda one: one.ts, default=None)
+        if own is not None and own.fresh and not own.weight:
+            return own
+        others = (self.told.said(cause, one, since, ts) for one in self.told.instruments)
+        answer = self.answered.said(since, ts) if cause == "latency" else None
+        known = [one for one in (*others, answer) if one is not None]
+        return max(known, key=lambda one: _telling(one, own=one == own), default=None)
+
+
+OWN_WEIGHT = 10
+"""What an instrument itself was told otherwise is named unless another's was so many times later:
+every tick of two listeners is some microseconds apart."""
+
+
+def _telling(said: Said, *, own: bool) -> tuple[bool, int, bool, int]:
+    """What explains more is greater."""
+    return said.fresh, said.weight * (OWN_WEIGHT if own else 1), own, said.ts
 
 
 def _of_kind(ran: Ran, kind: Kind) -> Rows:

@@ -1,5 +1,6 @@
 """What two runs were told otherwise: events that one had not, had later, or with other prices."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from quantdsl.journal.matching import Int64s, Matched, Rows, had
 
 Cause = Literal["latency", "queue", "missed data", "price", "risk"]
 RUNS = ("session", "recording")
+NEVER = 1 << 62
+"""When what did not come came, ns."""
 
 
 class _Otherwise(NamedTuple):
@@ -33,13 +36,21 @@ class Said(NamedTuple):
     ts: int
     """When the run that had it first had it, ns."""
     words: str
+    fresh: bool
+    """Whether a run had it after the time that was asked for."""
+    weight: int
+    """How far apart the runs had it, ns; 0 of what is not of times."""
 
 
 class Told:
     """All events that are not the same in both runs; `said` tells of one of them."""
 
-    def __init__(self, session: Rows, recorded: Rows, found: Matched) -> None:
-        """`session` and `recorded` are the streams that were matched, by one clock."""
+    def __init__(
+        self, session: Rows, recorded: Rows, found: Matched, symbols: Sequence[str] = ()
+    ) -> None:
+        """`session` and `recorded` are the streams that were matched, by one clock; `symbols` of
+        their instruments are named where there are several."""
+        self._of = [f" {one}" for one in symbols] if len(symbols) > 1 else []
         self._runs, self._had = (session, recorded), (had(session), had(recorded))
         self._begins = [int(times.min()) if len(times) else 0 for times in self._had]
         self._lists: dict[tuple[Cause, int], _Otherwise] = {}
@@ -105,16 +116,19 @@ class Told:
         else:
             return None
         words = self._words(cause, int(found.run[chosen]), int(found.place[chosen]))
-        return Said(int(found.first[chosen]), words)
+        weight = int(found.weight[chosen])
+        return Said(int(found.first[chosen]), words, bool(len(own)), weight)
 
     def _words(self, cause: Cause, run: int, place: int) -> str:
         event = self._runs[run][place]
+        own = self._of[event["instrument"]] if self._of else ""
         if event["kind"] == Kind.FEED:
             state = Feed(event["side"]).name.lower()
             other = RUNS[1 - run]
-            return f"the {RUNS[run]}'s feed said {state} at {_when(event)}, and not the {other}'s"
+            whose = f"the {RUNS[run]}'s feed{own and f' of{own}'}"
+            return f"{whose} said {state} at {_when(event)}, and not the {other}'s"
         kind = Kind(event["kind"]).name.lower().replace("_", " ")
-        what = f"a {kind} of {_when(event)}"
+        what = f"a {kind} of{own} {_when(event)}"
         if cause == "price":
             return f"{what} has other prices or sizes"
         if cause == "missed data":
@@ -127,8 +141,58 @@ class Told:
         return f"{what} happened {_apart(moved_ns)} by the session's clock"
 
 
+Answers = Mapping[int, int]
+"""When a run had the answer to an asynchronous signal -> when it had asked for it, ns."""
+
+
+def answers_in(events: Rows) -> Answers:
+    """The answers that a stream holds."""
+    own = events[events["kind"] == Kind.SIGNAL]
+    return dict(zip(own["ts_event"].tolist(), own["payload"][:, 1].tolist(), strict=True))
+
+
+class Answered:
+    """The answers to asynchronous signals that came at other times; `said` tells of one of them."""
+
+    def __init__(self, session: Answers, recorded: Answers, first: int, last: int) -> None:
+        """What was asked for from `first` to `last` counts, the time that both runs saw."""
+        came: list[dict[int, int]] = [{}, {}]
+        for own, answers in zip(came, (session, recorded), strict=True):
+            for ts, asked in answers.items():
+                if first <= asked <= last:
+                    own.setdefault(asked, ts)
+        self._asked = np.array(sorted(came[0].keys() | came[1].keys()), np.int64)
+        rows = [[own.get(asked, NEVER) for own in came] for asked in self._asked.tolist()]
+        times = np.array(rows, np.int64).reshape(-1, 2)
+        other = np.flatnonzero(times[:, 0] != times[:, 1])
+        self._asked, self._times = self._asked[other], times[other]
+
+    def said(self, since: int, until: int) -> Said | None:
+        """As of `Told`; `since` what both were last the same."""
+        first, last = self._times.min(axis=1), self._times.max(axis=1)
+        known = np.flatnonzero(first <= until)
+        if not len(known):
+            return None
+        own = known[last[known] > since]
+        late = self._times[:, 0] - self._times[:, 1]
+        if len(own):
+            weight = np.abs(late[own])
+            known = own[weight == weight.max()]
+        chosen = int(known[-1])
+        apart, run = int(late[chosen]), int(late[chosen] < 0)
+        how = f"came {_apart(apart)} in the session"
+        if last[chosen] == NEVER:
+            how = f"did not come in the {RUNS[run]}"
+        words = f"the answer to what was asked for at {_instant(self._asked[chosen])} {how}"
+        return Said(int(first[chosen]), words, bool(len(own)), abs(apart))
+
+
 def _when(event: np.void) -> str:
-    return str(np.datetime64(int(event["ts_event"]), "ns"))
+    return _instant(event["ts_event"])
+
+
+def _instant(ns: np.int64) -> str:
+    return str(np.datetime64(int(ns), "ns"))
 
 
 def _apart(ns: int) -> str:

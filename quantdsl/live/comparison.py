@@ -1,5 +1,6 @@
 """A session beside a backtest of the same strategy, settings and assumptions on recorded data."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -8,13 +9,15 @@ import numpy as np
 
 from quantdsl.backtest.prepare import Arranged, data_spec, make_ready
 from quantdsl.backtest.run import reasons
+from quantdsl.backtest.universe import Members, found_in
 from quantdsl.check import Checked, compile_file
 from quantdsl.data.instrument import Instrument, instrument_of
+from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.tick_data import open_run_data
 from quantdsl.data.times import show_instant
 from quantdsl.errors import ConfigError
-from quantdsl.events.layout import EVENT, RECORD
+from quantdsl.events.layout import EVENT, RECORD, Kind
 from quantdsl.journal.difference import Assumed, Compared, Ran, compare
 from quantdsl.journal.matching import Rows, clock_shift_ns, had, of_market
 from quantdsl.journal.reader import segments
@@ -30,6 +33,8 @@ class Beside(NamedTuple):
     """What the session's clock is ahead of the recorder's."""
     ticks: tuple[float, ...]
     """The price step of each instrument."""
+    symbols: tuple[str, ...]
+    """The instruments."""
 
 
 def against_data(folder: Path, name: str, path: Path) -> Beside:
@@ -43,27 +48,29 @@ def against_data(folder: Path, name: str, path: Path) -> Beside:
     part = manifest.part(name)
     session = _journalled(folder, manifest, part)
     checked = compile_file(folder / part.name / manifests.SOURCE / part.file)
-    spec = _spec(checked, part, path)
+    symbols = [manifest.instruments[place].symbol for place in part.places]
+    spec = _spec(checked, part, path, symbols)
     ahead_ns = 0
     if spec.ticks:
         told = np.concatenate([np.empty(0, EVENT), *open_run_data(spec).chunks()])
         ahead_ns = clock_shift_ns(session.events, told)
     spec = msgspec.structs.replace(spec, clock_shift_ns=ahead_ns)
     opened = open_run_data(spec)
+    key, awaited = "ts_recv" if spec.ticks else "ts_event", spec.awaited
 
-    def again(events: Rows) -> Rows:
+    def again(events: Rows) -> Ran:
         """The strategy on a stream, trading from when the session did."""
+        if awaited is not None and not (events["kind"] == Kind.SIGNAL).any():
+            events = np.concatenate(list(answered(iter([events]), awaited, key)))
         arranged = Arranged(part.settings, opened, part.params, (), frozenset(manifest.uses))
         run = make_ready(checked, arranged, part.trade_from).run
         run.memory.set("curve_on", False)
         run.feed(events)
-        return run.all_records()
+        return Ran(events, run.all_records())
 
-    told = np.concatenate([np.empty(0, EVENT), *opened.chunks()])
-    recorded = Ran(told, again(told))
-    assumed = Assumed(
-        round(part.settings.config.venue.latency_entry_us * 1_000), reasons(checked)
-    )
+    recorded = again(np.concatenate([np.empty(0, EVENT), *opened.chunks()]))
+    entry_ns = round(part.settings.config.venue.latency_entry_us * 1_000)
+    assumed = Assumed(entry_ns, reasons(checked), symbols)
     found = compare(session, recorded, again, assumed)
     if not found.shared:
         raise ConfigError(
@@ -72,7 +79,8 @@ def against_data(folder: Path, name: str, path: Path) -> Beside:
             "help: name data of the same market and time, as quantdsl record writes them beside a "
             "session"
         )
-    return Beside(found, ahead_ns, tuple(float(one.tick) for one in opened.instruments))
+    ticks = tuple(float(one.tick) for one in opened.instruments)
+    return Beside(found, ahead_ns, ticks, tuple(symbols))
 
 
 def _journalled(folder: Path, manifest: Manifest, part: StrategyPart) -> Ran:
@@ -84,8 +92,8 @@ def _journalled(folder: Path, manifest: Manifest, part: StrategyPart) -> Ran:
     return Ran(events, records)
 
 
-def _spec(checked: Checked, part: StrategyPart, path: Path) -> DataSpec:
-    """The recorded data in place of the session's feeds."""
+def _spec(checked: Checked, part: StrategyPart, path: Path, symbols: Sequence[str]) -> DataSpec:
+    """The recorded data of these instruments in place of the session's feeds."""
     settings = part.settings
     data = msgspec.structs.replace(settings.config.data, path=str(path))
     settings = msgspec.structs.replace(
@@ -94,7 +102,10 @@ def _spec(checked: Checked, part: StrategyPart, path: Path) -> DataSpec:
     known: list[Instrument | None] = [
         instrument_of(dict(one), manifests.FILE) for one in part.terms
     ]
-    return data_spec(checked, settings, known)
+    if checked.strategy.universe is None:
+        return data_spec(checked, settings, known)
+    found = found_in(str(path), symbols, "the session", ticks=bool(checked.strategy.ticks))
+    return data_spec(checked, settings, known, Members(*found), part.changes)
 
 
 def _span(events: Rows) -> str:

@@ -31,7 +31,7 @@ def ran(name: str, events: np.ndarray, *, max_order: int = 0, **more: object) ->
 
 def compare(one: Ran, two: Ran, name: str, **more: object) -> Compared:
     """By runs with the settings of the second."""
-    return compared(one, two, lambda events: ran(name, events, **more).records)
+    return compared(one, two, lambda events: ran(name, events, **more))
 
 
 def causes(found: Compared) -> set[str]:
