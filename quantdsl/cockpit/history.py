@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Generic, TypeVar
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -46,6 +47,17 @@ class Rows(Generic[Row]):
         return found[::-1]
 
 
+BAR = np.dtype(
+    [
+        ("seq", "<i8"),
+        ("ts", "<i8"),
+        *((name, "<f8") for name in ("open", "high", "low", "close", "volume")),
+        ("closed", "?"),
+    ]
+)
+POINT = np.dtype([("ts", "<i8"), ("equity", "<f8"), ("drawdown", "<f8")])
+
+
 class Point(Struct, frozen=True, array_like=True):
     """Equity at a time: ns, money, share lost since the highest."""
 
@@ -58,20 +70,57 @@ class Curve:
     """Points of equity over the whole session: when there are too many, every other one goes."""
 
     def __init__(self) -> None:
-        self.points: list[Point] = []
+        self._points = np.ones(POINTS_MAX + 1, POINT)  # the pages are there from the beginning
+        self.count = 0
         self.every_ns = 1_000_000_000
         self.thinned = 0
         """How often; who follows the curve starts over when it grows."""
 
     def add(self, point: Point) -> None:
         """Keeps the point if it is due."""
-        if self.points and point.ts - self.points[-1].ts < self.every_ns:
+        if self.count and point.ts - int(self._points["ts"][self.count - 1]) < self.every_ns:
             return
-        self.points.append(point)
-        if len(self.points) > POINTS_MAX:
-            self.points = self.points[::2]
+        self._points[self.count] = (point.ts, point.equity, point.drawdown)
+        self.count += 1
+        if self.count > POINTS_MAX:
+            left = self._points[::2].copy()
+            self._points[: len(left)] = left
+            self.count = len(left)
             self.every_ns *= 2
             self.thinned += 1
+
+    def since(self, start: int) -> list[Point]:
+        """All but the first `start`."""
+        return [Point(*row) for row in self._points[start : self.count].tolist()]
+
+
+class Bars:
+    """The last bars of one symbol, each with the number of its newest change."""
+
+    def __init__(self) -> None:
+        self._rows = np.ones(BARS_MAX, BAR)  # as above: rows as objects would grow for an hour
+        self._first = 0
+        """Where the next one goes."""
+        self._places: dict[int, int] = {}
+        """Opening -> place."""
+
+    def add(self, row: BarRow, number: int) -> None:
+        """Keeps a bar, in the place of the one of its time."""
+        place = self._places.get(row.ts)
+        if place is None:
+            if len(self._places) == BARS_MAX:
+                del self._places[int(self._rows["ts"][self._first])]
+            place = self._places[row.ts] = self._first
+            self._first = (self._first + 1) % BARS_MAX
+        prices = (row.open, row.high, row.low, row.close, row.volume)
+        self._rows[place] = (number, row.ts, *prices, row.closed)
+
+    def after(self, symbol: str, number: int) -> list[BarRow]:
+        """Those that changed after a number, oldest first."""
+        count = len(self._places)
+        order = (self._first - count + np.arange(count)) % BARS_MAX
+        own = order[self._rows["seq"][order] > number]
+        return [BarRow(seq, ts, symbol, *row) for seq, ts, *row in self._rows[own].tolist()]
 
 
 class Cursor(Struct, frozen=True):
@@ -114,7 +163,7 @@ class History:
         self._number = self._own = 0
         self._fills = Rows[FillRow](FILLS_MAX)
         self._log = Rows[LogLine](LOG_MAX)
-        self._bars: dict[str, dict[int, BarRow]] = {}
+        self._bars: dict[str, Bars] = {}
         self._books: dict[str, BookView] = {}
         self._curve = Curve()
 
@@ -126,10 +175,9 @@ class History:
             for line in snapshot.log:
                 self._log.add(line, self._next())
             for bar in snapshot.bars:
-                bars = self._bars.setdefault(bar.symbol, {})
-                bars[bar.ts] = replace(bar, seq=self._next())
-                if len(bars) > BARS_MAX:
-                    del bars[next(iter(bars))]
+                if bar.symbol not in self._bars:
+                    self._bars[bar.symbol] = Bars()
+                self._bars[bar.symbol].add(bar, self._next())
             for book in snapshot.books:
                 self._books[book.symbol] = book
             if snapshot.state != "starting":  # until then there is no money to speak of
@@ -153,20 +201,20 @@ class History:
         """All that came after the cursor."""
         with self._lock:
             symbol = cursor.symbol or next(iter(self._bars), next(iter(self._books), ""))
-            bars = self._bars.get(symbol, {}).values()
+            bars = self._bars.get(symbol)
             start = cursor.points if cursor.thinned == self._curve.thinned else 0
-            points = self._curve.points
+            curve = self._curve
             return News(
                 self._snapshot,
                 time.monotonic() - self._came_s,
                 self._books.get(symbol),
-                [bar for bar in bars if bar.seq > cursor.bars],
+                bars.after(symbol, cursor.bars) if bars is not None else [],
                 self._fills.after(cursor.number),
                 self._log.after(cursor.number),
-                points[start:],
+                curve.since(start),
                 not cursor.bars,
                 not start,
-                Cursor(symbol, self._number, self._number, len(points), self._curve.thinned),
+                Cursor(symbol, self._number, self._number, curve.count, curve.thinned),
             )
 
     def _next(self) -> int:

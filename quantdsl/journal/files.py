@@ -41,19 +41,20 @@ class Files:
         finally:
             os.close(descriptor)
 
-    def write_all(self, descriptor: int, data: bytes) -> None:
+    def write_all(self, descriptor: int, data: bytes | memoryview) -> None:
         """Write every byte."""
         rest = memoryview(data)
         while rest:
             rest = rest[self.write(descriptor, rest) :]
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, *data: bytes | memoryview) -> None:
         """Make `data` the content of a file: a reader finds all of it or what was there before."""
         fresh = path.with_name(path.name + ".new")
         self.unlink(fresh)
         descriptor = self.create(fresh)
         try:
-            self.write_all(descriptor, data)
+            for part in data:
+                self.write_all(descriptor, part)
             self.sync(descriptor)
         finally:
             self.close(descriptor)

@@ -42,6 +42,8 @@ FRAME = struct.Struct("<IIQQ")
 BLOCK = struct.Struct("<HHIQ")
 PACKED = struct.Struct("<IIQQ")  # crc32, 0, bytes of the frames, bytes of them compressed
 LEVEL = 1
+PIECE_BYTES = 1 << 20
+"""Of a segment that are compressed at once."""
 """Of zstd: higher ones gain a twentieth and take half as long again."""
 
 assert HEADER.size % ALIGN_BYTES == FRAME.size % ALIGN_BYTES == BLOCK.size % ALIGN_BYTES == 0
@@ -149,13 +151,18 @@ def blocks_of(data: memoryview, at: int, end: int) -> list[Block]:
     return found
 
 
-def pack(segment: bytes) -> bytes:
-    """The packed form of a closed segment."""
-    frames = segment[HEADER.size :]
-    squeezed: bytes = _codec().compress(frames, asbytes=True)
-    sizes = PACKED.pack(0, 0, len(frames), len(squeezed))[4:]
-    crc = zlib.crc32(squeezed, zlib.crc32(sizes, zlib.crc32(segment[: HEADER.size])))
-    return segment[: HEADER.size] + crc.to_bytes(4, "little") + sizes + squeezed
+def pack(segment: bytes | memoryview) -> bytes:
+    """The packed form of a closed segment, made a piece at a time: no copy of all is needed."""
+    header, size = bytes(segment[: HEADER.size]), len(segment) - HEADER.size
+    pieces = [
+        codec().compress(segment[at : at + PIECE_BYTES], asbytes=True)
+        for at in range(HEADER.size, len(segment), PIECE_BYTES)
+    ]
+    sizes = PACKED.pack(0, 0, size, sum(map(len, pieces)))[4:]
+    crc = zlib.crc32(sizes, zlib.crc32(header))
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    return b"".join([header, crc.to_bytes(4, "little"), sizes, *pieces])
 
 
 def unpack(packed: bytes, name: str) -> bytes:
@@ -169,11 +176,12 @@ def unpack(packed: bytes, name: str) -> bytes:
     whole = len(packed) == start + squeezed
     if not whole or zlib.crc32(memoryview(packed)[HEADER.size + 4 :], salt) != crc:
         raise JournalError(f"{name}: the compressed frames are damaged or cut off")
-    return packed[: HEADER.size] + bytes(_codec().decompress(packed[start:], size, asbytes=True))
+    return packed[: HEADER.size] + bytes(codec().decompress(packed[start:], size, asbytes=True))
 
 
 @cache
-def _codec() -> Any:
+def codec() -> Any:
+    """What compresses; the first call loads a library of 25 MB."""
     import pyarrow as pa
 
     return pa.Codec("zstd", compression_level=LEVEL)

@@ -66,10 +66,12 @@ def checkpoint(
 
     Both must be committed. OSError where it cannot be written; the older ones are left then.
     """
-    data = np.ascontiguousarray(words, np.int64).tobytes()
+    data = np.ascontiguousarray(words, np.int64).data.cast("B")
     head = (MAGIC, VERSION, 0, inputs, outputs, len(words), manifest_digest)
-    proof = hashlib.sha256(CHECKPOINT.pack(*head, b"") + data).digest()
-    files.replace(folder / f"checkpoint-{inputs:016d}", CHECKPOINT.pack(*head, proof) + data)
+    proof = hashlib.sha256(CHECKPOINT.pack(*head, b""))
+    proof.update(data)
+    path = folder / f"checkpoint-{inputs:016d}"
+    files.replace(path, CHECKPOINT.pack(*head, proof.digest()), data)
     for old in _checkpoints(folder)[KEPT:]:
         files.unlink(old)
 

@@ -9,6 +9,7 @@ as good. The session sees `failed` and halts.
 import os
 import threading
 import time
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,7 @@ from quantdsl.journal.format import (
     Block,
     BlockKind,
     Header,
+    codec,
     frame,
     pack,
 )
@@ -115,6 +117,7 @@ class Journal:
             os.close(lock)
             raise
         if threaded:
+            codec()  # a session that lasts grows by no library in its middle
             journal._start()
         return journal
 
@@ -329,9 +332,14 @@ def _tidied(folder: Path, digest: bytes, files: Files) -> Position:
 
 def _close_up(path: Path, whole: int, files: Files, *, torn: bool = False) -> None:
     """Compress a segment of which so many bytes are whole."""
-    files.replace(
-        path.with_name(path.name.removesuffix(OPEN) + CLOSED), pack(path.read_bytes()[:whole])
-    )
+    target = path.with_name(path.name.removesuffix(OPEN) + CLOSED)
+    with (
+        path.open("rb") as file,
+        mmap(file.fileno(), whole, access=ACCESS_READ) as data,
+        memoryview(data) as segment,
+    ):
+        packed = pack(segment)
+    files.replace(target, packed)
     if torn:
         files.rename(path, path.with_name(path.name + TORN))
     else:

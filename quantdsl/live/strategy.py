@@ -142,7 +142,10 @@ class LiveStrategy:
         for one in (fits, enter, offer_core):
             one.ready()
         self.worker = self._worker(device or self.config.signals.device)
-        self._checkpoint: tuple[npt.NDArray[np.int64], int, int] | None = None
+        self._words = self.memory.words.copy()
+        """Of its state, for the next checkpoint."""
+        self._checkpoint: tuple[int, int] | None = None
+        """Events and records behind it, while it waits for the disk."""
 
     def _give_up(self, folder: Path, why: str) -> None:
         """It stays halted, as it was before its first event, and its journal as it is."""
@@ -289,17 +292,18 @@ class LiveStrategy:
         self.drain()
         taken = self.journal.taken
         if taken.inputs == self.recovered.inputs + self.lane.count:
-            self._checkpoint = (self.memory.words.copy(), *taken)
+            self._words[:] = self.memory.words
+            self._checkpoint = (taken.inputs, taken.outputs)
 
     def keep_checkpoint(self) -> None:
         """Write the copy once all that it counts is on disk."""
         if self._checkpoint is None:
             return
-        words, inputs, outputs = self._checkpoint
+        inputs, outputs = self._checkpoint
         committed = self.journal.committed
         if committed.inputs >= inputs and committed.outputs >= outputs:
             self._checkpoint = None
-            checkpoint(self.folder, words, inputs, outputs, manifest_digest=self.digest)
+            checkpoint(self.folder, self._words, inputs, outputs, manifest_digest=self.digest)
 
     @property
     def state(self) -> tuple[str, str]:
