@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from quantdsl.errors import JournalError
-from quantdsl.journal.format import HEADER
+from quantdsl.journal.format import HEADER, PIECE_BYTES, codec
 from quantdsl.journal.reader import CLOSED, OPEN, segments
 from quantdsl.journal.writer import Journal, Policy
 from tests.journal.helpers import DIGEST, contents, events, opened, records, written
@@ -191,3 +192,29 @@ def test_what_waits_for_a_slow_disk_is_bounded(tmp_path, monkeypatch):
     journal.inputs(events(100, 1))
     assert "does not keep up" in journal.failed
     journal.abandon()
+
+
+def test_a_full_segment_is_packed_a_piece_at_a_time(tmp_path):
+    """It is read where the system keeps it; what is held is its packed form, and a piece."""
+    journal = opened(tmp_path, policy=Policy(segment_bytes=6 * PIECE_BYTES))
+    count = PIECE_BYTES // 64
+    parts = [np.sort(events(k * count, count), order="ts_event") for k in range(7)]
+    for part in parts:
+        part["payload"] = 0
+    codec()
+    for part in parts[:-1]:
+        journal.inputs(part)
+        journal.commit()
+    journal.inputs(parts[-1])
+    tracemalloc.start()
+    try:
+        journal.commit()  # which writes one frame, and packs seven
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    journal.abandon()
+    packed, current = sorted(tmp_path.glob("0*"))
+    assert packed.name.endswith(CLOSED)
+    assert current.name.endswith(OPEN)
+    assert most < 4.5 * PIECE_BYTES, "two copies of the frame that was written, and little else"
+    assert contents(tmp_path)[0].tobytes() == b"".join(part.tobytes() for part in parts)
