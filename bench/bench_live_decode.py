@@ -74,7 +74,7 @@ class Ours:
         from quantdsl.feeds.binance_rest import FUTURES
         from quantdsl.feeds.edge import edges
 
-        self.decode = decode
+        self.decode = decode.ready()
         book = b"depthUpdate" in messages[0]
         ticks = frozenset({"book" if book else "quotes"})
         spec = FeedSpec(feed="binance_futures", symbols=(SYMBOL,), ticks=ticks)

@@ -208,8 +208,9 @@ class BinanceLive:
     """One of the venue's markets. See LiveFeed."""
 
     def __init__(self, spec: FeedSpec, market: Market) -> None:
-        for one in (decode, split, in_our_time):
+        for one in (split, in_our_time):
             one.ready()
+        self._decode = decode.ready()
         self.spec, self.market = spec, market
         self.name, self.symbols = market.name, spec.symbols
         self.health = Health(name=spec.feed)
@@ -372,7 +373,9 @@ class BinanceLive:
     def _take(self, batch: Batch, sink: Sink) -> None:
         words, health = self._words, self.health
         words[_SIZE], words[_RECEIVED], words[_ONLY] = batch.size, batch.recv_ns, -1
-        decode(batch.data, batch.spans, self._out, self._books, self._edges, self._names, words)
+        self._decode(
+            batch.data, batch.spans, self._out, self._books, self._edges, self._names, words
+        )
         rows = int(words[_ROW])
         if rows:
             events = self._events[:rows]
@@ -430,7 +433,7 @@ class BinanceLive:
         words[_SIZE], words[_RECEIVED], words[_ONLY] = 1, received, at
         self.health.received += 1
         spans = np.array([[0, len(data)]], np.int64)
-        decode(data, spans, self._out, self._books, self._edges, self._names, words)
+        self._decode(data, spans, self._out, self._books, self._edges, self._names, words)
         events = self._events[: words[_ROW]]
         if not len(events) or events["kind"][0] != Kind.BOOK_SNAPSHOT:
             return

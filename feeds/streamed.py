@@ -201,7 +201,7 @@ class Desk:
             symbols, self.states, self.keys, self.sizes, self.counts, self._decimals, self.edges,
             room, self.faults, np.zeros(32, np.int64), np.zeros(4096, np.uint8),
         )  # fmt: skip
-        self._decode, self._uncounted = venue.decode, venue.uncounted
+        self._decode, self._uncounted = venue.decode.ready(), venue.uncounted
         self._first, self._asked = spec.first, asked
 
     def decode(self, batch: Batch, at: int) -> tuple[int, Events]:

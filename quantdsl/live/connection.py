@@ -125,6 +125,7 @@ class Connection:
         self._view = memoryview(bytearray(message_bytes_max + _HEAD_BYTES_MAX))
         self._data = np.frombuffer(self._view, np.uint8)
         self._spans = np.empty((FRAMES_MAX, 2), np.int64)
+        self._split = split.ready()
         self._at = self._end = 0
         self._parts: list[bytes] = []
         self._fragmented = False
@@ -240,7 +241,7 @@ class Connection:
         """The whole messages of the buffer up to one that only the library understands."""
         while True:
             if not self._fragmented:
-                count = split(self._data, self._at, self._end, self._spans)
+                count = self._split(self._data, self._at, self._end, self._spans)
                 if count:
                     self._at = int(self._spans[count - 1, 1])
                     return Batch(self._data, self._spans, count, recv_ns)

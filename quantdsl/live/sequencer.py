@@ -92,6 +92,8 @@ class Lane:
         self.places = np.array(places, np.int64)
         self.straight = list(places) == list(range(len(places)))
         self.ticks = isinstance(clock, TickClock)
+        if self.ticks:
+            self._fits, self._into = fits.ready(), enter.ready()
         self.wanted = np.zeros(256, bool)
         self.wanted[[*kinds]] = True
         self.inbound, self._ring = inbound, inbound.producer()
@@ -143,12 +145,12 @@ class Lane:
         if self.failed or self.journal.failed or self.behind or self.had_upto is not None:
             return False
         rows, until_ns = events.view(np.int64), min(clock.next_ns, clock.close_ns)
-        last = fits(rows, self.wanted, ring, self.last_ts, clock.open_ns, until_ns)
+        last: int = self._fits(rows, self.wanted, ring, self.last_ts, clock.open_ns, until_ns)
         if last == NO:
             return False
         self.last_ts = self._entered_ts = last
         self._note(events)
-        enter(rows, ring)
+        self._into(rows, ring)
         self._ring.moved(len(events))
         return True
 

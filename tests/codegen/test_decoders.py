@@ -48,6 +48,20 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("QUANTDSL_CACHE_DIR", str(tmp_path / "cache"))
 
 
+def test_the_bare_function_does_what_a_call_does_compiled_and_found():
+    for found in (False, True):
+        one = Entry(_filled, SIGNATURE)
+        bare = one.ready()
+        assert one.found == found
+        values, out = np.arange(5), np.zeros(2, np.int64)
+        assert bare(values, out, True) == one(values, np.zeros(2, np.int64), True)
+        again = np.zeros(2, np.int64)
+        one(values, again, True)
+        assert out.tolist() == again.tolist()
+        with pytest.raises(TypeError):
+            bare(values, out)
+
+
 def _column(table):
     return table[0, 1]
 
