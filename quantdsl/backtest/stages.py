@@ -19,6 +19,7 @@ from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import turn_proof
+from quantdsl.config import Precision
 from quantdsl.errors import ConfigError
 from quantdsl.ir.ops import ArrayType, Func, Let, Module
 from quantdsl.ir.show import show as show_ir
@@ -40,12 +41,15 @@ ARCHITECTURE = "sm_90"
 """Shown of the lanes; `quantdsl compile` makes the others."""
 
 
-def show(path: Path, stage: str) -> str:
-    """The text of one of STAGES but PLAN; raises SourceError where the file gets not that far."""
+def show(path: Path, stage: str, precision: Precision = "f64") -> str:
+    """The text of one of STAGES but PLAN; raises SourceError where the file gets not that far.
+
+    `precision` is that of the equations of lanes, for GPU_STAGES.
+    """
     if stage == "ast":
         return _tree(path)
     if stage in GPU_STAGES:
-        return _gpu_text(path, stage)
+        return _gpu_text(path, stage, precision)
     checked = compile_file(path)
     module = checked.module()
     if stage == PROOF:
@@ -90,10 +94,10 @@ def _machine_text(module: Module, stage: str) -> str:
     return str(parsed) if stage == "optimised" else str(machine.emit_assembly(parsed))
 
 
-def _gpu_text(path: Path, stage: str) -> str:
+def _gpu_text(path: Path, stage: str, precision: Precision) -> str:
     """The lanes of a sweep as PTX or as machine code of a GPU, and what a thread of them takes."""
     checked = compile_file(path)
-    lanes = lane_code(checked, frozenset(), 1)
+    lanes = lane_code(checked, frozenset(), 1, precision=precision)
     swept = frozenset(param.field for param in checked.strategy.params)
     target, bounds = target_of(ARCHITECTURE), Bounds()
     ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept), target, bounds)

@@ -10,6 +10,7 @@ from quantdsl.errors import ConfigError
 if TYPE_CHECKING:
     from quantdsl.backtest.lane_code import LaneCode
     from quantdsl.codegen.backends import Artifact
+    from quantdsl.config import Precision
 
 
 @click.command("compile")
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 @click.option("--arch", metavar="LIST", help="Such as sm_80,sm_90, x86-64-v3 or gfx90a.")
 @click.option("--opt", type=click.IntRange(0, 3), default=1, show_default=True,
               help="Effort of LLVM; every level computes the same bits.")  # fmt: skip
+@click.option("--precision", type=click.Choice(["f64", "f32"]), default="f64", show_default=True,
+              help="Of equations.")  # fmt: skip
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path),
               help="The output; FILE's name in this folder if absent.")  # fmt: skip
-def command(file: Path, backend: str, arch: str | None, opt: int, out: Path | None) -> None:
+def command(
+    file: Path, backend: str, arch: str | None, opt: int, precision: "Precision", out: Path | None
+) -> None:
     """Compile the lanes of the strategy FILE: what a sweep runs, one parameter point a lane.
 
     Of several architectures each has its own file. Beside each lies a JSON file that says what
@@ -40,7 +45,7 @@ def command(file: Path, backend: str, arch: str | None, opt: int, out: Path | No
                 f"--arch {architecture}: {backend} has no such architecture\n"
                 f"help: one of {', '.join(chosen.architectures)}"
             )
-    lanes = lane_code(compile_file(file), frozenset(), 1)
+    lanes = lane_code(compile_file(file), frozenset(), 1, precision=precision)
     module = lane_passes(lanes.module, lanes.words.kept)
     for architecture in architectures:
         path = _path(file, out, chosen.suffix, architecture, several=len(architectures) > 1)
@@ -99,6 +104,7 @@ def _facts(
         "backend": backend,
         "architecture": architecture,
         "opt": opt,
+        "precision": lanes.precision,
         "entries": {entry_symbol(KERNEL.name): [param.name for param in KERNEL.params]},
         "buffers_read": kernel.inputs,
         "buffers_written": kernel.outputs,

@@ -1,10 +1,14 @@
 """`quantdsl explain`: a page about an error code, or a stage of the compiler for a file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from quantdsl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from quantdsl.config import Precision
 
 
 @click.command("explain")
@@ -17,7 +21,10 @@ from quantdsl.errors import ConfigError
     metavar="NAME=LOW..HIGH:STEP",
     help="Sweep a param over this range; for --stage plan.",
 )
-def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
+@click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of equations; for ptx, sass.")
+def command(
+    subject: str, stage: str | None, ranges: tuple[str, ...], precision: "Precision | None"
+) -> None:
     """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
 
     The stages are ast, ir, each pass by its name, llvm, optimised and asm; proof: what the machine
@@ -28,12 +35,14 @@ def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.backtest.stages import PLAN, STAGES, show
+    from quantdsl.backtest.stages import GPU_STAGES, PLAN, STAGES, show
 
     if stage not in STAGES:
         raise ConfigError(f"there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
     if not Path(subject).is_file():
         raise ConfigError(f"there is no file {subject}")
+    if precision is not None and stage not in GPU_STAGES:
+        raise ConfigError(f"--precision belongs to --stage {' and '.join(GPU_STAGES)}")
     if stage == PLAN:
         from quantdsl.backtest.plan_text import plan_text
         from quantdsl.cli.options import assignments
@@ -43,7 +52,7 @@ def command(subject: str, stage: str | None, ranges: tuple[str, ...]) -> None:
     elif ranges:
         raise ConfigError(f"--range belongs to --stage {PLAN}")
     else:
-        click.echo(show(Path(subject), stage))
+        click.echo(show(Path(subject), stage, precision or "f64"))
 
 
 def _explain_code(subject: str) -> None:

@@ -63,6 +63,22 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
         assert told["launch"]["threads_max"] == 128
 
 
+def test_equations_in_single_precision_are_another_code(capsys):
+    texts = []
+    for precision in ("f64", "f32"):
+        words = ["compile", EMA_CROSS, "--backend", "llvm", "--precision", precision, "-o", "x.ll"]
+        assert cli.run(words) == 0
+        assert json.loads(Path("x.ll.json").read_text())["precision"] == precision
+        texts.append(Path("x.ll").read_text())
+    capsys.readouterr()
+    assert not re.search(r"= fsub (<\d+ x )?float ", texts[0])
+    assert re.search(r"= (fsub|fadd|fmul) (<\d+ x )?float ", texts[1]) or "fptrunc" in texts[1]
+    assert cli.run(["explain", EMA_CROSS, "--stage", "ptx", "--precision", "f32"]) == 0
+    assert re.search(r"\b(add|sub|mul)\.rn\.f32|\bcvt\.rn\.f32\.f64", capsys.readouterr().out)
+    assert cli.run(["explain", EMA_CROSS, "--stage", "ir", "--precision", "f32"]) == 2
+    assert "--precision belongs to --stage ptx and sass" in capsys.readouterr().err
+
+
 def test_several_architectures_have_a_file_each():
     arguments = ["compile", EMA_CROSS, "--arch", "sm_80,sm_90", "--opt", "3", "-o", "x.ptx"]
     assert cli.run(arguments) == 0
