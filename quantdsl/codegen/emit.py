@@ -5,6 +5,7 @@ which the compiler makes. Each entry gets an external wrapper with a plain C sig
 i64 and double; a bool travels as an i64.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from quantdsl.codegen import wide
@@ -52,6 +53,7 @@ def emit(
     called: set[str] = set()
     lines = [f'target triple = "{target.triple}"']
     lines += (table_text(symbol, table) for symbol, table in shared.tables.values())
+    parts: list[list[str]] = []
     for signature in shared.signatures.values():
         if signature.decl.name in module.imports:
             lines.append(import_text(signature))
@@ -59,8 +61,11 @@ def emit(
         text = (wide.text_of(target) if signature.decl.wide else None) or Text(
             target.intrinsics, target.stack
         )
-        lines += FunctionEmitter(shared, signature, text, weighed=weighed).lines()
+        parts.append([*FunctionEmitter(shared, signature, text, weighed=weighed).lines()])
         called |= text.called
+    # Callers first: LLVM inlines function by function in this order, so that each body is copied
+    # into its last place at once, not up a chain of calls step by step.
+    lines += itertools.chain.from_iterable(reversed(parts))
     lines += outside(module, shared)
     lines += (declaration(name) for name in sorted(called))
     return "\n".join([*lines, *ATTRIBUTES, *shared.tags.lines]) + "\n"

@@ -251,8 +251,10 @@ def nodes(body: tuple[Stmt, ...]) -> list[Expr]:
     found: list[Expr] = []
     for stmt in statements(body):
         found += _ROOTS[type(stmt)](stmt)
-    for expr in found:  # which grows meanwhile
-        found += _OPERANDS[type(expr)](expr)
+    for expr in found:  # which grows meanwhile; most have no operands
+        kind = type(expr)
+        if kind is not Var and kind is not Const:
+            found += _OPERANDS[kind](expr)
     return found
 
 

@@ -51,7 +51,9 @@ def inlined_up_to(
         inside = nodes(func.body)
         own[func.name] = len(inside)
         calls[func.name] = Counter(node.func for node in inside if type(node) is Call)
-    callers = sum(calls.values(), Counter[str]())
+    callers = Counter[str]()
+    for counted in calls.values():
+        callers.update(counted)
     sizes: dict[str, int] = {}
     inlined: dict[str, bool] = {}
     for func in module.funcs:  # callees stand before their callers

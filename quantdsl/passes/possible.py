@@ -475,7 +475,8 @@ class Possible:
         return values
 
     def binary(self, expr: Binary, frame: Frame) -> Values:
-        return _binary(expr.op, self.of(expr.x, frame), self.of(expr.y, frame))
+        x = _VALUES[type(expr.x)](self, expr.x, frame)
+        return _binary(expr.op, x, _VALUES[type(expr.y)](self, expr.y, frame))
 
     def unary(self, expr: Unary, frame: Frame) -> Values:
         return _unary(expr.op, self.of(expr.x, frame))
@@ -520,16 +521,16 @@ def _unary(op: str, x: Values) -> Values:
 
 
 def _binary(op: str, x: Values, y: Values) -> Values:
-    if x == NEVER or y == NEVER:
-        return NEVER
     if x is None or y is None:
         known = x if y is None else y
-        absorbs = known is not None and len(known) == 1 and _ABSORBING.get(op) in known
-        return known if absorbs else None
-    if op in _EQUAL and not x & y:
+        if known is None or len(known) > 1:
+            return None
+        return known if not known or _ABSORBING.get(op) in known else None
+    if not x or not y:
+        return NEVER
+    if op in _EQUAL and x.isdisjoint(y):
         return frozenset((_EQUAL[op],))
-    arithmetic = BINARY[op].result != BOOL_T and op not in ("imin", "imax")
-    if arithmetic and len(x) * len(y) > 1:
+    if op in _ARITHMETIC and len(x) * len(y) > 1:
         return None  # a sum that runs would go through one value after the other
     return _found(fold_binary(op, a, b) for a in x for b in y)
 
@@ -547,6 +548,9 @@ def _found(results: Iterator[int | None]) -> Values:
 _ABSORBING = {"and": 0, "or": 1, "imul": 0, "iand": 0}
 """The operand that decides a result by itself."""
 
+_ARITHMETIC = frozenset(
+    op for op, kind in BINARY.items() if kind.result != BOOL_T and op not in ("imin", "imax")
+)
 _VALUES: dict[type, Callable[..., Values]] = {
     Const: Possible.literal,
     Var: Possible.held,
