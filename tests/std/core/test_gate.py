@@ -157,7 +157,7 @@ def _refuses(value: ops.Expr | None) -> bool:
 def test_a_forced_close_asks_for_what_is_held_and_may_open_nothing() -> None:
     body = functions(module(1))["orders.send_close"].body
     (call,) = (e for e in expressions(body) if isinstance(e, ops.Call) and e.func == "orders.send")
-    _, _, lots, opens, exits = call.args
+    _, _, lots, opens, exits, _ = call.args
     assert isinstance(lots, ops.Unary)
     assert lots.op == "ineg"
     assert path(lots.x) == ["positions", "lots"]
