@@ -2,6 +2,8 @@
 
 import datetime as dt
 import re
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -112,8 +114,7 @@ def utc_of_local(local_ns: Int64s, tz: str) -> Int64s:
     """Wall-clock times of zone `tz` as UTC. An hour that occurs twice counts as its first."""
     place = zone(tz)
     hours, where = np.unique(local_ns // FIXED_NS["h"], return_inverse=True)
-    offsets = np.fromiter((_offset_ns(place, int(hour)) for hour in hours), np.int64, len(hours))
-    return local_ns - offsets[where]
+    return local_ns - _offsets(hours, lambda hour: _offset_ns(place, hour))[where]
 
 
 def local_of_utc(ts_ns: Int64s, tz: str) -> Int64s:
@@ -121,12 +122,30 @@ def local_of_utc(ts_ns: Int64s, tz: str) -> Int64s:
     place = zone(tz)
     hours, where = np.unique(ts_ns // FIXED_NS["h"], return_inverse=True)
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-    offsets = np.fromiter(
-        (_offset_of((epoch + dt.timedelta(hours=int(h))).astimezone(place)) for h in hours),
-        np.int64,
-        len(hours),
-    )
-    return ts_ns + offsets[where]
+
+
+    def offset(hour: int) -> int:
+        return _offset_of((epoch + dt.timedelta(hours=hour)).astimezone(place))
+
+    return ts_ns + _offsets(hours, offset)[where]
+
+
+STEADY_HOURS = 6 * 24
+"""No zone has changed its clock and changed it back within less since 1970 (Recife took 7 days)."""
+
+
+def _offsets(hours: Int64s, offset: Callable[[int], int]) -> Int64s:
+    """The offset at each of these hours, ascending: asked for at both ends of each stretch of
+    STEADY_HOURS, and between them where they differ."""
+    found = np.empty(len(hours), np.int64)
+    bounds = np.flatnonzero(np.diff(hours // STEADY_HOURS)) + 1
+    bounds = np.concatenate(([0], bounds, [len(hours)])) if len(hours) else bounds
+    for begin, end in pairwise(bounds.tolist()):
+        first, last = offset(int(hours[begin])), offset(int(hours[end - 1]))
+        found[begin:end] = first
+        if first != last:
+            found[begin:end] = [offset(hour) for hour in hours[begin:end].tolist()]
+    return found
 
 
 def _offset_ns(place: ZoneInfo, local_hour: int) -> int:

@@ -62,13 +62,13 @@ def thin(values: Float64s) -> Float64s:
     n = len(values)
     if n <= 2 * STRETCHES:
         return values
-    bounds = np.arange(STRETCHES + 1) * n // STRETCHES
-    kept = []
-    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        stretch = values[begin:end]
-        first, second = sorted((int(stretch.argmin()), int(stretch.argmax())))
-        kept += [stretch[first], stretch[second]]
-    return np.array([*kept, values[-1]])
+    begins = np.arange(STRETCHES) * n // STRETCHES
+    stretch = np.repeat(np.arange(STRETCHES), np.diff(begins, append=n))
+    firsts = []
+    for extreme in (np.minimum, np.maximum):
+        among = np.flatnonzero(values == extreme.reduceat(values, begins)[stretch])
+        firsts.append(among[np.searchsorted(among, begins)])
+    return values[np.append(np.sort(np.stack(firsts, axis=1)).ravel(), n - 1)]
 
 
 def _last_of_second(ts_ns: Int64s) -> slice | npt.NDArray[np.intp]:
