@@ -1,6 +1,7 @@
 """The code of a strategy's lanes: the module, what is read of its state, which points it admits."""
 
 import functools
+import hashlib
 import re
 from collections.abc import Collection, Sequence
 
@@ -140,7 +141,7 @@ def plan_of(
     checked: Checked, axes: Sequence[Axis], levels: Int32s, n_events: int, *, gpu: bool
 ) -> Plan:
     """What the lanes of these points, levels[axis, point], load from columns."""
-    distinct = [np.count_nonzero(np.bincount(level)) for level in levels]
+    distinct = [int(np.count_nonzero(np.bincount(level))) for level in levels]
     names = [axis.param.name for axis in axes]
     swept = tuple(zip(names, distinct, strict=True))
     load = LOAD_GPU if gpu else LOAD_CPU
@@ -151,7 +152,16 @@ def plan_of(
 def _plan(
     checked: Checked, swept: tuple[tuple[str, int], ...], points: int, events: int, load: float
 ) -> Plan:
-    return checked.plan(Scope(dict(swept), points, events, load))[0]
+    """Kept on disk too: to weigh equations takes the linked module of a single run."""
+    scope = Scope(dict(swept), points, events, load)
+    asked = msgspec.msgpack.encode(("plan", checked.text, checked.universe, scope))
+    key, cache = hashlib.sha256(asked).hexdigest(), Cache()
+    stored = cache.get(key)
+    if stored is not None:
+        return msgspec.msgpack.decode(stored, type=Plan)
+    plan = checked.plan(scope)[0]
+    cache.put(key, msgspec.msgpack.encode(plan))
+    return plan
 
 
 class Judge:

@@ -78,4 +78,5 @@ def day_samples(events: Int64s, day_rule: int) -> int:
         head = events[:-1, 2]  # the end of the run closes no session
         closes = ((head >> 32) & 255 == Kind.SESSION) & ((head >> 40) & 255 == 1)
         return int(np.count_nonzero(closes))
-    return len(np.unique((market_times(events) - 1) // NS_PER_DAY))
+    days = (market_times(events) - 1) // NS_PER_DAY
+    return int(np.count_nonzero(np.diff(days))) + (len(days) > 0)

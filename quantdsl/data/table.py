@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from quantdsl.data.arrow import floats
 from quantdsl.errors import DataError
 
 BLOCK_BYTES = 4 << 20
@@ -386,7 +387,6 @@ def _lenient(batch: Any, numbers: Sequence[str], comma: bool = False) -> Any:
 def _as_numbers(batch: Any, numbers: Sequence[str], where: str, lenient: bool) -> Any:
     """The batch with `numbers` as float64; float32 keeps the short decimal that it stands for."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if lenient:
         batch = _lenient(batch, numbers)
@@ -395,6 +395,11 @@ def _as_numbers(batch: Any, numbers: Sequence[str], where: str, lenient: bool) -
         column = batch.column(index)
         if column.type == pa.float64():
             continue
+        if pa.types.is_integer(column.type):
+            batch = batch.set_column(index, name, floats(column))
+            continue
+        import pyarrow.compute as pc
+
         try:
             if column.type == pa.float32():
                 # 1.1 stored in 32 bits is 1.10000002384: its shortest decimal is what was meant.

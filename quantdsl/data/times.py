@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data.arrow import plain
+from quantdsl.data.arrow import plain, present, stored
 from quantdsl.errors import ConfigError, DataError
 
 Int64s = npt.NDArray[np.int64]
@@ -175,8 +175,9 @@ def parse_times(column: Any, time_format: str | None) -> TimeColumn:
     is none of these.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.dictionary_decode()
@@ -188,25 +189,35 @@ def parse_times(column: Any, time_format: str | None) -> TimeColumn:
         column, zoned = _parse_text(column, time_format)
     elif pa.types.is_timestamp(kind):
         zoned = kind.tz is not None
+        valid = present(column)
+        counted = np.where(valid, stored(column, np.int64), 0)
+        most = _INT64_MAX // _UNITS_NS[kind.unit]
+        if ((-most <= counted) & (counted <= most)).all():
+            return TimeColumn(counted * _UNITS_NS[kind.unit], valid, zoned)
     elif pa.types.is_date(kind):
         zoned = False
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return _parse_epoch(column)
     else:
         raise DataError(f"the time column holds {kind}, which is not a time")
+    import pyarrow.compute as pc
+
     try:
         stamps = pc.cast(column, pa.timestamp("ns", "UTC" if zoned else None))
     except pa.ArrowInvalid as error:
         raise DataError(f"a time lies outside the years 1678 to 2261: {error}") from None
-    return TimeColumn(plain(stamps.cast(pa.int64())), plain(pc.is_valid(stamps)), zoned)
+    return TimeColumn(plain(stamps.cast(pa.int64())), present(stamps), zoned)
+
+
+_UNITS_NS = {"s": SECOND_NS, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_INT64_MAX = np.iinfo(np.int64).max
 
 
 def _parse_epoch(column: Any) -> TimeColumn:
     """Numbers since 1970; s, ms, us or ns by their size, and 20240131 is a date."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    valid = plain(pc.is_valid(column))
+    valid = present(column)
     if pa.types.is_integer(column.type):
         numbers = plain(column).astype(np.int64)
     else:

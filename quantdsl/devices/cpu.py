@@ -19,7 +19,6 @@ from quantdsl.codegen.lanes import is_large, load_lanes
 from quantdsl.codegen.rows import RowsCode, load_rows
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import Target, avx512, broad, native, native_lanes
-from quantdsl.codegen.tiles import load_tiled_rows
 from quantdsl.devices.feed import PIECE_BYTES, Feed
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Profile
@@ -148,6 +147,8 @@ def rows_of(work: LaneWork, depth: int | None = None) -> RowsCode | None:
 
 def tiled_rows_of(work: LaneWork, rows: int) -> RowsCode | None:
     """The same for the kernel of a GPU, with the tiles that its blocks copy; as Bounds.rows."""
+    from quantdsl.codegen.tiles import load_tiled_rows
+
     return load_tiled_rows(work.module, work.kept, work.varying, native(), Cache(), rows)
 
 

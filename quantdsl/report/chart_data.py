@@ -68,7 +68,8 @@ def thin(values: Float64s) -> Float64s:
     for extreme in (np.minimum, np.maximum):
         among = np.flatnonzero(values == extreme.reduceat(values, begins)[stretch])
         firsts.append(among[np.searchsorted(among, begins)])
-    return values[np.append(np.sort(np.stack(firsts, axis=1)).ravel(), n - 1)]
+    thinned: Float64s = values[np.append(np.sort(np.stack(firsts, axis=1)).ravel(), n - 1)]
+    return thinned
 
 
 def _last_of_second(ts_ns: Int64s) -> slice | npt.NDArray[np.intp]:

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from quantdsl.backtest.lane_code import BLANK, settings, settled
+from quantdsl.backtest.lane_code import BLANK, _plan, settings, settled
 from quantdsl.backtest.program import STATE
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
 from quantdsl.devices.work import LaneWork
@@ -74,3 +74,20 @@ def test_settings_are_known_but_what_is_swept_and_what_changes_often_is_not():
     }
     assert {"p1", "cash", "lots_max"} <= read
     assert not {"p2", "fee_rate", "slip_ticks", "verb"} & read
+
+
+def test_a_plan_is_weighed_once_and_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("QUANTDSL_CACHE_DIR", str(tmp_path / "cache"))
+    checked = checked_of(next(path for path in FILES if path.stem == "ema_cross"))
+    asked = (checked, (("fast", 10), ("slow", 10)), 100, 10_000)
+    made = {load: _plan.__wrapped__(*asked, load) for load in (0.0, 1e9)}
+    assert made[0.0] != made[1e9]
+    monkeypatch.setattr(type(checked), "plan", not_asked)
+    for load, plan in made.items():
+        assert _plan.__wrapped__(*asked, load) == plan
+    with pytest.raises(AssertionError, match="weighed anew"):
+        _plan.__wrapped__(*asked[:3], 20_000, 1.0)
+
+
+def not_asked(*_: object) -> None:
+    raise AssertionError("weighed anew")

@@ -7,7 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from quantdsl.data.arrow import plain
+from quantdsl.data.arrow import floats, plain, present
+from quantdsl.data.times import parse_times
+from quantdsl.errors import DataError
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,33 @@ def test_the_values_of_a_column(column, expected):
 
 def test_a_missing_number_is_na_where_that_is_asked():
     assert np.isnan(plain(pa.array([None, 1.0]), null=np.nan)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint16", "int64", "uint64"])
+def test_whole_numbers_become_floats_as_pyarrow_makes_them(kind):
+    most = np.iinfo(kind).max
+    for column in (pa.array([1, None, most], kind), pa.array([1, 2, None, most], kind)[1:]):
+        assert floats(column).equals(column.cast(pa.float64(), safe=False))
+        assert present(column).tolist() == column.is_valid().to_pylist()
+    assert floats(pa.array([], kind)).equals(pa.array([], pa.float64()))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "America/New_York"])
+def test_times_are_read_as_pyarrow_reads_them(unit, zone):
+    column = pa.array([1_700_000_000, None, -5], pa.timestamp(unit, zone))
+    for part in (column, column[1:], pa.chunked_array([column, column[:1]])):
+        ns = part.cast(pa.timestamp("ns", zone)).cast(pa.int64()).fill_null(0)
+        read = parse_times(part, None)
+        assert read.ns.tolist() == ns.to_pylist()
+        assert read.valid.tolist() == part.is_valid().to_pylist()
+        assert read.zoned is (zone is not None)
+
+
+@pytest.mark.parametrize("far", [2**60, -(2**63)])
+def test_times_too_far_away_are_refused(far):
+    with pytest.raises(DataError, match="outside the years 1678 to 2261"):
+        parse_times(pa.array([far], pa.timestamp("s")), None)
 
 
 def test_reading_a_file_does_not_import_pandas(tmp_path):
