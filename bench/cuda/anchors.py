@@ -43,14 +43,14 @@ class Market(NamedTuple):
     money: int  # money units of one tick of one lot
     day_ends: Int32s
 
-    @property
-    def close(self) -> Float64s:
-        """Prices, each correctly rounded."""
-        return self.ticks[:, 3] * self.tick.numerator / self.tick.denominator
+    def close(self, real: Any = np.float64) -> npt.NDArray[Any]:
+        """Prices, by operations that each round to `real`: the count of ticks is rounded too."""
+        numerator, denominator = real(self.tick.numerator), real(self.tick.denominator)
+        return self.ticks[:, 3].astype(real) * numerator / denominator
 
     def means(self, longest: int, real: Any = np.float64) -> npt.NDArray[Any]:
         """The mean of the first n closes, for n from 1 to `longest`, computed in `real`."""
-        totals = np.cumsum(self.close.astype(real), dtype=np.float64)[:longest]
+        totals = np.cumsum(self.close(real), dtype=np.float64)[:longest]
         return totals.astype(real) / np.arange(1, len(totals) + 1).astype(real)
 
 
@@ -97,7 +97,7 @@ def ema_cross(
     """
     lanes, warm = points.shape[1], int(points.max())
     bars = np.zeros(len(market.ticks), [("close", real), ("pad", real), ("money", "f8", 2)])
-    bars["close"] = market.close
+    bars["close"] = market.close(real)
     bars["money"] = market.ticks[:, [0, 3]] * market.money
     results, seconds = np.zeros(lanes, RESULT), np.zeros(rounds)
     code = library.run_ema_cross(

@@ -30,7 +30,8 @@ const int TILE = 256;
 
 struct Lane {
     real fast, slow, weight_fast, weight_slow;
-    bool above, pending;
+    bool over, under;                        // fast against slow at the last bar
+    bool pending;
     double held;                             // units: 0 or 1
     double cash, equity, spent, entry_fee;   // spent: money paid at entry
     double peak, trough, dd_drop, dd_peak;
@@ -90,9 +91,10 @@ __device__ __forceinline__ void step(Lane& s, const Bar& bar, int k) {
     mark(s, bar.close_money);
     s.fast = fma(s.weight_fast, bar.close - s.fast, s.fast);
     s.slow = fma(s.weight_slow, bar.close - s.slow, s.slow);
-    bool above = s.fast > s.slow;
-    s.pending = above != s.above && above != (s.held != 0);
-    s.above = above;
+    bool over = s.fast > s.slow, under = s.fast < s.slow;
+    s.pending = s.held != 0 ? under && !s.under : over && !s.over;
+    s.over = over;
+    s.under = under;
 }
 
 // `seeds[n - 1]` is the mean of the first n closes. Trading starts with bar `warm` (from 0); the
@@ -115,7 +117,8 @@ __global__ __launch_bounds__(256) void ema_cross(const Bar* __restrict__ bars, i
     s.slow = seeds[slow - 1];
     for (int k = fast; k < warm; k++) s.fast = fma(s.weight_fast, bars[k].close - s.fast, s.fast);
     for (int k = slow; k < warm; k++) s.slow = fma(s.weight_slow, bars[k].close - s.slow, s.slow);
-    s.above = s.fast > s.slow;
+    s.over = s.fast > s.slow;
+    s.under = s.fast < s.slow;
     int day = 0;
     while (day < n_days && day_ends[day] <= warm) day++;  // days count from the start of trading on
     for (int k = warm; k < n;) {

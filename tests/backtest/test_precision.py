@@ -24,6 +24,7 @@ from quantdsl.backtest.verify import (
 )
 from quantdsl.check import Checked, compile_file
 from quantdsl.devices.cpu import CpuRunner
+from quantdsl.events.layout import Kind
 from quantdsl.report.sweep_result import Apart
 from tests.backtest.programs import strategy
 from tests.backtest.test_every_target import EVENTS, FILES, UNIVERSE_EVENTS
@@ -33,7 +34,7 @@ from tests.truth.test_oracle import market
 
 ROOT = Path(__file__).parents[2]
 EMA_CROSS = ROOT / "bench/strategies/ema_cross.qdsl"
-RANGES = {"fast": "2..20:6", "slow": "514..530:8"}
+BARS, RANGES = 15_000, {"fast": "20..62:42", "slow": "568..589:21"}
 FRACTION = """language 1
 
 strategy Fraction:
@@ -94,40 +95,45 @@ def test_generated_strategies_too(seed: int) -> None:
     assert_one_hash(checked_text(strategy(seed)), GENERATED_EVENTS)
 
 
-def crossing(closes: np.ndarray, fast: int, slow: int, start: int) -> int:
-    """Finished trades of the average cross, computed in numpy's single precision."""
+def crossing(ticks: np.ndarray, per_unit: int, fast: int, slow: int, start: int) -> int:
+    """Finished trades of the average cross, by numpy's operations in single precision."""
     f32 = np.float32
+    closes = ticks.astype(f32) / f32(per_unit)  # rounded twice: 2^24 ticks are too many for one
     held, trades, pending = False, 0, False
     lines = []
     for length in (fast, slow):
-        weight = f32(2.0 / (length + 1))
-        line = np.full(len(closes), np.nan, f32)
-        line[length - 1] = f32(closes[:length].astype(np.float64).sum()) / f32(length)
-        for k in range(length, len(closes)):
-            step = f32(closes[k] - line[k - 1])
-            line[k] = f32(float(weight) * float(step) + float(line[k - 1]))
-        lines.append(line)
-    above = lines[0] > lines[1]
+        weight = float(f32(2.0 / (length + 1)))
+        line = f32(closes[:length].astype(np.float64).sum()) / f32(length)
+        values = [line] * length
+        for close in closes[length:]:
+            line = f32(weight * float(close - line) + float(line))
+            values.append(line)
+        lines.append(np.array(values))
+    over, under = lines[0] > lines[1], lines[0] < lines[1]
     for k in range(start, len(closes)):
         trades += pending and held
         held ^= pending
-        pending = bool(above[k] != above[k - 1] and above[k] != held)
+        pending = bool(under[k] > under[k - 1] if held else over[k] > over[k - 1])
     return trades + held
 
 
 def test_a_sweep_trades_as_numpy_does_in_single_precision() -> None:
-    table = market(2_000)
+    """So many bars that averages come to be equal, which only single precision sees."""
     sweep = prepare_sweep(
-        compile_file(EMA_CROSS), EMA_CROSS, data=table, ranges=RANGES,
+        compile_file(EMA_CROSS), EMA_CROSS, data=market(BARS), ranges=RANGES,
         sweep={"precision": "f32", "device": "cpu"},
     )  # fmt: skip
     result = result_of(sweep, run(sweep, CpuRunner()), "cpu")
     assert result.precision == "f32"
-    closes = np.asarray(table["close"].to_numpy()).astype(np.float32)
+    events = np.concatenate(list(sweep.arranged.data.chunks()))
+    bars = events[events["kind"] == Kind.BAR]
+    tick = sweep.arranged.data.instruments[0].tick
+    assert tick.numerator == 1
     start = int(np.searchsorted(sweep.bar_ns, sweep.start_ns))
     for row in range(len(result)):
         point = {name: int(value) for name, value in result.params(row).items()}
-        trades = crossing(closes, point["fast"], point["slow"], start)
+        ticks = bars["payload"][:, 3]
+        trades = crossing(ticks, tick.denominator, point["fast"], point["slow"], start)
         assert result.metric("trades")[row] == trades > 0
 
 
