@@ -433,8 +433,9 @@ def _pass(
         if sweep.code.few and words[n_words].any():
             whole = words[n_words] == 0
             which, own = which[whole], own[:, whole]
-        lanes.words[:, which] = own
-        lanes.done[which] = True
+        at = _side_by_side(which)
+        lanes.words[:, at] = own
+        lanes.done[at] = True
         ran, crowded = ran + hi - lo, crowded + hi - lo - len(which)
         if parts is not None and len(which):
             parts.add(which, own)
@@ -445,6 +446,13 @@ def _pass(
 
     with contextlib.suppress(_CrowdedError):
         runner.run(work, 0, len(rest), finished)
+
+
+def _side_by_side(which: Int64s) -> Int64s | slice:
+    """Ascending places as a slice where they are neighbours: a block of words is copied whole."""
+    if len(which) and which[-1] - which[0] == len(which) - 1:
+        return slice(int(which[0]), int(which[-1]) + 1)
+    return which
 
 
 def _with_columns(sweep: Sweep, table: Table, runner: Runner) -> LaneWork:

@@ -43,6 +43,12 @@ class Machine:
         assert self.device.pool.used_bytes == 0
 
 
+@pytest.fixture(autouse=True)
+def full_waves(monkeypatch):
+    """Chunks of as many lanes as run at once, though the work is small: 128."""
+    monkeypatch.setattr(cuda_lanes, "CHUNK_LANE_STEPS", 1)
+
+
 @pytest.mark.parametrize("lanes", [1, 50, 400])
 def test_lanes_have_the_interpreters_bits(lanes):
     work = random_work(1, lanes=lanes)
@@ -165,6 +171,17 @@ def test_a_plan_and_a_profile(monkeypatch):
     assert row.lane_steps_per_s == pytest.approx(400 * 12 / (4 * 2e-3))
     # By the clock of the device, where all marks lie 2 ms apart: not when the host came to them.
     assert len({one.begin_s for one in profile.intervals if one.lane_steps}) == 1
+    machine.close()
+
+
+@pytest.mark.parametrize(("waves", "launches"), [(1, 4), (2, 2), (3, 2), (9, 1)])
+def test_a_chunk_has_several_waves_where_they_are_little_work(monkeypatch, waves, launches):
+    work = random_work(9, lanes=400)
+    monkeypatch.setattr(cuda_lanes, "CHUNK_LANE_STEPS", waves * 128 * work.lane_steps)
+    machine = Machine(work)
+    assert machine.runner.plan(work).lanes_a_chunk == min(waves * 128, 400)
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    assert len(machine.kernel.launches) == launches
     machine.close()
 
 

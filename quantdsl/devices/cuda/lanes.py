@@ -40,6 +40,9 @@ STREAMS = 5
 """One copies up, one copies down, and some compute while the host takes what came down."""
 PIECE_SHARE = 4
 """A piece of events takes at most this part of the free memory: two are there at a time."""
+CHUNK_LANE_STEPS = 2 * 10**10
+"""A chunk takes more lanes than run at once up to this work, some tens of milliseconds: lanes that
+trade much run long, and beside them the next ones of the same chunk. What ends a run waits for it."""
 WARP = 32
 
 
@@ -146,7 +149,9 @@ class CudaRunner:
         return compiled.library.kernel(self.device, ENTRY), compiled
 
     def _layout(self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int) -> Layout:
-        """Full waves, as far as memory is free; a small sweep spreads over the whole device."""
+        """Full waves, as far as memory is free and a chunk is no long work; a small sweep spreads
+        over the whole device.
+        """
         multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
         block = compiled.block
         while block > WARP and n_lanes <= multiprocessors * block:
@@ -156,7 +161,8 @@ class CudaRunner:
         left = max(free - kernel.use.local_bytes * self._resident_threads(), 0)
         whole = whole_bytes(work, compiled.rows)
         piece = min(whole, left // PIECE_SHARE)
-        layout = Layout(block, wave, min(n_lanes, wave), piece, piece == whole)
+        waves = max(CHUNK_LANE_STEPS // max(wave * work.lane_steps, 1), 1)
+        layout = Layout(block, wave, min(n_lanes, waves * wave), piece, piece == whole)
         pieces_there = 1 if layout.whole else 2
         room = max(left - pieces_there * piece, 0) // STREAMS
         lanes = room // max(_bytes_a_lane(work, layout), 1) // WARP * WARP
