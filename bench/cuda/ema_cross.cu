@@ -91,10 +91,15 @@ __device__ __forceinline__ void step(Lane& s, const Bar& bar, int k) {
     mark(s, bar.close_money);
     s.fast = fma(s.weight_fast, bar.close - s.fast, s.fast);
     s.slow = fma(s.weight_slow, bar.close - s.slow, s.slow);
-    bool over = s.fast > s.slow, under = s.fast < s.slow;
+    bool over = s.fast > s.slow;
+#ifdef NEVER_EQUAL  // the averages of these bars in double precision: what is not over is under
+    s.pending = over != s.over && over != (s.held != 0);
+#else
+    bool under = s.fast < s.slow;
     s.pending = s.held != 0 ? under && !s.under : over && !s.over;
-    s.over = over;
     s.under = under;
+#endif
+    s.over = over;
 }
 
 // `seeds[n - 1]` is the mean of the first n closes. Trading starts with bar `warm` (from 0); the

@@ -44,6 +44,8 @@ class FakeDriver:
         "MAX_GRID_DIM_X": 2**31 - 1,
         "MAX_THREADS_PER_BLOCK": 1024,
         "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448,
+        "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472,
+        "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
     }
 
     def __init__(self, n_devices=1, version=13000, memory_bytes=MEMORY_BYTES):
@@ -58,7 +60,9 @@ class FakeDriver:
         self.live = Counter()
         self.log = b""
         self.threads_max = 128
-        self.local_bytes = 0
+        self.local_bytes = self.shared_bytes = 0
+        self.chosen = {}
+        """What a kernel's attributes were set to."""
         self._handles = 0
         for name in (
             "CUdevice_attribute CUfunction_attribute CUevent_flags CUstream_flags CUjit_option "
@@ -276,9 +280,14 @@ class FakeDriver:
         known = {
             "NUM_REGS": 32,
             "LOCAL_SIZE_BYTES": self.local_bytes,
+            "SHARED_SIZE_BYTES": self.shared_bytes,
             "MAX_THREADS_PER_BLOCK": self.threads_max,
         }
         return (known.get(which.removeprefix("CU_FUNC_ATTRIBUTE_"), 0),)
+
+    def cuFuncSetAttribute(self, function, which, value):
+        self.chosen[which.removeprefix("CU_FUNC_ATTRIBUTE_")] = value
+        return ()
 
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, function, block, shared):
         return (64 // block,)

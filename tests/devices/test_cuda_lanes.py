@@ -185,6 +185,17 @@ def test_a_chunk_has_several_waves_where_they_are_little_work(monkeypatch, waves
     machine.close()
 
 
+@pytest.mark.parametrize(("shared_bytes", "share"), [(0, 1), (10_560, 10), (115_712, 100)])
+def test_what_blocks_do_not_share_is_left_to_the_cache(shared_bytes, share):
+    """Two blocks of 32 lanes run at once, each with 1,024 bytes that the driver takes."""
+    work = random_work(10, lanes=128)
+    machine = Machine(work)
+    machine.fake.shared_bytes = shared_bytes
+    run(machine.runner, work)
+    assert machine.fake.chosen["PREFERRED_SHARED_MEMORY_CARVEOUT"] == share
+    machine.close()
+
+
 # ---- tuning ---------------------------------------------------------------------------------
 
 

@@ -74,9 +74,14 @@ class Kernel:
     def allow_shared(self, size: int) -> None:
         """Let launches ask for so many bytes of shared memory, where it is more than usual."""
         if size > SHARED_BYTES:
-            name = "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"
-            which = self.device.driver.enum("CUfunction_attribute", name)
-            self.device.call("cuFuncSetAttribute", self.handle, which, size, about=self.name)
+            self._set("MAX_DYNAMIC_SHARED_SIZE_BYTES", size)
+
+    def spare_cache(self, block: int) -> None:
+        """Leave to the cache what blocks of this size, as many as run at once, do not share."""
+        room = self.device.attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
+        kept = self.device.attribute("RESERVED_SHARED_MEMORY_PER_BLOCK") + self.use.shared_bytes
+        taken = self.blocks_at_once(block) * kept
+        self._set("PREFERRED_SHARED_MEMORY_CARVEOUT", min(-(-100 * taken // room), 100))
 
     def prepare(
         self, arguments: Sequence[int], grid: int, block: int, shared_bytes: int = 0
@@ -92,6 +97,10 @@ class Kernel:
                 f"{min(limits.block, self.use.threads_max):,} with {limits.shared_bytes:,}",
             )  # fmt: skip
         return Launch(self, arguments, grid, block, shared_bytes)
+
+    def _set(self, name: str, value: int) -> None:
+        which = self.device.driver.enum("CUfunction_attribute", f"CU_FUNC_ATTRIBUTE_{name}")
+        self.device.call("cuFuncSetAttribute", self.handle, which, value, about=self.name)
 
     def _attribute(self, name: str) -> int:
         which = self.device.driver.enum("CUfunction_attribute", f"CU_FUNC_ATTRIBUTE_{name}")

@@ -41,8 +41,8 @@ STREAMS = 5
 PIECE_SHARE = 4
 """A piece of events takes at most this part of the free memory: two are there at a time."""
 CHUNK_LANE_STEPS = 2 * 10**10
-"""A chunk takes more lanes than run at once up to this work, some tens of milliseconds: lanes that
-trade much run long, and beside them the next ones of the same chunk. What ends a run waits for it."""
+"""A chunk has more lanes than run at once where they are no more work than this, about 0.1 s: lanes
+that trade much run long, and beside them run the next. What ends a run waits for its chunks."""
 WARP = 32
 
 
@@ -103,6 +103,7 @@ class CudaRunner:
             return
         kernel, compiled = self._kernel(work)
         layout = self._layout(work, kernel, compiled, hi - lo)
+        kernel.spare_cache(layout.block)
         self._reached = lo
         if self._profile is not None:
             self._told(self._profile, kernel, layout)
