@@ -34,7 +34,8 @@ ENTRIES = {
     "finish": "engine.finish",
     "place": "orders.place",
 }
-PLAY, MAKE = "play", "make"
+PLAY, MAKE, PATIENT = "play", "make", "patient"
+PLAYS = (PLAY, MAKE, PATIENT)
 ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
 NOT_IN_ALL = (
     *("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK"),
@@ -73,7 +74,8 @@ def members(enum: str) -> tuple[str, ...]:
 def play_messages(name: str) -> ops.Func:
     """`play(e, events, n)`: whole messages, after each of which nobody sends an order.
 
-    `make(e, events, n)`: a maker quotes 10 lots a side at the touch after each one.
+    `make(e, events, n)`: a maker quotes 10 lots a side at the touch after each one. `patient`: one
+    quotes a lot a side while nothing that it sent is under way, and cancels before it moves.
     """
     engine = ops.ParamDecl("e", ops.StructType("engine.Engine"), inout=True)
     events = ops.ParamDecl("events", ops.BufferType(ops.StructType("engine.Event")))
@@ -88,10 +90,20 @@ def play_messages(name: str) -> ops.Func:
 
     more = ops.Binary("ine", part(48, layout.MORE), ops.i64(0))
     venue = ops.Elem(ops.Field(ops.Var("e"), "venues"), ops.i64(0))
-    terms = (ops.Field(venue, "bid"), ops.i64(10), ops.Field(venue, "ask"), ops.i64(10))
+    bid, ask = ops.Field(venue, "bid"), ops.Field(venue, "ask")
+    due: ops.Expr = ops.Field(venue, "valid")
+    bid_lots: ops.Expr = ops.i64(10)
+    ask_lots: ops.Expr = ops.i64(10)
+    if name == PATIENT:
+        sent, wait = ops.Field(venue, "last_arrival"), ops.Field(venue, "latency_response")
+        answered = ops.Binary("ige", ops.Field(ops.Var("e"), "now"), ops.Binary("iadd", sent, wait))
+        there = ops.Binary("ieq", ops.Field(venue, "errands"), ops.i64(0))
+        due = ops.Binary("and", due, ops.Binary("and", there, answered))
+        bid_lots, ask_lots = unless_moved("bid", bid), unless_moved("ask", ask)
+    terms = (bid, bid_lots, ask, ask_lots)
     quote = ops.Call("quoting.quote", (ops.Var("e"), ops.i64(0), *terms, ops.boolean(True),
                                        ops.i64(1), ops.i64(1)))
-    quotes = (ops.If(ops.Field(venue, "valid"), (ops.Do(quote),)),) if name == MAKE else ()
+    quotes = () if name == PLAY else (ops.If(due, (ops.Do(quote),)),)
     body = (
         do("ingest", event, part(32, 255), part(40, 255), part(0, 0xFFFFFFFF)),
         ops.If(more, (ops.Continue(),)),
@@ -102,6 +114,14 @@ def play_messages(name: str) -> ops.Func:
     )
     loop = ops.For("k", ops.i64(0), ops.Var("n"), body)
     return ops.Func(name, (engine, events, ops.ParamDecl("n", ops.I64_T)), None, (loop,))
+
+
+def unless_moved(side: str, touch: ops.Expr) -> ops.Expr:
+    """One lot where no order of ours stands on that side, or it stands at the touch; else none."""
+    asked = ops.Call(f"engine.working_{side}", (ops.Var("e"), ops.i64(0)))
+    free = ops.Binary("ieq", asked, ops.i64(NONE))
+    stays = ops.Binary("or", free, ops.Binary("ieq", asked, touch))
+    return ops.Select(stays, ops.i64(1), ops.i64(0))
 
 
 Sizes = frozenset[tuple[str, int]]
@@ -119,7 +139,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
     entries = ENTRIES | ON_TICKS_TOO if ticks else ENTRIES
 
     def lookup(name: str) -> Any:
-        if name in (PLAY, MAKE):
+        if name in PLAYS:
             return play_messages(name)
         if name not in entries:
             return found.lookup(name)
@@ -130,7 +150,7 @@ def module(instruments: int, uses: int = 1, sizes: Sizes = frozenset()) -> ops.M
 
     used = {**dict.fromkeys(USES, uses), **dict.fromkeys(NOT_IN_ALL, 0)}
     all_sizes = {**SIZES, **used, "N_INSTRUMENTS": instruments, **dict(sizes)}
-    names = [*entries, *((PLAY, MAKE) if ticks else ())]
+    names = [*entries, *(PLAYS if ticks else ())]
     linked = link(lookup, names, all_sizes | venue_sizes(all_sizes))
     verify(linked)
     return linked
