@@ -58,6 +58,7 @@ BASE_FIELDS = (
     ops.FieldDecl("rows", ops.I64_T),  # rows of the curve written by this call
     ops.FieldDecl("started", ops.BOOL_T),
     ops.FieldDecl("curve_on", ops.BOOL_T),
+    ops.FieldDecl("outbound", ops.I64_T),  # where a live turn shows orders; 0 between its calls
 )
 
 HOST_FIELDS = ("money_scale", "trade_from", "curve_on")

@@ -6,7 +6,7 @@ i64 and double; a bool travels as an i64.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from quantdsl.codegen import wide
 from quantdsl.codegen.function import FunctionEmitter, Shared, Signature
@@ -27,6 +27,8 @@ ATTRIBUTES = [
 ]
 
 
+Body = Callable[[Shared, Signature], str]
+"""The text of a function that says in LLVM IR what ours cannot."""
 Outside = Callable[[Module, Shared], Iterator[str]]
 """What a module shows to its callers, as the lines of external functions."""
 
@@ -38,12 +40,19 @@ def entry_functions(module: Module, shared: Shared) -> Iterator[str]:
 
 
 def emit(
-    module: Module, target: Target, outside: Outside = entry_functions, *, weighed: bool = False
+    module: Module,
+    target: Target,
+    outside: Outside = entry_functions,
+    *,
+    weighed: bool = False,
+    bodies: Mapping[str, Body] | None = None,
 ) -> str:
     """LLVM IR of a verified module; the same module and target give the same text.
 
     With `weighed` branches to copies of cold functions refer to metadata that the caller adds.
+    Functions in `bodies` are written by those.
     """
+    given = bodies or {}
     shared = Shared(
         Layout(module.structs),
         signatures(module),
@@ -57,6 +66,9 @@ def emit(
     for signature in shared.signatures.values():
         if signature.decl.name in module.imports:
             lines.append(import_text(signature))
+            continue
+        if signature.decl.name in given:
+            parts.append([given[signature.decl.name](shared, signature)])
             continue
         text = (wide.text_of(target) if signature.decl.wide else None) or Text(
             target.intrinsics, target.stack

@@ -10,6 +10,10 @@ control[STOP] is set; FULL when the outbound ring has no room for the records of
 which stay where they are and go first when it is called again. Nothing is ever dropped, and an
 event is released once its records are visible.
 
+An order does not wait for its instant to end: once the gate has let it pass and its record is
+written, all records so far are in the ring and its second cursor, AHEAD, covers them. A leg of an
+atomic block waits, since a later leg may take it back.
+
 The `stamped` form does the same and notes what each event took, by the cycle counter. With an
 interval it takes event k no earlier than `due + k * interval`, and counts from then, however late
 it was: so a stall is charged to every event that it delayed.
@@ -22,8 +26,8 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load, object_files
-from quantdsl.codegen.emit import COMMON, Outside, emit, entry_functions
-from quantdsl.codegen.function import MOSTLY, RARELY, Shared
+from quantdsl.codegen.emit import COMMON, Body, Outside, emit, entry_functions
+from quantdsl.codegen.function import MOSTLY, RARELY, Shared, Signature
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
 from quantdsl.codegen.target import Target
@@ -31,6 +35,7 @@ from quantdsl.codegen.text import entry_symbol
 from quantdsl.errors import UnavailableError
 from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import (
+    AHEAD,
     BEAT,
     CAPACITY_WORD,
     CONSUMED,
@@ -42,16 +47,20 @@ from quantdsl.events.ring import (
 from quantdsl.ir.ops import (
     I64_T,
     Assign,
+    Binary,
     BufferType,
     Call,
     Do,
+    Field,
     Func,
+    If,
     Module,
     ParamDecl,
     Return,
     Stmt,
     StructType,
     Var,
+    i64,
 )
 from quantdsl.passes import run_passes
 from quantdsl.passes.outline import inlined_up_to
@@ -62,6 +71,18 @@ STOP = 0
 """The word of `control` that the host sets to end the function."""
 CONTROL_WORDS = 16
 
+ANNOUNCE, SHOW = "orders.announce", "show"
+"""The function of std that records an order, and what is called after it."""
+SHARED = "outbound"
+"""The param that SHOW reaches too, by an address in the state."""
+RING_WORDS = {
+    "PUBLISHED": PUBLISHED,
+    "AHEAD": AHEAD,
+    "CONSUMED": CONSUMED,
+    "CAPACITY_WORD": CAPACITY_WORD,
+    "HEAD_WORDS": HEAD_WORDS,
+    "WORDS": WORDS,
+}
 STATE = StructType("State")
 BUFFER = BufferType(I64_T)
 TURN = Func(
@@ -111,6 +132,9 @@ entry:
   %out.mask = sub i64 %out.size, 1
   %out.records = getelementptr i64, ptr %outbound, i64 {HEAD_WORDS}
   %stop = getelementptr i64, ptr %control, i64 {STOP}
+  %ring.at = getelementptr i64, ptr %state, i64 {outbound}
+  %ring.address = ptrtoint ptr %outbound to i64
+  store i64 %ring.address, ptr %ring.at, align 8
   %outbox = getelementptr i64, ptr %state, i64 {outbox}
   %count.at = getelementptr i64, ptr %state, i64 {outbox_count}
   %first = load i64, ptr %in.consumed, align 8
@@ -161,9 +185,17 @@ flush:
   %used = sub i64 %out.next, %out.read
   %room = sub i64 %out.size, %used
   %full = icmp slt i64 %room, %count
-  br i1 %full, label %full.here, label %copy, !prof {RARE}
+  %shown.at = getelementptr i64, ptr %outbound, i64 {AHEAD}
+  %shown = load i64, ptr %shown.at, align 8
+  %there = sub i64 %shown, %out.next
+  %some.there = icmp ult i64 %there, %count
+  %first.left = select i1 %some.there, i64 %there, i64 0
+  br i1 %full, label %full.here, label %begin, !prof {RARE}
+begin:
+  %all.there = icmp eq i64 %there, %count
+  br i1 %all.there, label %show, label %copy
 copy:
-  %k = phi i64 [ 0, %flush ], [ %k.more, %copy ]
+  %k = phi i64 [ %first.left, %begin ], [ %k.more, %copy ]
   %from = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
   %to.at = add i64 %out.next, %k
   %to.slot = and i64 %to.at, %out.mask
@@ -184,16 +216,68 @@ done:
   store atomic i64 %so.far, ptr %in.consumed release, align 8
 {note}  br label %poll
 dry.here:
-  ret i64 {DRY}
+  br label %out
 stopped.here:
-  ret i64 {STOPPED}
+  br label %out
 full.here:
   %until.here = load i64, ptr %next.at, align 8
   store atomic i64 %until.here, ptr %in.consumed release, align 8
-  ret i64 {FULL}
+  br label %out
+out:
+  %status = phi i64 [ {DRY}, %dry.here ], [ {STOPPED}, %stopped.here ], [ {FULL}, %full.here ]
+  store i64 0, ptr %ring.at, align 8
+  ret i64 %status
 }}
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 {RARE} = !{{!"branch_weights", i32 1, i32 1000000}}
+"""
+SHOW_TEXT = """\
+define internal void @{symbol}(ptr %e) #0 {{
+entry:
+  %ring.at = getelementptr i64, ptr %e, i64 {outbound}
+  %address = load i64, ptr %ring.at, align 8
+  %nowhere = icmp eq i64 %address, 0
+  br i1 %nowhere, label %done, label %look
+look:
+  %ring = inttoptr i64 %address to ptr
+  %published.at = getelementptr i64, ptr %ring, i64 {PUBLISHED}
+  %ahead.at = getelementptr i64, ptr %ring, i64 {AHEAD}
+  %consumed.at = getelementptr i64, ptr %ring, i64 {CONSUMED}
+  %size.at = getelementptr i64, ptr %ring, i64 {CAPACITY_WORD}
+  %records = getelementptr i64, ptr %ring, i64 {HEAD_WORDS}
+  %count.at = getelementptr i64, ptr %e, i64 {outbox_count}
+  %outbox = getelementptr i64, ptr %e, i64 {outbox}
+  %published = load i64, ptr %published.at, align 8
+  %ahead = load i64, ptr %ahead.at, align 8
+  %read = load atomic i64, ptr %consumed.at acquire, align 8
+  %size = load i64, ptr %size.at, align 8
+  %count = load i64, ptr %count.at, align 8
+  %mask = sub i64 %size, 1
+  %there = sub i64 %ahead, %published
+  %some.there = icmp ult i64 %there, %count
+  %from = select i1 %some.there, i64 %there, i64 0
+  %used = sub i64 %published, %read
+  %room = sub i64 %size, %used
+  %full = icmp slt i64 %room, %count
+  br i1 %full, label %done, label %copy
+copy:
+  %k = phi i64 [ %from, %look ], [ %k.more, %copy ]
+  %record.at = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
+  %to.at = add i64 %published, %k
+  %to.slot = and i64 %to.at, %mask
+  %to = getelementptr [{WORDS} x i64], ptr %records, i64 %to.slot
+  %record = load <{WORDS} x i64>, ptr %record.at, align 8
+  store <{WORDS} x i64> %record, ptr %to, align 8
+  %k.more = add i64 %k, 1
+  %more = icmp slt i64 %k.more, %count
+  br i1 %more, label %copy, label %show
+show:
+  %until = add i64 %published, %count
+  store atomic i64 %until, ptr %ahead.at release, align 8
+{noted}  br label %done
+done:
+  ret void
+}}
 """
 WEIGHTS = f"""\
 {RARELY} = !{{!"branch_weights", i32 1, i32 12}}
@@ -257,12 +341,38 @@ def whole(module: Module, entry: str = "run") -> Module:
         for func in module.funcs
         for copied in (inlined[func.name],)
     )
-    return msgspec.structs.replace(module, funcs=tuple(funcs))
+    return _showing(msgspec.structs.replace(module, funcs=tuple(funcs)))
 
 
-def hot_text(module: Module, target: Target, outside: Outside = entry_functions) -> str:
+def _showing(module: Module) -> Module:
+    """The module with what shows an order as soon as it stands."""
+    found = {func.name: func for func in module.funcs}
+    announce = found.get(ANNOUNCE)
+    if announce is None:
+        return module
+    engine, order = (Var(announce.params[at].name) for at in (0, 1))
+    show = Func(SHOW, announce.params[:1], None, (), inline=True)
+    alone = Binary("ieq", Field(order, "block"), i64(0))
+    told = (*announce.body, If(alone, (Do(Call(SHOW, (engine,))),)))
+    found[ANNOUNCE] = msgspec.structs.replace(announce, body=told)
+    return msgspec.structs.replace(module, funcs=(show, *found.values()))
+
+
+def show_text(shared: Shared, signature: Signature, noted: str = "") -> str:
+    """LLVM IR of SHOW: all records so far are in the ring, and its second cursor covers them."""
+    return SHOW_TEXT.format(
+        symbol=signature.symbol,
+        noted=noted,
+        **_places(shared),
+        **RING_WORDS,
+    )
+
+
+def hot_text(
+    module: Module, target: Target, outside: Outside = entry_functions, show: Body = show_text
+) -> str:
     """LLVM IR of code whose jumps are all to be seen in its machine code: no tables."""
-    text = emit(module, target, outside, weighed=True)
+    text = emit(module, target, outside, weighed=True, bodies={SHOW: show})
     return text.replace(COMMON, f'{COMMON} "no-jump-tables"="true"') + WEIGHTS
 
 
@@ -281,33 +391,35 @@ def _stamped(_: Module, shared: Shared) -> Iterator[str]:
 
 
 def _text(decl: Func, shared: Shared, *, wait: str, note: str) -> str:
-    outbox, count = (
-        shared.layout.locate(STATE, f"e.{name}").offset_words for name in ("outbox", "outbox_count")
-    )
     return TEXT.format(
         symbol=entry_symbol(decl.name),
-        params=", ".join(
-            f"ptr noalias %{p.name}" if isinstance(p.type, BufferType) else f"i64 %{p.name}"
-            for p in decl.params
-        ),
+        params=", ".join(map(param_text, decl.params)),
         run=shared.signatures["run"].symbol,
-        outbox=outbox,
-        outbox_count=count,
+        **_places(shared),
+        **RING_WORDS,
         IN_BEAT=CONSUMER + BEAT,
         OUT_BEAT=PRODUCER + BEAT,
         wait=wait,
         note=note,
-        PUBLISHED=PUBLISHED,
-        CONSUMED=CONSUMED,
-        CAPACITY_WORD=CAPACITY_WORD,
-        HEAD_WORDS=HEAD_WORDS,
-        WORDS=WORDS,
         STOP=STOP,
         RARE=RARE,
         DRY=DRY,
         STOPPED=STOPPED,
         FULL=FULL,
     )
+
+
+def param_text(param: ParamDecl) -> str:
+    """A param of a function that the host calls; memory that nothing else reaches is said to be."""
+    if not isinstance(param.type, BufferType):
+        return f"i64 %{param.name}"
+    return f"ptr %{param.name}" if param.name == SHARED else f"ptr noalias %{param.name}"
+
+
+def _places(shared: Shared) -> dict[str, int]:
+    """Words of the state, which begins with its engine, that the texts name."""
+    paths = {"outbox": "e.outbox", "outbox_count": "e.outbox_count", "outbound": "outbound"}
+    return {name: shared.layout.locate(STATE, path).offset_words for name, path in paths.items()}
 
 
 def _form(decl: Func, text: Callable[[Module, Target], str]) -> Form:

@@ -2,6 +2,7 @@
 
     words   0..   magic, capacity
            16..   published: records ever published; written by the producer alone
+           17     ahead: records that are there already, their instant not over; the same
            32..   consumed: records ever released; written by the consumer alone
            48..   the producer: its process, its heartbeat
            64..   the consumer: its process, its heartbeat
@@ -15,6 +16,13 @@ What is published is visible as a whole or not at all: records are written first
 that covers them. Native code and numba use an acquiring load and a releasing store. Python has
 neither: on x86-64 the machine keeps loads and stores in that order by itself, elsewhere a lock
 taken twice does.
+
+An engine shows an order as soon as its risk gate has let it pass: `ahead` covers it while the rest
+of the instant is still computed. What lies between `published` and `ahead` comes again, unchanged,
+with its whole instant, or it does not come at all: then the engine has died, and who takes over
+writes the same records in the same places, since an engine's instants follow from its events. So
+who sends orders early remembers their numbers; a journal takes whole instants alone. Where `ahead`
+is not before `published` by at most the capacity, nothing is ahead.
 
 A heartbeat is a count that its owner raises; who watches it needs no common clock.
 """
@@ -39,6 +47,8 @@ from quantdsl.events.layout import EVENT, WORDS
 MAGIC = 0x31474E49525F4451
 CAPACITY_WORD = 1
 PUBLISHED, CONSUMED = 16, 32
+AHEAD = PUBLISHED + 1
+"""In the producer's line, so that a reader of both waits for one."""
 PRODUCER, CONSUMER = 48, 64
 BEAT = 1
 """After the word of an owner: its heartbeat."""
@@ -91,7 +101,7 @@ class Ring:
                 os.close(descriptor)
         cells = memoryview(memory).cast("q")
         cells[CAPACITY_WORD] = capacity
-        cells[PUBLISHED] = cells[CONSUMED] = first
+        cells[PUBLISHED] = cells[AHEAD] = cells[CONSUMED] = first
         cells[0] = MAGIC
         return cls(memory, path)
 
@@ -164,6 +174,7 @@ class Producer:
         ring.take_role(PRODUCER)
         self.ring, self.cells = ring, ring.cells
         self.published = ring.cells[PUBLISHED]
+        ring.cells[AHEAD] = self.published  # what a dead producer began is begun anew
         self.claimed = 0
 
     def try_claim(self, n: int) -> Records:
@@ -244,6 +255,21 @@ class Consumer:
         self.taken = min(n, waiting, ring.capacity - at)
         _ordered()
         return ring.records[at : at + self.taken]
+
+    def ahead(self) -> Records:
+        """The records of an instant that is not over, where they lie; `take` has them once it is.
+
+        Fewer are seen where they pass the end of the memory. An order among them has passed the
+        risk gate; it comes a second time with its instant, so who acts on it keeps its number.
+        """
+        ring = self.ring
+        ahead = self.cells[AHEAD]
+        _ordered()  # an instant that ends meanwhile has published them: then none is ahead
+        published = self.cells[PUBLISHED]
+        count = _distance(ahead, published)
+        at = published & (ring.capacity - 1)
+        count = min(count, ring.capacity - at) if count <= ring.capacity else 0
+        return ring.records[at : at + count]
 
     def release(self, n: int) -> None:
         """Give the first `n` taken records back to the producer."""

@@ -4,6 +4,7 @@
     ring_numba.publish(words, room)
     at, count = ring_numba.take(words, n)         # records[at : at + count] may be read
     ring_numba.release(words, count)
+    at, count = ring_numba.ahead(words)           # orders whose instant is not over
 
 They are the same claim, publish, take and release as those of ring.py, with a load that acquires
 and a store that releases, and no check of misuse: the caller owns its end of the ring and publishes
@@ -16,7 +17,15 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from quantdsl.events.ring import BEAT, CAPACITY_WORD, CONSUMED, CONSUMER, PRODUCER, PUBLISHED
+from quantdsl.events.ring import (
+    AHEAD,
+    BEAT,
+    CAPACITY_WORD,
+    CONSUMED,
+    CONSUMER,
+    PRODUCER,
+    PUBLISHED,
+)
 
 ALIGN_BYTES = 8
 
@@ -85,3 +94,12 @@ def release(words: Any, n: int) -> None:
     """Give the first n taken records back to the producer."""
     _store_release(words, CONSUMED, words[CONSUMED] + n)
     words[CONSUMER + BEAT] += 1
+
+
+@njit
+def ahead(words: Any) -> tuple[int, int]:
+    """(first record, how many) that are there although their instant is not over."""
+    capacity, until = words[CAPACITY_WORD], load_acquire(words, AHEAD)
+    published = load_acquire(words, PUBLISHED)
+    at, count = published & (capacity - 1), until - published
+    return at, min(count, capacity - at) if 0 <= count <= capacity else 0

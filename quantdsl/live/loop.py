@@ -73,7 +73,8 @@ class EventLoop:
     3. working orders meet the market, positions are marked, limits are watched
     4. equations, once, in the order of their dependence
     5. handlers: fills and orders, then market events from coarse to fine, then timers
-    6. what handlers asked for passes the risk gate, in order of submission
+    6. what handlers asked for passes the risk gate, in order of submission; an order that it lets
+       pass is to be seen ahead in the outbound ring from then on, unless it is a leg of a block
     7. metrics are counted, the day ends where it ends
     8. all records of the instant (orders, fills, journal) are shown in the outbound ring at once
     9. nothing waits: look again, and after many empty looks yield the core, if so configured

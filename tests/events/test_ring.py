@@ -13,6 +13,7 @@ import pytest
 from quantdsl.errors import RingError
 from quantdsl.events.layout import EVENT
 from quantdsl.events.ring import (
+    AHEAD,
     CONSUMER,
     HEAD_WORDS,
     PRODUCER,
@@ -217,6 +218,43 @@ def test_a_producer_dies_between_claim_and_publish(path):
     assert np.array_equal(consumer.pop(8), numbered(0, 2))
     ring.producer().push(numbered(2, 1))
     assert np.array_equal(consumer.pop(8), numbered(2, 1))
+
+
+def show_and_die(path: Path) -> None:
+    producer = Ring.open(path).producer()
+    producer.push(numbered(0, 7))
+    producer.try_claim(1)[:] = numbered(100, 1)
+    producer.ring.cells[AHEAD] = producer.published + 1
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_producer_dies_with_a_record_ahead(path):
+    """It is there until another takes over; whole instants never hold it."""
+    ring = Ring.create(path, 8)
+    process = SPAWN.Process(target=show_and_die, args=(path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    consumer = ring.consumer()
+    assert np.array_equal(consumer.ahead(), numbered(100, 1))
+    assert np.array_equal(consumer.pop(8), numbered(0, 7))
+    assert np.array_equal(consumer.ahead(), numbered(100, 1))
+    ring.producer().push(numbered(7, 1))
+    assert len(consumer.ahead()) == 0
+    assert np.array_equal(consumer.pop(8), numbered(7, 1))
+
+
+@pytest.mark.parametrize("first", [0, 2**63 - 3, -3])
+def test_ahead_is_between_published_and_its_cursor(first):
+    ring = Ring.create(None, 8, first=first)
+    producer, consumer = ring.producer(), ring.consumer()
+    assert len(consumer.ahead()) == 0
+    producer.try_claim(3)[:] = numbered(0, 3)
+    ring.cells[AHEAD] = (first + 2 + 2**63) % 2**64 - 2**63
+    assert np.array_equal(consumer.ahead(), numbered(0, 2))
+    producer.publish(3)
+    assert len(consumer.ahead()) == 0, "published: they come by take"
+    assert np.array_equal(consumer.pop(8), numbered(0, 3))
 
 
 def take_and_die(path: Path) -> None:

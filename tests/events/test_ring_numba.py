@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from quantdsl.events.ring import Ring
+from quantdsl.events.ring import AHEAD, PUBLISHED, Ring
 
 numba = pytest.importorskip("numba")
 
@@ -67,3 +67,15 @@ def test_compiled_code_and_python_share_a_ring(user_code):
     empty = Ring.create(None, 8)
     assert empty.producer().push(records) == 2
     assert consume(empty.words, empty.records, 2) == 0
+
+
+def test_ahead_is_what_python_sees():
+    from quantdsl.events import ring_numba
+
+    ring = Ring.create(None, 8)
+    assert ring_numba.ahead(ring.words) == (0, 0)
+    ring.cells[AHEAD] = 3
+    assert ring_numba.ahead(ring.words) == (0, 3)
+    assert len(ring.consumer().ahead()) == 3
+    ring.cells[PUBLISHED] = 4
+    assert ring_numba.ahead(ring.words) == (4, 0)
