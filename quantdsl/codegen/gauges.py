@@ -5,7 +5,8 @@ the state that the whole run has at that event, between two stamps. The events b
 has run already, on another copy: so neither its code nor its branches are new to the core. `empty`
 notes what two stamps
 cost with nothing between them, again and again: the noise of the core. `ping` publishes events in a
-ring and notes how long it takes until the other end has released each; `echo` is an other end that
+ring and notes how long it takes until the other end has released each, or has shown an order in the
+ring back, whichever is first; `echo` is an other end that
 does nothing else. `still` takes the place of a strategy's `run` where the state is not to move.
 """
 
@@ -213,10 +214,11 @@ entry:
   %records = getelementptr i64, ptr %there, i64 {HEAD_WORDS}
   %orders.at = getelementptr i64, ptr %back, i64 {PUBLISHED}
   %read.at = getelementptr i64, ptr %back, i64 {CONSUMED}
+  %shown.at = getelementptr i64, ptr %back, i64 {AHEAD}
   %first = load i64, ptr %published.at, align 8
   br label %head
 head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %seen ]
+  %i = phi i64 [ 0, %entry ], [ %i.next, %whole ]
   %more = icmp slt i64 %i, %n_events
   br i1 %more, label %send, label %after
 send:
@@ -226,19 +228,29 @@ send:
   %target = getelementptr [{WORDS} x i64], ptr %records, i64 %slot
   %record = load <{WORDS} x i64>, ptr %source, align 8
   %until = add i64 %place, 1
+  %read = load i64, ptr %read.at, align 8
 {begin}  store <{WORDS} x i64> %record, ptr %target, align 8
   store atomic i64 %until, ptr %published.at release, align 8
   br label %wait
 wait:
   %consumed = load atomic i64, ptr %consumed.at acquire, align 8
+  %shown = load atomic i64, ptr %shown.at acquire, align 8
   %there.yet = icmp eq i64 %consumed, %until
-  br i1 %there.yet, label %seen, label %wait
+  %beyond = sub i64 %shown, %read
+  %ordered = icmp sgt i64 %beyond, 0
+  %answered = or i1 %there.yet, %ordered
+  br i1 %answered, label %seen, label %wait
 seen:
 {end}  %took = sub i64 %ended, %began
   %stamp = getelementptr [2 x i64], ptr %stamps, i64 %i
   store i64 %took, ptr %stamp, align 8
+  br label %rest
+rest:
+  %released = load atomic i64, ptr %consumed.at acquire, align 8
+  %over = icmp eq i64 %released, %until
+  br i1 %over, label %whole, label %rest
+whole:
   %orders = load atomic i64, ptr %orders.at acquire, align 8
-  %read = load i64, ptr %read.at, align 8
   %fresh = sub i64 %orders, %read
   %stamp.orders = getelementptr i64, ptr %stamp, i64 1
   store i64 %fresh, ptr %stamp.orders, align 8
@@ -285,6 +297,7 @@ def load_gauges(target: Target) -> Program:
     text = RING_TEXT.format(
         **names,
         PUBLISHED=PUBLISHED,
+        AHEAD=AHEAD,
         CONSUMED=CONSUMED,
         CAPACITY_WORD=CAPACITY_WORD,
         HEAD_WORDS=HEAD_WORDS,
