@@ -155,6 +155,8 @@ class PanelState:
         """How many bars each instrument has had."""
         self.cells = turn.table(len(turn.columns))
         """The columns between kernels."""
+        self.shown = turn.table(len(turn.signals.table))
+        """Those that are told; rows are copies of them."""
         self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
         self.dealing = turn.dealer.begin()
         self.states = [
@@ -182,8 +184,7 @@ class PanelState:
         if INSTANTS in self.turn.columns:
             ticks = self.instants + 1 + np.arange(n)
             self.cells[self.turn.columns[INSTANTS], :, :n] = ticks[:, None]
-        shown = self.turn.table(len(self.turn.signals.table))
-        block = Block(self, n, shown)
+        block = Block(self, n, self.shown)
         rows = block.rows()
         self.instants += n
         self.bars += block.bars

@@ -139,6 +139,27 @@ def test_every_bar_is_there(text: str, count: int, tmp_path: Path) -> None:
     Both(text, data=table(closes), more=files(tmp_path, list(closes))).hold()
 
 
+def test_values_that_differ_in_their_last_bits_are_in_order() -> None:
+    """Lanes sort words that leave those bits out, and whole values where that was too few."""
+    text = """language 1
+strategy Near:
+    "Values around one, minus one and zero, some of them equal."
+    bars 1d
+    universe "ALL"
+    let near  = 1.0 + (close / 50 USD - 1) * 1e-14
+    let same  = near if close > 50 USD else 1.0
+    let zero  = (0.0 if close > 50 USD else -0.0) if close > 49 USD else na
+    let one   = xs.rank(near)
+    let two   = xs.rank(-near)
+    let three = xs.rank(same)
+    let four  = xs.top(zero, 20%)
+    let five  = xs.quantile(-same, 30%)
+"""
+    rows = Both(text, data=table(walks(21, 60))).hold()
+    ranks = rows[ROW_WORDS + 3].view(np.float64)
+    assert len(np.unique(ranks[np.isfinite(ranks)])) > 21
+
+
 @pytest.mark.parametrize("text", [ALONG, ACROSS, MEMBERS], ids=["along", "across", "members"])
 def test_some_bars_lack(
     text: str, gaps: dict[str, list[float | None]], tmp_path: Path
