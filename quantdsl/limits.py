@@ -66,6 +66,9 @@ CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says
 KERNEL_BYTES = Limit(
     "KERNEL_BYTES", 256 * 1024, "bytes", "what a kernel keeps lies on the stack"
 )
+GRID_BYTES = Limit(
+    "GRID_BYTES", 2 * 1024 * 1024, "bytes", "what all blocks of a grid keep lies on one stack"
+)
 SHARED_BYTES = Limit(
     "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"
 )

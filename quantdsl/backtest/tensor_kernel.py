@@ -23,8 +23,10 @@ from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.grids import OnCore, OnGpu, OnSimulated, TensorWork
 from quantdsl.devices.watch import Fault
 from quantdsl.errors import ConfigError
-from quantdsl.ir import ops
+from quantdsl.ir import ops, threads
 from quantdsl.ir.link import link
+from quantdsl.ir.walk import statements
+from quantdsl.passes.blocks import size_of
 
 DTYPES = {
     "f32": np.dtype("f4"),
@@ -141,8 +143,11 @@ class TensorKernel:
             made: OnCore | OnSimulated | OnGpu
             if number is not None:
                 made = OnGpu(work, open_device(number))
+            elif place == "simulated":
+                made = OnSimulated(work)
             else:
-                made = OnSimulated(work) if place == "simulated" else OnCore(work)
+                self._require_stack(work)
+                made = OnCore(work)
             self._ready[key] = made
         return self._ready[key]
 
@@ -155,6 +160,21 @@ class TensorKernel:
                     f"its own {name!r} is larger than {limits.KERNEL_BYTES:,} bytes with these "
                     "sizes: make it an inout tensor"
                 )
+
+    def _require_stack(self, work: TensorWork) -> None:
+        """Hold what a core keeps of each block, where all wait for each other, to its limit."""
+        kept = 8 * sum(
+            size_of(stmt.type)
+            for stmt in statements(work.func.body)
+            if isinstance(stmt, ops.Let)
+            and isinstance(stmt.type, ops.ArrayType)
+            and stmt.name.startswith((threads.ALL, threads.EACH))
+        )
+        if kept > limits.GRID_BYTES:
+            raise self._error(
+                f"its blocks keep {kept:,} bytes while they wait for each other, and a core has "
+                f"{limits.GRID_BYTES:,}: give it a smaller @grid, or run it on a GPU"
+            )
 
     # ---- arguments ----
 

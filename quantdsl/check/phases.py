@@ -190,6 +190,7 @@ class _Cut(Struct):
         """Whether anything in a statement differs between threads, or waits."""
         return any(
             wait_of(part) is not None
+            or _counts(part)
             or any(map(self.differs.expr, roots(part)))
             or (isinstance(part, ops.Let) and part.name in self.differs.names)
             for part in statements((stmt,))
@@ -211,7 +212,7 @@ class _Cut(Struct):
 
     def _wait(self, stmt: ops.Stmt, call: ops.Call) -> None:
         kind, args = call.func.removeprefix(WAITS), call.args[1:]
-        if kind in (form.BARRIER, form.WARP_BARRIER):
+        if kind in (form.BARRIER, form.WARP_BARRIER, form.GRID_BARRIER):
             self._close()
             self.out.append(ops.Do(ops.Call(kind, ())))
             return
@@ -237,6 +238,11 @@ class _Cut(Struct):
         self.out.append(form.WAIT)
 
 
+def _counts(stmt: ops.Stmt) -> bool:
+    """Whether a statement is an atomic, which every thread does for itself."""
+    return isinstance(stmt, ops.Do) and stmt.call.func in form.ATOMIC_CALLS
+
+
 def _leaves(stmt: ops.Stmt) -> Iterator[bool]:
     """Each `break` and `continue` in a statement that is one of a loop around it."""
     if isinstance(stmt, ops.Break | ops.Continue):
@@ -260,7 +266,12 @@ def with_number(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
 
 def _names(body: Iterable[ops.Stmt]) -> set[str]:
     """The variables that statements read or write."""
-    todo = [expr for stmt in statements(tuple(body)) for expr in roots(stmt)]
+    return names_in(expr for stmt in statements(tuple(body)) for expr in roots(stmt))
+
+
+def names_in(parts: Iterable[ops.Expr]) -> set[str]:
+    """The variables that expressions name."""
+    todo = list(parts)
     found = set()
     while todo:
         expr = todo.pop()

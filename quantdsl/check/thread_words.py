@@ -37,6 +37,9 @@ HELP: dict[str, ThreadWord] = {
     "warp_barrier": ThreadWord(
         "warp_barrier()", "Waits for all threads of the warp.", "warp_barrier()"
     ),
+    "grid_barrier": ThreadWord(
+        "grid_barrier()", "Waits for all blocks, in a kernel over tensors.", "grid_barrier()"
+    ),
     "fence": ThreadWord(
         "fence(thread | block | device | system)",
         "Orders what the thread did to memory before and after; waits for nobody.",

@@ -19,7 +19,6 @@ from quantdsl.lang import ast
 
 LATER = {
     "named_barrier": "barrier() waits for the whole block, warp_barrier() for the warp",
-    "grid_barrier": "barrier() waits for a block; of two kernels the second waits for all blocks",
     "async_copy": "copy by an assignment, and wait by barrier()",
     "wait_copies": "copy by an assignment, and wait by barrier()",
     "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",
@@ -150,6 +149,21 @@ def _barrier(word: Word, cx: Context, node: ast.Call) -> Value:
     return nothing(node)
 
 
+def _grid_barrier(word: Word, cx: Context, node: ast.Call) -> Value:
+    if word.args(cx, node, 0, 0) is None or not _outside_turns(cx, node):
+        return error_value(node.span)
+    if not cx.threads.grid:
+        return cx.error(
+            "QD0909",
+            "a call of this kernel is one block",
+            node.span,
+            reason="only a kernel over tensors has a grid of blocks",
+            help="barrier() waits for all threads there are",
+        )
+    cx.emit(ops.Do(waiting(form.GRID_BARRIER, cx.threads.wait(node)), cx.line(node)))
+    return nothing(node)
+
+
 def _fence(word: Word, cx: Context, node: ast.Call) -> Value:
     args = word.args(cx, node, 1, 1)
     scope = args[0].id if args and isinstance(args[0], ast.Name) else ""
@@ -257,6 +271,7 @@ def _vote(word: Word, cx: Context, node: ast.Call) -> Value:
 _WORDS: tuple[Word, ...] = (
     Word("barrier", "barrier()", _barrier),
     Word("warp_barrier", "warp_barrier()", _barrier),
+    Word("grid_barrier", "grid_barrier()", _grid_barrier),
     Word("fence", "fence(block), or thread, device, system", _fence),
     Word("shuffle", "shuffle(x, lane)", _shuffle),
     *(Word(f"shuffle_{way}", f"shuffle_{way}(x, 1)", _shuffle) for way in ("up", "down", "xor")),

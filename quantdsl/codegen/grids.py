@@ -25,6 +25,8 @@ class Start(NamedTuple):
     threads: int
     shared_bytes: int
     arguments: tuple[str, ...]
+    together: bool = False
+    """Whether all blocks are there at once, since they wait for each other."""
 
 
 class Grids(NamedTuple):
@@ -67,7 +69,8 @@ def _start(module: ops.Module, stage: Stage, target: Target, *, gpu: bool) -> St
     linked = linked_batch(module, [], [*module.funcs, *FUNCTIONS, func], FUNCTIONS)
     names = tuple(param.name for param in func.params[:-1])
     text = batch_text(Batch(linked, stage.threads, words, names), target, gpu=gpu)
-    return Start(stage.what, text, ENTRY, stage.grid, stage.threads, 8 * words, names)
+    sizes = stage.grid, stage.threads, 8 * words
+    return Start(stage.what, text, ENTRY, *sizes, names, stage.together)
 
 
 def _product(product: Product, target: Target, *, gpu: bool) -> Start:

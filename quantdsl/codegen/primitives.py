@@ -16,6 +16,7 @@ declare i32 @quantdsl.any(i32)
 declare void @quantdsl.warp_barrier()
 declare i32 @quantdsl.shuffle_from(i32, i32)
 declare i32 @quantdsl.match(i64)
+declare void @quantdsl.grid_barrier()
 declare void @quantdsl.touch(i64, i64, i64)
 declare void @quantdsl.touch_tensor(i64, i64, i64, i64, i64)
 declare ptr @quantdsl.shared()
@@ -27,7 +28,8 @@ thread of the warp whose value is not 0; whether any of them is, where a thread 
 (the simulated device does not wait, and tells of the thread alone); barrier of a warp; the value of
 the thread of the warp with the number given; a bit for each thread of the warp with the same value;
 what a thread is about to do to a word of shared memory, in which line, and to an element of a
-tensor of so many words (of the simulated device alone); the block's shared memory."""
+tensor of so many words, and the barrier of a grid for one thread of each block (of the simulated
+device alone); the block's shared memory."""
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)

@@ -3,7 +3,17 @@
 A NaN is stored with the same bits everywhere, since bits of memory can be seen.
 """
 
-from quantdsl.ir.tensors import AWAIT, LEAVE, TICKET, counted, load, store
+from quantdsl.ir.tensors import (
+    AWAIT,
+    GRID_MEET,
+    LEAVE,
+    MET_COUNT,
+    MET_ROUND,
+    TICKET,
+    counted,
+    load,
+    store,
+)
 from quantdsl.ir.threads import ATOMIC_CALLS
 
 NAN = "0x7FF8000000000000"
@@ -87,6 +97,11 @@ define internal void @{0}(ptr %scratch, i64 %index, i64 %value) alwaysinline {{
   store atomic i64 %value, ptr %at syncscope("device") release, align 8
   ret void
 }}""",
+    GRID_MEET: """\
+define internal void @{0}(ptr %scratch, i64 %round, i64 %blocks) alwaysinline {{
+  call void @quantdsl.grid_barrier()
+  ret void
+}}""",
     TICKET: """\
 define internal i64 @{0}(ptr %scratch, i64 %index) alwaysinline {{
   %at = getelementptr i64, ptr %scratch, i64 %index
@@ -105,13 +120,37 @@ define internal void @{{0}}(ptr %tensor, i64 %index, i64 %value) alwaysinline {{
 }
 """Function -> its definition, with a place for its symbol."""
 ON_GPU = {
-    counted(name, "system"): f"""\
+    GRID_MEET: f"""\
+define internal void @{{0}}(ptr %scratch, i64 %round, i64 %blocks) alwaysinline {{{{
+  %count = getelementptr i64, ptr %scratch, i64 {MET_COUNT}
+  %over = getelementptr i64, ptr %scratch, i64 {MET_ROUND}
+  %next = add i64 %round, 1
+  %all = mul i64 %next, %blocks
+  fence syncscope("device") seq_cst
+  %before = atomicrmw add ptr %count, i64 1 syncscope("device") monotonic
+  %come = add i64 %before, 1
+  %last = icmp eq i64 %come, %all
+  br i1 %last, label %open, label %again
+open:
+  fence syncscope("device") seq_cst
+  store atomic i64 %next, ptr %over syncscope("device") release, align 8
+  br label %done
+again:
+  %now = load atomic i64, ptr %over syncscope("device") acquire, align 8
+  %there = icmp eq i64 %now, %next
+  br i1 %there, label %done, label %again
+done:
+  ret void
+}}}}""",
+    **{
+        counted(name, "system"): f"""\
 define internal void @{{0}}(ptr %tensor, i64 %index, i64 %value) alwaysinline {{{{
   %at = getelementptr i64, ptr %tensor, i64 %index
   %by = {"sub i64 0, %value" if name == "sub" else "add i64 %value, 0"}
   call i64 asm sideeffect "atom.sys.{op} $0, [$1], $2;", "=l,l,l,~{{{{memory}}}}"(ptr %at, i64 %by)
   ret void
 }}}}"""
-    for name, op in _SYSTEM.items()
+        for name, op in _SYSTEM.items()
+    },
 }
 """In place of those: LLVM's code for NVPTX knows no scope of an atomic beyond the device."""

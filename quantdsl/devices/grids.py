@@ -13,13 +13,14 @@ from quantdsl.codegen.blocks import BATCH
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.cubin import assembled
-from quantdsl.codegen.grids import Grids, core_module, core_text, grids
+from quantdsl.codegen.grids import Grids, Start, core_module, core_text, grids
 from quantdsl.codegen.jit import Program, assemble, optimised
 from quantdsl.codegen.ptx import target_of
 from quantdsl.codegen.target import Target, native
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
-from quantdsl.devices.simulated import SimulatedKernel, kernel_of
+from quantdsl.devices.failure import refused
+from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel_of
 from quantdsl.devices.watch import Fault
 from quantdsl.ir import ops
 from quantdsl.passes.grids import RESULT, SCRATCH
@@ -95,8 +96,12 @@ class OnSimulated:
         scratch = np.zeros(self.grids.scratch_words, np.int64)
         words = {**addresses, **scalars, SCRATCH.name: scratch.ctypes.data}
         for start, kernel in zip(self.grids.starts, self.kernels, strict=True):
+            fit = RESIDENT_THREADS // start.threads
+            if start.together and start.grid > fit:
+                raise refused("simulated", "unsupported", too_many(start, fit))
             args = [words[name] for name in start.arguments]
-            kernel.launch(start.grid, start.threads, args, start.shared_bytes)
+            sizes = start.grid, start.threads
+            kernel.launch(*sizes, args, start.shared_bytes, meets=start.together)
         return int(scratch[RESULT])
 
     @property
@@ -120,6 +125,7 @@ class OnGpu:
             code = assembled(text, device.architecture)
             entry = self.grids.starts[len(self.kernels)].entry
             self.kernels.append(Library(device.driver, code, work.kernel).kernel(device, entry))
+        self._require_room()
 
     def __call__(
         self, addresses: Mapping[str, int], scalars: Mapping[str, int], rounds: int = 1
@@ -140,9 +146,13 @@ class OnGpu:
                 kernel.prepare([words[name] for name in start.arguments], start.grid, start.threads)
                 for start, kernel in zip(self.grids.starts, self.kernels, strict=True)
             ]
+            started = [
+                launch.together if start.together else launch
+                for start, launch in zip(self.grids.starts, launches, strict=True)
+            ]
             events = [stream.mark()]
             for _ in range(rounds):
-                for launch in launches:
+                for launch in started:
                     launch(stream)
                 events.append(stream.mark())
             stream.download(out, scratch)
@@ -156,6 +166,16 @@ class OnGpu:
             device.streams.give(stream)
         word = int(out[RESULT]) if self.work.func.result is not None else 0
         return word, seconds
+
+    def _require_room(self) -> None:
+        """Raises DeviceError where blocks that wait for each other are more than fit at once."""
+        for start, kernel in zip(self.grids.starts, self.kernels, strict=True):
+            if not start.together:
+                continue
+            many = self.device.attribute("MULTIPROCESSOR_COUNT")
+            fit = many * kernel.blocks_at_once(start.threads)
+            if start.grid > fit:
+                raise refused(self.device.name, "unsupported", too_many(start, fit))
 
     def on_copies(
         self, arrays: Mapping[str, Array], scalars: Mapping[str, int], rounds: int = 1
@@ -181,6 +201,14 @@ class OnGpu:
                 buffer.free(stream)
             device.streams.give(stream)
         return left
+
+
+def too_many(start: Start, fit: int) -> str:
+    """What is told of a grid that a device cannot hold at once."""
+    return (
+        f"{start.grid:,} blocks of {start.threads:,} threads wait for each other, and {fit:,} are "
+        "there at once: give the kernel a smaller @grid, each block going over more elements"
+    )
 
 
 def ptx_of(made: Grids, work: TensorWork, architecture: str) -> Sequence[str]:

@@ -41,6 +41,8 @@ BLOCK = 32
 TILE_ROWS = Bounds().rows
 LIMITS = (65_535, 1_024)
 """Blocks of a launch and threads of a block, as the smallest GPUs have them."""
+RESIDENT_THREADS = 2_048
+"""Threads that are there at once, where blocks wait for each other."""
 CHUNK_BLOCKS = 4
 """Blocks of lanes that are reported together."""
 
@@ -49,8 +51,16 @@ class Block:
     """What the threads of one block share."""
 
     def __init__(
-        self, number: int, blocks: int, threads: int, shared_bytes: int, tensors: Watch
+        self,
+        number: int,
+        blocks: int,
+        threads: int,
+        shared_bytes: int,
+        tensors: Watch,
+        grid: threading.Barrier | None,
     ) -> None:
+        self.grid = grid
+        """Where one thread of each block waits for the others, if they are there."""
         self.number, self.blocks, self.threads = number, blocks, threads
         self.memory = (ctypes.c_int64 * max(-(-shared_bytes // 8), 1))()
         self.values = [0] * threads
@@ -68,6 +78,11 @@ class Block:
     def wait(self) -> None:
         """Until every thread of the block is here."""
         self._all.wait()
+
+    def wait_for_grid(self) -> None:
+        """Until every block is here; for one thread of it, behind a barrier of its block."""
+        assert self.grid is not None
+        self.grid.wait()
 
     def wait_for_warp(self, thread: int) -> None:
         """Until every thread of the warp is here."""
@@ -135,6 +150,7 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "threads": (lambda: _here.block.threads, ctypes.c_int32, ()),
     "blocks": (lambda: _here.block.blocks, ctypes.c_int32, ()),
     "barrier": (lambda: _here.block.wait(), None, ()),
+    "grid_barrier": (lambda: _here.block.wait_for_grid(), None, ()),
     "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "any": (lambda value: value, ctypes.c_int32, (ctypes.c_int32,)),
     "ballot": (_ballot, ctypes.c_int32, (ctypes.c_int32,)),
@@ -170,27 +186,40 @@ class SimulatedKernel:
         """What its threads did to memory that they may not, if it tells of it."""
 
     def launch(
-        self, grid: int, block: int, arguments: Sequence[int], shared_bytes: int = 0
+        self,
+        grid: int,
+        block: int,
+        arguments: Sequence[int],
+        shared_bytes: int = 0,
+        *,
+        meets: bool = False,
     ) -> None:
-        """Run all blocks, one after the other; arguments are words, buffers by address."""
+        """Run all blocks, one after the other; arguments are words, buffers by address.
+
+        Where the grid meets they run at the same time.
+        """
         tensors = Watch()
-        for number in range(grid):
-            here = Block(number, grid, block, shared_bytes, tensors)
+        barrier = threading.Barrier(grid, action=tensors.clear) if meets else None
+        blocks = [
+            Block(number, grid, block, shared_bytes, tensors, barrier) for number in range(grid)
+        ]
+        for group in [blocks] if meets else [[one] for one in blocks]:
             if self.together:
-                self._together(here, arguments)
+                self._together(group, arguments)
             else:
                 for thread in range(block):
-                    self._thread(here, thread, arguments)
-            self.faults += here.watch.faults()
+                    self._thread(group[0], thread, arguments)
+        self.faults += [fault for one in blocks for fault in one.watch.faults()]
         self.faults += tensors.faults()
 
     def _thread(self, block: Block, thread: int, arguments: Sequence[int]) -> None:
         _here.block, _here.thread = block, thread
         self.start(*arguments)
 
-    def _together(self, block: Block, arguments: Sequence[int]) -> None:
+    def _together(self, blocks: Sequence[Block], arguments: Sequence[int]) -> None:
         crew = [
             threading.Thread(target=self._thread, args=(block, number, arguments), daemon=True)
+            for block in blocks
             for number in range(block.threads)
         ]
         for thread in crew:

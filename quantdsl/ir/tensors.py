@@ -44,6 +44,10 @@ def _zero(type_: ops.ScalarType) -> tuple[ops.Stmt, ...]:
 AWAIT, LEAVE, TICKET = "scratch.await", "scratch.leave", "scratch.ticket"
 """Waits until a word of scratch memory is a value; puts a value there, behind all that this thread
 has seen done; takes the number of a word that counts."""
+GRID_MEET = "scratch.meet"
+"""Waits until one thread of each of so many blocks has come, `round` such meetings being over."""
+MET_COUNT, MET_ROUND = 1, 2
+"""Words of scratch memory, behind the result: who has come so far, and meetings that are over."""
 _SCRATCH = (ops.ParamDecl("scratch", BUFFER, inout=True), ops.ParamDecl("index", ops.I64_T))
 
 FUNCTIONS = (
@@ -52,6 +56,12 @@ FUNCTIONS = (
     *(
         ops.Func(name, (*_SCRATCH, ops.ParamDecl("value", ops.I64_T)), None, ())
         for name in (AWAIT, LEAVE)
+    ),
+    ops.Func(
+        GRID_MEET,
+        (_SCRATCH[0], ops.ParamDecl("round", ops.I64_T), ops.ParamDecl("blocks", ops.I64_T)),
+        None,
+        (),
     ),
     ops.Func(TICKET, _SCRATCH, ops.I64_T, _zero(ops.I64_T)),
     *(

@@ -11,6 +11,8 @@
     for grid.7 in 0 .. BLOCKS: ...            what each block of a grid does, of a kernel of tensors
     do device.turn()                          waits until the blocks before this one have passed
     do device.pass()                          lets the next block do so; these two in order only
+    do device.grid_barrier()                  where all blocks wait; between loops over the blocks
+    let all_mine.8: array[T, n * BLOCKS]      what a block keeps from one of these loops to the next
 
 What is the same in all threads stands outside these loops. A local is known by the first part of
 its name; no other local has one of these. Threads that wait where this says may run in any order,
@@ -40,9 +42,12 @@ from quantdsl.ir.ops import (
 THREAD, ORDERED, SHARED, MINE, MINES, GIVE, RESULT, GRID = (
     "thread", "ordered", "shared", "mine", "mines", "give", "result", "grid"
 )  # fmt: skip
+ALL, EACH = "all_", "each_"
+"""What a grid keeps of each block has one of these before its name: an array, a scalar."""
 """`mines` is an array of each thread: THREADS times as long, those of a thread in a row."""
 WARP = 32
 BARRIER, WARP_BARRIER = "device.barrier", "device.warp_barrier"
+GRID_BARRIER = "device.grid_barrier"
 FENCES = {scope: f"device.fence.{scope}" for scope in ("thread", "block", "device", "system")}
 SCOPES = ("block", "device", "system")
 """Whom an atomic on a tensor is one operation for."""
@@ -72,7 +77,14 @@ ATOMIC_CALLS = {
 """Each of those functions -> its operation and scope."""
 
 
+def kept_stem(let: Let) -> str:
+    """The first part of the name of what a grid keeps of a local of each block."""
+    kind = ALL if isinstance(let.type, ArrayType) else EACH
+    return kind + let.name.partition(".")[0]
+
+
 WAIT = Do(Call(BARRIER, ()))
+GRID_WAIT = Do(Call(GRID_BARRIER, ()))
 TURN, PASS = Do(Call("device.turn", ())), Do(Call("device.pass", ()))
 
 
@@ -102,7 +114,7 @@ _MEMORY = (
 )
 _LANE = Binary("iand", Var("lane"), i64(WARP - 1))
 FUNCTIONS = (
-    *(Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER)),
+    *(Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, GRID_BARRIER)),
     *(Func(stmt.call.func, (), None, ()) for stmt in (TURN, PASS)),
     *(Func(name, (), None, ()) for name in FENCES.values()),
     _warp(

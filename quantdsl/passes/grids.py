@@ -41,7 +41,7 @@ from quantdsl.passes.blocks import (
     with_shared,
 )
 from quantdsl.passes.nests import Loop, Product, affine, loop_of, numbers, product_of
-from quantdsl.passes.thread_grids import DONE, TICKET, grid_form, is_grid
+from quantdsl.passes.thread_grids import DONE, TICKET, blocks_of, grid_form, is_grid
 from quantdsl.passes.touches import Told, Touches
 
 THREADS = 256
@@ -64,6 +64,8 @@ class Stage(NamedTuple):
     """Of a function that has shared memory already; None: passes/blocks.py gives it some."""
     threads: int = THREADS
     """Of a block."""
+    together: bool = False
+    """Whether all blocks are there at once, since they wait for each other."""
 
 
 class Stages(NamedTuple):
@@ -161,21 +163,23 @@ class _Stager:
 
     def of_threads(self, threads: int, *, watched: bool) -> Stages:
         """One launch of a kernel that says what its threads do; before it, words that count."""
-        made = grid_form(self.func, threads, SCRATCH)
-        blocks = _known(made.blocks, self.known)
+        blocks = _known(blocks_of(self.func), self.known)
         assert blocks is not None
+        made = grid_form(self.func, threads, blocks, SCRATCH)
         body = list(made.body)
         if watched:
             body = list(Touches(self._told()).body(made.body))
         func = with_shared(self.entry(body))
-        if made.in_turn:
+        if made.in_turn or made.meets:
             self.words = DONE + 1
             zeros: list[ops.Stmt] = [
                 ops.Assign(ops.Elem(SCRATCH, ops.i64(word)), ops.i64(0)) for word in (TICKET, DONE)
             ]
             self.stages.append(Stage("zeros", 1, self.entry([_first_thread(zeros)])))
         self.stages.append(
-            Stage("threads", blocks, func, shared_words=made.shared_words, threads=threads)
+            Stage(
+                "threads", blocks, func, None, made.shared_words, threads, together=made.meets
+            )
         )
         return Stages(tuple(self.stages), self.words)
 

@@ -7,18 +7,31 @@ that run already: a word of scratch memory counts those that have one, another t
 
 from typing import NamedTuple
 
+import msgspec
+
 from quantdsl.ir import ops, tensors
 from quantdsl.ir import threads as named
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import statements
-from quantdsl.passes.blocks import BLOCK_NUMBER, ME, THREAD, THREAD_NUMBER, Blocked
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.blocks import (
+    BLOCK_NUMBER,
+    ME,
+    THREAD,
+    THREAD_NUMBER,
+    Blocked,
+    root,
+    scalar_of,
+    size_of,
+)
 from quantdsl.passes.threads import OneThread, shared_of
 
-TICKET, DONE = 1, 2
+TICKET, DONE = tensors.MET_COUNT, tensors.MET_ROUND
 """Words of scratch memory, behind the result: blocks that have a number, and that are done."""
 NUMBER = "ticket.block"
 """The word of shared memory in which a block's threads find its number."""
+ROUND = ops.Var("round.grid")
+"""How often the grid has met."""
 _FIRST = ops.Binary("ieq", ME, ops.i64(0))
 
 
@@ -27,38 +40,90 @@ class GridForm(NamedTuple):
 
     body: tuple[ops.Stmt, ...]
     shared_words: int
-    blocks: ops.Expr
     in_turn: bool
-    """Whether blocks wait for each other: the first words of scratch memory begin as zeros."""
+    """Whether blocks wait for those before them: words of scratch memory begin as zeros."""
+    meets: bool
+    """Whether all blocks wait for each other, of which those words count the meetings."""
 
 
 def is_grid(kernel: ops.Func) -> bool:
     """Whether this is a kernel of threads over tensors."""
-    return any(_over_blocks(stmt) for stmt in kernel.body)
+    return any(map(_over_blocks, statements(kernel.body)))
+
+
+def blocks_of(kernel: ops.Func) -> ops.Expr:
+    """How many blocks such a kernel has."""
+    loops = (stmt for stmt in statements(kernel.body) if isinstance(stmt, ops.For))
+    return next(loop.hi for loop in loops if _over_blocks(loop))
 
 
 def _over_blocks(stmt: ops.Stmt) -> bool:
     return isinstance(stmt, ops.For) and called(stmt.name, named.GRID)
 
 
-def grid_form(kernel: ops.Func, threads: int, scratch: ops.Var) -> GridForm:
-    """What a thread runs of a kernel of threads over tensors."""
+def grid_form(kernel: ops.Func, threads: int, blocks: int, scratch: ops.Var) -> GridForm:
+    """What a thread runs of a kernel of threads over tensors, of so many blocks."""
+    kernel = msgspec.structs.replace(kernel, body=_OneBlock(blocks).body(kernel.body))
     form = shared_of(kernel, threads)
     in_turn = named.TURN in statements(kernel.body)
     if in_turn:
         form.kept[NUMBER] = ops.ArrayType(ops.I64_T, 1)
     me = ops.Let(THREAD, ops.I64_T, ops.Call(THREAD_NUMBER, ()))
-    body = (me, *_InGrid(form, scratch, in_turn=in_turn).body(kernel.body))
-    (blocks,) = (s.hi for s in kernel.body if isinstance(s, ops.For) and _over_blocks(s))
-    return GridForm(body, form.words, blocks, in_turn)
+    meets = named.GRID_WAIT in statements(kernel.body)
+    first = (ops.Let(ROUND.name, ops.I64_T, ops.i64(0)),) if meets else ()
+    body = (me, *first, *_InGrid(form, scratch, blocks, in_turn=in_turn).body(kernel.body))
+    return GridForm(body, form.words, in_turn, meets)
+
+
+class _OneBlock:
+    """Makes of what a grid keeps of each block that of one, under the name that a block has."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+
+    def body(self, body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
+        """The statements of one block."""
+        return tuple(map(self.stmt, body))
+
+    def stmt(self, stmt: ops.Stmt) -> ops.Stmt:
+        """A statement of one block."""
+        if isinstance(stmt, ops.Let) and isinstance(stmt.type, ops.ArrayType):
+            own = _own(stmt.name)
+            if stmt.name.startswith(named.EACH):
+                elem = scalar_of(stmt.type)
+                return ops.Let(own, elem, ops.Const(elem, 0), stmt.line)
+            if stmt.name.startswith(named.ALL):
+                size = size_of(stmt.type) // self.blocks
+                return ops.Let(own, ops.ArrayType(stmt.type.elem, size), None, stmt.line)
+        return rebuild_stmt(stmt, self.expr, self.stmt)
+
+    def expr(self, node: ops.Expr) -> ops.Expr:
+        """An expression of one block: an array's elements lie behind those of blocks before it."""
+        if isinstance(node, ops.Elem) and root(node).startswith(named.EACH):
+            return ops.Var(_own(root(node)))
+        if isinstance(node, ops.Elem) and root(node).startswith(named.ALL):
+            assert isinstance(node.index, ops.Binary)
+            return ops.Elem(ops.Var(_own(root(node))), self.expr(node.index.y))
+        if isinstance(node, ops.Call) and node.func.partition("[")[0] in named.ATOMIC_CALLS:
+            array, index, value = node.args
+            if root(array).startswith(named.ALL):
+                assert isinstance(index, ops.Binary)
+                args = (ops.Var(_own(root(array))), self.expr(index.y), self.expr(value))
+                return ops.Call(node.func, args, node.sizes)
+        return rebuild_expr(node, self.expr)
+
+
+def _own(name: str) -> str:
+    """The name that a block has for what a grid keeps of it."""
+    return name.removeprefix(named.ALL).removeprefix(named.EACH)
 
 
 class _InGrid(OneThread):
     """Makes what a thread of one block runs."""
 
-    def __init__(self, form: Blocked, scratch: ops.Var, *, in_turn: bool) -> None:
+    def __init__(self, form: Blocked, scratch: ops.Var, blocks: int, *, in_turn: bool) -> None:
         super().__init__(form)
-        self.scratch, self.in_turn = scratch, in_turn
+        self.scratch, self.blocks, self.in_turn = scratch, blocks, in_turn
         self.block = ops.Var("")
 
     def stmt(self, stmt: ops.Stmt) -> list[ops.Stmt]:
@@ -66,6 +131,10 @@ class _InGrid(OneThread):
         if isinstance(stmt, ops.For) and _over_blocks(stmt):
             self.block = ops.Var(stmt.name)
             return [*self._numbered(), *self.body(stmt.body)]
+        if stmt == named.GRID_WAIT:
+            meet = _do(tensors.GRID_MEET, self.scratch, ROUND, ops.i64(self.blocks))
+            more = ops.Assign(ROUND, ops.Binary("iadd", ROUND, ops.i64(1)))
+            return [WAIT, self._first(meet), WAIT, more]
         if stmt == named.TURN:
             return [self._first(self._awaits())]
         if stmt == named.PASS:

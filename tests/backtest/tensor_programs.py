@@ -160,6 +160,49 @@ kernel kept(
     if warp == 0 and lane == 3 and block.x < b:
         sums[block.x] += float(old)
 """
+SETTLE = """language 1
+
+@workgroup(32)
+@grid(b)
+kernel settle(
+    x: tensor[float, n], inout y: tensor[float, n], inout part: tensor[float, b],
+    inout seen: tensor[int, 8], turns: int,
+):
+    "Blocks that meet as often as the data say, and what each of them keeps meanwhile."
+    var s: shared[float, 32] = 0
+    var votes: shared[int, 2] = 0
+    var mine: array[float, 3] = 0
+    let own   = block.x * block_size.x + thread.x
+    let first = block.x * 2
+    var turn  = 0
+    while turn < turns + 3 and seen[7] < 99 max 10:
+        var sum = 0.0
+        for k in 0..<4:
+            let i = k * b * block_size.x + own
+            if i < n:
+                sum += x[i] if x[i] == x[i] else 0.5
+        s[thread.x] += sum
+        mine[turn mod 3] += sum * float(first)
+        atomic_add(votes[turn mod 2], lane)
+        barrier()
+        if thread.x == 0:
+            part[block.x] = s[3] + s[4] * float(first)
+        grid_barrier()
+        let beside = part[(block.x + 1) mod b]
+        if turn == 2:
+            atomic_add(seen[0], 1)
+        else:
+            grid_barrier()
+            for k in 0..<4:
+                let i = k * b * block_size.x + own
+                if i < n:
+                    y[i] += beside + mine[1]
+        grid_barrier()
+        turn += 1
+        if turn > 4:
+            break
+    atomic_add(seen[1], votes[0] - votes[1] + turn)
+"""
 TENSOR_PROGRAMS = {
     "running sum": (RUNNING, {"n": 5_000}),
     "running sum of a few": (RUNNING, {"n": 3}),
@@ -178,6 +221,8 @@ TENSOR_PROGRAMS = {
     "stencil of floats": (STENCIL.format(type="float"), {"n": 200}),
     "stencil of f32": (STENCIL.format(type="f32"), {"n": 64}),
     "tally": (TALLY, {"n": 6, "m": 37}),
+    "settle": (SETTLE, {"n": 300, "b": 3}),
+    "settle in one block": (SETTLE, {"n": 70, "b": 1}),
     "kept": (KEPT, {"n": 170, "b": 3}),
 }
 """Name -> the file, and the sizes to run it with."""

@@ -10,8 +10,13 @@ from quantdsl import cli
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.ptx import target_of
-from quantdsl.devices.grids import launches_of
+from quantdsl.devices.cuda.device import CudaDevice
+from quantdsl.devices.cuda.driver import Driver
+from quantdsl.devices.grids import OnGpu, launches_of
+from quantdsl.errors import ConfigError, DeviceError
+from quantdsl.lang.diagnostics import SourceError
 from tests.backtest.tensor_programs import KEPT, STENCIL, TENSOR_PROGRAMS
+from tests.devices.fake_driver import FakeDriver
 
 OF_THREADS = [name for name, (text, _) in TENSOR_PROGRAMS.items() if "@workgroup" in text]
 
@@ -98,6 +103,109 @@ def test_a_race_between_blocks_is_found_and_its_lines_named(name, tmp_path):
     bound = kernel.bound((np.ones(n), np.zeros(n), np.arange(n)), {})
     lines = [fault.lines for fault in kernel.watched(bound)]
     assert sorted(set(lines)) == wanted
+
+
+MEETING = """language 1
+
+@workgroup(32)
+@grid({grid})
+kernel met(x: tensor[float, n], inout y: tensor[float, n], inout k: tensor[int, n]):
+    let i = block.x * block_size.x + thread.x
+    if i < n:
+        y[i] = x[i]
+    {first}
+    {second}
+"""
+BESIDE = "if thread.x == 0 and i > 0 and i < n:\n        k[i] = int(y[i - 1])"
+CLASHES = {
+    "they meet before it is read": ("grid_barrier()", BESIDE, []),
+    "they do not meet": ("barrier()", BESIDE, [(8, 11)]),
+    "they meet too late": (BESIDE, "grid_barrier()", [(8, 10)]),
+    "both write behind it": (
+        "grid_barrier()", "if i < n:\n        k[0] = 1", [(11, 11)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASHES)
+def test_blocks_that_meet_do_not_race(name, tmp_path):
+    first, second, wanted = CLASHES[name]
+    kernel = kernel_of(MEETING.format(grid=3, first=first, second=second), tmp_path)
+    bound = kernel.bound((np.ones(96), np.zeros(96), np.arange(96)), {})
+    assert sorted({fault.lines for fault in kernel.watched(bound)}) == wanted
+
+
+REFUSED = {
+    "a share of a size": ("ceil(n / 32)", "grid_barrier()", "", "are a fixed number"),
+    "in some blocks": (3, "if block.x < 2:\n        grid_barrier()", "", "not every block comes"),
+    "by a number made of a block's": (
+        3, "var turns = block.x\n    turns += 1",
+        "for t in 0..<4:\n        if t < turns:\n            grid_barrier()",
+        "not every block comes",
+    ),
+    "left by a number of a block": (
+        3, "for t in 0..<4:\n        if t == block.x:\n            break\n        grid_barrier()",
+        "", "not every block comes",
+    ),
+    "in some threads": (
+        3, "if thread.x < 2:\n        grid_barrier()", "", "not every thread comes to this 'grid_"
+    ),
+    "beside turns": (
+        3, "let old = atomic_add(k[0], 1)\n    grid_barrier()",
+        "if old > 3:\n        k[1 mod n] = 1", "blocks that take turns",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_blocks_that_would_not_all_meet_are_refused(name, tmp_path):
+    grid, first, second, told = REFUSED[name]
+    with pytest.raises(SourceError, match=told):
+        kernel_of(MEETING.format(grid=grid, first=first, second=second), tmp_path)
+
+
+def test_a_grid_meets_by_two_words_of_the_device(tmp_path):
+    text, sizes = TENSOR_PROGRAMS["settle"]
+    target = target_of("sm_90")
+    made = launches_of(kernel_of(text, tmp_path).work(sizes), target, gpu=True)
+    assert [start.together for start in made.starts] == [False, True]
+    assert made.starts[1].grid == 3
+    parsed, machine = optimised(made.starts[1].text, target)
+    ptx = str(machine.emit_assembly(parsed))
+    meetings = ptx.count("atom.relaxed.gpu.global.add.u64") or ptx.count("atom.global.add.u64")
+    assert meetings >= 3
+    assert "ld.acquire.gpu" in ptx
+    assert "st.release.gpu" in ptx
+    assert "fence.sc.gpu" in ptx
+
+
+def test_a_grid_that_a_device_cannot_hold_is_refused(tmp_path):
+    text = MEETING.format(grid=5, first="grid_barrier()", second="")
+    kernel = kernel_of(text, tmp_path)
+    given = np.ones(9), np.zeros(9), np.arange(9)
+    work = kernel.work({"n": 9})
+    device = CudaDevice(Driver(FakeDriver()), 0)
+    with pytest.raises(DeviceError, match="5 blocks of 32 threads wait for each other, and 4 are"):
+        OnGpu(work, device)
+    assert OnGpu(kernel_of(text.replace("(5)", "(4)"), tmp_path).work({"n": 9}), device)
+    wide = kernel_of(text.replace("(5)", "(65)"), tmp_path)
+    with pytest.raises(DeviceError, match="64 are there at once: give the kernel a smaller @grid"):
+        wide(*given, device="simulated")
+    wide(*given)
+    own = MEETING.format(grid=9_000, first="grid_barrier()", second=BESIDE)
+    far = kernel_of(own, tmp_path)
+    with pytest.raises(ConfigError, match="a core has 2,097,152: give it a smaller @grid"):
+        far(*given)
+
+
+def test_each_thread_adds_though_all_add_the_same(tmp_path):
+    second = "if i < n:\n        k[i] += 1"
+    text = MEETING.format(grid=3, first="atomic_add(k[0], 1)", second=second)
+    kernel = kernel_of(text, tmp_path)
+    for device in ("cpu", "simulated"):
+        found = np.zeros(70, np.int64)
+        kernel(np.ones(70), np.zeros(70), found, device=device)
+        assert found.tolist() == [97, *[1] * 69]
 
 
 def test_the_command_tells_of_races_between_blocks(tmp_path, capsys):

@@ -21,7 +21,7 @@ EXAMPLES = {
     re.findall(r"kernel (\w+)\(", text)[0]: text
     for text in re.findall(r"```quantdsl\n(.*?)```", PAGE, re.DOTALL)
 }
-OF_TENSORS = {"product", "tally"}
+OF_TENSORS = {"product", "smoothed", "tally"}
 CALLS = {"distance": "distance(close / close[1], 8)"}
 STRATEGY = """language 1
 
@@ -76,6 +76,17 @@ def test_the_example_of_blocks_counts(tmp_path):
     found = np.clip((x * 8).astype(int) + 32, 0, 63)
     of_page("tally", tmp_path)(x, bins, device="simulated")
     assert bins.tolist() == np.bincount(found, minlength=64).tolist()
+
+
+def test_the_example_of_blocks_that_meet_smooths(tmp_path):
+    n, x = 700, np.random.default_rng(2).normal(size=700)
+    wanted = x.copy()
+    for _ in range(3):
+        wanted[1 : n - 1] = (wanted[: n - 2] + wanted[2:]) / 2
+    for device in ("cpu", "simulated"):
+        found, spare = x.copy(), np.zeros(n)
+        of_page("smoothed", tmp_path)(found, spare, 3, device=device)
+        assert found.tolist() == wanted.tolist()
 
 
 def test_the_example_of_tensors_runs_where_its_arrays_are(tmp_path):
