@@ -274,13 +274,14 @@ class _Places:
     def _read(self, node: ops.Expr, number: ops.Expr, expr: ExprMap) -> ops.Expr:
         """An expression of the block `number`."""
         name = root_of(node)
-        if isinstance(node, ops.Call) and node.func in form.ATOMIC_CALLS:
-            array, index, value = node.args
+        if isinstance(node, ops.Call) and form.of_element(node):
+            array, index, *more = node.args
             place, type_ = self.kept.get(root_of(array), ("", ops.I64_T))
             if isinstance(type_, ops.ArrayType):
                 total = sizes.product(type_.size, self.blocks)
                 slot = _slot(type_, number, expr(index))
-                return ops.Call(node.func, (ops.Var(place), slot, expr(value)), (total,))
+                given = (ops.Var(place), slot, *map(expr, more))
+                return ops.Call(node.func, given, (total, *node.sizes[1:]))
         if name not in self.kept or not isinstance(node, ops.Elem | ops.Var):
             return rebuild_expr(node, expr)
         place, type_ = self.kept[name]

@@ -239,8 +239,9 @@ class _Cut(Struct):
 
 
 def _counts(stmt: ops.Stmt) -> bool:
-    """Whether a statement is an atomic, which every thread does for itself."""
-    return isinstance(stmt, ops.Do) and stmt.call.func in form.ATOMIC_CALLS
+    """Whether a statement is an atomic or a copy, which every thread does for itself."""
+    own = (*form.ATOMIC_CALLS, *form.COPIES.values(), form.COPIED)
+    return isinstance(stmt, ops.Do) and stmt.call.func in own
 
 
 def _leaves(stmt: ops.Stmt) -> Iterator[bool]:

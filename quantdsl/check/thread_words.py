@@ -40,6 +40,14 @@ HELP: dict[str, ThreadWord] = {
     "grid_barrier": ThreadWord(
         "grid_barrier()", "Waits for all blocks, in a kernel over tensors.", "grid_barrier()"
     ),
+    "async_copy": ThreadWord(
+        "async_copy(s[i], x[j])",
+        "Copies an element of a tensor to shared memory, beside what follows.",
+        "async_copy(s[0], x[0])",
+    ),
+    "wait_copies": ThreadWord(
+        "wait_copies()", "Waits for the thread's own copies; a barrier, for all.", "wait_copies()"
+    ),
     "fence": ThreadWord(
         "fence(thread | block | device | system)",
         "Orders what the thread did to memory before and after; waits for nobody.",

@@ -9,18 +9,17 @@ from quantdsl.check import atomics, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.phases import BLOCK, ID, Mark, waiting
+from quantdsl.check.phases import BLOCK, ID, Mark, root_of, waiting
 from quantdsl.check.thread_base import AXES, Word, nothing, number
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type, ir_type, stored
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
+from quantdsl.ir.strands import called
 from quantdsl.lang import ast
 
 LATER = {
     "named_barrier": "barrier() waits for the whole block, warp_barrier() for the warp",
-    "async_copy": "copy by an assignment, and wait by barrier()",
-    "wait_copies": "copy by an assignment, and wait by barrier()",
     "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",
 }
 """Words that are not built -> what is there instead."""
@@ -164,6 +163,49 @@ def _grid_barrier(word: Word, cx: Context, node: ast.Call) -> Value:
     return nothing(node)
 
 
+def _async_copy(word: Word, cx: Context, node: ast.Call) -> Value:
+    args = word.args(cx, node, 2, 2)
+    if args is None or not _outside_turns(cx, node):
+        return error_value(node.span)
+    to, source = cx.expr(args[0]), cx.expr(args[1])
+    if any_bad((to, source)):
+        return error_value(node.span)
+    place, read = to.ir, source.ir
+    whole = isinstance(place, ops.Elem) and isinstance(read, ops.Elem)
+    ends = called(root_of(place), form.SHARED) and cx.pieces and called(root_of(read), "p")
+    if not whole or not ends:
+        return cx.error(
+            "QD0910",
+            "a copy goes from an element of a tensor to one of shared memory",
+            node.span,
+            help=f"write {word.shape}",
+        )
+    if to.type != source.type or to.type not in (FLOAT, INT):
+        return cx.error(
+            "QD0301",
+            f"a copy moves a float or an int, not {an(source.type)} to {an(to.type)}",
+            node.span,
+            reason="it moves the 8 bytes of an element as they are",
+            help="copy by an assignment",
+        )
+    assert isinstance(place, ops.Elem)
+    assert isinstance(read, ops.Elem)
+    cx.threads.use(node)
+    arrays = [cx.expr(arg.value).type.size for arg in args if isinstance(arg, ast.Index)]
+    given = (place.base, place.index, read.base, read.index)
+    copy = ops.Call(form.COPIES[stored(to.type)], given, tuple(arrays))
+    cx.emit(ops.Do(copy, cx.line(node)))
+    return nothing(node)
+
+
+def _wait_copies(word: Word, cx: Context, node: ast.Call) -> Value:
+    if word.args(cx, node, 0, 0) is None or not _outside_turns(cx, node):
+        return error_value(node.span)
+    cx.threads.use(node)
+    cx.emit(ops.Do(ops.Call(form.COPIED, ()), cx.line(node)))
+    return nothing(node)
+
+
 def _fence(word: Word, cx: Context, node: ast.Call) -> Value:
     args = word.args(cx, node, 1, 1)
     scope = args[0].id if args and isinstance(args[0], ast.Name) else ""
@@ -272,6 +314,8 @@ _WORDS: tuple[Word, ...] = (
     Word("barrier", "barrier()", _barrier),
     Word("warp_barrier", "warp_barrier()", _barrier),
     Word("grid_barrier", "grid_barrier()", _grid_barrier),
+    Word("async_copy", "async_copy(s[i], x[j])", _async_copy),
+    Word("wait_copies", "wait_copies()", _wait_copies),
     Word("fence", "fence(block), or thread, device, system", _fence),
     Word("shuffle", "shuffle(x, lane)", _shuffle),
     *(Word(f"shuffle_{way}", f"shuffle_{way}(x, 1)", _shuffle) for way in ("up", "down", "xor")),

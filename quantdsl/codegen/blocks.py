@@ -18,10 +18,11 @@ from quantdsl.codegen.tensors import ON_GPU
 from quantdsl.codegen.text import LLVM_TYPE, entry_symbol
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
-from quantdsl.ir.threads import ATOMICS, BARRIER, FENCES, WARP_BARRIER
+from quantdsl.ir.threads import ATOMICS, BARRIER, COPIED, FENCES, WARP_BARRIER
 from quantdsl.passes.blocks import (
     BALLOT,
     BLOCK_NUMBER,
+    COPY,
     MATCH,
     PRIMITIVES,
     SHARED,
@@ -107,6 +108,19 @@ define internal void @{0}() alwaysinline convergent {{
   call void @quantdsl.warp_barrier()
   ret void
 }}""",
+    COPY: """\
+define internal void @{0}(i64 %index, ptr %tensor, i64 %at) alwaysinline {{
+  %shared = call ptr @quantdsl.shared()
+  %to = getelementptr i64, ptr %shared, i64 %index
+  %from = getelementptr i64, ptr %tensor, i64 %at
+  %word = load i64, ptr %from
+  store i64 %word, ptr %to
+  ret void
+}}""",
+    COPIED: """\
+define internal void @{0}() alwaysinline {{
+  ret void
+}}""",
     TOUCH: """\
 define internal void @{0}(i64 %index, i64 %how, i64 %line) alwaysinline {{
   call void @quantdsl.touch(i64 %index, i64 %how, i64 %line)
@@ -137,6 +151,25 @@ define internal void @{{0}}() alwaysinline {{{{
     },
 }
 """What passes/blocks.py asks of a device, in terms of primitives.py. A word is two halves."""
+COPIES_ON_GPU = {
+    COPY: """\
+define internal void @{0}(i64 %index, ptr %tensor, i64 %at) alwaysinline {{
+  %shared = call ptr @quantdsl.shared()
+  %to = getelementptr i64, ptr %shared, i64 %index
+  %from = getelementptr i64, ptr %tensor, i64 %at
+  %near = addrspacecast ptr %to to ptr addrspace(3)
+  %far = addrspacecast ptr %from to ptr addrspace(1)
+  call void asm sideeffect "cp.async.ca.shared.global [$0], [$1], 8;", "r,l,~{{memory}}"(
+    ptr addrspace(3) %near, ptr addrspace(1) %far)
+  ret void
+}}""",
+    COPIED: """\
+define internal void @{0}() alwaysinline {{
+  call void asm sideeffect "cp.async.wait_all;", "~{{memory}}"()
+  ret void
+}}""",
+}
+"""In place of those: such a copy runs beside what its thread does next."""
 
 
 Entry = Callable[[str, Shared], str]
@@ -285,7 +318,7 @@ def kernel_text(
 
 def with_bodies(text: str, module: ops.Module, *, gpu: bool) -> str:
     """The text of a module with what it imports, as a device has it."""
-    symbols, bodies = signatures(module), BODIES | ON_GPU if gpu else BODIES
+    symbols, bodies = signatures(module), BODIES | ON_GPU | COPIES_ON_GPU if gpu else BODIES
     for name in module.imports:
         text = text.replace(import_text(symbols[name]), bodies[name].format(symbols[name].symbol))
     return text

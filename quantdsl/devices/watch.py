@@ -4,12 +4,15 @@ Two threads race where both come to one word between the same two barriers and a
 writes, unless both add to it by atomics of one kind, or they are of one warp and the warp has met
 between. Threads of two blocks race wherever one of them writes, unless both do it by atomics of the
 device, or the grid has met between. What is found does not depend on which of them came first.
+
+An asynchronous copy writes its word twice: where it begins, and where its thread waits for it. Who
+comes to the word in between, its own thread or another one behind a barrier, is found as well.
 """
 
 import threading
 from typing import NamedTuple
 
-from quantdsl.passes.touches import ADD, OF_BLOCK, READ, WRITE
+from quantdsl.passes.touches import ADD, COPIED_TO, OF_BLOCK, READ, SETTLED, WRITE
 
 WARP = 32
 _DONE = {READ: "reads", WRITE: "writes"}
@@ -42,6 +45,11 @@ class _Touch(NamedTuple):
     met: int  # how often its warp had met
 
 
+class _Copy(NamedTuple):
+    thread: Thread
+    line: int
+
+
 class Watch:
     """What threads did to some memory since all that share it last met."""
 
@@ -50,10 +58,20 @@ class Watch:
         self._words: dict[tuple[int, int], set[_Touch]] = {}
         self._met: dict[tuple[int, int], int] = {}
         self._found: set[Fault] = set()
+        self._copies: dict[tuple[int, int], _Copy] = {}  # that nobody has waited for
 
     def clear(self) -> None:
         """All threads that share the memory have met."""
+        self._early()
         self._words.clear()
+
+    def _early(self) -> None:
+        """Find who came to a word whose copy began before the last meeting and is under way."""
+        for place, copy in self._copies.items():
+            for touch in self._words.get(place, ()):
+                other = touch.thread[:2] != copy.thread[:2]
+                if other and touch.thread.meetings != copy.thread.meetings:
+                    self._found.add(_unawaited(copy, touch.line))
 
     def meet(self, block: int, thread: int) -> None:
         """The threads of this one's warp have met, as it sees it."""
@@ -64,20 +82,41 @@ class Watch:
         self, who: Thread, place: tuple[int, int], how: int, line: int, words: int
     ) -> None:
         """A thread is about to do something to a word: which memory, and which of its `words`."""
-        memory, index = place
+        _, index = place
         with self._lock:
             if not 0 <= index < words:
                 self._found.add(Fault(f"a thread reaches word {index} of {words}", (line,)))
                 return
-            mine = _Touch(who, how, line, self._met.get(who[:2], 0))
-            others = self._words.setdefault((memory, index), set())
-            for other in others:
-                if _race(mine, other):
-                    self._found.add(_told(mine, other))
-            others.add(mine)
+            if how == SETTLED:
+                self._settle(who, line)
+                return
+            copy = self._copies.get(place)
+            if copy is not None and copy.thread[:2] == who[:2]:
+                self._found.add(_unawaited(copy, line))
+            if how == COPIED_TO:
+                self._copies[place] = _Copy(who, line)
+                how = WRITE
+            self._come(who, place, how, line)
+
+    def _settle(self, who: Thread, line: int) -> None:
+        """The copies of a thread are there: it is as though it wrote them now."""
+        own = [place for place, copy in self._copies.items() if copy.thread[:2] == who[:2]]
+        for place in own:
+            del self._copies[place]
+            self._come(who, place, WRITE, line)
+
+    def _come(self, who: Thread, place: tuple[int, int], how: int, line: int) -> None:
+        """A thread comes to a word that is there."""
+        mine = _Touch(who, how, line, self._met.get(who[:2], 0))
+        others = self._words.setdefault(place, set())
+        for other in others:
+            if _race(mine, other):
+                self._found.add(_told(mine, other))
+        others.add(mine)
 
     def faults(self) -> list[Fault]:
         """Everything that was found, in order of the lines."""
+        self._early()
         return sorted(self._found, key=lambda fault: (fault.lines, fault.what))
 
 
@@ -91,6 +130,11 @@ def _race(x: _Touch, y: _Touch) -> bool:
     if apart or one.meetings != two.meetings:
         return apart
     return one.number // WARP != two.number // WARP or x.met == y.met
+
+
+def _unawaited(copy: _Copy, line: int) -> Fault:
+    what = "a thread comes to a word before the copy to it was waited for by wait_copies()"
+    return Fault(what, (copy.line, line))
 
 
 def _told(x: _Touch, y: _Touch) -> Fault:

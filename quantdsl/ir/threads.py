@@ -20,6 +20,7 @@ since a kernel in which one could see what another does meanwhile is a race, and
 """
 
 from quantdsl.ir.ops import (
+    F64_T,
     I64_T,
     ArrayType,
     Assign,
@@ -33,6 +34,7 @@ from quantdsl.ir.ops import (
     Let,
     ParamDecl,
     Return,
+    ScalarType,
     SizeName,
     Unary,
     Var,
@@ -77,12 +79,22 @@ ATOMIC_CALLS = {
 """Each of those functions -> its operation and scope."""
 
 
+def of_element(call: Call) -> bool:
+    """Whether a call is an atomic on an element of an array, or a copy to one."""
+    name = call.func.partition("[")[0]
+    return name in ATOMIC_CALLS or name in COPIES.values()
+
+
 def kept_stem(let: Let) -> str:
     """The first part of the name of what a grid keeps of a local of each block."""
     kind = ALL if isinstance(let.type, ArrayType) else EACH
     return kind + let.name.partition(".")[0]
 
 
+COPIES: dict[ScalarType, str] = {F64_T: "copy.float", I64_T: "copy.int"}
+"""Copies an element of a tensor into shared memory, beside what the thread does next -> by type."""
+COPIED = "copy.wait"
+"""Waits until the copies of the thread are there."""
 WAIT = Do(Call(BARRIER, ()))
 GRID_WAIT = Do(Call(GRID_BARRIER, ()))
 TURN, PASS = Do(Call("device.turn", ())), Do(Call("device.pass", ()))
@@ -124,6 +136,22 @@ FUNCTIONS = (
     ),
     _warp(BALLOT, _bits(Binary("ine", _OTHER, i64(0)))),
     _warp(MATCH, _bits(Binary("ieq", _OTHER, Elem(Var("give"), Var("thread"))))),
+    Func(COPIED, (), None, ()),
+    *(
+        Func(
+            name,
+            (
+                ParamDecl("memory", ArrayType(type_, SizeName("n")), inout=True),
+                ParamDecl("index", I64_T),
+                ParamDecl("source", ArrayType(type_, SizeName("m"))),
+                ParamDecl("at", I64_T),
+            ),
+            None,
+            (Assign(_AT, Elem(Var("source"), Var("at"))),),
+            sizes=("n", "m"),
+        )
+        for type_, name in COPIES.items()
+    ),
     *(
         Func(
             name,

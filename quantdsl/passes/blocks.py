@@ -19,7 +19,16 @@ from msgspec import Struct, field
 from quantdsl import limits
 from quantdsl.ir import ops
 from quantdsl.ir.strands import KEPT, LEVEL, STRAND, STRANDS, STRANDS_LOG2, called
-from quantdsl.ir.threads import ATOMIC_CALLS, ATOMICS, BARRIER, FENCES, WAIT, WARP_BARRIER
+from quantdsl.ir.threads import (
+    ATOMIC_CALLS,
+    ATOMICS,
+    BARRIER,
+    COPIED,
+    COPIES,
+    FENCES,
+    WAIT,
+    WARP_BARRIER,
+)
 from quantdsl.ir.walk import (
     ExprMap,
     nested,
@@ -41,6 +50,7 @@ THREAD_NUMBER, BLOCK_NUMBER = "device.thread", "device.block"
 SHUFFLE, SHUFFLE_FROM = "device.shuffle", "device.shuffle_from"
 BALLOT, MATCH = "device.ballot", "device.match"
 TOUCH, TOUCH_TENSOR = "device.touch", "device.touch_tensor"
+COPY = "device.copy"
 
 
 def counted(name: str) -> str:
@@ -68,6 +78,17 @@ PRIMITIVES = (
     _asked(MATCH, "value"),
     *(ops.Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, *FENCES.values())),
     *(_told(counted(name), "index", "value") for name in ATOMICS),
+    ops.Func(
+        COPY,
+        (
+            ops.ParamDecl("index", ops.I64_T),
+            ops.ParamDecl("tensor", ops.BufferType(ops.I64_T)),
+            ops.ParamDecl("at", ops.I64_T),
+        ),
+        None,
+        (),
+    ),
+    ops.Func(COPIED, (), None, ()),
     _told(TOUCH, "index", "how", "line"),
     _told(TOUCH_TENSOR, "tensor", "words", "index", "how", "line"),
 )
@@ -199,6 +220,11 @@ def added(stmt: ops.Stmt) -> str:
     if call is None or call.func.partition("[")[0] not in ATOMIC_CALLS:
         return ""
     return root(call.args[0])
+
+
+def copied(stmt: ops.Stmt) -> bool:
+    """Whether a statement copies from a tensor to shared memory beside what follows."""
+    return isinstance(stmt, ops.Do) and stmt.call.func.partition("[")[0] in COPIES.values()
 
 
 def _wholes(stmt: ops.Stmt) -> Iterator[ops.Var]:

@@ -35,6 +35,7 @@ from quantdsl.passes.blocks import (
     added,
     as_value,
     as_word,
+    copied,
     root,
     scalar_of,
     size_of,
@@ -101,6 +102,11 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
             name = tensors.store(elements[root(inner.place)])
             index, value = expr(inner.place.index), expr(inner.value)
             return ops.Do(ops.Call(name, (inner.place.base, index, value)), inner.line)
+        if isinstance(inner, ops.Do) and copied(inner):
+            array, index, tensor, at = inner.call.args
+            assert isinstance(array, ops.Var)
+            read = ops.Call(tensors.load(elements[root(tensor)]), (tensor, expr(at)))
+            return ops.Assign(ops.Elem(array, expr(index)), read, inner.line)
         if isinstance(inner, ops.Do) and added(inner) in elements:
             name, scope = ATOMIC_CALLS[inner.call.func.partition("[")[0]]
             tensor, index, value = inner.call.args

@@ -104,12 +104,12 @@ class _OneBlock:
         if isinstance(node, ops.Elem) and root(node).startswith(named.ALL):
             assert isinstance(node.index, ops.Binary)
             return ops.Elem(ops.Var(_own(root(node))), self.expr(node.index.y))
-        if isinstance(node, ops.Call) and node.func.partition("[")[0] in named.ATOMIC_CALLS:
-            array, index, value = node.args
+        if isinstance(node, ops.Call) and named.of_element(node):
+            array, index, *more = node.args
             if root(array).startswith(named.ALL):
                 assert isinstance(index, ops.Binary)
-                args = (ops.Var(_own(root(array))), self.expr(index.y), self.expr(value))
-                return ops.Call(node.func, args, node.sizes)
+                own = ops.Var(_own(root(array))), self.expr(index.y)
+                return ops.Call(node.func, (*own, *map(self.expr, more)), node.sizes)
         return rebuild_expr(node, self.expr)
 
 

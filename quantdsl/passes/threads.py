@@ -15,6 +15,7 @@ from quantdsl.ir.threads import WAIT
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.blocks import (
     BALLOT,
+    COPY,
     MATCH,
     ME,
     SHUFFLE_FROM,
@@ -26,6 +27,7 @@ from quantdsl.passes.blocks import (
     adding,
     as_value,
     as_word,
+    copied,
     root,
     scalar_of,
     size_of,
@@ -93,6 +95,10 @@ class OneThread:
                 stmt = msgspec.structs.replace(stmt, then=then, otherwise=otherwise)
             case ops.Assign() if root(stmt.place) in self.form.kept:
                 return [self._stored(stmt)]
+            case ops.Do() if copied(stmt):
+                array, index, tensor, at = stmt.call.args
+                to = self.form.place(root(array), self.expr(index)).index
+                return [ops.Do(ops.Call(COPY, (to, tensor, self.expr(at))), stmt.line)]
             case ops.Do() if added(stmt) in self.form.kept:
                 return [adding(self.form, stmt, self.expr)]
         return [rebuild_stmt(stmt, self.expr, lambda inner: inner)]

@@ -11,15 +11,17 @@ import msgspec
 
 from quantdsl.ir import ops, tensors
 from quantdsl.ir.strands import called
-from quantdsl.ir.threads import ATOMIC_CALLS, ATOMICS, RESULT
+from quantdsl.ir.threads import ATOMIC_CALLS, ATOMICS, COPIED, RESULT
 from quantdsl.ir.walk import operands, roots
-from quantdsl.passes.blocks import ME, SHARED, TOUCH, TOUCH_TENSOR, added, counted, root
+from quantdsl.passes.blocks import COPY, ME, SHARED, TOUCH, TOUCH_TENSOR, added, counted, root
 
 READ, WRITE, ADD = 0, 1, 2
 """From ADD on, one number for the atomics that may meet: additions among themselves, and so on."""
 FAMILIES = {"add": 0, "sub": 0, "min": 1, "max": 2, "and": 3, "or": 4, "xor": 5}
 IN_ORDER = ADD + 6
 """What blocks do one after the other."""
+COPIED_TO, SETTLED = ADD + 16, ADD + 17
+"""A copy to a word begins; all copies of the thread are there."""
 OF_BLOCK = ADD + 8
 """From here on the same atomics, but only those of one block may meet."""
 _COUNTED = {counted(name): ADD + FAMILIES[name] for name in ATOMICS}
@@ -75,6 +77,15 @@ class Touches(msgspec.Struct):
             todo = list(stmt.call.args)
             at = ops.Elem(SHARED, stmt.call.args[0])
             yield from self.touch(at, _COUNTED[stmt.call.func], line)
+        elif isinstance(stmt, ops.Do) and stmt.call.func == COPY:
+            index, tensor, source = stmt.call.args
+            assert isinstance(tensor, ops.Var)
+            todo = [index, source]
+            yield from self.touch(ops.Elem(SHARED, index), COPIED_TO, line)
+            yield from self.touch(ops.Elem(tensor, source), READ, line)
+        elif isinstance(stmt, ops.Do) and stmt.call.func == COPIED:
+            todo = []
+            yield from self.touch(ops.Elem(SHARED, ops.i64(0)), SETTLED, line)
         elif isinstance(stmt, ops.Do) and added(stmt):
             array, index, value = stmt.call.args
             assert isinstance(array, ops.Var)

@@ -203,6 +203,32 @@ kernel settle(
             break
     atomic_add(seen[1], votes[0] - votes[1] + turn)
 """
+STAGED = """language 1
+
+@workgroup(64)
+@grid(ceil(n / 256))
+kernel staged(x: tensor[float, n], marks: tensor[int, n], inout y: tensor[float, n]):
+    "Sums of neighbours, a tile on its way while the one before it is summed."
+    var s: shared[float, 128] = 0
+    var m: shared[int, 128] = 0
+    let first = block.x * 256 + thread.x
+    if first < n:
+        async_copy(s[thread.x], x[first])
+        async_copy(m[thread.x], marks[first])
+    for tile in 0..<4:
+        wait_copies()
+        barrier()
+        let next = first + (tile + 1) * 64
+        if tile < 3 and next < n:
+            async_copy(s[(tile + 1) mod 2 * 64 + thread.x], x[next])
+            async_copy(m[(tile + 1) mod 2 * 64 + thread.x], marks[next])
+        let half   = tile mod 2 * 64
+        let beside = s[half + (thread.x + 1) mod 64]
+        let i      = first + tile * 64
+        if i < n:
+            y[i] = s[half + thread.x] + beside * float(m[half + thread.x])
+        barrier()
+"""
 TENSOR_PROGRAMS = {
     "running sum": (RUNNING, {"n": 5_000}),
     "running sum of a few": (RUNNING, {"n": 3}),
@@ -221,6 +247,7 @@ TENSOR_PROGRAMS = {
     "stencil of floats": (STENCIL.format(type="float"), {"n": 200}),
     "stencil of f32": (STENCIL.format(type="f32"), {"n": 64}),
     "tally": (TALLY, {"n": 6, "m": 37}),
+    "staged": (STAGED, {"n": 400}),
     "settle": (SETTLE, {"n": 300, "b": 3}),
     "settle in one block": (SETTLE, {"n": 70, "b": 1}),
     "kept": (KEPT, {"n": 170, "b": 3}),

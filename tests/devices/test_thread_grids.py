@@ -198,6 +198,82 @@ def test_a_grid_that_a_device_cannot_hold_is_refused(tmp_path):
         far(*given)
 
 
+COPY = """language 1
+
+@workgroup(64)
+@grid(3)
+kernel staged(x: tensor[float, n], inout y: tensor[float, n]):
+    var s: shared[float, 64] = 0
+    let i = block.x * block_size.x + thread.x
+    if i < n:
+        async_copy(s[thread.x], x[i])
+    {first}
+    {second}
+    let v = s[(thread.x + 1) mod 64]
+    {third}
+    if i < n:
+        y[i] = v
+"""
+COPIES = {
+    "waited for by all": ("wait_copies()", "barrier()", "", []),
+    "waited for by none": ("barrier()", "", "", [(9, 12)]),
+    "waited for behind the barrier": ("barrier()", "wait_copies()", "", [(11, 12)]),
+    "waited for too late": ("barrier()", "", "wait_copies()", [(12, 13)]),
+    "waited for by its own thread": ("wait_copies()", "", "", [(9, 12), (10, 12)]),
+    "read by its own thread": (
+        "let q = s[thread.x]", "wait_copies()\n    barrier()", "", [(9, 10)]
+    ),
+    "copied to twice": (
+        "if i < n:\n        async_copy(s[thread.x], x[i])", "wait_copies()\n    barrier()",
+        "", [(9, 11)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_that_nobody_waited_for_is_found_and_its_lines_named(name, tmp_path):
+    first, second, third, wanted = COPIES[name]
+    kernel = kernel_of(COPY.format(first=first, second=second, third=third), tmp_path)
+    faults = kernel.watched(kernel.bound((np.ones(150), np.zeros(150)), {}))
+    assert sorted({fault.lines for fault in faults}) == wanted
+
+
+NO_COPIES = {
+    "of an f32": ("s[0]", "z[0]", "f32", "moves a float or an int"),
+    "of another type": ("m[0]", "x[0]", "float", "moves a float or an int"),
+    "to a tensor": ("y[0]", "x[0]", "float", "from an element of a tensor to one of shared"),
+    "from shared memory": ("s[0]", "s[1]", "float", "from an element of a tensor to one of"),
+    "of a number": ("s[0]", "1.0", "float", "from an element of a tensor to one of shared"),
+}
+
+
+@pytest.mark.parametrize("name", NO_COPIES)
+def test_what_no_copy_moves_is_refused(name, tmp_path):
+    to, source, type_, told = NO_COPIES[name]
+    text = f"""language 1
+
+@workgroup(32)
+@grid(1)
+kernel k(x: tensor[float, n], z: tensor[f32, n], inout y: tensor[float, n]):
+    var s: shared[{type_}, 32] = 0
+    var m: shared[int, 32] = 0
+    async_copy({to}, {source})
+    wait_copies()
+"""
+    with pytest.raises(SourceError, match=told):
+        kernel_of(text, tmp_path)
+
+
+def test_a_gpu_copies_beside(tmp_path):
+    text, sizes = TENSOR_PROGRAMS["staged"]
+    target = target_of("sm_80")
+    (start,) = launches_of(kernel_of(text, tmp_path).work(sizes), target, gpu=True).starts
+    parsed, machine = optimised(start.text, target)
+    ptx = str(machine.emit_assembly(parsed))
+    assert ptx.count("cp.async.ca.shared.global") >= 4
+    assert ptx.count("cp.async.wait_all") >= 1
+
+
 def test_each_thread_adds_though_all_add_the_same(tmp_path):
     second = "if i < n:\n        k[i] += 1"
     text = MEETING.format(grid=3, first="atomic_add(k[0], 1)", second=second)
