@@ -34,6 +34,9 @@ Events = npt.NDArray[np.void]
 _NONE: Events = np.empty(0, EVENT)
 STOOD_S_MAX = 2.0
 """An engine that takes none of the events that wait for it for so long hangs."""
+STOOD_WAITED_FOR_S_MAX = 60.0
+"""The same where the market itself waits for the engine: nothing is missed meanwhile, and a machine
+that is busy with other things can keep a thread from its core for seconds."""
 LOOK_S_MAX = 0.05
 """What counts at most of the time between two looks at an engine: a machine that was suspended has
 stopped all alike."""
@@ -86,8 +89,10 @@ class Lane:
         inbound: Ring,
         *,
         conflates: bool = False,
+        stood_s_max: float = STOOD_S_MAX,
     ) -> None:
-        """`conflates`: where its engine is behind, only the newest of several quotes reaches it."""
+        """`conflates`: where its engine is behind, only the newest of several quotes reaches it.
+        `stood_s_max`: after so long without taking anything the engine hangs."""
         self.name, self.clock, self.journal = name, clock, journal
         self.places = np.array(places, np.int64)
         self.straight = list(places) == list(range(len(places)))
@@ -118,6 +123,7 @@ class Lane:
         self._entered_ts = self.last_ts
         """Of the newest event that is in the journal."""
         self._consumed, self._looked_s, self._stood_s = self._cursor, time.monotonic(), 0.0
+        self._stood_s_max = stood_s_max
         self.seen: Callable[[Events], None] = _unseen
         """Is shown what the engine gets, for people's eyes; must be quick and keep no view."""
         self.asked: Callable[[Events], None] = _unseen
@@ -309,8 +315,8 @@ class Lane:
         stands = cursor == self._consumed and self.inbound.waiting > 0
         self._stood_s = self._stood_s + min(now - self._looked_s, LOOK_S_MAX) if stands else 0.0
         self._consumed, self._looked_s = cursor, now
-        if self._stood_s > STOOD_S_MAX:
-            self._notice(f"the engine has taken no event for {STOOD_S_MAX:g} s")
+        if self._stood_s > self._stood_s_max:
+            self._notice(f"the engine has taken no event for {self._stood_s_max:g} s")
 
     def _notice(self, failure: str | None) -> None:
         """Nothing is sent any more, for the first reason that there is; what waits is left out."""

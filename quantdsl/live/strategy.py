@@ -28,7 +28,7 @@ from quantdsl.live.clockwork import BEFORE_ALL, BarClock, TickClock
 from quantdsl.live.ledger import Ledger
 from quantdsl.live.loop import EventLoop, Pace, open_loop
 from quantdsl.live.manifest import Manifest, StrategyPart, prepared
-from quantdsl.live.sequencer import Answer, Lane
+from quantdsl.live.sequencer import STOOD_S_MAX, STOOD_WAITED_FOR_S_MAX, Answer, Lane
 from quantdsl.live.straight import enter, fits, offer_core
 from quantdsl.live.worker import Worker
 
@@ -344,6 +344,7 @@ class LiveStrategy:
         lane = Lane(
             self.part.name, clock, places, frozenset(kinds), self.journal, self.inbound,
             conflates=not self.simulated,
+            stood_s_max=STOOD_WAITED_FOR_S_MAX if self.simulated else STOOD_S_MAX,
         )  # fmt: skip
         if self.resumed:
             lane.last_ts = self.word("e.now")

@@ -10,7 +10,7 @@ from quantdsl.events.layout import EVENT, MORE, Command, Kind
 from quantdsl.events.ring import Ring
 from quantdsl.live import sequencer as module
 from quantdsl.live.backlog import BLOCK, Backlog, replaced
-from quantdsl.live.sequencer import Lane, Sequencer
+from quantdsl.live.sequencer import STOOD_WAITED_FOR_S_MAX, Lane, Sequencer
 
 GLOBAL = (Kind.SESSION, Kind.TIMER, Kind.COMMAND, Kind.SIGNAL)
 WEIGHTS = {Kind.QUOTE: 12, Kind.TRADE: 2, Kind.BOOK_DELTA: 1, Kind.FEED: 1, Kind.TIMER: 1}
@@ -96,10 +96,10 @@ class Ticks(module.TickClock):
         self.open_ns, self.close_ns, self.next_ns, self.floor = 0, 1 << 62, 1 << 62, 0
 
 
-def lane(capacity: int = 64) -> tuple[Lane, Sequencer, Journal]:
-    journal = Journal()
+def lane(capacity: int = 64, **more: float) -> tuple[Lane, Sequencer, Journal]:
+    journal, ring = Journal(), Ring.create(None, capacity)
     kinds = frozenset({Kind.QUOTE, Kind.TRADE})
-    one = Lane("a", Ticks(), [0], kinds, journal, Ring.create(None, capacity), conflates=True)
+    one = Lane("a", Ticks(), [0], kinds, journal, ring, conflates=True, **more)
     return one, Sequencer([one]), journal
 
 
@@ -177,3 +177,20 @@ def test_time_in_which_nobody_looked_is_not_held_against_an_engine(monkeypatch):
         clock[0] += 0.05
         sequencer.relieve()
     assert one.failed == "the engine has taken no event for 2 s"
+
+
+def test_an_engine_that_its_market_waits_for_has_more_time(monkeypatch):
+    """A soak on a machine that thirty programs shared halted a strategy for nothing."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    one, sequencer, _ = lane(stood_s_max=STOOD_WAITED_FOR_S_MAX)
+    sequencer.push(ticks(1, 1))
+    looks = round(STOOD_WAITED_FOR_S_MAX / 0.05)
+    for _ in range(looks - 1):
+        clock[0] += 0.05
+        sequencer.relieve()
+        assert one.failed == ""
+    for _ in range(3):
+        clock[0] += 0.05
+        sequencer.relieve()
+    assert one.failed == "the engine has taken no event for 60 s"
