@@ -7,9 +7,6 @@ import sys
 import types
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from quantdsl import cli
@@ -66,23 +63,6 @@ def test_a_command_imports_what_it_needs_alone(command: list[str], heavy: set[st
     assert status == "0", done.stderr
     assert "quantdsl.check.checked" in loaded
     assert not heavy & set(loaded)
-
-
-def test_a_backtest_on_a_file_computes_on_no_arrow_columns(tmp_path):
-    """To import what does takes as long as reading a file of a year of minutes."""
-    minutes = np.arange(500)
-    prices = dict.fromkeys(("open", "high", "low", "close"), 100.0 + minutes % 7)
-    time = pa.array(minutes * 60_000_000, pa.timestamp("us", "UTC"))
-    path = tmp_path / "bars.parquet"
-    pq.write_table(pa.table({"time": time, **prices, "volume": minutes + 1}), path)
-    strategy = str(shipped("strategies/buy_and_hold.qdsl"))
-    args = ["backtest", strategy, "--data", str(path), "--bars", "1m", "--session", "none"]
-    run = f"quantdsl.cli.run({[*args, '--out', str(tmp_path / 'out')]!r})"
-    done = python("-c", f"import sys, quantdsl.cli; print({run}, *sys.modules)")
-    status, *loaded = done.stdout.splitlines()[-1].split()
-    assert status == "0", done.stderr
-    assert "pyarrow.parquet" in loaded
-    assert "pyarrow.compute" not in loaded
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

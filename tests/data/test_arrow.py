@@ -5,11 +5,15 @@ import sys
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.data.arrow import floats, plain, present
+from quantdsl.data.events import open_data
+from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.times import parse_times
 from quantdsl.errors import DataError
+from quantdsl.events.layout import Kind
 
 
 @pytest.mark.parametrize(
@@ -58,6 +62,18 @@ def test_times_are_read_as_pyarrow_reads_them(unit, zone):
 def test_times_too_far_away_are_refused(far):
     with pytest.raises(DataError, match="outside the years 1678 to 2261"):
         parse_times(pa.array([far], pa.timestamp("s")), None)
+
+
+def test_numbers_and_times_of_a_file_are_not_computed_on_by_pyarrow(tmp_path, monkeypatch):
+    """To import what does takes as long as reading a file of a year of minutes."""
+    minutes = np.arange(500)
+    prices = dict.fromkeys(("open", "high", "low", "close"), 100.0 + minutes % 7)
+    time = pa.array(minutes * 60_000_000, pa.timestamp("us", "UTC"))
+    path = tmp_path / "bars.parquet"
+    pq.write_table(pa.table({"time": time, **prices, "volume": minutes + 1}), path)
+    monkeypatch.setitem(sys.modules, "pyarrow.compute", None)  # to import it is an error now
+    data = open_data(DataSpec(instruments=(SourceSpec(source=str(path)),)))
+    assert sum(int(np.sum(chunk["kind"] == Kind.BAR)) for chunk in data.chunks()) == 500
 
 
 def test_reading_a_file_does_not_import_pandas(tmp_path):
