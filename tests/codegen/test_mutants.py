@@ -13,7 +13,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from quantdsl.codegen import function, held, jit, scalar, tbaa
+from quantdsl.codegen import function, held, scalar, tbaa
+from quantdsl.codegen.emit import emit
 from quantdsl.ir.ops import Binary, Expr, Stmt
 from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt
 from quantdsl.passes import PASSES, constants
@@ -135,14 +136,12 @@ MUTANTS: list[Callable[[pytest.MonkeyPatch], None]] = [
 
 def rewrite(pattern: str, replacement: str) -> Callable[[pytest.MonkeyPatch], None]:
     def mutate(patch: pytest.MonkeyPatch) -> None:
-        emit = jit.emit
-
         def emit_wrongly(module, target):
             text, count = re.subn(pattern, replacement, emit(module, target))
             assert count, "the mutant changes nothing"
             return text
 
-        patch.setattr(jit, "emit", emit_wrongly)
+        patch.setattr("quantdsl.codegen.emit.emit", emit_wrongly)
 
     return mutate
 
