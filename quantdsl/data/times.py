@@ -123,7 +123,6 @@ def local_of_utc(ts_ns: Int64s, tz: str) -> Int64s:
     hours, where = np.unique(ts_ns // FIXED_NS["h"], return_inverse=True)
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-
     def offset(hour: int) -> int:
         return _offset_of((epoch + dt.timedelta(hours=hour)).astimezone(place))
 
