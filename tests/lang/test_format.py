@@ -1,5 +1,6 @@
 """The formatter: same tree, same comments, a fixed point, and the layout that the samples show."""
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -28,6 +29,8 @@ SPACED = {  # looser or tighter, never otherwise
     "x|>f( )|>g(1)": "x |> f() |> g(1)",
     "a ??-1": "a ?? -1",
 }
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted([*ROOT.glob("quantdsl/std/*.qdsl"), *ROOT.glob("strategies/**/*.qdsl")])
 
 
 def shape(node):
@@ -233,3 +236,9 @@ def test_large_tables_and_long_sections_take_linear_work(text):
 def test_a_wrong_file_is_not_touched():
     with pytest.raises(SourceError, match="QD0113"):
         format_source("const a =\n")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_what_ships_is_in_canonical_form(path):
+    text = path.read_text(encoding="utf-8")
+    assert format_source(text) == text
