@@ -66,6 +66,18 @@ KERNEL = """language 1
 kernel example(close: window[float, 4]) -> float:
     return {example}
 """
+GRID_KERNEL = """language 1
+
+@workgroup(64)
+@grid(2)
+kernel example(x: tensor[float, 128], inout y: tensor[float, 128]):
+    var s: shared[float, 64] = 0.0
+    {example}
+    wait_copies()
+    y[block.x * 64 + thread.x] = s[thread.x]
+"""
+ON_TENSORS = {"grid_barrier", "async_copy", "wait_copies"}
+"""Words of kernels over tensors."""
 THREAD_KERNEL = """language 1
 
 @workgroup(64)
@@ -95,6 +107,10 @@ def in_a_strategy(entry: Entry) -> str:
         example = f"{head}\n{body}"
     if entry.section == KERNELS:
         return f"{KERNEL.format(example=example)}\n{STRATEGY.format(**PLAIN)}".replace(
+            "\nlanguage 1\n", ""
+        )
+    if entry.name in ON_TENSORS:
+        return f"{GRID_KERNEL.format(example=example)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
         )
     if entry.section == THREADS:
