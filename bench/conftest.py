@@ -22,8 +22,10 @@ def full(benchmark) -> bool:
 def pytest_terminal_summary(terminalreporter, config):
     """What benches measured beside their time, a line each: the table has no room for it."""
     session = getattr(config, "_benchmarksession", None)
-    told = [one for one in session.benchmarks if one.extra_info] if session else []
-    if not told or config.getoption("benchmark_disable"):
+    if not session or session.disabled:
+        return
+    told = [one for one in session.benchmarks if one.extra_info]
+    if not told:
         return
     terminalreporter.section("figures")
     for one in told:

@@ -54,6 +54,24 @@ strategy Echo:
         elif long:
             close_position()
 """
+TENTH = """language 1
+
+strategy Tenth:
+    "Answers every tenth quote with an order."
+
+    quotes
+
+    state heard = 0
+
+    on quote:
+        heard += 1
+        if heard == 10:
+            heard = 0
+            if flat:
+                buy(floor_qty(0.001))
+            elif long:
+                close_position()
+"""
 WATCHER = """language 1
 
 strategy Watcher:
@@ -138,8 +156,10 @@ def anchored(places: dict[str, Any], count: int) -> Int64s:
 class Probe:
     """Stands between a feed and its session; notes times, 40 bytes for each order."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, every: int) -> None:
+        """The strategy answers each `every`th quote."""
         self.session, (self.one,) = session, session.strategies
+        self.every, self.heard = every, 0
         self.words, self.count = array("q"), 0
         until_published.ready()
 
@@ -149,10 +169,13 @@ class Probe:
         known = ring.cells[PUBLISHED]
         self.session.sequencer.push(events)
         pushed = time.monotonic_ns()
+        last = events[-1]
+        self.heard += int(np.count_nonzero(events["kind"] == Kind.QUOTE))
+        if last["kind"] != Kind.QUOTE or self.heard % self.every:
+            return
         seen = until_published(ring.words, known, POLLS)
         ordered = time.monotonic_ns()
-        last = events[-1]
-        if last["kind"] == Kind.QUOTE and seen != known:
+        if seen != known:
             number = int(events[-1:].view(QUOTE)["sequence"][0]) - FIRST
             received = int(last["ts_recv"]) - _EPOCH_NS
             self.words.extend((number, received, decoded, pushed, ordered))
@@ -163,13 +186,13 @@ class Measured(Session):
     """A session on a thread, whose feed may have a probe."""
 
     probe: Probe | None = None
-    probed = False
+    probed = 0
 
     def _feed(self, feed: LiveFeed) -> None:
         if not self.probed:
             super()._feed(feed)
             return
-        self.probe = Probe(self)
+        self.probe = Probe(self, self.probed)
         feed.run(self.probe, self.stopping)
 
     def _listen_to_signals(self) -> None:
@@ -178,9 +201,10 @@ class Measured(Session):
 
 @contextmanager
 def session(
-    folder: Path, text: str, places: dict[str, Any], *, wait: str = "spin", probed: bool = False
+    folder: Path, text: str, places: dict[str, Any], *, wait: str = "spin", probed: int = 0
 ) -> Iterator[Measured]:
-    """A session of one strategy, running; at the end it is stopped in order."""
+    """A session of one strategy, running; at the end it is stopped in order. `probed`: each so
+    manyth quote is answered and waited for; 0: none."""
     file, config = folder / "strategy.qdsl", folder / "config.toml"
     file.write_text(text, encoding="utf-8")
     config.write_text(CONFIG.format(wait=wait, **places), encoding="utf-8")
