@@ -2,8 +2,9 @@
 
     pytest bench --benchmark-enable --benchmark-json=bench.json
     python -m bench.rivals --json rivals.json
+    python -m bench.rivals.ticks --json ticks.json
     python -m bench.gpu gpu.json
-    python -m bench.table bench.json rivals.json gpu.json
+    python -m bench.table bench.json rivals.json ticks.json gpu.json
 
 The figures that the table shows are kept in bench/figures.json, from which a test makes the same
 table again.
@@ -13,7 +14,7 @@ import json
 import platform
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,78 +23,155 @@ FIGURES = ROOT / "bench" / "figures.json"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- performance: made by bench/table.py -->", "<!-- end of performance -->"
 PYTEST, RIVALS = "pytest bench --benchmark-enable", "python -m bench.rivals"
+TICKS = "python -m bench.rivals.ticks"
 GPU = "python -m bench.gpu gpu.json"
 
-MILLISECONDS = {
-    "test_compile_new_strategy[sma_cross]": "A new strategy compiled, sma_cross",
-    "test_compile_new_strategy[pairs_z]": "A new strategy compiled, pairs_z",
-    "test_compile_very_first_strategy[sma_cross]": "The first strategy ever on a machine",
-    "test_compile_from_cache[sma_cross]": "A strategy from the cache, sma_cross",
-    "test_start[help]": "`quantdsl --help`",
-    "test_start[check]": "`quantdsl check` of sma_cross",
-    "test_start[backtest]": "`quantdsl backtest` of sma_cross, cached",
-    "test_parse_1000_lines": "1,000 lines parsed",
-    "test_sweep_oracle_grid": "Sweep of 10,000 points x 10,000 bars, fees and all metrics",
-    "test_sweep_1000_points[ema_cross]": "Sweep of 1,000 points x 10,000 bars",
-    "test_sweep_from_the_shell": "`quantdsl sweep` of 1,000 points x 10,000 bars, with its page",
-}
-LANE_STEPS = {
-    f"test_lane_steps[{name}-{kind}]": f"{title}, one core, {shown}"
+One = dict[str, Any]
+"""A bench as pytest-benchmark writes it."""
+Row = tuple[str, str, str]
+"""Figure, value, command."""
+
+
+def _milliseconds(one: One) -> str:
+    return f"{one['stats']['median'] * 1e3:,.0f} ms"
+
+
+def _bars_a_second(one: One) -> str:
+    bars = int(re.sub(r"\D", "", one["name"]))
+    return f"{bars / one['stats']['median'] / 1e6:.0f} million bars/s"
+
+
+def _lane_steps_a_second(one: One) -> str:
+    steps = one["extra_info"]["lane_steps"] / one["stats"]["median"]
+    return f"{steps / 1e6:,.0f} million lane-steps/s"
+
+
+def _peak(one: One) -> str:
+    return f"{one['extra_info']['peak_bytes'] / 1e6:,.0f} MB"
+
+
+def _nanoseconds(one: One) -> str:
+    return f"{one['extra_info']['p50_ns']:.2g} ns"
+
+
+def _of_message(one: One) -> str:
+    info = one["extra_info"]
+    took, times = info["microseconds_a_message"], info["times_json"]
+    return f"{took:.2f} us, {times:.1f} times faster than json"
+
+
+def _from_socket(one: One) -> str:
+    (all_us,) = re.findall(r"p50 ([\d.]+)", one["extra_info"]["all_us"])
+    (bare_us,) = re.findall(r"p50 ([\d.]+)", one["extra_info"]["bare_tcp_us"])
+    return f"{float(all_us):.0f} us, of it {float(bare_us):.0f} us bare TCP"
+
+
+def _messages(one: One) -> str:
+    info = one["extra_info"]
+    return f"{info['messages_a_second']:,.0f} messages/s for a minute"
+
+
+LANES = {
+    f"test_lane_steps[{name}-{kind}]": (f"{title}, one core, {shown}", _lane_steps_a_second)
     for name, title in (("ema_cross", "Average cross"), ("bracket", "Bracket"))
     for kind, shown in (("scalar", "one lane"), ("avx2", "AVX2"), ("avx512", "AVX-512"))
 }
-BARS_PER_SECOND = {
-    "test_backtest_oracle[10,000_bars]": "Backtest of 10,000 bars, 189 trades",
-    "test_backtest_oracle[1,000,000_bars]": "Backtest of 1,000,000 bars, 19,290 trades",
-    "test_cost_of_a_bar_does_not_grow[10,000,000_bars]": "Backtest of 10,000,000 bars",
+SECTIONS: dict[str, dict[str, tuple[str, Callable[[One], str]]]] = {
+    "From file to code": {
+        "test_compile_new_strategy[sma_cross]": ("A new strategy, sma_cross", _milliseconds),
+        "test_compile_new_strategy[pairs_z]": ("A new strategy, pairs_z", _milliseconds),
+        "test_compile_very_first_strategy[sma_cross]": ("The first on a machine", _milliseconds),
+        "test_compile_from_cache[sma_cross]": ("A strategy from the cache", _milliseconds),
+        "test_parse_1000_lines": ("1,000 lines parsed", _milliseconds),
+        "test_start[help]": ("`quantdsl --help`", _milliseconds),
+        "test_start[check]": ("`quantdsl check` of sma_cross", _milliseconds),
+    },
+    "Backtest": {
+        "test_start[backtest]": ("`quantdsl backtest` of sma_cross, cached", _milliseconds),
+        "test_backtest_oracle[10,000_bars]": ("10,000 bars, 189 trades", _bars_a_second),
+        "test_backtest_oracle[1,000,000_bars]": ("1,000,000 bars, 19,290 trades", _bars_a_second),
+        "test_cost_of_a_bar_does_not_grow[10,000,000_bars]": ("10,000,000 bars", _bars_a_second),
+        "test_peak_memory": ("Peak memory of a million bars with report", _peak),
+    },
+    "Sweep": {
+        "test_sweep_oracle_grid": (
+            "10,000 points x 10,000 bars, fees and all metrics",
+            _milliseconds,
+        ),
+        "test_sweep_1000_points[ema_cross]": ("1,000 points x 10,000 bars", _milliseconds),
+        "test_sweep_from_the_shell": (
+            "`quantdsl sweep` of 1,000 points x 10,000 bars, with its page",
+            _milliseconds,
+        ),
+        **LANES,
+    },
+    "Latency, p50": {
+        "test_signal_eval": ("Equations and handlers", _nanoseconds),
+        "test_risk_check": ("Risk gate", _nanoseconds),
+        "test_order_submit": ("From the handler's return to the order in the ring", _nanoseconds),
+        "test_position_update": ("Position update on a fill", _nanoseconds),
+        "test_tick_to_order": ("Tick to order, whole", _nanoseconds),
+        "test_ring_hop": ("Ring hop between two cores", _nanoseconds),
+    },
+    "Live": {
+        "test_live_decode[quotes_16]": ("A quote decoded, 16 waiting", _of_message),
+        "test_live_decode[quote_alone]": ("A quote decoded, alone", _of_message),
+        "test_live_decode[diff_20_levels]": ("A change of 20 levels decoded", _of_message),
+        "test_socket_to_order[plain-2,000_a_second]": ("Socket to order, p50", _from_socket),
+        "test_socket_to_order[tls-2,000_a_second]": ("The same with TLS, p50", _from_socket),
+        "test_sustained": ("Taken in with nothing lost", _messages),
+        "test_recovery[groups_of_64]": ("A journal of 1,000,000 events recovered", _milliseconds),
+    },
 }
+"""Section -> bench -> label, and how its figure is shown."""
 
 
-def figures(
-    bench: dict[str, Any], rivals: dict[str, Any], gpu: dict[str, Any]
-) -> dict[str, Any]:
-    """What the table needs of a run: rows of (figure, value, command), and the machine."""
+def figures(bench: dict[str, Any], rivals: One, ticks: One, gpu: One) -> dict[str, Any]:
+    """What the table needs of a run: the machine, and the rows of each section."""
     found = {one["name"]: one for one in bench["benchmarks"]}
-    rows = [
-        (label, f"{found[name]['stats']['median'] * 1e3:,.0f} ms", PYTEST)
-        for name, label in MILLISECONDS.items()
-        if name in found
-    ]
-    for name, label in BARS_PER_SECOND.items():
-        if name in found:
-            bars = int(re.sub(r"\D", "", name))
-            millions = bars / found[name]["stats"]["median"] / 1e6
-            rows.append((label, f"{millions:.0f} million bars/s", PYTEST))
-    for name, label in LANE_STEPS.items():
-        if name in found:
-            one = found[name]
-            millions = one["extra_info"]["lane_steps"] / one["stats"]["median"] / 1e6
-            rows.append((label, f"{millions:,.0f} million lane-steps/s", PYTEST))
-    if memory := found.get("test_peak_memory"):
-        peak = memory["extra_info"]["peak_bytes"] / 1e6
-        rows.append(("Peak memory of a million bars with report", f"{peak:,.0f} MB", PYTEST))
+    sections: dict[str, list[Row]] = {
+        title: [
+            (label, shown(found[name]), PYTEST)
+            for name, (label, shown) in rows.items()
+            if name in found
+        ]
+        for title, rows in SECTIONS.items()
+    }
+    sections["Backtest"] += [*beside_rivals(rivals), on_ticks(ticks)]
+    return {"machine": machine(), "sections": sections | {f"On an {gpu['device']}": [*on_gpu(gpu)]}}
+
+
+def beside_rivals(rivals: One) -> Iterable[Row]:
+    """The rows of bench/rivals."""
     for row in rivals["rivals"]:
         if row["engine"] != "quantdsl":
-            label = f"Our speed over that of {row['engine']}, {row['bars']:,} bars"
             digits = 0 if row["ratio"] >= 10 else 1 if row["ratio"] >= 1 else 2
-            rows.append((label, f"{row['ratio']:,.{digits}f} times", RIVALS))
-    return {"machine": machine(), "rows": [*rows, *on_gpu(gpu)]}
+            label = f"Our speed over that of {row['engine']}, {row['bars']:,} bars"
+            yield label, f"{row['ratio']:,.{digits}f} times", RIVALS
 
 
-def on_gpu(gpu: dict[str, Any]) -> Iterable[tuple[str, str, str]]:
+def on_ticks(ticks: One) -> Row:
+    """The row of bench/rivals/ticks.py."""
+    rate = f"{ticks['events_per_s'] / 1e6:.0f} million events/s"
+    label = "A maker on a recorded order book, with latency and queue"
+    return label, f"{rate}, {ticks['ratio']:.1f} times {ticks['engine']}", TICKS
+
+
+def on_gpu(gpu: One) -> Iterable[Row]:
     """The rows of bench/gpu.py."""
     for one in gpu["kernels"]:
         named = one["strategy"] + (" in f32" if one["precision"] == "f32" else "")
-        label = f"{named}, {one['lanes']:,} lanes on an {gpu['device']}"
         rate, anchor = one["lane_steps_per_s"] / 1e9, one["anchor_lane_steps_per_s"] / 1e9
-        yield label, f"{rate:,.1f} billion lane-steps/s ({anchor:,.0f} by hand)", GPU
+        value = f"{rate:,.1f} billion lane-steps/s ({anchor:,.0f} by hand)"
+        yield f"{named}, {one['lanes']:,} lanes", value, GPU
     for one in gpu["sweeps"]:
-        label = f"Sweep of {one['points']:,} points x {one['bars']:,} bars on an {gpu['device']}"
         spent = f"{one['seconds'] * 1e3:,.0f} ms"
-        yield label, f"{spent}, of it {one['kernel_seconds'] * 1e3:,.0f} ms its kernels", GPU
+        kernels = f"{one['kernel_seconds'] * 1e3:,.0f} ms its kernels"
+        label = f"Sweep of {one['points']:,} points x {one['bars']:,} bars"
+        yield label, f"{spent}, of it {kernels}", GPU
     one = gpu["signals"]
     label = f"20 signals of {one['instruments']:,} instruments x {one['days']:,} bars"
-    yield f"{label} on an {gpu['device']}", f"{one['kernels_ms']:,.1f} ms its kernels", GPU
+    yield label, f"{one['kernels_ms']:,.1f} ms its kernels", GPU
 
 
 def machine() -> str:
@@ -108,17 +186,17 @@ def machine() -> str:
 
 def table(shown: dict[str, Any]) -> str:
     """The block of the README between its two marks."""
-    rows: Iterable[list[str]] = shown["rows"]
     lines = [
         BEGIN,
         f"Medians on {shown['machine']}:",
         "",
         "| Figure | Measured | Command |",
         "|---|---:|---|",
-        *(f"| {label} | {value} | `{command}` |" for label, value, command in rows),
-        END,
     ]
-    return "\n".join(lines)
+    for title, rows in shown["sections"].items():
+        lines.append(f"| **{title}** | | |")
+        lines += [f"| {label} | {value} | `{command}` |" for label, value, command in rows]
+    return "\n".join([*lines, END])
 
 
 def replaced(text: str, block: str) -> str:
@@ -128,8 +206,8 @@ def replaced(text: str, block: str) -> str:
 
 
 def main() -> None:
-    bench, rivals, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:4])
-    shown = figures(bench, rivals, gpu)
+    bench, rivals, ticks, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:5])
+    shown = figures(bench, rivals, ticks, gpu)
     FIGURES.write_text(json.dumps(shown, indent=1) + "\n")
     README.write_text(replaced(README.read_text(), table(shown)))
 

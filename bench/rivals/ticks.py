@@ -1,6 +1,6 @@
 """A maker at the touch on a recorded order book, in hftbacktest and in our core, turn by turn.
 
-    python -m bench.rivals.ticks [--rounds 11]
+    python -m bench.rivals.ticks [--rounds 11] [--json ticks.json]
 
 Both have the same events, latency (10 ms there, 10 ms back), pessimistic queue and strategy: a lot
 a side at the touch while nothing is under way; what stands elsewhere is cancelled first. What is
@@ -114,8 +114,8 @@ def compare(ours: Fills, theirs: Fills) -> str:
     return f"{len(ours & theirs)} fills are the same, {alone[0]} theirs alone, {alone[1]} ours"
 
 
-def measure(rounds: int) -> str:
-    """The table: medians, events a second, the median of the ratios of each round."""
+def measure(rounds: int) -> dict[str, Any]:
+    """Events a second of both, medians; the median of the ratios of each round; what fills say."""
     rows = events()
     with tempfile.TemporaryDirectory() as folder:
         given, found = Path(folder) / "events.npz", Path(folder) / "fills.npy"
@@ -132,22 +132,36 @@ def measure(rounds: int) -> str:
             ours = Ours(rows)
             pairs = [(ask(process)["cpu_seconds"], ours.seconds()) for _ in range(rounds)]
     theirs_s, ours_s = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio = statistics.median(theirs / own for theirs, own in pairs)
-    return "\n".join(
-        [
-            f"{len(rows):,} events, {rounds} rounds, medians of CPU time",
-            f"{RIVAL.name}: {len(rows) / theirs_s:.3g} events/s",
-            f"quantdsl: {len(rows) / ours_s:.3g} events/s (promised {PROMISED_EVENTS_PER_S:.2g})",
-            f"ratio: {ratio:.1f} (promised {PROMISED_RATIO:.0f})",
-            same,
-        ]
+    return {
+        "engine": RIVAL.name,
+        "events": len(rows),
+        "events_per_s": len(rows) / ours_s,
+        "theirs_per_s": len(rows) / theirs_s,
+        "ratio": statistics.median(theirs / own for theirs, own in pairs),
+        "fills": same,
+    }
+
+
+def show(found: dict[str, Any]) -> str:
+    """The same for people."""
+    return (
+        f"{found['events']:,} events, medians of CPU time\n"
+        f"{found['engine']}: {found['theirs_per_s']:.3g} events/s\n"
+        f"quantdsl: {found['events_per_s']:.3g} events/s (promised {PROMISED_EVENTS_PER_S:.2g})\n"
+        f"ratio: {found['ratio']:.1f} (promised {PROMISED_RATIO:.0f})\n"
+        f"{found['fills']}\n"
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=11)
-    sys.stdout.write(measure(parser.parse_args().rounds) + "\n")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found = measure(options.rounds)
+    sys.stdout.write(show(found))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":
