@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from quantdsl.feeds.binance_messages import DIGITS
 
-from quantdsl.data.instrument import Instrument
+from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
 from quantdsl.live.fetch import Bars
@@ -114,17 +113,11 @@ class Rest:
             raise FeedError(f"{self._url}: {name} is not traded now: {found.status}")
         tick = next((f.tickSize for f in found.filters if f.filterType == "PRICE_FILTER"), "")
         lot = next((f.stepSize for f in found.filters if f.filterType == "LOT_SIZE"), "")
-        try:
-            steps = Fraction(tick), Fraction(lot)
-        except ValueError:
-            steps = Fraction(0), Fraction(0)
-        if min(steps) <= 0:
-            raise FeedError(f"{self._url}: {name} has the tick {tick!r} and the lot {lot!r}")
         return Instrument(
             symbol=name,
             venue=self.market.name.upper(),
-            tick=steps[0],
-            lot=steps[1],
+            tick=fraction(tick, f"{self._url}: {name}: tickSize"),
+            lot=fraction(lot, f"{self._url}: {name}: stepSize"),
             currency=found.quoteAsset,
             named=frozenset({"symbol", "venue", "tick", "lot", "currency"}),
         )

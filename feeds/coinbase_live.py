@@ -11,7 +11,6 @@ change that the venue leaves out stays unseen until it crosses the book; matches
 Quotes are the touch of the book where one is asked for, and else the ticker's, one a trade.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -55,7 +54,7 @@ from quantdsl.feeds.settle import (
 )
 from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
-from quantdsl.data.instrument import Instrument
+from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import UNSIZED, Fault
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import Kind
@@ -245,8 +244,9 @@ class _Coinbase(Venue):
         if found.id != symbol or found.status != "online":
             raise FeedError(f"Coinbase trades no {symbol} now\nhelp: symbols are as BTC-USD")
         return Instrument(
-            symbol=symbol, venue=self.code, tick=Fraction(found.quote_increment),
-            lot=Fraction(found.base_increment), currency=found.quote_currency,
+            symbol=symbol, venue=self.code, currency=found.quote_currency,
+            tick=fraction(found.quote_increment, f"{symbol}: quote_increment"),
+            lot=fraction(found.base_increment, f"{symbol}: base_increment"),
             named=frozenset({"tick", "lot", "currency"}),
         )  # fmt: skip
 

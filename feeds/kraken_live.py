@@ -9,7 +9,6 @@ writes, tells whether one is missing. A book is cut at its depth after each chan
 not say what falls out. Trades have no number either. Quotes are the book's touch.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -49,7 +48,7 @@ from quantdsl.feeds.settle import (
 )
 from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
-from quantdsl.data.instrument import Instrument
+from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import Fault
 from quantdsl.errors import FeedError
 from quantdsl.live.feed import FeedSpec
@@ -224,9 +223,10 @@ class _Kraken(Venue):
         if found is None or found.status != "online":
             said = ", ".join(answer.error) or "not listed as online"
             raise FeedError(f"Kraken trades no {symbol} now ({said})\nhelp: symbols are as XBT/USD")
-        tick = Fraction(found.tick_size or Fraction(1, 10**found.pair_decimals))
+        tick = found.tick_size or f"1e-{found.pair_decimals}"
         return Instrument(
-            symbol=symbol, venue=self.code, tick=tick, lot=Fraction(1, 10**found.lot_decimals),
+            symbol=symbol, venue=self.code, tick=fraction(tick, f"{symbol}: tick_size"),
+            lot=fraction(f"1e-{found.lot_decimals}", f"{symbol}: lot_decimals"),
             currency=symbol.partition("/")[2], named=frozenset({"tick", "lot", "currency"}),
         )  # fmt: skip
 

@@ -9,7 +9,6 @@ made until 2025 and is zero since; zero is taken for none. Contracts that settle
 offered, for their money is not the currency of their price.
 """
 
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -50,7 +49,7 @@ from quantdsl.feeds.settle import (
 )
 from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
-from quantdsl.data.instrument import Instrument
+from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import Fault
 from quantdsl.errors import FeedError
 from quantdsl.live.feed import FeedSpec
@@ -218,10 +217,12 @@ class _Okx(Venue):
             raise FeedError(f"{symbol} settles in {found.settleCcy}, which is no currency that its "
                             "price is in; quantdsl keeps no such accounts\nhelp: choose the "
                             "contract that settles in USDT or USDC")
-        size = Fraction(found.ctVal or "1") * Fraction(found.ctMult or "1")
+        size = fraction(found.ctVal or "1", f"{symbol}: ctVal")
+        size *= fraction(found.ctMult or "1", f"{symbol}: ctMult")
         return Instrument(
-            symbol=symbol, venue=self.code, tick=Fraction(found.tickSz), lot=Fraction(found.lotSz),
-            multiplier=size, currency=found.quoteCcy or found.settleCcy or "USD",
+            symbol=symbol, venue=self.code, tick=fraction(found.tickSz, f"{symbol}: tickSz"),
+            lot=fraction(found.lotSz, f"{symbol}: lotSz"), multiplier=size,
+            currency=found.quoteCcy or found.settleCcy or "USD",
             named=frozenset({"tick", "lot", "currency", "multiplier"}),
         )  # fmt: skip
 

@@ -24,7 +24,7 @@ from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import RunData, open_run_data
 from quantdsl.data.timers import Days, Timer
-from quantdsl.data.times import Interval, parse_instant
+from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError, UnavailableError
 
@@ -83,8 +83,20 @@ def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Pr
 
     Trading starts at `start`; `options` are those of `arrange`.
     """
-    trade_from = parse_instant(start) if start else np.iinfo(np.int64).min
-    return make_ready(checked, arrange(checked, **options), trade_from)
+    arranged = arrange(checked, **options)
+    trade_from = begin(start, arranged.data.spec) if start else np.iinfo(np.int64).min
+    return make_ready(checked, arranged, trade_from)
+
+
+def begin(start: str, spec: DataSpec) -> int:
+    """When trading starts, in ns since 1970; ConfigError where the data are to end before."""
+    start_ns = parse_instant(start)
+    if spec.end is not None and start_ns >= spec.end:
+        raise ConfigError(
+            f"trading cannot start at {show_instant(start_ns)} and end at "
+            f"{show_instant(spec.end)}\nhelp: name a date of --from before that of --to"
+        )
+    return start_ns
 
 
 def make_ready(checked: Checked, arranged: Arranged, trade_from: int) -> Prepared:

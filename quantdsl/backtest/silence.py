@@ -32,11 +32,14 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _never_started(prepared: Prepared) -> list[str]:
-    """Trading that was to start after the last bar."""
-    start, last = int(prepared.run.memory.get("trade_from")), prepared.data.span[1]
-    if start <= last:
-        return []
-    return [f"trading starts at {show_instant(start)}, and the data end at {show_instant(last)}"]
+    """Trading that was to start after the last bar, or to end before the first."""
+    start, end = int(prepared.run.memory.get("trade_from")), prepared.data.spec.end
+    first, last = map(show_instant, prepared.data.span)
+    if start > prepared.data.span[1]:
+        return [f"trading starts at {show_instant(start)}, and the data end at {last}"]
+    if end is not None and end <= prepared.data.span[0]:
+        return [f"the run ends at {show_instant(end)}, and the data begin at {first}"]
+    return []
 
 
 def _not_warm(prepared: Prepared) -> list[str]:

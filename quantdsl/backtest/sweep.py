@@ -26,7 +26,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
-from quantdsl.backtest.prepare import Arranged, arrange, day_rule, hold_hosted
+from quantdsl.backtest.prepare import Arranged, arrange, begin, day_rule, hold_hosted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.stream import day_samples, market_times, materialised
@@ -37,7 +37,7 @@ from quantdsl.check.columns import Plan
 from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
 from quantdsl.config import Precision, SweepConfig
-from quantdsl.data.times import exact_instant, parse_instant, show_instant
+from quantdsl.data.times import exact_instant, show_instant
 from quantdsl.devices.choose import on_gpu
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import CpuRunner
@@ -225,7 +225,7 @@ def prepare_sweep(
         precision=config.precision,
         notes=(*notes, _accounts(checked), *_narrowed(config)),
     )
-    return placed(chosen, parse_instant(start) if start else 0)
+    return placed(chosen, begin(start, arranged.data.spec) if start else 0)
 
 
 def placed(

@@ -31,6 +31,8 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
             f"--trace {window}: write FROM..TO, such as 2024-01-02T15:00..2024-01-02T16:00"
         )
     begin, end = parse_instant(first), parse_instant(last)
+    if begin > end:
+        raise ConfigError(f"--trace {window}: its end lies before its beginning")
     source = Source.read(path)
     checked, _ = check_source(source, trace=True)
     assert checked is not None  # the run before this one has compiled it

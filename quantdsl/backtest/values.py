@@ -6,8 +6,10 @@ from fractions import Fraction
 from quantdsl.backtest.program import Memory
 from quantdsl.check.literals import DURATION_NS, FRACTION, PLURAL
 from quantdsl.check.params import COUNTED, Param
-from quantdsl.errors import ConfigError
+from quantdsl.data.instrument import exact
+from quantdsl.errors import ConfigError, LimitError
 from quantdsl.lang.spelling import nearest
+from quantdsl.limits import NUMBER_CHARS
 
 
 def chosen(
@@ -74,9 +76,11 @@ def number(param: Param, text: str) -> Fraction:
     one = next((unit for unit, many in PLURAL.items() if many == param.unit), "")
     for unit in (param.unit, one):
         bare = bare.removesuffix(unit).strip()
+    if len(bare) > NUMBER_CHARS:
+        raise LimitError(f"{param.name}: this number has more than {NUMBER_CHARS}")
     try:
-        return Fraction(bare)
-    except (ValueError, ZeroDivisionError):
+        return exact(bare)
+    except ValueError:
         unit = f" in {param.unit}" if param.unit else ""
         raise ConfigError(
             f"{param.name} = {text}: a number{unit} is needed\n"

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 import warnings
+from functools import cache
 
 import click
 
@@ -157,7 +158,12 @@ def _stems_from_interrupt(error: BaseException | None) -> bool:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """A warning without the line of our own code that Python would print with it."""
-    click.echo(f"warning: {message}", err=True)
+    _say_once(f"warning: {message}")
+
+
+@cache  # a folder that cannot be used is found so by all who ask for something in it
+def _say_once(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _message(error: QuantDSLError) -> str:

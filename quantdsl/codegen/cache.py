@@ -91,7 +91,7 @@ class Cache:
             except OSError as error:
                 with suppress(OSError):
                     os.unlink(temporary, dir_fd=directory)
-                _warn(f"compiled code was not stored in {self.directory}: {error}")
+                _warn(f"compiled code was not stored in {self.directory}: {error.strerror}")
 
     def info(self) -> Info:
         """How much is stored."""
@@ -114,8 +114,8 @@ class Cache:
         descriptor = None
         try:
             if create:
-                self.directory.parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileExistsError):
+                    self.directory.parent.mkdir(parents=True, exist_ok=True)
                     self.directory.mkdir(mode=0o700)
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self.directory, flags)
@@ -128,7 +128,7 @@ class Cache:
         except FileNotFoundError:
             yield None
         except OSError as error:
-            _warn(f"{self.directory} is not used: {error}")
+            _warn(f"{self.directory} is not used: {error.strerror}")
             yield None
         finally:
             if descriptor is not None:

@@ -126,7 +126,8 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
             return Columns(time=time, close=tickers[0])
         raise DataError(
             f"{where}: holds no column open, high, low or close, so it is read as closes of "
-            f"{len(tickers)} tickers ({_list(tickers)}): choose one as in {where}#{tickers[0]}"
+            f"{len(tickers)} tickers ({_list(tickers)}): choose one as in {where}#{tickers[0]}, "
+            'or name the columns in the config, as in columns = { close = "PX_LAST" }'
         )
     match = next((name for name in tickers if name.strip().upper() == ticker.upper()), None)
     if match is None:

@@ -5,6 +5,7 @@ fractions that connect them with the decimals of files and orders, and proves at
 numbers of a run stay exact.
 """
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from quantdsl.errors import ConfigError, LimitError
+from quantdsl.limits import NUMBER_CHARS
 
 EXACT_MAX = 2**53
 """Whole numbers below this are exact as i64 and as f64 alike."""
@@ -118,11 +120,26 @@ def decimals(value: Fraction) -> int | None:
     return max(twos, fives) if denominator == 1 else None
 
 
+_NUMBER = re.compile(
+    r"[+-]?(\d+/0*[1-9]\d*|(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?)", re.ASCII | re.IGNORECASE
+)
+
+
+def exact(text: str) -> Fraction:
+    """A decimal or a quotient such as 1/32 as it is written; ValueError for anything else.
+
+    Python's own also takes the digits of other scripts, and computes 1e999999999 for hours.
+    """
+    if len(text) > NUMBER_CHARS or not _NUMBER.fullmatch(text):
+        raise ValueError("not a number of the language's form")
+    return Fraction(text)
+
+
 def fraction(text: str | int | float, what: str) -> Fraction:
     """`0.01`, `1/32` or `5` as an exact positive fraction, or ConfigError."""
     try:
-        value = Fraction(str(text))
-    except (ValueError, ZeroDivisionError):
+        value = exact(str(text))
+    except ValueError:
         value = Fraction(0)
     if value <= 0 or value.denominator >= EXACT_MAX or value.numerator >= EXACT_MAX:
         raise ConfigError(f"{what} = {text!r} is not a positive number such as 0.01 or 1/32")

@@ -154,7 +154,7 @@ class RowReader:
         first_row: int,
         last_ts: int,
     ) -> Rows:
-        rows, time_valid = self._columns_of(batch, columns, table.name)
+        rows, time_valid = self._columns_of(batch, columns, table, first_row)
         positions = np.arange(first_row, first_row + rows.size)
         if chosen is not None:
             rows, time_valid, positions = rows.where(chosen), time_valid[chosen], positions[chosen]
@@ -176,11 +176,15 @@ class RowReader:
             self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
         return rows.where(fine)
 
-    def _columns_of(self, batch: Any, columns: Columns, where: str) -> tuple[Rows, Bools]:
+    def _columns_of(
+        self, batch: Any, columns: Columns, table: Table, first_row: int
+    ) -> tuple[Rows, Bools]:
         try:
             stamps = times.parse_times(_time_text(batch, columns), self._reading.time_format)
+        except times.TimeTextError as fault:
+            raise DataError(f"{_place(table, first_row + fault.at)}: {fault}") from None
         except DataError as error:
-            raise DataError(f"{where}: {error}") from None
+            raise DataError(f"{table.name}: {error}") from None
         ts = stamps.ns
         self.zoned &= stamps.zoned
         self.dates_only &= bool(np.all(ts % times.DAY_NS == 0))
@@ -201,8 +205,13 @@ class RowReader:
         self, rows: Rows, time_valid: Bools, before: Int64s, at: int, row: int, table: Table
     ) -> str:
         reason, detail = _reason(rows, time_valid, before, at)
-        line = f" (line {row + 1 + table.header_rows})" if table.header_rows else ""
-        return f"{table.name}: row {row + 1}{line}: {reason}: {detail}"
+        return f"{_place(table, row)}: {reason}: {detail}"
+
+
+def _place(table: Table, row: int) -> str:
+    """A row as the user finds it: by its number from 1 on, and in a text by its line."""
+    line = f" (line {row + 1 + table.header_rows})" if table.header_rows else ""
+    return f"{table.name}: row {row + 1}{line}"
 
 
 def _advice(rows: Rows) -> str:
@@ -245,8 +254,10 @@ def _reason(rows: Rows, time_valid: Bools, before: Int64s, at: int) -> tuple[str
     shown = ", ".join(f"{name} {value:.15g}" for name, value in prices.items())
     if not time_valid[at]:
         return "no time", "its time is empty"
-    if not all(np.isfinite(value) for value in prices.values()):
+    if any(np.isnan(value) for value in prices.values()):
         return "missing value", shown
+    if any(np.isinf(value) for value in prices.values()):
+        return "infinite value", shown
     if not 0.0 <= prices["volume"] <= VOLUME_MAX:
         return "volume negative or beyond 1e18", shown
     if min(prices[name] for name in ("open", "high", "low", "close")) <= 0.0:

@@ -20,7 +20,7 @@ BLOCK_BYTES = 4 << 20
 
 _HEADER_BYTES = 1 << 16
 _NULLS = ["", "NaN", "nan", "NA", "N/A", "#N/A", "null", "NULL", "None", "-"]
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER = r"^([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|-?inf)$"
 _SUFFIXES = (".csv", ".txt", ".tsv", ".parquet", ".pq", ".feather", ".arrow", ".ipc")
 _PACKED = (".gz", ".zst", ".bz2", ".lz4", ".zip")
 
@@ -199,14 +199,19 @@ class CsvTable:
             raw: bytes = self._stream().read(_HEADER_BYTES)
         except OSError as error:
             raise DataError(f"{self.name}: is damaged: {error}") from None
-        if not raw.strip():
-            raise DataError(f"{self.name}: the file is empty")
+        if len(raw) == _HEADER_BYTES:  # it may end within a character: its last line is left out
+            raw, end, _ = raw.rpartition(b"\n")
+            if not end:
+                raise DataError(
+                    f"{self.name}: is not a table: its first line has more than {_HEADER_BYTES:,} "
+                    "bytes"
+                )
         try:
-            # A block of full size may end within a character, so its last line is left out.
-            whole = raw if len(raw) < _HEADER_BYTES else raw.rpartition(b"\n")[0]
-            text = whole.decode("utf-8-sig")
+            text = raw.decode("utf-8-sig")
         except UnicodeDecodeError:
             text = "\0"
+        if not text.strip():
+            raise DataError(f"{self.name}: the file is empty")
         if "\0" in text:
             raise DataError(
                 f"{self.name}: is not a table: its first bytes are {raw[:8].hex(' ')}. quantdsl "

@@ -159,6 +159,14 @@ def _offset_of(moment: dt.datetime) -> int:
     return (offset.days * 86_400 + offset.seconds) * SECOND_NS
 
 
+class TimeTextError(DataError):
+    """A text is no time, or not one like those before it; `at` is its place in the column."""
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(message)
+        self.at = at
+
+
 class TimeColumn(msgspec.Struct, frozen=True):
     """Parsed times; `zoned` says that the file itself fixed them in UTC."""
 
@@ -204,7 +212,7 @@ def parse_times(column: Any, time_format: str | None) -> TimeColumn:
     try:
         stamps = pc.cast(column, pa.timestamp("ns", "UTC" if zoned else None))
     except pa.ArrowInvalid as error:
-        raise DataError(f"a time lies outside the years 1678 to 2261: {error}") from None
+        raise DataError(f"a time {_FAR}: {error}") from None
     return TimeColumn(plain(stamps.cast(pa.int64())), present(stamps), zoned)
 
 
@@ -272,7 +280,7 @@ def _parse_text(column: Any, time_format: str | None) -> tuple[Any, bool]:
             return pc.cast(text, pa.timestamp("ns", "UTC" if zoned else None)), zoned
         except pa.ArrowInvalid:
             continue
-    raise DataError(_unreadable(column, text))
+    raise _fault(column, text)
 
 
 def _iso(column: Any) -> Any:
@@ -284,20 +292,40 @@ def _iso(column: Any) -> Any:
     return pc.replace_substring_regex(text, r"^(\d{4})(\d{2})(\d{2})(\s|T|$)", r"\1-\2-\3\4")
 
 
-def _unreadable(column: Any, text: Any) -> str:
+def _fault(column: Any, text: Any) -> TimeTextError:
+    """The first text that cannot be read, or has a zone where those before have none."""
+    first: bool | None = None
+    for at, (original, value) in enumerate(zip(column.to_pylist(), text.to_pylist(), strict=True)):
+        zoned = _has_zone(value, "ns")
+        if zoned is None:
+            far = _has_zone(value, "s") is not None
+            return TimeTextError(f"{original!r} {_FAR if far else _NO_TIME}", at)
+        if value is not None and first is not None and zoned != first:
+            return TimeTextError(
+                f"{original!r} has {'a' if zoned else 'no'} zone and the times before it have "
+                f"{'none' if zoned else 'one'}: give all of them the same form",
+                at,
+            )
+        first = first if value is None else zoned
+    raise AssertionError("each of the times can be read")
+
+
+_FAR = "lies outside the years 1678 to 2261"
+_NO_TIME = (
+    "is not a time that can be read without doubt: use ISO 8601 (2024-01-31 15:30) or name its "
+    'form, as in time_format = "%m/%d/%Y"'
+)
+
+
+def _has_zone(text: str | None, unit: str) -> bool | None:
+    """Whether a time names its zone; None where it is no time that this unit can count."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for original, value in zip(column.to_pylist(), text.to_pylist(), strict=True):
-        for tz in (None, "UTC"):
-            try:
-                pc.cast(pa.array([value]), pa.timestamp("ns", tz))
-                break
-            except pa.ArrowInvalid:
-                continue
-        else:
-            return (
-                f"{original!r} is not a time that can be read without doubt: use ISO 8601 "
-                '(2024-01-31 15:30) or name its form, as in time_format = "%m/%d/%Y"'
-            )
-    return "some times carry a zone and others none: give all of them the same form"
+    for zoned in (False, True):
+        try:
+            pc.cast(pa.array([text], pa.string()), pa.timestamp(unit, "UTC" if zoned else None))
+            return zoned
+        except pa.ArrowInvalid:
+            continue
+    return None

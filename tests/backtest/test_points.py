@@ -157,6 +157,8 @@ def test_ranges_of_every_kind() -> None:
         ({"fast": "5..500:5"}, "lies outside its range 5..50"),
         ({"fast": "5,5"}, "stands there twice"),
         ({"fast": ""}, "a number is needed"),
+        ({"fast": "\uff11\uff12"}, "a number is needed"),
+        ({"fast": "1e999999999"}, "fast = 1e999999999: a number is needed"),
         ({"fast": "50", "slow": "20"}, "none of the 1 points of fast=50 x slow=20 satisfies"),
     ],
 )
@@ -164,6 +166,11 @@ def test_bad_ranges_are_one_clear_message(two: Checked, ranges: dict[str, str], 
     with pytest.raises(ConfigError) as caught:
         numbers(two, **ranges)
     assert said in str(caught.value)
+
+
+def test_a_number_of_many_digits_is_refused_by_its_limit(two: Checked) -> None:
+    with pytest.raises(LimitError, match=r"fast: this number has more than .*NUMBER_CHARS"):
+        numbers(two, fast="9" * 50)
 
 
 @pytest.mark.parametrize("points", ["all", "random", "random:0", "sobol:-1", "sobol:x", "grid:5"])

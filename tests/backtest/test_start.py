@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from quantdsl.backtest.run import backtest
+from quantdsl.errors import ConfigError
 from tests.truth.test_oracle import market
 
 ORACLE = Path(__file__).parents[1] / "truth" / "oracle_sma.qdsl"
@@ -23,6 +25,25 @@ def test_figures_begin_where_trading_begins() -> None:
     # The bar of midnight belongs to the day that ends with it, and is a day of its own here.
     days = late.curve_ts[-1] // 86_400_000_000_000 - first // 86_400_000_000_000 + 2
     assert sums["ret_n"] == days
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"start": "2030-01-01"}, "trading starts at 2030-01-01 00:00 UTC, and the data end at"),
+        ({"end": "1999-01-01"}, "the run ends at 1999-01-01 00:00 UTC, and the data begin at"),
+    ],
+)
+def test_dates_beside_the_data_are_why_nothing_was_traded(
+    given: dict[str, str], said: str
+) -> None:
+    (why,) = backtest(ORACLE, data=market(2_000), **given).no_trade_reasons
+    assert said in why
+
+
+def test_an_end_before_the_start_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"cannot start at 2020-01-03 .* end at 2020-01-02"):
+        backtest(ORACLE, data=market(2_000), start=START, end="2020-01-02")
 
 
 def test_an_earlier_start_than_the_data_changes_nothing() -> None:

@@ -162,6 +162,15 @@ def in_an_extension() -> SystemError:
     return error
 
 
+def test_a_cache_that_cannot_be_used_is_told_once(tmp_path):
+    place = tmp_path / "a file"
+    place.touch()
+    command = [sys.executable, "-m", "quantdsl.cli", "demo", "--out", str(tmp_path / "out")]
+    env = {**os.environ, "XDG_CACHE_HOME": str(place)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stderr == f"warning: {place}/quantdsl is not used: Not a directory\n"
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), in_an_extension()])
 def test_an_interrupt_is_clean(failing, capsys, error):
     failing(error)

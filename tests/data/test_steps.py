@@ -112,7 +112,10 @@ def test_fractions_are_shown_as_they_were_written(whole: int, digits: int) -> No
     assert value * 10 ** (decimals(value) or 0) == int(value * 10 ** (decimals(value) or 0))
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "x", "1/0", "nan", "inf", "1e400", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["0", "-1", "x", "1/0", "nan", "inf", "1e400", "1e-999999999", "\uff11", "1" * 50, ""],
+)
 def test_what_is_no_step(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a positive number"):
         fraction(text, "tick")

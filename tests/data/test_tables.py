@@ -173,8 +173,18 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"time,close\n2024-01-02,1\n", "holds one usable row only"),
         (b"time,close\n2024-01-02,one\n2024-01-03,2\n", "line 2: close is 'one'.* not a number"),
         (b"time,close\n2024-01-02,1\n2024-01-03,2,3\n", "line 3 has 3 cells and the header has 2"),
-        (b"time,close\nyesterday,1\ntoday,2\n", "'yesterday' is not a time"),
-        (b"time,close\n2024-01-02,1\n2024-01-01T00:00Z,2\n", "give all of them the same form"),
+        (
+            b"time,close\n2024-01-02,1\nyesterday,1\ntoday,2\n",
+            r"row 2 \(line 3\): 'yesterday' is not a time",
+        ),
+        (b"time,close\n0001-01-02,1\n", r"row 1 \(line 2\): '0001-01-02' lies outside the years"),
+        (
+            b"time,close\n,3\n2024-01-02,1\n2024-01-01T00:00Z,2\n",
+            r"row 3 \(line 4\): '2024-01-01T00:00Z' has a zone .* give all of them the same form",
+        ),
+        (b"\xef\xbb\xbf", "the file is empty"),
+        (b"\x00" * 70_000, "its first line has more than 65,536 bytes"),
+        (b"time,close," + b"x," * 40_000, "its first line has more than 65,536 bytes"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, content: bytes, message: str) -> None:
@@ -206,7 +216,8 @@ BAD = [
     ("2024-01-03,5,4,6,5,9\n", "prices outside low to high"),
     ("2024-01-03,7,6,4,5,9\n", "prices outside low to high"),
     ("2024-01-03,5,6,-4,5,9\n", "price not positive"),
-    ("2024-01-03,5,inf,4,5,9\n", "missing value"),
+    ("2024-01-03,5,inf,4,5,9\n", "infinite value"),
+    ("2024-01-03,5,1e400,4,5,9\n", "infinite value"),
     ("2024-01-03,5,6,4,5,-9\n", "volume negative"),
     ("2024-01-03,5,1e13,4,5,9\n", "price outside 1e-09 to 1e"),
     ("2024-01-02,5,6,4,5,9\n", "duplicate time"),

@@ -1,6 +1,9 @@
 """A trace tells the story of a trade: what was seen, which branch was taken, what came of it."""
 
+import pytest
+
 from quantdsl.backtest.tracing import trace
+from quantdsl.errors import ConfigError
 from tests.strategies import headers
 
 TRAIL = headers.ROOT / "strategies" / "supertrend_trail.qdsl"
@@ -23,6 +26,11 @@ def test_a_trade_from_signal_to_exit():
     places = [told.find(part) for part in story]
     assert -1 not in places
     assert places == sorted(places)
+
+
+def test_a_window_that_ends_before_it_begins_is_refused():
+    with pytest.raises(ConfigError, match="its end lies before its beginning"):
+        next(trace(TRAIL, "2022-01-08..2022-01-07"))
 
 
 def test_each_leg_is_told_with_its_instrument():
