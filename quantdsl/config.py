@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from quantdsl.errors import ConfigError
+from quantdsl.files import read_toml
 from quantdsl.shipped import shipped
 
 Precision = Literal["f64", "f32"]
@@ -443,17 +444,7 @@ def resolve(
 
 def load(path: Path) -> dict[str, Any]:
     """The flat values of a TOML file, checked; ConfigError names key, line and the nearest key."""
-    import tomllib  # as seldom needed as what names the nearest key
-
-    try:
-        text = path.read_text(encoding="utf-8")
-        document = tomllib.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    text, document = read_toml(path)
     values = dict(_flat(document))
     for key in values:
         _check_key(key, str(path), text)

@@ -32,6 +32,9 @@ SOURCE_BYTES = Limit(
 STD_SOURCE_BYTES = Limit(
     "STD_SOURCE_BYTES", 1024 * 1024, "bytes", "files of the standard library, which ship with us"
 )
+CONFIG_BYTES = Limit(
+    "CONFIG_BYTES", 4 * 1024 * 1024, "bytes", "a venue's instruments fit, and it is read in seconds"
+)
 NAME_CHARS = Limit("NAME_CHARS", 64, "characters", "names fit reports and record fields")
 NUMBER_CHARS = Limit("NUMBER_CHARS", 40, "characters", "more than any double or int64 needs")
 BRACKET_DEPTH = Limit("BRACKET_DEPTH", 64, "open brackets", "the parser's stack is bounded")

@@ -30,12 +30,13 @@ FLOW = {
     "codegen": "errors limits events ir passes",
     "devices": "errors limits ir passes codegen",
     "check": "errors limits events lang ir",
-    "config": "errors limits shipped",
+    "files": "errors limits",
+    "config": "errors limits files shipped",
     "feeds": "errors limits events data codegen.decoders "
     "live.feed live.connection live.rest live.fetch",
     "shipped": "errors",
-    "data": "errors limits events config feeds shipped",
-    "report": "errors limits events data",
+    "data": "errors limits files events config feeds shipped",
+    "report": "errors limits files events data",
     "backtest": "errors limits events lang ir passes codegen devices check config data report "
     "shipped",
     "journal": "errors limits events backtest",

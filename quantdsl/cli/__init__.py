@@ -104,6 +104,9 @@ def main(argv: list[str] | None = None) -> None:
     # nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by who started us, as with >&- in a shell
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 

@@ -13,6 +13,7 @@ from quantdsl.data.tick_feed import TickFeed
 from quantdsl.data.tick_formats import recognised
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.errors import ConfigError
+from quantdsl.files import create
 
 EXIT_BAD_ROWS = 1
 
@@ -193,8 +194,7 @@ def _write(path: Path, one: Instrument) -> None:
     ):
         lines += [f"# {comment}", f'{key} = "{value}"']
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+        create(path, "\n".join(lines) + "\n")
     except FileExistsError:
         raise ConfigError(f"{path}: exists already; remove it or name another file") from None
     except OSError as error:

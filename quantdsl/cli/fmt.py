@@ -1,10 +1,13 @@
 """`quantdsl fmt`: the one canonical layout of a strategy file."""
 
+import stat
 import sys
 from difflib import unified_diff
 from pathlib import Path
 
 import click
+
+from quantdsl.files import whole
 
 EXIT_CHANGED = 1
 
@@ -24,6 +27,13 @@ def command(files: tuple[Path, ...], check: bool, diff: bool) -> int:
     return EXIT_CHANGED if check and changed else 0
 
 
+def _replace(file: Path, text: str) -> None:
+    """Exchange a text that may be written to, and that keeps its mode."""
+    with file.open("r+b"), whole(file) as part:
+        part.write_text(text, encoding="utf-8")
+        part.chmod(stat.S_IMODE(file.stat().st_mode))
+
+
 def _format(file: Path, *, write: bool, diff: bool) -> bool:
     """Format one file; whether its text is not the canonical one."""
     from quantdsl.lang.format import format_source
@@ -39,6 +49,6 @@ def _format(file: Path, *, write: bool, diff: bool) -> bool:
         click.echo(formatted, nl=False)
     elif formatted != text:
         if write:
-            file.write_text(formatted, encoding="utf-8")
+            _replace(file.resolve(), formatted)
         click.echo(f"{'formatted' if write else 'would format'} {file}", err=True)
     return formatted != text

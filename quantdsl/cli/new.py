@@ -8,6 +8,7 @@ from string import Template
 import click
 
 from quantdsl.errors import ConfigError
+from quantdsl.files import create
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -30,8 +31,7 @@ def command(name: str) -> None:
             "help: small letters, digits and _, a letter first, such as my_idea"
         )
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(starter(path.stem))
+        create(path, starter(path.stem))
     except FileExistsError:
         raise ConfigError(
             f"{path} exists already and is left as it is\nhelp: choose another name"

@@ -129,7 +129,7 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
     """One sweep from its first lane to its last file; the exit code."""
     from quantdsl.backtest.conduct import best_config, conduct, save_trades
     from quantdsl.devices.profile import Profile
-    from quantdsl.report.store import whole
+    from quantdsl.files import whole
 
     for number in extras.traded:
         sweep.place(number)

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from quantdsl.errors import ConfigError, LimitError
+from quantdsl.files import read_toml
 from quantdsl.limits import NUMBER_CHARS
 
 EXACT_MAX = 2**53
@@ -166,14 +167,7 @@ def instrument_of(entry: object, where: str) -> Instrument:
 
 def load_instruments(path: Path) -> dict[str, Instrument]:
     """The instruments of a TOML file (`[[instrument]]` tables or one flat table), by symbol."""
-    import tomllib
-
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
+    _, document = read_toml(path)
     entries = document.get("instrument", [document] if "symbol" in document else None)
     if not isinstance(entries, list):
         raise ConfigError(f"{path}: holds no [[instrument]] table")

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from quantdsl.errors import ConfigError
-from quantdsl.report.store import GROUP_ROWS, whole
+from quantdsl.files import whole
+from quantdsl.report.store import GROUP_ROWS
 
 FORMS = (".parquet", ".arrow")
 

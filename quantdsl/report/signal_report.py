@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from quantdsl.files import whole
 from quantdsl.report.columns import numbers, texts
 from quantdsl.report.signal_study import LAGS, LEVELS, SignalStudy
-from quantdsl.report.store import PAGE, whole
+from quantdsl.report.store import PAGE
 
 
 class SignalReport(Struct, frozen=True):

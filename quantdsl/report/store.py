@@ -10,8 +10,7 @@ whatever ends the process; the page comes last.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,6 +20,7 @@ from msgspec import Struct
 
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
+from quantdsl.files import whole
 from quantdsl.report import tearsheet
 from quantdsl.report.result import RunResult, Setting
 from quantdsl.report.tables import tables
@@ -111,17 +111,6 @@ def write_table(table: pa.Table, folder: Path, name: str) -> None:
         )
     with whole(folder / f"{name}.arrow") as path, pa.ipc.new_file(path, table.schema) as file:
         file.write_table(table)
-
-
-@contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """A place to write to that takes the name `path` only once everything is written."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def load(folder: Path) -> SavedRun:

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from quantdsl.files import whole
 from quantdsl.report.result import DEFAULT
-from quantdsl.report.store import whole, write_table
+from quantdsl.report.store import write_table
 from quantdsl.report.sweep_page import page
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_study import Study

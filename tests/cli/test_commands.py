@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shlex
 import subprocess
 import sys
 import types
@@ -153,6 +154,42 @@ def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
     assert "Traceback" not in failed.stderr
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".part"]
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("command", ["fmt", "new"])
+def test_a_full_disk_leaves_the_users_files_as_they_were(command, tmp_path):
+    """A strategy that is formatted is exchanged, not cut off; a new one is whole or not there."""
+    file = tmp_path / "idea.qdsl"
+    text = starter("idea").replace(" = ", "  =  ")
+    if command == "fmt":
+        file.write_text(text)
+    code = (
+        "import resource, sys\n"
+        "from quantdsl import cli\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "sys.exit(cli.run(sys.argv[1:]))"
+    )
+    failed = python("-c", code, command, str(file))
+    assert failed.returncode == 2
+    assert failed.stderr == f"error: {file}: File too large\n"
+    assert [path.read_text() for path in tmp_path.iterdir()] == [text] * (command == "fmt")
+
+
+def test_fmt_keeps_the_mode_of_a_file_and_what_a_link_points_to(tmp_path):
+    file, link = tmp_path / "idea.qdsl", tmp_path / "link.qdsl"
+    file.write_text(starter("idea").replace(" = ", "  =  "))
+    file.chmod(0o640)
+    link.symlink_to(file)
+    assert cli.run(["fmt", str(link)]) == 0
+    assert link.is_symlink()
+    assert file.read_text() == starter("idea")
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_closed_streams_are_no_failure():
+    command = shlex.join([sys.executable, "-m", "quantdsl.cli", "cache", "info"])
+    done = subprocess.run(["/bin/sh", "-c", f"exec {command} >&- 2>&-"], check=False)
+    assert done.returncode == 0
 
 
 def in_an_extension() -> SystemError:

@@ -9,7 +9,7 @@ import pytest
 
 from quantdsl import config
 from quantdsl.data.instrument import load_instruments
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, LimitError
 from quantdsl.shipped import shipped
 
 CONFIGS = shipped("configs")
@@ -74,6 +74,8 @@ MISTAKES = [
     ("[data.columns]\ntime = 3\n", r":1: data.columns: expected `str`, got `int`"),
     ("x = \n", "is not TOML"),
     ("[fees]\n[fees]\n", "is not TOML"),
+    ("x = " + "[" * 10_000, "its values are nested too deeply"),
+    ("[account]\ncash = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
 ]
 
 
@@ -83,6 +85,14 @@ def test_mistakes_name_key_and_line(tmp_path: Path, text: str, message: str) -> 
     with pytest.raises(ConfigError, match=message) as caught:
         config.resolve(file=path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_a_large_file_is_refused_by_its_limit_unread(tmp_path: Path) -> None:
+    path = tmp_path / "large.toml"
+    with path.open("wb") as file:
+        file.truncate(1 << 33)
+    with pytest.raises(LimitError, match=r"large.toml: is larger than CONFIG_BYTES \(4,194,304"):
+        config.resolve(file=path)
 
 
 def test_mistakes_of_the_command_line(tmp_path: Path) -> None:

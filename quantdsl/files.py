@@ -1,0 +1,64 @@
+"""Files of the user: read up to a limit, and written whole or not at all.
+
+What ends a command, be it a full disk or SIGKILL, leaves a file as it was, or as it was to be.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from quantdsl.errors import ConfigError, LimitError
+from quantdsl.limits import CONFIG_BYTES
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A place to write to that takes the name `path` only once everything is written."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        yield part
+        part.replace(path)
+    except OSError as refused:
+        raise _named(refused, path) from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def create(path: Path, text: str) -> None:
+    """A new file with this text; FileExistsError leaves the one that is there as it is."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise
+    except OSError as refused:
+        path.unlink(missing_ok=True)
+        raise _named(refused, path) from None
+
+
+def _named(refused: OSError, path: Path) -> OSError:
+    """The error with the file's name, which one of writing lacks."""
+    refused.filename = refused.filename or str(path)
+    return refused
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and what it says; ConfigError where it is none."""
+    import tomllib  # seldom needed
+
+    try:
+        with path.open("rb") as file:
+            encoded = file.read(CONFIG_BYTES + 1)
+        if len(encoded) > CONFIG_BYTES:
+            raise LimitError(f"{path}: is larger than {CONFIG_BYTES}")
+        text = encoded.decode("utf-8")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not text in UTF-8") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: its values are nested too deeply") from None
+    except ValueError as error:  # of TOML's own kind, and of a number with thousands of digits
+        raise ConfigError(f"{path}: is not TOML: {error}") from None
