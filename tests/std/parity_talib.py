@@ -23,7 +23,7 @@ def _row(
 
 
 def _source(column: str) -> str:
-    return "TA-Lib " + "_".join(part for part in column.split("_") if part.isalpha())
+    return "TA-Lib " + "_".join(part for part in column.split("_") if part[0].isalpha())
 
 
 def _seed(rows: int) -> dict[str, object]:
