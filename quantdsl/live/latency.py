@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from hdrh.histogram import HdrHistogram
 
 from quantdsl.backtest.prepare import Prepared
 from quantdsl.backtest.stream import materialised
@@ -403,6 +402,8 @@ class Bench:
 
     def row(self, name: str, how: str, cycles: npt.NDArray[Any]) -> Row:
         """A histogram of spans."""
+        from hdrh.histogram import HdrHistogram  # on x86-64 alone, as the counter of cycles
+
         histogram = HdrHistogram(1, HIGHEST_NS * 1000, DIGITS)  # in ps: some spans are a few ns
         values, counts = np.unique(
             np.maximum(np.rint(cycles * (1000 / self.clock.cycles_per_ns)), 1).astype(np.int64),
