@@ -6,6 +6,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+CALLS_A_SECOND = 1_000_000
+"""Of functions, about what a slow machine makes of ours in a second."""
+
 
 def calls(work: Callable[[], T]) -> tuple[T, int]:
     """What `work` gives, and how many functions it called on this thread, C's too."""

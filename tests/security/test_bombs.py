@@ -12,10 +12,9 @@ from quantdsl.check import check_source
 from quantdsl.codegen.jit import object_code
 from quantdsl.codegen.target import native
 from quantdsl.lang.source import Source
+from tests.counting import CALLS_A_SECOND
 from tests.security.bombs import HEAD, ORDER, REFUSED, SHARED
 
-CALLS_MAX = 1_000_000
-"""Of functions, about a second's worth."""
 NAMES = [value.name for value in vars(limits).values() if isinstance(value, limits.Limit)]
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +34,7 @@ def outcomes():
 def test_a_bomb_is_refused_by_name(outcomes, name):
     said, calls = outcomes[name]
     assert any(limit in said for limit in NAMES), said[:300]
-    assert calls <= CALLS_MAX
+    assert calls <= CALLS_A_SECOND
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits its own memory")
@@ -43,7 +42,7 @@ def test_a_bomb_is_refused_by_name(outcomes, name):
 def test_what_is_named_is_computed_once(outcomes, name):
     said, calls = outcomes[name]
     assert not said
-    assert calls <= CALLS_MAX
+    assert calls <= CALLS_A_SECOND
 
 
 def test_the_largest_legal_file_compiles():
