@@ -333,8 +333,9 @@ def _common(module: ops.Module) -> tuple[str, ...]:
     return tuple(f"{ENGINE.name}.{name}" for name in MARKET if name in held and held[name].words)
 
 
-SURE = frozenset({"QD0201", "QD0401", "QD0803"})
-"""Unknown names, looks into the future and sizes that are no quantity: a line shows them alone."""
+SURE = frozenset({"QD0201", "QD0401", "QD0803", "QD0804"})
+"""Unknown names, looks into the future, sizes that are no quantity and limits of another kind: a
+line shows them alone."""
 
 
 def _beside(syntax: list[Diagnostic], told: list[Diagnostic], source: Source) -> list[Diagnostic]:

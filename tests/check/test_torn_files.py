@@ -17,6 +17,9 @@ strategy S:
             buy(100)
         elif lng:
             close_position()
+
+    risk:
+        max_position = 500
 """
 
 
@@ -29,6 +32,7 @@ def codes(text: str) -> list[tuple[str, int]]:
 
 def test_every_mistake_is_told_in_one_run():
     expected = [("QD0201", 6), ("QD0118", 9), ("QD0803", 10), ("QD0201", 11)]
+    expected += [("QD0804", 15)]
     assert codes(TORN) == expected
 
 
@@ -37,5 +41,5 @@ def test_every_mistake_is_told_in_one_run():
 )
 def test_a_name_that_a_torn_line_declares_is_not_called_unknown(line):
     text = TORN.replace("let f = ta.smaa(close, 10)", line).replace("close\n", "close:\n", 1)
-    text = text.replace("100", "100 shares").replace("lng", "long")
+    text = text.replace("100", "100 shares").replace("lng", "long").replace("500", "500 shares")
     assert {number for _, number in codes(text)} == {6}
