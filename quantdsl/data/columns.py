@@ -127,7 +127,7 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
         raise DataError(
             f"{where}: holds no column open, high, low or close, so it is read as closes of "
             f"{len(tickers)} tickers ({_list(tickers)}): choose one as in {where}#{tickers[0]}, "
-            'or name the columns in the config, as in columns = { close = "PX_LAST" }'
+            'or name the columns in the config, as in data.columns = { close = "PX_LAST" }'
         )
     match = next((name for name in tickers if name.strip().upper() == ticker.upper()), None)
     if match is None:
@@ -144,7 +144,7 @@ def _missing(field: str, names: Sequence[str], where: str) -> str:
     hint = f"; did you mean {like!r}?" if like is not None else ""
     return (
         f"{where}: no column for {field} among {_list(names)}{hint}\nhelp: name it in the config: "
-        f'columns = {{ {field} = "{like or names[0]}" }}'
+        f'data.columns = {{ {field} = "{like or names[0]}" }}'
     )
 
 
