@@ -1,5 +1,6 @@
 """The wheel in a fresh environment, far from the checkout: one import name, and the demo runs."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -16,6 +17,7 @@ def run(*command: object, cwd: Path) -> str:
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
         check=False,
