@@ -3,8 +3,10 @@
 What ends a command, be it a full disk or SIGKILL, leaves a file as it was, or as it was to be.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EIO
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,9 @@ def create(path: Path, text: str) -> None:
 
 
 def _named(refused: OSError, path: Path) -> OSError:
-    """The error with the file's name, which one of writing lacks."""
-    refused.filename = refused.filename or str(path)
-    return refused
+    """The error with the file's name, which one of writing lacks, in the system's own words."""
+    number = refused.errno or EIO
+    return OSError(number, os.strerror(number), refused.filename or str(path))
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:

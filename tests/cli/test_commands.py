@@ -150,7 +150,7 @@ def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
     )
     failed = python("-c", code, str(tmp_path))
     assert failed.returncode == 2
-    assert "the report cannot be written" in failed.stderr
+    assert f"{tmp_path}: the report cannot be written: File too large\n" in failed.stderr
     assert "Traceback" not in failed.stderr
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".part"]
     assert not (tmp_path / "report.html").exists()
