@@ -177,17 +177,20 @@ class CsvTable:
             io.TextIOWrapper(self._stream(), "utf-8", "replace"), delimiter=self._delimiter
         )
         next(lines)
-        for line_number, cells in enumerate(lines, 2):
-            if not cells:
-                continue
-            if len(cells) != len(self._names):
-                return f"line {line_number} has {len(cells)} cells and the header has " + str(
-                    len(self._names)
-                )
-            for name in numbers:
-                cell = cells[self._names.index(name)].strip()
-                if cell not in _NULLS and not _is_number(cell, self._comma):
-                    return f"line {line_number}: {name} is {cell!r}, which is not a number"
+        try:
+            for line_number, cells in enumerate(lines, 2):
+                if not cells:
+                    continue
+                if len(cells) != len(self._names):
+                    return f"line {line_number} has {len(cells)} cells and the header has " + str(
+                        len(self._names)
+                    )
+                for name in numbers:
+                    cell = cells[self._names.index(name)].strip()
+                    if cell not in _NULLS and not _is_number(cell, self._comma):
+                        return f"line {line_number}: {name} is {cell[:60]!r}, which is not a number"
+        except csv.Error as error:  # a cell without an end
+            return f"line {lines.line_num}: {error}"
         return None
 
     def _stream(self) -> Any:
@@ -206,17 +209,21 @@ class CsvTable:
                     f"{self.name}: is not a table: its first line has more than {_HEADER_BYTES:,} "
                     "bytes"
                 )
+        bad = raw.find(b"\0")
         try:
             text = raw.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = "\0"
+        except UnicodeDecodeError as error:
+            text, bad = "", error.start
+        if bad >= 0:
+            before = raw.count(b"\n", 0, bad)
+            head = f"its first bytes are {raw[:8].hex(' ')}"
+            what = f"line {before + 1} is no text" if before else head
+            raise DataError(
+                f"{self.name}: is not a table: {what}. quantdsl reads CSV (UTF-8), Parquet and "
+                "Arrow files, also packed as .gz .zst .bz2 .zip"
+            )
         if not text.strip():
             raise DataError(f"{self.name}: the file is empty")
-        if "\0" in text:
-            raise DataError(
-                f"{self.name}: is not a table: its first bytes are {raw[:8].hex(' ')}. quantdsl "
-                "reads CSV (UTF-8), Parquet and Arrow files, also packed as .gz .zst .bz2 .zip"
-            )
         return text.splitlines()[:20]
 
 

@@ -183,6 +183,12 @@ def test_live_tables(tmp_path: Path) -> None:
             r"row 3 \(line 4\): '2024-01-01T00:00Z' has a zone .* give all of them the same form",
         ),
         (b"\xef\xbb\xbf", "the file is empty"),
+        (b"time,close\n2024-01-02,1\n\xe9t\xe9,2\n", "is not a table: line 3 is no text"),
+        (b"time,close\n2024-01-02,1\n2024-01-03,2\x00\n", "is not a table: line 3 is no text"),
+        (
+            b"time,close\n2024-01-02,1\n2024-01-03," + b"x" * 200_000 + b"\n",
+            "line 3: field larger than field limit",
+        ),
         (b"\x00" * 70_000, "its first line has more than 65,536 bytes"),
         (b"time,close," + b"x," * 40_000, "its first line has more than 65,536 bytes"),
     ],
