@@ -75,6 +75,9 @@ GRID_BYTES = Limit(
 SHARED_BYTES = Limit(
     "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"
 )
+CONSTANT_BYTES = Limit(
+    "CONSTANT_BYTES", 64 * 1024, "bytes", "what every GPU has of constant memory"
+)
 BOOK_DEPTH = Limit("BOOK_DEPTH", 1_000, "levels", "what a strategy looks at is bounded")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
 OPERATIONS = Limit(

@@ -1,7 +1,7 @@
 """The kernels of a strategy on a device, beside one core: the same bits, and how long it took."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,23 +51,31 @@ def compared(
     works, tensors = list(drawn_works(checked, instruments)), list(tensor_kernels(checked))
     if not works and not tensors:
         raise ConfigError(f"{checked.source.path} calls no kernel, and has none of tensors")
-    known = {name for one in tensors for name in one.size_names}
-    for name in sizes:
-        if name not in known:
-            has = ", ".join(sorted(known)) or "none"
-            raise ConfigError(f"--size {name}: no tensor has such a size; there is {has}")
+    sized = list(with_sizes(tensors, sizes))
     for facts, work in works:
         core, core_s = _on_core(work)
         name, words, device_s = _on_device(work, device)
         same = bool(np.array_equal(core, words))
         yield Compared(facts.name, f"{instruments:,} instruments", name, core_s, device_s, same)
-    for kernel in tensors:
-        yield _of_tensors(kernel, device, sizes)
+    for kernel, known in sized:
+        yield _of_tensors(kernel, device, known)
 
 
-def _of_tensors(kernel: TensorKernel, device: str, sizes: Mapping[str, int]) -> Compared:
+def with_sizes(
+    kernels: Sequence[TensorKernel], sizes: Mapping[str, int]
+) -> Iterator[tuple[TensorKernel, dict[str, int]]]:
+    """Each kernel with all of its sizes; ConfigError for one that none of them has."""
+    known = {name for kernel in kernels for name in kernel.size_names}
+    for name in sizes:
+        if name not in known:
+            has = ", ".join(sorted(known)) or "none"
+            raise ConfigError(f"--size {name}: no tensor has such a size; there is {has}")
+    for kernel in kernels:
+        yield kernel, {name: sizes.get(name, SIZE) for name in kernel.size_names}
+
+
+def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> Compared:
     """A kernel of tensors: once on a core, once on the device, then rounds of it alone."""
-    known = {name: sizes.get(name, SIZE) for name in kernel.size_names}
     core, other = (drawn_arguments(kernel.facts, known) for _ in range(2))
     kernel.run(kernel.bound((), drawn_arguments(kernel.facts, known)), "cpu")  # compiles it
     began = time.perf_counter()

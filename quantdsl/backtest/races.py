@@ -22,20 +22,21 @@ class Watched(NamedTuple):
     """A kernel that was run, and what its threads did wrong."""
 
     kernel: str
-    threads: int
+    seen: str
+    """How many threads."""
     faults: list[Fault]
 
 
 def races(checked: Checked) -> list[Watched]:
     """What is found in each kernel on drawn values: those that the strategy calls, and tensors'."""
     found = [
-        Watched(facts.name, facts.threads, watched(work))
+        Watched(facts.name, f"{facts.threads} threads", watched(work))
         for facts, work in drawn_works(checked, ROUNDS)
     ]
     for kernel in tensor_kernels(checked):
         if kernel.facts.kind == "threads":
-            faults = kernel.watched(kernel.bound((), _drawn(kernel)))
-            found.append(Watched(kernel.facts.name, kernel.facts.threads, faults))
+            faults, seen = kernel.watched(kernel.bound((), _drawn(kernel)))
+            found.append(Watched(kernel.facts.name, seen, faults))
     return found
 
 

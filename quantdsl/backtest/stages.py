@@ -1,15 +1,14 @@
 """A strategy file as each stage of the compiler sees it: `quantdsl explain --stage`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from quantdsl.backtest.critical import proofs
+from quantdsl.backtest.kernel_text import kernels_text
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import Checked, compile_file
-from quantdsl.check.kernels import KernelFacts
-from quantdsl.codegen.blocks import Batch, batch, batch_text
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
@@ -20,10 +19,8 @@ from quantdsl.codegen.sass import disassembled
 from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import turn_proof
 from quantdsl.config import Precision
-from quantdsl.errors import ConfigError
-from quantdsl.ir.ops import ArrayType, Func, Let, Module
+from quantdsl.ir.ops import Module
 from quantdsl.ir.show import show as show_ir
-from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.parser import parse
@@ -41,21 +38,25 @@ ARCHITECTURE = "sm_90"
 """Shown of the lanes; `quantdsl compile` makes the others."""
 
 
-def show(path: Path, stage: str, precision: Precision = "f64") -> str:
+def show(
+    path: Path, stage: str, precision: Precision = "f64", sizes: Mapping[str, int] | None = None
+) -> str:
     """The text of one of STAGES but PLAN; raises SourceError where the file gets not that far.
 
-    `precision` is that of the equations of lanes, for GPU_STAGES.
+    `precision` is that of the equations of lanes, for GPU_STAGES; `sizes` are those of tensors, for
+    KERNELS.
     """
     if stage == "ast":
         return _tree(path)
     if stage in GPU_STAGES:
         return _gpu_text(path, stage, precision)
+    if stage == KERNELS:
+        whole = compile_file(path, library_too=True)
+        return kernels_text(whole, target_of(ARCHITECTURE), sizes or {})
     checked = compile_file(path)
     module = checked.module()
     if stage == PROOF:
         return _proof_text(checked, module)
-    if stage == KERNELS:
-        return _kernels_text(checked, module)
     if stage == "ir":
         return show_ir(module)
     if stage in PASS_NAMES:
@@ -103,36 +104,6 @@ def _gpu_text(path: Path, stage: str, precision: Precision) -> str:
     ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept), target, bounds)
     cubin = link_ptx(Ptx(ptx, ""), ARCHITECTURE, None, bounds)
     return f"// {occupancy(cubin)}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
-
-
-def _kernels_text(checked: Checked, module: Module) -> str:
-    """Each kernel of the file as PTX, for a block of threads an instrument."""
-    target, texts = target_of(ARCHITECTURE), []
-    for func in module.funcs:
-        facts = checked.library.kernels.get(func.name.partition("[")[0])
-        if facts is None:
-            continue
-        made = batch(module, func.name, facts.threads)
-        parsed, machine = optimised(batch_text(made, target, gpu=True), target)
-        texts += [*_kernel_head(facts, func, made), str(machine.emit_assembly(parsed))]
-    if not texts:
-        raise ConfigError(f"{checked.source.path} calls no kernel")
-    return "\n".join(texts)
-
-
-def _kernel_head(facts: KernelFacts, func: Func, made: Batch) -> Iterator[str]:
-    """What a kernel is, where its memory lies, and how the threads of a warp meet in its loads."""
-    threads, shared = made.threads, 8 * made.shared_words
-    yield f"// {facts.name}: {facts}; {threads} threads, {shared:,} bytes shared"
-    for stmt in statements(func.body):
-        if isinstance(stmt, Let) and stmt.name in facts.arrays:
-            assert isinstance(stmt.type, ArrayType)
-            assert isinstance(stmt.type.size, int)
-            name, type_ = facts.arrays[stmt.name]
-            where = "shared by the block" if stmt.name in made.shared else "each thread's own"
-            yield f"// memory: {name}: {type_}, {8 * stmt.type.size:,} bytes, {where}"
-    for line, text, how in facts.loads:
-        yield f"// load in line {line}: {text}, {how}"
 
 
 def _tree(path: Path) -> str:

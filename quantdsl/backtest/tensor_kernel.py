@@ -116,11 +116,12 @@ class TensorKernel:
         hosts = {name: one.host for name, one in bound.arrays.items() if one.host is not None}
         return ready.on_copies(hosts, bound.scalars, rounds)
 
-    def watched(self, bound: Bound) -> list[Fault]:
-        """What threads do on the simulated device that no order of theirs makes right."""
+    def watched(self, bound: Bound) -> tuple[list[Fault], str]:
+        """What threads do on the simulated device that no order of theirs makes right, and how
+        many were seen."""
         ready = OnSimulated(self.work(bound.sizes), watched=True)
         ready({name: one.address for name, one in bound.arrays.items()}, bound.scalars)
-        return ready.faults
+        return ready.faults, ready.seen
 
     def work(self, sizes: Mapping[str, int]) -> TensorWork:
         """The kernel linked for such sizes."""

@@ -1,11 +1,16 @@
 """Compile-time constants: an expression of literals, evaluated by the interpreter itself."""
 
+from collections.abc import Sequence
+
+from quantdsl import limits
 from quantdsl.check.context import Context
-from quantdsl.check.types import FLOAT, INT, ir_type
+from quantdsl.check.signatures import constant, resolve
+from quantdsl.check.types import ERROR, FLOAT, INT, Type, ir_type
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.ir import ops
 from quantdsl.ir.link import link
 from quantdsl.ir.walk import nodes
+from quantdsl.lang import ast
 
 
 def evaluate(cx: Context, value: Value) -> Value:
@@ -26,3 +31,31 @@ def evaluate(cx: Context, value: Value) -> Value:
         whole = int(result)
         return Value(INT, ops.i64(whole), value.span, whole, whole, series=TIMELESS, const=whole)
     return Value(FLOAT, ops.f64(result), value.span, series=TIMELESS, const=float(result))
+
+
+def array_type(cx: Context, node: ast.Type, count: int, others: Sequence[Type]) -> Type:
+    """The type that a const of `count` numbers says; `others` lie in constant memory already."""
+    type_ = constant(cx, node) if node.name == "constant" else resolve(cx, node)
+    if type_ == ERROR:
+        return ERROR
+    if type_.kind not in ("array", "constant") or type_.size != count:
+        cx.error(
+            "QD0603",
+            f"{count} numbers are no {type_}",
+            node.span,
+            help=f"write constant[float, {count}], of several dimensions row after row",
+        )
+        return ERROR
+    apart = [one.size for one in (type_, *others) if one.kind == "constant"]
+    total = 8 * sum(size for size in apart if isinstance(size, int))
+    if total > limits.CONSTANT_BYTES:
+        most = limits.CONSTANT_BYTES
+        cx.error(
+            "QD0908",
+            f"the constants of this file are {total:,} bytes",
+            node.span,
+            reason=f"at most {most:,} fit: {most.why}",
+            help="leave the type away: then it lies in the memory of the device",
+        )
+        return ERROR
+    return type_

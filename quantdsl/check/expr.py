@@ -5,7 +5,7 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.naming import repeated
-from quantdsl.check.types import BOOL, FLOAT, SCALAR
+from quantdsl.check.types import BOOL, DIMENSIONED, FLOAT, SCALAR
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -34,7 +34,7 @@ def _attr(cx: Context, node: ast.Attr) -> Value:
         return cx.library.field(cx, value, node)
     if value.type.kind == "ring":
         return cx.library.ring_member(cx, value, node)
-    if value.type.kind in ("tensor", "shared"):
+    if value.type.kind in DIMENSIONED:
         return cx.library.tensor_member(cx, value, node)
     if value.type.kind == "window":
         return windows.member(cx, value, node)
@@ -251,7 +251,7 @@ def _index(cx: Context, node: ast.Index) -> Value:
         return error_value(node.span)
     if index.type.kind != "int":
         return cx.error("QD0301", f"an index is an int, this is {an(index.type)}", node.index.span)
-    if value.type.kind in ("tensor", "shared"):
+    if value.type.kind in DIMENSIONED:
         return cx.library.tensor_read(cx, value, index, node)
     if node.more:
         return cx.error(

@@ -24,7 +24,7 @@ from quantdsl.check.hosted import HostIndicator, target_of
 from quantdsl.check.kernels import KernelBuilder, KernelFacts
 from quantdsl.check.modules import Module, Namespace
 from quantdsl.check.signatures import resolve
-from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type
+from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type, stored
 from quantdsl.check.values import TIMELESS, Unit, Value, error_value
 from quantdsl.errors import InternalError
 from quantdsl.ir import ops
@@ -129,6 +129,7 @@ class Library:
         self.funcs: dict[str, ops.Func] = {}
         self.structs: dict[str, ops.StructDecl] = {"Bar": bar_struct(), **ticks.structs()}
         self.tables: dict[str, ops.TableDecl] = {}
+        self.constants: dict[str, Type] = {}  # those of the tables that lie in constant memory
         self.struct_bindings: dict[str, StructBinding] = {}
         self.enums: dict[str, EnumBinding] = {}
         self.kernels: dict[str, KernelFacts] = {}  # by the name of their function
@@ -243,18 +244,27 @@ class Library:
         self._enter(cx, item.name, Local(value, item.name.span, used=True), scope)
 
     def _declare_table(self, cx: Context, item: ast.Const, array: ast.Array) -> None:
-        from quantdsl.check.consts import evaluate
+        from quantdsl.check.consts import array_type, evaluate
 
         values = [evaluate(cx, cx.expr(entry)) for entry in array.items]
         if any(value.bad for value in values):
             return
-        whole = all(value.type == INT for value in values)
-        type_ = INT if whole else FLOAT
-        entries = [arith.coerce(cx, value, type_) for value in values]
+        elem = INT if all(value.type == INT for value in values) else FLOAT
+        type_ = Type("array", elem=elem, size=len(values))
+        if item.type is not None:
+            type_ = array_type(cx, item.type, len(values), list(self.constants.values()))
+        if type_ == ERROR or type_.elem is None:
+            return
+        entries = [arith.coerce(cx, value, type_.elem) for value in values]
+        if any(value.bad for value in entries):
+            return
         name = f"{cx.module.key}.{item.name.id}"
         bits = tuple(_const_bits(value) for value in entries)
-        self.tables[name] = ops.TableDecl(name, "i64" if whole else "f64", bits)
-        kept = Value(Type("array", elem=type_, size=len(entries)), ops.Table(name), series=TIMELESS)
+        apart = type_.kind == "constant"
+        self.tables[name] = ops.TableDecl(name, stored(type_.elem), bits, apart)
+        if apart:
+            self.constants[name] = type_
+        kept = Value(type_, ops.Table(name), series=TIMELESS)
         self._enter(cx, item.name, Local(kept, item.name.span, used=True))
 
     def _declare_struct(self, cx: Context, item: ast.Struct) -> None:

@@ -72,6 +72,14 @@ def _plain(cx: Context, node: ast.Type, of: str) -> Type:
         return _container(cx, node, of)
     if node.name in OF_KERNELS:
         return _of_kernels(cx, node)
+    if node.name == "constant":
+        cx.error(
+            "QD0202",
+            "constant memory is that of a const",
+            node.span,
+            help="write const weights: constant[float, 3] = [0.25, 0.5, 0.25], in the file",
+        )
+        return ERROR
     if node.name in LATER:
         cx.error("QD0216", f"the type {node.name!r} is not available yet", node.span)
         return ERROR
@@ -118,16 +126,32 @@ def _of_kernels(cx: Context, node: ast.Type) -> Type:
     return ERROR if elem == ERROR or size is None else Type("window", elem=elem, size=size)
 
 
+SHOWN = {
+    "tensor": "tensor[float, 8, 8]",
+    "shared": "shared[float, 256]",
+    "constant": "constant[float, 5]",
+}
+
+
+def constant(cx: Context, node: ast.Type) -> Type:
+    """`constant[T, N]`, the type of a const that holds several numbers."""
+    type_ = _of_dimensions(cx, node)
+    if type_ != ERROR and type_.elem == BOOL:
+        cx.error("QD0202", "constant memory is of float, f32 or int", node.span)
+        return ERROR
+    return type_
+
+
 def _of_dimensions(cx: Context, node: ast.Type, *, given: bool = False) -> Type:
-    """`tensor[T, N, M]` and `shared[T, N]`; what is `given` lies in the caller's memory."""
-    least = 2 if node.name == "tensor" and not given else 1
-    shown = "tensor[float, 8, 8]" if node.name == "tensor" else "shared[float, 256]"
+    """Memory with sizes, such as `shared[T, N]`; what is `given` lies in the caller's."""
+    least, shown = 2 if node.name == "tensor" and not given else 1, SHOWN[node.name]
     count = len(node.args) - 1
     if not least <= count <= tensors.DIMENSIONS_MAX or not isinstance(node.args[0], ast.Type):
         sizes = f"{least} to {tensors.DIMENSIONS_MAX} sizes"
         cx.error("QD0202", f"{node.name} needs a type and {sizes}: {shown}", node.span)
         return ERROR
-    elem = resolve(cx, node.args[0])
+    single = node.name == "constant" and node.args[0].name == "f32"  # kernels alone read that
+    elem = F32 if single else resolve(cx, node.args[0])
     if elem == ERROR:
         return ERROR
     if elem not in tensors.ELEMENTS:

@@ -65,8 +65,11 @@ def element(cx: Context, value: Value, first: Value, node: ast.Index) -> Value:
         prove_index(cx, index, size, part)
         at = index.ir if at is None else _below(at, size, index.ir)
     assert at is not None
+    elem = type_.elem
+    if elem == F32 and not cx.kernel:  # of constant memory, which others read too
+        elem = FLOAT
     return Value(
-        type_.elem,
+        elem,
         ops.Elem(value.place, at),
         node.span,
         series=joined((value, *indices)),

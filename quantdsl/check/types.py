@@ -23,6 +23,8 @@ SAFE = 2**53
 """Fixed values lie strictly within +-SAFE, so that every target may hold them in a float."""
 
 
+DIMENSIONED = frozenset({"tensor", "shared", "constant"})
+"""Kinds of memory with an index for each dimension."""
 SPOKEN = {"clock": "time of day", "str": "text", "void": "nothing"}
 """Kinds that a source never names, as messages call them."""
 
@@ -30,8 +32,8 @@ SPOKEN = {"clock": "time of day", "str": "text", "void": "nothing"}
 class Type(msgspec.Struct, frozen=True):
     """`kind` names the family; `of` the instrument, currency, enum, struct or bars it belongs to.
 
-    `elem` and `size` are set for array and ring, and for tensor and shared, whose `dims` are the
-    sizes that `size` is the product of.
+    `elem` and `size` are set for array and ring, and for tensor, shared and constant, whose `dims`
+    are the sizes that `size` is the product of.
     """
 
     kind: str

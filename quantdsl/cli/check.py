@@ -91,7 +91,7 @@ def _races(checked: "Checked") -> int:
             click.echo(f"race in kernel {one.kernel}: {fault}")
             code = EXIT_RACE
         if not one.faults:
-            click.echo(f"kernel {one.kernel}: no race was seen among {one.threads} threads")
+            click.echo(f"kernel {one.kernel}: no race was seen among {one.seen}")
     return code
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quantdsl.cli.options import SIZES, sizes_said
 from quantdsl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,21 +22,27 @@ if TYPE_CHECKING:
     metavar="NAME=LOW..HIGH:STEP",
     help="Sweep a param over this range; for --stage plan.",
 )
+@SIZES
 @click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of equations; for ptx, sass.")
 def command(
-    subject: str, stage: str | None, ranges: tuple[str, ...], precision: "Precision | None"
+    subject: str,
+    stage: str | None,
+    ranges: tuple[str, ...],
+    sizes: tuple[str, ...],
+    precision: "Precision | None",
 ) -> None:
     """Explain an error CODE such as QD0401, or print how FILE looks at a --stage.
 
     The stages are ast, ir, each pass by its name, llvm, optimised and asm; proof: what the machine
     code of the live engine does and does not, read back from it; of the lanes of a sweep
     ptx and sass, with the registers and memory that a thread takes, and plan: which equations are
-    computed once for all points that agree on their params; kernels: those of the file as PTX.
+    computed once for all points that agree on their params; kernels: those of the file as PTX,
+    with the place of their memory; --size says for which sizes of tensors.
     """
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.backtest.stages import GPU_STAGES, PLAN, STAGES, show
+    from quantdsl.backtest.stages import GPU_STAGES, KERNELS, PLAN, STAGES, show
 
     if stage not in STAGES:
         raise ConfigError(f"there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
@@ -43,6 +50,8 @@ def command(
         raise ConfigError(f"there is no file {subject}")
     if precision is not None and stage not in GPU_STAGES:
         raise ConfigError(f"--precision belongs to --stage {' and '.join(GPU_STAGES)}")
+    if sizes and stage != KERNELS:
+        raise ConfigError(f"--size belongs to --stage {KERNELS}")
     if stage == PLAN:
         from quantdsl.backtest.plan_text import plan_text
         from quantdsl.cli.options import assignments
@@ -52,7 +61,7 @@ def command(
     elif ranges:
         raise ConfigError(f"--range belongs to --stage {PLAN}")
     else:
-        click.echo(show(Path(subject), stage, precision or "f64"))
+        click.echo(show(Path(subject), stage, precision or "f64", sizes_said(sizes)))
 
 
 def _explain_code(subject: str) -> None:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
+from quantdsl.cli.options import SIZES, sizes_said
+
 EXIT_DIFFERENT = 1
 INSTRUMENTS_MAX = 1_000_000
-SIZE_MAX = 2**31
 
 
 @click.command("kernels")
@@ -25,13 +26,7 @@ SIZE_MAX = 2**31
     show_default=True,
     help="Blocks of a launch: each has windows of its own, drawn.",
 )
-@click.option(
-    "--size",
-    "sizes",
-    multiple=True,
-    metavar="NAME=N",
-    help="A size of tensors; 64 where it is not given.",
-)
+@SIZES
 def command(file: Path, device: str, instruments: int, sizes: tuple[str, ...]) -> int:
     """Run each kernel of FILE on a device, and hold its bits to one core's.
 
@@ -41,17 +36,7 @@ def command(file: Path, device: str, instruments: int, sizes: tuple[str, ...]) -
     from quantdsl.check import compile_file
 
     checked = compile_file(file, library_too=True)
-    found = list(compared(checked, device, instruments, dict(map(_size, sizes))))
+    found = list(compared(checked, device, instruments, sizes_said(sizes)))
     for one in found:
         click.echo(str(one))
     return 0 if all(one.same for one in found) else EXIT_DIFFERENT
-
-
-def _size(said: str) -> tuple[str, int]:
-    """`n=4096`."""
-    from quantdsl.errors import ConfigError
-
-    name, _, number = said.partition("=")
-    if not number.isdigit() or not 0 < int(number) <= SIZE_MAX:
-        raise ConfigError(f"--size {said}: write a name and a number, such as n=4096")
-    return name, int(number)

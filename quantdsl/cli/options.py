@@ -32,6 +32,14 @@ _MARKET = (
 )
 
 
+SIZE_MAX = 2**31
+SIZES = click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=N",
+    help="A size of tensors of kernels; 64 where it is not given.",
+)
 HOSTS = click.option(
     "--host", "hosts", multiple=True, metavar="MODULE", help="Let @host run this Python module."
 )
@@ -42,6 +50,17 @@ def of_market(command: Command) -> Command:
     for option in reversed(_MARKET):
         command = option(command)
     return command
+
+
+def sizes_said(said: tuple[str, ...]) -> dict[str, int]:
+    """`("n=4096",)` as a mapping; ConfigError where one is no size."""
+    sizes = {}
+    for one in said:
+        name, _, number = one.partition("=")
+        if not number.isdigit() or not 0 < int(number) <= SIZE_MAX:
+            raise ConfigError(f"--size {one}: write a name and a number, such as n=4096")
+        sizes[name] = int(number)
+    return sizes
 
 
 def assignments(

@@ -56,12 +56,12 @@ def emit(
     shared = Shared(
         Layout(module.structs),
         signatures(module),
-        {t.name: (f"c{index}", t) for index, t in enumerate(module.tables)},
+        tables(module, target),
         AliasTags(),
     )
     called: set[str] = set()
     lines = [f'target triple = "{target.triple}"']
-    lines += (table_text(symbol, table) for symbol, table in shared.tables.values())
+    lines += tables_text(module, target)
     parts: list[list[str]] = []
     for signature in shared.signatures.values():
         if signature.decl.name in module.imports:
@@ -138,11 +138,28 @@ def _return(text: Text, decl: Func, call: str) -> str:
     return type_
 
 
-def table_text(symbol: str, table: TableDecl) -> str:
-    """The definition of a constant array."""
+def tables(module: Module, target: Target) -> dict[str, tuple[str, TableDecl]]:
+    """Each constant array: its address, as code of the target has it, and what it holds."""
+    found = {}
+    for index, table in enumerate(module.tables):
+        address = f"@c{index}"
+        if table.constant and target.constants is not None:
+            address = f"addrspacecast (ptr addrspace({target.constants}) {address} to ptr)"
+        found[table.name] = address, table
+    return found
+
+
+def tables_text(module: Module, target: Target) -> Iterator[str]:
+    """The definitions of the constant arrays."""
+    for index, table in enumerate(module.tables):
+        apart = table.constant and target.constants is not None
+        yield _table_text(index, table, f"addrspace({target.constants}) " if apart else "")
+
+
+def _table_text(index: int, table: TableDecl, space: str) -> str:
     # A bool takes a word in a table too, as it does in all memory.
     scalar = "i64" if table.type == BOOL_T else table.type
     type_ = LLVM_TYPE[scalar]
     values = ", ".join(f"{type_} {literal(Const(scalar, bits))}" for bits in table.bits)
-    head = f"@{symbol} = internal unnamed_addr constant"
+    head = f"@c{index} = internal unnamed_addr {space}constant"
     return f"{head} [{len(table.bits)} x {type_}] [{values}], align 8"

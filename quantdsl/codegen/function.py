@@ -477,8 +477,8 @@ class FunctionEmitter:
 
     def elem(self, place: Elem) -> Spot:
         if isinstance(place.base, Table):
-            symbol, table = self.tables[place.base.name]
-            base = Spot(f"@{symbol}", 0, ArrayType(table.type, len(table.bits)), "")
+            address, table = self.tables[place.base.name]
+            base = Spot(address, 0, ArrayType(table.type, len(table.bits)), "")
         else:
             base = self.spot(place.base)
         type_ = element(base.type)

@@ -100,6 +100,10 @@ class Ptx(NamedTuple):
     shared: str
 
 
+CONSTANT_SPACE = 4
+"""Where NVPTX has its constant memory."""
+
+
 def target_of(architecture: str, cuda: tuple[int, int] | None = None) -> Target:
     """The target for an architecture such as `sm_90` with the lowest PTX version that serves.
 
@@ -118,7 +122,8 @@ def target_of(architecture: str, cuda: tuple[int, int] | None = None) -> Target:
             f"this driver has CUDA {cuda[0]}.{cuda[1]}, but {architecture} needs "
             f"{wanted[0]}.{wanted[1]}\nhelp: install a newer driver"
         )
-    return Target("nvptx64-nvidia-cuda", architecture, f"+ptx{needed}")
+    features = f"+ptx{needed}"
+    return Target("nvptx64-nvidia-cuda", architecture, features, constants=CONSTANT_SPACE)
 
 
 def ptx_of_driver(cuda: tuple[int, int]) -> int:

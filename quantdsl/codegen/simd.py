@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.emit import COMMON, import_text, signatures, table_text
+from quantdsl.codegen.emit import COMMON, import_text, signatures, tables, tables_text
 from quantdsl.codegen.function import FunctionEmitter, Shared
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.lanes import (
@@ -164,7 +164,7 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
     shared = Shared(
         Layout(module.structs),
         signatures(module),
-        {t.name: (f"c{index}", t) for index, t in enumerate(module.tables)},
+        tables(module, target),
         AliasTags(),
     )
     wanted = Wanted(shared, {"init"}, {})
@@ -176,7 +176,7 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
     code += _scalars(module, wanted, target, called)
     code += _group(wanted, target, words, stride, own_steps(module))
     head = [f'target triple = "{target.triple}"']
-    head += (table_text(symbol, table) for symbol, table in shared.tables.values())
+    head += tables_text(module, target)
     head += map(declaration, sorted(called))
     return "\n".join([*head, *code, *_attributes(target), *shared.tags.lines, METADATA]) + "\n"
 

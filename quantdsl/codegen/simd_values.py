@@ -349,8 +349,8 @@ class ValueEmitter:
 
     def elem(self, place: Elem) -> Spot:
         if isinstance(place.base, Table):
-            symbol, table = self.wanted.shared.tables[place.base.name]
-            base = Spot(f"@{symbol}", 0, ArrayType(table.type, len(table.bits)), "", 0)
+            address, table = self.wanted.shared.tables[place.base.name]
+            base = Spot(address, 0, ArrayType(table.type, len(table.bits)), "", 0)
         else:
             base = self.spot(place.base)
         spot = base._replace(type=element(base.type))

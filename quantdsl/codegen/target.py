@@ -83,6 +83,8 @@ class Target(msgspec.Struct, frozen=True):
     intrinsics: frozenset[str] = FLOAT_INTRINSICS
     stack: int | None = None
     """The address space of stack memory where it is not that of all memory."""
+    constants: int | None = None
+    """The address space of memory for constants, where there is one."""
     converts: bool = True
     """Whether one instruction converts a vector of i64 to f64 or back."""
 

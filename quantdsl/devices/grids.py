@@ -86,6 +86,8 @@ class OnSimulated:
     """The kernel's launches, played on this CPU."""
 
     def __init__(self, work: TensorWork, *, watched: bool = False) -> None:
+        """Where it is `watched`, of blocks that wait for each other only those run that fit."""
+        self.watched, self.blocks = watched, 0
         self.grids = launches_of(work, native(), gpu=False, watched=watched)
         self.kernels: list[SimulatedKernel] = [
             kernel_of(start.text, start.entry, len(start.arguments)) for start in self.grids.starts
@@ -96,13 +98,23 @@ class OnSimulated:
         scratch = np.zeros(self.grids.scratch_words, np.int64)
         words = {**addresses, **scalars, SCRATCH.name: scratch.ctypes.data}
         for start, kernel in zip(self.grids.starts, self.kernels, strict=True):
-            fit = RESIDENT_THREADS // start.threads
-            if start.together and start.grid > fit:
+            fit = RESIDENT_THREADS // start.threads if start.together else start.grid
+            if start.grid > fit and not self.watched:
                 raise refused("simulated", "unsupported", too_many(start, fit))
             args = [words[name] for name in start.arguments]
-            sizes = start.grid, start.threads
+            self.blocks = min(start.grid, fit)
+            sizes = self.blocks, start.threads
             kernel.launch(*sizes, args, start.shared_bytes, meets=start.together)
         return int(scratch[RESULT])
+
+    @property
+    def seen(self) -> str:
+        """What the last launch was, where it is watched: so many threads, or a part of more."""
+        last = self.grids.starts[-1]
+        if self.blocks == last.grid:
+            return f"{last.threads} threads"
+        fit = f"the first {self.blocks:,} of {last.grid:,} blocks of {last.threads} threads"
+        return f"{fit}: {RESIDENT_THREADS:,} can wait for each other here"
 
     @property
     def faults(self) -> list[Fault]:

@@ -311,11 +311,16 @@ class Func(Node, frozen=True, tag="fn"):
 
 
 class TableDecl(Node, frozen=True, tag="td"):
-    """A constant array; F64 entries as bit patterns."""
+    """A constant array; F64 entries as bit patterns.
+
+    On a GPU it lies in memory like any other, or where it says so in `constant` memory, of which
+    all threads of a warp get one word at once, and different ones one after the other.
+    """
 
     name: str
     type: ScalarType
     bits: tuple[int, ...]
+    constant: bool = False
 
 
 class Given(Node, frozen=True, tag="gv"):

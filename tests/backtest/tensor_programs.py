@@ -229,6 +229,21 @@ kernel staged(x: tensor[float, n], marks: tensor[int, n], inout y: tensor[float,
             y[i] = s[half + thread.x] + beside * float(m[half + thread.x])
         barrier()
 """
+CONSTANTS = """language 1
+
+const weights: constant[f32, 2, 3] = [0.1, 0.7, 0.2, -0.3, 0.2, 0.9]
+const places: constant[int, 4]     = [3, 1, 2, 0]
+const scale: constant[float, 1]    = [1 / 3]
+
+@workgroup(32)
+@grid(ceil(n / 32))
+kernel weighed(x: tensor[float, n], inout y: tensor[f32, n]):
+    "Numbers of constant memory, at places that differ between threads and that do not."
+    let i = block.x * block_size.x + thread.x
+    if i < n:
+        let k = places[block.x mod 4]
+        y[i] = f32(x[i]) * weights[thread.x mod 2, k mod weights.len] + f32(scale[0])
+"""
 TENSOR_PROGRAMS = {
     "running sum": (RUNNING, {"n": 5_000}),
     "running sum of a few": (RUNNING, {"n": 3}),
@@ -251,6 +266,7 @@ TENSOR_PROGRAMS = {
     "settle": (SETTLE, {"n": 300, "b": 3}),
     "settle in one block": (SETTLE, {"n": 70, "b": 1}),
     "kept": (KEPT, {"n": 170, "b": 3}),
+    "constants": (CONSTANTS, {"n": 150}),
 }
 """Name -> the file, and the sizes to run it with."""
 

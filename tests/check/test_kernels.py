@@ -125,6 +125,64 @@ def test_explain_shows_a_kernel_as_ptx(tmp_path, capsys):
     assert "calls no kernel" in capsys.readouterr().err
 
 
+CONSTANT = """language 1
+
+const weights: {type} = {values}
+
+@workgroup(32)
+@grid(2)
+kernel k(inout x: tensor[float, n]):
+    x[{at}] = weights[{index}] + float(thread.x)
+"""
+
+
+def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):
+    path = tmp_path / "example.qdsl"
+    text = CONSTANT.format(type="constant[f32, 3]", values="[1, 2, 3]", at=0, index="block.x")
+    path.write_text(text)
+    assert cli.run(["explain", str(path), "--stage", "kernels", "--size", "n=700"]) == 0
+    text = capsys.readouterr().out
+    assert "here n = 700" in text.splitlines()[0]
+    assert "// memory: x: tensor[float, n], the caller's, of the device, written to" in text
+    assert "// memory: weights: constant[f32, 3], 24 bytes, constant memory" in text
+    assert "// launch 'threads': 2 blocks of 32 threads, 0 bytes shared" in text
+    assert ".const .align 8 .b8 c0[24]" in text
+    assert "ld.const" in text
+    assert cli.run(["explain", str(path), "--stage", "kernels", "--size", "m=700"]) == 2
+    assert "no tensor has such a size; there is n" in capsys.readouterr().err
+    assert cli.run(["explain", str(path), "--stage", "ir", "--size", "n=700"]) == 2
+    assert "--size belongs to --stage kernels" in capsys.readouterr().err
+
+
+NO_CONSTANTS = {
+    "another number of values": (("constant[float, 2]", "[1, 2, 3]", "0"), "3 numbers are no con"),
+    "of another type": (("ring[float, 3]", "[1, 2, 3]", "0"), "3 numbers are no ring"),
+    "of truth values": (("constant[bool, 1]", "[1]", "0"), "is of float, f32 or int"),
+    "of a part": (("constant[int, 2]", "[1, 0.5]", "0"), "an int is needed here"),
+    "too large": (
+        ("constant[int, 8193]", f"[{', '.join(['7'] * 8193)}]", "0"), "are 65,544 bytes"
+    ),
+    "read beyond": (("constant[int, 2]", "[1, 2]", "2"), "not proven to lie in 0 .. 1"),
+    "of one dimension": (("constant[int, 2]", "[1, 2]", "1, 0"), "has 1 index, not 2"),
+}
+
+
+@pytest.mark.parametrize("name", NO_CONSTANTS)
+def test_what_is_no_constant_memory_is_refused(name):
+    (type_, values, index), told = NO_CONSTANTS[name]
+    text = CONSTANT.format(type=type_, values=values, at=0, index=index)
+    found, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert found is None
+    assert told in diagnostics[0].message
+
+
+def test_constant_memory_is_read_alone():
+    text = CONSTANT.format(type="constant[int, 2]", values="[1, 2]", at=0, index=0)
+    text += "    weights[0] = 1\n\nfn f(x: constant[int, 2]) -> int:\n    return 1\n"
+    _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert [one.code for one in diagnostics] == ["QD0607", "QD0202"]
+
+
 @pytest.mark.parametrize("name", NEARLY)
 def test_what_is_nearly_a_kind_is_none(name):
     body, kind = NEARLY[name]

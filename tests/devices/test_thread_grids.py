@@ -101,7 +101,7 @@ def test_a_race_between_blocks_is_found_and_its_lines_named(name, tmp_path):
     kernel = kernel_of(RACE.format(first=first, second=second), tmp_path)
     n = 70
     bound = kernel.bound((np.ones(n), np.zeros(n), np.arange(n)), {})
-    lines = [fault.lines for fault in kernel.watched(bound)]
+    lines = [fault.lines for fault in kernel.watched(bound)[0]]
     assert sorted(set(lines)) == wanted
 
 
@@ -132,7 +132,7 @@ def test_blocks_that_meet_do_not_race(name, tmp_path):
     first, second, wanted = CLASHES[name]
     kernel = kernel_of(MEETING.format(grid=3, first=first, second=second), tmp_path)
     bound = kernel.bound((np.ones(96), np.zeros(96), np.arange(96)), {})
-    assert sorted({fault.lines for fault in kernel.watched(bound)}) == wanted
+    assert sorted({fault.lines for fault in kernel.watched(bound)[0]}) == wanted
 
 
 REFUSED = {
@@ -192,6 +192,9 @@ def test_a_grid_that_a_device_cannot_hold_is_refused(tmp_path):
     with pytest.raises(DeviceError, match="64 are there at once: give the kernel a smaller @grid"):
         wide(*given, device="simulated")
     wide(*given)
+    faults, seen = wide.watched(wide.bound(given, {}))
+    assert not faults
+    assert seen == "the first 64 of 65 blocks of 32 threads: 2,048 can wait for each other here"
     own = MEETING.format(grid=9_000, first="grid_barrier()", second=BESIDE)
     far = kernel_of(own, tmp_path)
     with pytest.raises(ConfigError, match="a core has 2,097,152: give it a smaller @grid"):
@@ -234,7 +237,7 @@ COPIES = {
 def test_a_copy_that_nobody_waited_for_is_found_and_its_lines_named(name, tmp_path):
     first, second, third, wanted = COPIES[name]
     kernel = kernel_of(COPY.format(first=first, second=second, third=third), tmp_path)
-    faults = kernel.watched(kernel.bound((np.ones(150), np.zeros(150)), {}))
+    faults, _ = kernel.watched(kernel.bound((np.ones(150), np.zeros(150)), {}))
     assert sorted({fault.lines for fault in faults}) == wanted
 
 
