@@ -7,10 +7,10 @@ other in the order of the threads' numbers; on a tensor, block after block.
 from quantdsl.check import arith, single
 from quantdsl.check.arith import coerce
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.phases import WIDE, waiting
 from quantdsl.check.thread_base import Word, nothing
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, ir_type
 from quantdsl.check.values import Value, error_value
+from quantdsl.check.waits import WIDE, waiting
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called

@@ -15,8 +15,9 @@ import msgspec
 
 from quantdsl.check import sizes
 from quantdsl.check.context import Context
-from quantdsl.check.phases import BLOCK, Body, names_in, root_of
+from quantdsl.check.phases import names_in, root_of
 from quantdsl.check.thread_base import Threads
+from quantdsl.check.waits import BLOCK, Body
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called

@@ -14,41 +14,29 @@ from msgspec import Struct, field
 
 from quantdsl.check import sizes
 from quantdsl.check.context import Context
+from quantdsl.check.waits import ID, WAITS, WIDE, Body, Mark, mark_of, wait_of
+from quantdsl.check.warp_groups import (
+    IN_GROUPS,
+    Grouping,
+    Meetings,
+    Side,
+    Warps,
+    left_over,
+    many,
+    member,
+)
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
 from quantdsl.ir.walk import nested, operands, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.lang.ast import Span
 
-ID = ops.Var("thread.id")
-"""The number of the thread, until a loop over the threads has a name for it."""
-BLOCK = ops.Var("block.id")
-"""The number of the block, until the loop over the blocks of a grid has one (grid_phases.py)."""
-WAITS = "waits."
-"""A call of this that ends so is a place where threads wait; its first argument is a mark."""
-WIDE = "wide."
-"""What is in order and begins so is it over all blocks of a grid, one after the other."""
-Body = tuple[ops.Stmt, ...]
-
-
-class Mark(Struct, frozen=True):
-    """A place where threads wait for each other, and as what it is written."""
-
-    span: Span
-    word: str
-
-
-def waiting(kind: str, mark: int, *args: ops.Expr) -> ops.Call:
-    """Where threads wait: a barrier, something of the warp, or an atomic in order."""
-    return ops.Call(WAITS + kind, (ops.i64(mark), *args))
-
 
 def phased(cx: Context, body: Body, threads: int, marks: list[Mark], name: Span) -> Body:
     """The body of one thread as that of a block; reports where only some threads would wait."""
-    differs = _Differing(body)
+    differs = _Differing(body, Grouping(body, threads))
     for call in differs.stuck:
-        assert isinstance(call.args[0], ops.Const)
-        mark = marks[call.args[0].bits]
+        mark = marks[mark_of(call)]
         cx.error(
             "QD0909",
             f"not every thread comes to this '{mark.word}'",
@@ -66,14 +54,18 @@ def phased(cx: Context, body: Body, threads: int, marks: list[Mark], name: Span)
         )
     if differs.stuck or differs.leaves:
         return ()
-    cut = _Cut(cx, differs, threads).body(body)
-    return _Kept(cx, threads, cut).placed()
+    meetings = Meetings(cx, marks)
+    cut = _Cut(cx, differs, threads, meetings, differs.groups.all).body(body)
+    for call in () if meetings.refused else left_over(cut):
+        meetings.stuck(call)
+    return () if meetings.refused else _Kept(cx, threads, cut).placed()
 
 
 class _Differing:
     """What is not the same in all threads: locals, loops that end at different turns."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, groups: Grouping) -> None:
+        self.groups = groups
         self.names: set[str] = set()
         self._parted: set[int] = set()  # loops that only some threads leave early
         self.stuck: list[ops.Call] = []
@@ -82,7 +74,7 @@ class _Differing:
         while known != (len(self.names), len(self._parted)):
             known = len(self.names), len(self._parted)
             self.stuck.clear()
-            self._walk(body, apart=False, loop=None)
+            self._walk(body, apart=False, loop=None, group=groups.all)
 
     def expr(self, expr: ops.Expr | None) -> bool:
         """Whether a value differs."""
@@ -92,10 +84,18 @@ class _Differing:
             return expr == ID or expr.name in self.names or called(expr.name, form.SHARED)
         return any(map(self.expr, operands(expr)))
 
-    def _walk(self, body: Body, *, apart: bool, loop: ops.Stmt | None) -> None:
+    def parts(self, stmt: ops.If, group: Warps | None) -> tuple[Warps | None, Warps | None]:
+        """Who takes each side of a branch, of a group; None where that is not known."""
+        return self.groups.parted(stmt.cond, group) if self.expr(stmt.cond) else (group, group)
+
+    def _walk(
+        self, body: Body, *, apart: bool, loop: ops.Stmt | None, group: Warps | None
+    ) -> None:
+        """`group` are the warps that come here as wholes; None: not even those do."""
         for stmt in body:
             call = wait_of(stmt)
-            if call is not None and apart:
+            met = group is not None and call is not None and _kind(call) in IN_GROUPS
+            if call is not None and apart and not met:
                 self.stuck.append(call)
             match stmt:
                 case ops.Let():
@@ -109,25 +109,20 @@ class _Differing:
                         self.names.add(root)
                 case ops.If():
                     parted = apart or self.expr(stmt.cond)
-                    self._walk(stmt.then, apart=parted, loop=loop)
-                    self._walk(stmt.otherwise, apart=parted, loop=loop)
+                    then, otherwise = self.parts(stmt, group)
+                    self._walk(stmt.then, apart=parted, loop=loop, group=then)
+                    self._walk(stmt.otherwise, apart=parted, loop=loop, group=otherwise)
                 case ops.For() | ops.While():
-                    parted = apart or any(map(self.expr, roots(stmt))) or id(stmt) in self._parted
-                    if parted and isinstance(stmt, ops.For):
+                    own = any(map(self.expr, roots(stmt))) or id(stmt) in self._parted
+                    if (apart or own) and isinstance(stmt, ops.For):
                         self.names.add(stmt.name)
-                    self._walk(stmt.body, apart=parted, loop=stmt)
+                    come = None if own else group
+                    self._walk(stmt.body, apart=apart or own, loop=stmt, group=come)
                 case ops.Break() | ops.Continue():
                     if apart and loop is not None:
                         self._parted.add(id(loop))
                 case ops.Return():
                     self.leaves |= apart
-
-
-def wait_of(stmt: ops.Stmt) -> ops.Call | None:
-    """The call by which a statement makes threads wait, if it does."""
-    call = stmt.value if isinstance(stmt, ops.Let) else None
-    call = stmt.call if isinstance(stmt, ops.Do) else call
-    return call if isinstance(call, ops.Call) and call.func.startswith(WAITS) else None
 
 
 def root_of(place: ops.Expr) -> str:
@@ -143,6 +138,9 @@ class _Cut(Struct):
     cx: Context
     differs: _Differing
     threads: int
+    meetings: Meetings
+    group: Warps
+    """Those that come here."""
     out: list[ops.Stmt] = field(default_factory=list)
     now: list[ops.Stmt] = field(default_factory=list)
 
@@ -160,10 +158,16 @@ class _Cut(Struct):
     def _close(self, stem: str = form.THREAD) -> None:
         """End the piece that is open."""
         if self.now:
-            name = self.cx.fresh(stem)
-            own = tuple(with_number(stmt, ops.Var(name)) for stmt in self.now)
-            self.out.append(ops.For(name, ops.i64(0), ops.i64(self.threads), own))
+            self.out.append(self._piece(self.group, tuple(self.now), stem))
         self.now = []
+
+    def _piece(self, group: Warps, body: Body, stem: str = form.THREAD) -> ops.For:
+        """What each thread of a group does, as a loop over the threads."""
+        if group != self.differs.groups.all:
+            body = (ops.If(member(group), body),)
+        name = self.cx.fresh(stem)
+        own = tuple(with_number(stmt, ops.Var(name)) for stmt in body)
+        return ops.For(name, ops.i64(0), ops.i64(self.threads), own)
 
     def _stmt(self, stmt: ops.Stmt) -> None:
         call = wait_of(stmt)
@@ -177,6 +181,10 @@ class _Cut(Struct):
             self.out.append(stmt)
         elif self._whole(stmt):
             self.now.append(stmt)
+        elif isinstance(stmt, ops.If) and self.differs.expr(stmt.cond):
+            self._close()
+            sides = [Side(who, list(self._side(who, body))) for who, body in self._sides(stmt)]
+            self.out += self.meetings.woven(sides, self._met)
         else:
             self._close()
             changes = {
@@ -186,9 +194,35 @@ class _Cut(Struct):
             }
             self.out.append(msgspec.structs.replace(stmt, **changes))
 
+    def _sides(self, stmt: ops.If) -> Iterator[tuple[Warps, Body]]:
+        """The sides of a branch that whole warps take, those of its `elif`s too."""
+        then, other = self.differs.groups.parted(stmt.cond, self.group)
+        assert then is not None
+        assert other is not None
+        yield then, stmt.then
+        self.group, outer = other, self.group
+        inner = stmt.otherwise[0] if len(stmt.otherwise) == 1 else None
+        apart = isinstance(inner, ops.If) and self.differs.expr(inner.cond)
+        if isinstance(inner, ops.If) and apart and self.differs.parts(inner, other)[0] is not None:
+            yield from self._sides(inner)
+        else:
+            yield other, stmt.otherwise
+        self.group = outer
+
+    def _side(self, group: Warps, body: Body) -> Body:
+        """One side of a branch, for its group."""
+        self.group, outer = group, self.group
+        made = self.body(body) if group else ()
+        self.group = outer
+        return made
+
+    def _met(self, group: Warps, call: ops.Call) -> ops.Stmt:
+        """A group's part of a meeting."""
+        return self._piece(group, (ops.Do(ops.Call(form.NAMED_BARRIER, call.args[1:])),))
+
     def _of_threads(self, stmt: ops.Stmt) -> bool:
         """Whether anything in a statement differs between threads, or waits."""
-        return any(
+        return self.group != self.differs.groups.all or any(
             wait_of(part) is not None
             or _counts(part)
             or any(map(self.differs.expr, roots(part)))
@@ -211,10 +245,18 @@ class _Cut(Struct):
         return not any(_leaves(stmt))
 
     def _wait(self, stmt: ops.Stmt, call: ops.Call) -> None:
-        kind, args = call.func.removeprefix(WAITS), call.args[1:]
+        kind, args = _kind(call), call.args[1:]
         if kind in (form.BARRIER, form.WARP_BARRIER, form.GRID_BARRIER):
             self._close()
             self.out.append(ops.Do(ops.Call(kind, ())))
+            return
+        if kind == form.NAMED_BARRIER:
+            self._close()
+            alone = args[1] == ops.i64(many(self.group))
+            if not alone and self.group != self.differs.groups.all:
+                self.out.append(stmt)  # others come to it: `woven` says when
+            elif self.meetings.admit(call, self.group):
+                self.out.append(self._met(self.group, call))
             return
         assert isinstance(stmt, ops.Let)
         if kind in (form.SHUFFLE, form.BALLOT, form.MATCH):
@@ -236,6 +278,11 @@ class _Cut(Struct):
         )
         self._close(form.ORDERED)
         self.out.append(form.WAIT)
+
+
+def _kind(call: ops.Call) -> str:
+    """As what threads wait there."""
+    return call.func.removeprefix(WAITS)
 
 
 def _counts(stmt: ops.Stmt) -> bool:
@@ -292,7 +339,7 @@ class _Kept:
         used = [_names(piece.body) for piece in pieces]
         outside = _names(_without(body))
         for at, piece in enumerate(pieces):
-            for stmt in piece.body:
+            for stmt in _own(piece):
                 if not isinstance(stmt, ops.Let):
                     continue
                 others = (names for other, names in enumerate(used) if other != at)
@@ -313,11 +360,16 @@ class _Kept:
                 number = ops.Var(stmt.name)
                 made += [
                     self._declared(part.name)
-                    for part in stmt.body
+                    for part in _own(stmt)
                     if isinstance(part, ops.Let) and part.name in self.kept
                 ]
-                own = [new for part in stmt.body for new in self._moved(part, number)]
-                made.append(msgspec.structs.replace(stmt, body=tuple(own)))
+                own = tuple(new for part in _own(stmt) for new in self._moved(part, number))
+                if _own(stmt) != stmt.body:
+                    (branch,) = stmt.body
+                    assert isinstance(branch, ops.If)
+                    cond = self._in(number)(branch.cond)
+                    own = (msgspec.structs.replace(branch, cond=cond, then=own),)
+                made.append(msgspec.structs.replace(stmt, body=own))
                 continue
             changes = {
                 name: self._body(getattr(stmt, name))
@@ -385,6 +437,12 @@ def _piece(stmt: ops.Stmt) -> bool:
     if not isinstance(stmt, ops.For):
         return False
     return called(stmt.name, form.THREAD) or called(stmt.name, form.ORDERED)
+
+
+def _own(piece: ops.For) -> Body:
+    """What the threads of a piece do; that of a group stands in a branch."""
+    only = piece.body[0] if len(piece.body) == 1 else None
+    return only.then if isinstance(only, ops.If) and not only.otherwise else piece.body
 
 
 def _pieces(body: Body) -> Iterator[ops.Stmt]:

@@ -6,9 +6,9 @@ from msgspec import Struct, field
 
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
-from quantdsl.check.phases import Mark
 from quantdsl.check.types import INT, VOID
 from quantdsl.check.values import Value
+from quantdsl.check.waits import Mark
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 

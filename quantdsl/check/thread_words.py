@@ -37,6 +37,11 @@ HELP: dict[str, ThreadWord] = {
     "warp_barrier": ThreadWord(
         "warp_barrier()", "Waits for all threads of the warp.", "warp_barrier()"
     ),
+    "named_barrier": ThreadWord(
+        "named_barrier(number, threads)",
+        "Waits for so many threads, whole warps, at the barrier of this number, 1 to 15.",
+        "named_barrier(1, 64)",
+    ),
     "grid_barrier": ThreadWord(
         "grid_barrier()", "Waits for all blocks, in a kernel over tensors.", "grid_barrier()"
     ),

@@ -9,20 +9,22 @@ from quantdsl.check import atomics, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.phases import BLOCK, ID, Mark, root_of, waiting
+from quantdsl.check.phases import root_of
 from quantdsl.check.thread_base import AXES, Word, nothing, number
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type, ir_type, stored
 from quantdsl.check.values import Value, error_value
+from quantdsl.check.waits import BLOCK, ID, Mark, waiting
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
 from quantdsl.lang import ast
 
 LATER = {
-    "named_barrier": "barrier() waits for the whole block, warp_barrier() for the warp",
     "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",
 }
 """Words that are not built -> what is there instead."""
+NUMBERS = range(1, 16)
+"""Of barriers, on every GPU; 0 is that of the whole block."""
 WIDTHS = (2, 4, 8, 16, 32)
 
 
@@ -145,6 +147,27 @@ def _barrier(word: Word, cx: Context, node: ast.Call) -> Value:
         return error_value(node.span)
     kind = form.BARRIER if word.name == "barrier" else form.WARP_BARRIER
     cx.emit(ops.Do(waiting(kind, cx.threads.wait(node)), cx.line(node)))
+    return nothing(node)
+
+
+def _named_barrier(word: Word, cx: Context, node: ast.Call) -> Value:
+    args = word.args(cx, node, 2, 2)
+    if args is None or not _outside_turns(cx, node):
+        return error_value(node.span)
+    number, threads = (cx.expr(arg) for arg in args)
+    if any_bad((number, threads)):
+        return error_value(node.span)
+    few, many = number.const, threads.const
+    whole = isinstance(few, int) and isinstance(many, int) and many % form.WARP == 0
+    if not whole or few not in NUMBERS or many not in range(1, cx.threads.count + 1):
+        return cx.error(
+            "QD0308",
+            f"a number is {NUMBERS.start} to {NUMBERS.stop - 1}, and whole warps of the block come",
+            node.span,
+            help=f"write {word.shape}",
+        )
+    wait = waiting(form.NAMED_BARRIER, cx.threads.wait(node), number.ir, threads.ir)
+    cx.emit(ops.Do(wait, cx.line(node)))
     return nothing(node)
 
 
@@ -313,6 +336,7 @@ def _vote(word: Word, cx: Context, node: ast.Call) -> Value:
 _WORDS: tuple[Word, ...] = (
     Word("barrier", "barrier()", _barrier),
     Word("warp_barrier", "warp_barrier()", _barrier),
+    Word("named_barrier", "named_barrier(1, 64), for 64 threads", _named_barrier),
     Word("grid_barrier", "grid_barrier()", _grid_barrier),
     Word("async_copy", "async_copy(s[i], x[j])", _async_copy),
     Word("wait_copies", "wait_copies()", _wait_copies),

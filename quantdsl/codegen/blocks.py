@@ -18,7 +18,7 @@ from quantdsl.codegen.tensors import ON_GPU
 from quantdsl.codegen.text import LLVM_TYPE, entry_symbol
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
-from quantdsl.ir.threads import ATOMICS, BARRIER, COPIED, FENCES, WARP_BARRIER
+from quantdsl.ir.threads import ATOMICS, BARRIER, COPIED, FENCES, NAMED_BARRIER, WARP_BARRIER
 from quantdsl.passes.blocks import (
     BALLOT,
     BLOCK_NUMBER,
@@ -102,6 +102,13 @@ define internal i64 @{0}(i64 %value) alwaysinline convergent {{
   %bits = call i32 @quantdsl.match(i64 %value)
   %wide = zext i32 %bits to i64
   ret i64 %wide
+}}""",
+    NAMED_BARRIER: """\
+define internal void @{0}(i64 %number, i64 %threads) alwaysinline convergent {{
+  %which = trunc i64 %number to i32
+  %many = trunc i64 %threads to i32
+  call void @quantdsl.named_barrier(i32 %which, i32 %many)
+  ret void
 }}""",
     WARP_BARRIER: """\
 define internal void @{0}() alwaysinline convergent {{

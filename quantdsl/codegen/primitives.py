@@ -10,6 +10,7 @@ declare i32 @quantdsl.block()
 declare i32 @quantdsl.threads()
 declare i32 @quantdsl.blocks()
 declare void @quantdsl.barrier()
+declare void @quantdsl.named_barrier(i32, i32)
 declare i32 @quantdsl.shuffle(i32, i32)
 declare i32 @quantdsl.ballot(i32)
 declare i32 @quantdsl.any(i32)
@@ -23,13 +24,13 @@ declare ptr @quantdsl.shared()
 declare void @llvm.assume(i1)
 """
 """thread of its block, block of the grid, threads of a block, blocks of the grid; barrier of a
-block; the value of the thread of the warp whose number differs in the bits given; a bit for each
-thread of the warp whose value is not 0; whether any of them is, where a thread waits for the others
-(the simulated device does not wait, and tells of the thread alone); barrier of a warp; the value of
-the thread of the warp with the number given; a bit for each thread of the warp with the same value;
-what a thread is about to do to a word of shared memory, in which line, and to an element of a
-tensor of so many words, and the barrier of a grid for one thread of each block (of the simulated
-device alone); the block's shared memory."""
+block; the one of a number, for so many threads; the value of the thread of the warp whose number
+differs in the bits given; a bit for each thread of the warp whose value is not 0; whether any of
+them is, where a thread waits for the others (the simulated device does not wait, and tells of the
+thread alone); barrier of a warp; the value of the thread of the warp with the number given; a bit
+for each thread of the warp with the same value; what a thread is about to do to a word of shared
+memory, in which line, and to an element of a tensor of so many words, and the barrier of a grid for
+one thread of each block (of the simulated device alone); the block's shared memory."""
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)
@@ -38,6 +39,7 @@ declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
 declare void @llvm.nvvm.barrier.cta.sync.aligned.all(i32)
+declare void @llvm.nvvm.barrier.cta.sync.count(i32, i32)
 declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
 declare i32 @llvm.nvvm.vote.ballot.sync(i32, i1)
 declare i1 @llvm.nvvm.vote.any.sync(i32, i1)
@@ -62,6 +64,10 @@ define internal i32 @quantdsl.blocks() alwaysinline {
 }
 define internal void @quantdsl.barrier() alwaysinline convergent {
   call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  ret void
+}
+define internal void @quantdsl.named_barrier(i32 %number, i32 %threads) alwaysinline convergent {
+  call void @llvm.nvvm.barrier.cta.sync.count(i32 %number, i32 %threads)
   ret void
 }
 define internal i32 @quantdsl.shuffle(i32 %value, i32 %bits) alwaysinline convergent {

@@ -8,7 +8,15 @@ PREFIX = "quantdsl."
 
 TOGETHER = tuple(
     f"quantdsl.{name}"
-    for name in ("barrier", "warp_barrier", "shuffle", "shuffle_from", "ballot", "match")
+    for name in (
+        "barrier",
+        "named_barrier",
+        "warp_barrier",
+        "shuffle",
+        "shuffle_from",
+        "ballot",
+        "match",
+    )
 )
 """A kernel that calls one of these needs the threads of its block at the same time."""
 

@@ -66,6 +66,10 @@ class Block:
         self.values = [0] * threads
         self.watch, self.tensors, self.meetings = Watch(), tensors, 0
         self._all = threading.Barrier(threads, action=self._met)
+        self._lock = threading.Lock()
+        self._named: dict[int, threading.Barrier] = {}
+        self._come: dict[int, list[tuple[int, ...]]] = {}  # what those know who are there
+        self._seen: list[tuple[int, ...]] = [()] * threads  # what watch.Thread.seen is now
         self._warps = [
             threading.Barrier(min(WARP, threads - first)) for first in range(0, threads, WARP)
         ]
@@ -75,9 +79,34 @@ class Block:
         self.watch.clear()
         self.meetings += 1
 
+    def who(self, thread: int) -> Thread:
+        """A thread as it is now."""
+        return Thread(self.number, thread, self.meetings, self._seen[thread])
+
     def wait(self) -> None:
         """Until every thread of the block is here."""
         self._all.wait()
+
+    def wait_at(self, thread: int, number: int, many: int) -> None:
+        """Until so many threads are at the barrier of this number, this one among them."""
+        with self._lock:
+            barrier = self._named.setdefault(number, threading.Barrier(many))
+            here = self._come.setdefault(number, [])
+            here.append(self._own(thread))
+        barrier.wait()
+        self._seen[thread] = tuple(map(max, *here)) if len(here) > 1 else here[0]
+        if barrier.wait() == 0:
+            here.clear()
+        barrier.wait()  # nobody comes again before all know it
+        for watch in (self.watch, self.tensors):
+            watch.meet(self.number, thread)
+
+    def _own(self, thread: int) -> tuple[int, ...]:
+        """What a thread knows once its warp has come to one more named barrier."""
+        warps = len(self._warps)
+        seen = list(self._seen[thread] or [0] * warps)
+        seen[thread // WARP] += 1
+        return tuple(seen)
 
     def wait_for_grid(self) -> None:
         """Until every block is here; for one thread of it, behind a barrier of its block."""
@@ -127,7 +156,7 @@ def _match(value: int) -> int:
 
 
 def _who() -> Thread:
-    return Thread(_here.block.number, _here.thread, _here.block.meetings)
+    return _here.block.who(_here.thread)
 
 
 def _touch(index: int, how: int, line: int) -> None:
@@ -150,6 +179,11 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "threads": (lambda: _here.block.threads, ctypes.c_int32, ()),
     "blocks": (lambda: _here.block.blocks, ctypes.c_int32, ()),
     "barrier": (lambda: _here.block.wait(), None, ()),
+    "named_barrier": (
+        lambda number, many: _here.block.wait_at(_here.thread, number, many),
+        None,
+        (ctypes.c_int32, ctypes.c_int32),
+    ),
     "grid_barrier": (lambda: _here.block.wait_for_grid(), None, ()),
     "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "any": (lambda value: value, ctypes.c_int32, (ctypes.c_int32,)),

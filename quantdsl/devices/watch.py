@@ -2,8 +2,9 @@
 
 Two threads race where both come to one word between the same two barriers and at least one of them
 writes, unless both add to it by atomics of one kind, or they are of one warp and the warp has met
-between. Threads of two blocks race wherever one of them writes, unless both do it by atomics of the
-device, or the grid has met between. What is found does not depend on which of them came first.
+between, or named barriers put one behind the other. Threads of two blocks race wherever one of them
+writes, unless both do it by atomics of the device, or the grid has met between. What is found does
+not depend on which of them came first.
 
 An asynchronous copy writes its word twice: where it begins, and where its thread waits for it. Who
 comes to the word in between, its own thread or another one behind a barrier, is found as well.
@@ -36,6 +37,17 @@ class Thread(NamedTuple):
     number: int
     meetings: int
     """How often its block had met."""
+    seen: tuple[int, ...] = ()
+    """How often each warp has come to named barriers, of what this thread knows; none: never."""
+
+    def knows(self, warp: int) -> int:
+        """How often a warp has come to one, as far as this thread knows."""
+        return self.seen[warp] if self.seen else 0
+
+    def behind(self, other: "Thread") -> bool:
+        """Whether named barriers put this behind what the other thread of the block did."""
+        warp = other.number // WARP
+        return self.knows(warp) > other.knows(warp)
 
 
 class _Touch(NamedTuple):
@@ -70,7 +82,8 @@ class Watch:
         for place, copy in self._copies.items():
             for touch in self._words.get(place, ()):
                 other = touch.thread[:2] != copy.thread[:2]
-                if other and touch.thread.meetings != copy.thread.meetings:
+                met = touch.thread.meetings != copy.thread.meetings
+                if other and (met or touch.thread.behind(copy.thread)):
                     self._found.add(_unawaited(copy, touch.line))
 
     def meet(self, block: int, thread: int) -> None:
@@ -129,6 +142,8 @@ def _race(x: _Touch, y: _Touch) -> bool:
         return apart and x.how >= OF_BLOCK
     if apart or one.meetings != two.meetings:
         return apart
+    if one.behind(two) or two.behind(one):
+        return False
     return one.number // WARP != two.number // WARP or x.met == y.met
 
 

@@ -4,6 +4,7 @@
     let mine.2: array[T, THREADS]             a local that lives on while its thread waits
     for thread.3 in 0 .. THREADS: ...         what each thread does before it waits for others
     do device.barrier()                       where it waits; nothing where threads run in turn
+    do device.named_barrier(1, 64)            the same within a thread of those that come there
     for ordered.4 in 0 .. THREADS: ...        what the threads do one after the other, everywhere
     let give.5: array[i64, THREADS]           what each thread shows the others of its warp
     ... warp.shuffle(give.5, thread.3, lane)  what it takes from them
@@ -50,6 +51,7 @@ ALL, EACH = "all_", "each_"
 WARP = 32
 BARRIER, WARP_BARRIER = "device.barrier", "device.warp_barrier"
 GRID_BARRIER = "device.grid_barrier"
+NAMED_BARRIER = "device.named_barrier"
 FENCES = {scope: f"device.fence.{scope}" for scope in ("thread", "block", "device", "system")}
 SCOPES = ("block", "device", "system")
 """Whom an atomic on a tensor is one operation for."""
@@ -128,6 +130,7 @@ _LANE = Binary("iand", Var("lane"), i64(WARP - 1))
 FUNCTIONS = (
     *(Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, GRID_BARRIER)),
     *(Func(stmt.call.func, (), None, ()) for stmt in (TURN, PASS)),
+    Func(NAMED_BARRIER, (ParamDecl("number", I64_T), ParamDecl("threads", I64_T)), None, ()),
     *(Func(name, (), None, ()) for name in FENCES.values()),
     _warp(
         SHUFFLE,

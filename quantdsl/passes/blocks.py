@@ -26,6 +26,7 @@ from quantdsl.ir.threads import (
     COPIED,
     COPIES,
     FENCES,
+    NAMED_BARRIER,
     WAIT,
     WARP_BARRIER,
 )
@@ -77,6 +78,7 @@ PRIMITIVES = (
     _asked(BALLOT, "value"),
     _asked(MATCH, "value"),
     *(ops.Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, *FENCES.values())),
+    _told(NAMED_BARRIER, "number", "threads"),
     *(_told(counted(name), "index", "value") for name in ATOMICS),
     ops.Func(
         COPY,

@@ -340,10 +340,52 @@ strategy Sorted:
     plot(p, "p")
 """ + TAIL.format(buys="p > 3.0")
 
+GROUPS = """language 1
+
+@workgroup(96)
+kernel groups(r: window[float, 192], n: const int) -> float:
+    "Warps that go ways of their own, and meet where a number says."
+    var s: shared[float, 96] = 0
+    var bits: shared[int, 3] = 0
+    let k = thread.x
+    var own = r[k] * 3
+    if warp mod 2 == 0:
+        var sum = own
+        for step in 0..<3:
+            sum += shuffle_xor(sum, 1) / float(step + n)
+            named_barrier(3, 64)
+            s[(k + 32 * step) mod 96] = sum
+            named_barrier(3, 64)
+        own = sum + s[64 - 64 * (warp mod 2)]
+        named_barrier(1, 96)
+        own += float(bits[1])
+    else:
+        let up = ballot(own > r[k + 96] * 3)
+        if lane == 0:
+            bits[1] = up
+        atomic_add(bits[2], k)
+        named_barrier(1, 96)
+        named_barrier(2, 32)
+        own += float(match_any(bits[2] mod 3 + lane mod 4))
+    s[k] = own
+    named_barrier(4, 96)
+    return s[95] + s[3] * s[32]
+
+strategy Groups:
+    bars 5m
+    plot(groups(close / close[1], 3))
+    on bar:
+        flatten()
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
 THREADED = {
     "threads of floats": TOTAL.format(type="float"),
     "threads of f32": TOTAL.format(type="f32"),
     "warps": WARPS,
+    "groups": GROUPS,
 }
 """Kernels that say what each thread of a block does, and how many there are."""
 PROGRAMS["counts"] = COUNTS

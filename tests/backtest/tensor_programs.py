@@ -229,6 +229,44 @@ kernel staged(x: tensor[float, n], marks: tensor[int, n], inout y: tensor[float,
             y[i] = s[half + thread.x] + beside * float(m[half + thread.x])
         barrier()
 """
+PIPED = """language 1
+
+@workgroup(128)
+@grid(ceil(n / 64))
+kernel piped(x: tensor[float, n], inout y: tensor[float, n], inout sums: tensor[float, m]):
+    "Two warps load, two warps add up what was loaded before."
+    var s: shared[float, 2, 64] = 0
+    var total: shared[float, 2] = 0
+    let k = thread.x
+    let b = block.x
+    for turn in 0..<4:
+        let half = turn mod 2
+        if k < 64:
+            let i = block.x * 64 + k
+            if i < n:
+                s[half, k] = x[i] * float(turn + 1)
+            named_barrier(1, 128)
+            if i < n:
+                y[i] += s[half, 63 - k]
+            named_barrier(2, 64)
+        elif warp == 2:
+            named_barrier(1, 128)
+            var mine = s[half, lane] + s[half, lane + 32]
+            for step in 0..<5:
+                mine += shuffle_down(mine, 16)
+            if lane == 0:
+                total[half] += mine
+        else:
+            var other = float(turn)
+            named_barrier(1, 128)
+            other += s[half, lane]
+            let both = ballot(other > 0)
+            if lane == 0:
+                total[1 - half] += float(both mod 8)
+        barrier()
+    if k == 0 and b < m:
+        sums[b] = total[0] + total[1]
+"""
 CONSTANTS = """language 1
 
 const weights: constant[f32, 2, 3] = [0.1, 0.7, 0.2, -0.3, 0.2, 0.9]
@@ -267,6 +305,7 @@ TENSOR_PROGRAMS = {
     "settle in one block": (SETTLE, {"n": 70, "b": 1}),
     "kept": (KEPT, {"n": 170, "b": 3}),
     "constants": (CONSTANTS, {"n": 150}),
+    "piped": (PIPED, {"n": 150, "m": 2}),
 }
 """Name -> the file, and the sizes to run it with."""
 

@@ -179,7 +179,7 @@ KERNELS = {
         "atomic_inc(s[0])\natomic_add(s[0], 1, scope = warp)\nlet e = shuffle(s, 1)\nreturn 1.0"
     ),
     "words that are not there yet": threads(
-        "named_barrier(1, 64)\ngrid_barrier()\nasync_copy(r, 3)\nwait_copies(0)\n"
+        "named_barrier(1, 63)\ngrid_barrier()\nasync_copy(r, 3)\nwait_copies(0)\n"
         "let c = mma(r, r)\nreturn r[0]"
     ),
     "too many threads": threads("return r[thread.x mod 9]", "2_048"),

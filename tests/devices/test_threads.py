@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 
 from quantdsl import cli
+from quantdsl.check import check_source
 from quantdsl.codegen.blocks import batch, batch_text
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.jit import optimised
 from quantdsl.ir.ops import Stmt, bits_to_f64
+from quantdsl.lang.source import Source
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.test_lane_entry import checked_text
 from tests.devices.test_blocks import INSTRUMENTS, SCALARS, SM_90, interpreted, left_by, rings_of
 
-SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128}
+SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128, "groups": 96}
 
 
 def launched(text, scalars, *, watched=False, changed=None):
@@ -58,6 +60,9 @@ def test_they_are_machine_code_of_a_gpu(name):
     if name == "warps":
         wanted = [*wanted[:3], "match.any.sync.b64", "bar.warp.sync", "atom.shared.max.s64"]
         assert re.search(r"fence\.(sc|acq_rel)\.cta|membar\.cta", ptx)
+    if name == "groups":
+        shapes = sorted(set(re.findall(r"barrier\.sync\s+(\d+, \d+);", ptx)))
+        assert shapes == ["1, 96", "2, 32", "3, 64", "4, 96"]
     assert [word for word in wanted if word not in ptx] == []
     assert "call" not in ptx
     assert assembled(ptx, "sm_90").startswith(b"\x7fELF")
@@ -98,6 +103,92 @@ FAULTS = {
     "sums and bits": (("atomic_add(n[0], 1)\n    atomic_or(n[0], 2)", "1.0", ""), [(8, 9)]),
     "read beside an addition": (("atomic_add(n[1], 1)", "float(n[1])", "barrier()"), [(8, 9)]),
 }
+
+
+ROLES = """language 1
+
+@workgroup(96)
+kernel roles(r: window[float, 96]) -> float:
+    var s: shared[float, 96] = 0
+    let k = thread.x
+    if {cond}:
+        s[k] = r[k]
+        {first}
+        s[k] += 1
+    else:
+        s[k] = 2
+        {second}
+        s[k] += s[95 - k]
+    {third}
+    return s[0] + s[95]
+
+strategy Roles:
+    bars 5m
+    plot(roles(close / close[1]))
+    on bar:
+        flatten()
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
+ALL = "named_barrier(1, 96)"
+TWICE = f"{ALL}\n        named_barrier(2, 96)"
+GROUPED = {
+    "nobody waits": ("fence(block)", "fence(block)", "barrier()", {(8, 14), (10, 14)}),
+    "each by itself": (
+        "named_barrier(1, 64)", "named_barrier(2, 32)", "barrier()", {(8, 14), (10, 14)}
+    ),
+    "met": (ALL, ALL, "barrier()", {(10, 14)}),
+    "met twice": (
+        f"{ALL}\n        let x = s[k]\n        named_barrier(2, 96)", TWICE, "barrier()", {(12, 17)}
+    ),
+    "met behind": (
+        f"{ALL}\n        s[k] += 1\n        named_barrier(2, 96)\n        let x = 2",
+        TWICE, ALL.replace("1", "3", 1), {(13, 18)}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_what_a_named_barrier_puts_in_order_is_no_race(name):
+    first, second, third, wanted = GROUPED[name]
+    text = ROLES.format(cond="k < 64", first=first, second=second, third=third)
+    kernel, _, _ = launched(text, SCALARS, watched=True)
+    assert {fault.lines for fault in kernel.faults} == wanted
+
+
+OWN = ("k < 64", "named_barrier(1, 64)", "fence(block)")
+LOOP = f"for i in 0..<2:\n            {ALL}"
+NO_MEETINGS = {
+    "more than come": ("k < 64", ALL, "fence(block)", "barrier()", "96 threads, and 64 come"),
+    "fewer than come": (*OWN[:2], "named_barrier(1, 64)", "barrier()", "64 threads, and 32 come"),
+    "a part of all": (*OWN, "named_barrier(2, 64)", "waits for 64 threads, and 96 come"),
+    "of other warps": (*OWN, ALL, "barrier 1 is that of other warps"),
+    "once and twice": (
+        "k < 64", ALL, f"{ALL}\n        {ALL}", "barrier()", "do not come to barrier 1 now"
+    ),
+    "in another order": (
+        "k < 64", TWICE, f"named_barrier(2, 96)\n        {ALL}", "barrier()",
+        "do not come to barrier 1 now",
+    ),
+    "in a loop": ("k < 64", LOOP, LOOP, "barrier()", "do not come to barrier 1 now"),
+    "half a warp": ("k < 48", *OWN[1:], "barrier()", "not every thread comes to this 'named_bar"),
+    "who the data say": ("r[k] > 1", *OWN[1:], "barrier()", "not every thread comes to this"),
+    "the block's": ("k < 64", "barrier()", OWN[2], "barrier()", "not every thread comes to this"),
+    "no number": (*OWN, "named_barrier(0, 96)", "a number is 1 to 15, and whole warps"),
+    "no warps": (*OWN, "named_barrier(1, 40)", "a number is 1 to 15, and whole warps"),
+    "too many": (*OWN, "named_barrier(1, 128)", "a number is 1 to 15, and whole warps"),
+}
+
+
+@pytest.mark.parametrize("name", NO_MEETINGS)
+def test_warps_that_would_not_meet_are_refused(name):
+    cond, first, second, third, told = NO_MEETINGS[name]
+    text = ROLES.format(cond=cond, first=first, second=second, third=third)
+    checked, diagnostics = check_source(Source(text, "roles.qdsl"))
+    assert checked is None
+    assert told in next(one for one in diagnostics if one.severity == "error").message
 
 
 @pytest.mark.parametrize("name", FAULTS)
