@@ -9,7 +9,16 @@ from quantdsl.codegen.emit import emit
 from quantdsl.codegen.target import Target
 from quantdsl.ir import ops, tensors
 from quantdsl.passes.blocks import PRIMITIVES, as_word, blocked, size_of
-from quantdsl.passes.grids import RESULT, SCRATCH, THREADS, Stage, lowered, staged
+from quantdsl.passes.grids import (
+    RESULT,
+    SCRATCH,
+    SCRATCH_PARAM,
+    THREADS,
+    Stage,
+    lowered,
+    on_core,
+    staged,
+)
 from quantdsl.passes.nests import Product
 
 FUNCTIONS = (*PRIMITIVES, *tensors.FUNCTIONS)
@@ -84,7 +93,7 @@ def _product(product: Product, target: Target, *, gpu: bool) -> Start:
 def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) -> ops.Module:
     """A kernel for one core: the entry BATCH takes its parameters, and scratch memory."""
     own = next(func for func in module.funcs if func.name == kernel)
-    func = lowered(own, elements)
+    func = lowered(on_core(own, elements).func, elements)
     call = ops.Call(func.name, tuple(ops.Var(param.name) for param in func.params))
     body: tuple[ops.Stmt, ...] = (ops.Do(call),)
     if func.result is not None:
@@ -92,8 +101,8 @@ def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) ->
         left = as_word(ops.Var("result"), func.result)
         place = ops.Elem(SCRATCH, ops.i64(RESULT))
         body = (ops.Let("result", func.result, call), ops.Assign(place, left))
-    scratch = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
-    entry = ops.Func(BATCH, (*func.params, scratch), None, body)
+    given = tuple(param for param in func.params if param != SCRATCH_PARAM)
+    entry = ops.Func(BATCH, (*given, SCRATCH_PARAM), None, body)
     known = [*module.funcs, *tensors.FUNCTIONS, func, entry]
     return linked_batch(module, [], known, tensors.FUNCTIONS)
 

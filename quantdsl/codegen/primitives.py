@@ -22,6 +22,7 @@ declare void @quantdsl.touch(i64, i64, i64)
 declare void @quantdsl.touch_tensor(i64, i64, i64, i64, i64)
 declare ptr @quantdsl.shared()
 declare void @llvm.assume(i1)
+declare i32 @llvm.ctpop.i32(i32)
 """
 """thread of its block, block of the grid, threads of a block, blocks of the grid; barrier of a
 block; the one of a number, for so many threads; the value of the thread of the warp whose number
@@ -34,6 +35,7 @@ one thread of each block (of the simulated device alone); the block's shared mem
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)
+declare i32 @llvm.ctpop.i32(i32)
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()

@@ -23,7 +23,7 @@ from quantdsl.devices.failure import refused
 from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel_of
 from quantdsl.devices.watch import Fault
 from quantdsl.ir import ops
-from quantdsl.passes.grids import RESULT, SCRATCH
+from quantdsl.passes.grids import RESULT, SCRATCH, on_core
 
 Array = npt.NDArray[Any]
 
@@ -65,11 +65,12 @@ class OnCore:
             lambda: assemble(core_text(module, target), target),
         )  # fmt: skip
         self.program = Program(made, module, target)
+        self.scratch_words = on_core(work.func, work.elements).scratch_words
         self.params = next(func for func in module.funcs if func.name == BATCH).params[:-1]
 
     def __call__(self, addresses: Mapping[str, int], scalars: Mapping[str, int]) -> int:
         """Run it on memory of this process; the word that it returns."""
-        out = np.zeros(1, np.int64)
+        out = np.zeros(self.scratch_words, np.int64)
         args = [
             addresses[p.name] if p.name in addresses else _scalar(p.type, scalars[p.name])
             for p in self.params

@@ -50,6 +50,7 @@ OTHER = "block.other"
 THREAD_NUMBER, BLOCK_NUMBER = "device.thread", "device.block"
 SHUFFLE, SHUFFLE_FROM = "device.shuffle", "device.shuffle_from"
 BALLOT, MATCH = "device.ballot", "device.match"
+MATCH_DIGIT, ONES = "device.match_digit", "device.ones"
 TOUCH, TOUCH_TENSOR = "device.touch", "device.touch_tensor"
 COPY = "device.copy"
 
@@ -77,6 +78,8 @@ PRIMITIVES = (
     _asked(SHUFFLE_FROM, "value", "lane"),
     _asked(BALLOT, "value"),
     _asked(MATCH, "value"),
+    _asked(MATCH_DIGIT, "value"),
+    _asked(ONES, "value"),
     *(ops.Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, *FENCES.values())),
     _told(NAMED_BARRIER, "number", "threads"),
     *(_told(counted(name), "index", "value") for name in ATOMICS),
@@ -94,7 +97,9 @@ PRIMITIVES = (
     _told(TOUCH, "index", "how", "line"),
     _told(TOUCH_TENSOR, "tensor", "words", "index", "how", "line"),
 )
-"""What a block asks of its device, as functions whose bodies the target has (codegen/blocks.py)."""
+"""What a block asks of its device, as functions whose bodies the target has (codegen/blocks.py).
+
+MATCH_DIGIT is MATCH of values up to 256, and ONES how many of 32 bits are set."""
 
 ME = ops.Var(THREAD)
 

@@ -28,7 +28,7 @@ from quantdsl.ir.strands import (
 )
 from quantdsl.ir.threads import ATOMIC_CALLS
 from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
-from quantdsl.passes import scans
+from quantdsl.passes import scans, sorts
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     THREAD_NUMBER,
@@ -50,6 +50,7 @@ THREADS = 256
 GRID_MAX = 4_096
 """Blocks of such a loop; with more turns than they have threads, a thread makes several."""
 SCRATCH = ops.Var("scratch")
+SCRATCH_PARAM = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
 RESULT = 0
 """The word of scratch memory that holds the kernel's result."""
 
@@ -121,6 +122,30 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
     return msgspec.structs.replace(func, params=params, body=tuple(map(stmt, func.body)))
 
 
+class OnCore(NamedTuple):
+    """A kernel as one core runs it, with scratch memory where it needs some, of so many words."""
+
+    func: ops.Func
+    scratch_words: int
+
+
+def on_core(func: ops.Func, elements: Mapping[str, str]) -> OnCore:
+    """The kernel with its sorts of tensors by digits; all else stays as it is."""
+    words = RESULT + 1
+    made: list[ops.Stmt] = []
+    for stmt in func.body:
+        sort = sorts.sort_of(stmt, func.params, elements)
+        if sort is None:
+            made.append(stmt)
+            continue
+        assert isinstance(stmt, ops.For)
+        memory = sorts.Memory(sort, SCRATCH, words)
+        made += sorts.in_turn(memory, stmt.name)
+        words += memory.words
+    params = func.params if words == RESULT + 1 else (*func.params, SCRATCH_PARAM)
+    return OnCore(msgspec.structs.replace(func, params=params, body=tuple(made)), words)
+
+
 def staged(
     func: ops.Func, elements: Mapping[str, str], threads: int, *, watched: bool = False
 ) -> Stages:
@@ -150,6 +175,8 @@ class _Stager:
             turns = None if carried is None else self.turns_of(carried)
             if loop is not None:
                 self.grid(loop)
+            elif (sort := sorts.sort_of(stmt, self.func.params, self.elements)) is not None:
+                self.sort(sort)
             elif carried is not None and turns is not None:
                 self.scan(carried, turns)
             elif isinstance(stmt, ops.Let) and called(stmt.name, ROOTS):
@@ -265,6 +292,14 @@ class _Stager:
         self.before.append(ops.Assign(scan.carried, ops.Elem(SCRATCH, ops.i64(slot))))
         self.words = first + blocks
 
+    def sort(self, sort: sorts.Sort) -> None:
+        """A sort of a tensor: three grids for each digit."""
+        memory = sorts.Memory(sort, SCRATCH, self.words)
+        for what, grid, body in sorts.launches(memory):
+            func = with_shared(self.entry(body))
+            self.stages.append(Stage(what, grid, func, shared_words=sorts.SHARED_WORDS))
+        self.words += memory.words + sorts.grid_words(sort)
+
     def reduction(self, found: _Reduction, tree: ops.For) -> None:
         """A loop that reduces: a block for each piece, then one for what they leave."""
         assert found.pieces is not None
@@ -349,9 +384,8 @@ class _Stager:
             for name, slot in self.slots.items()
         }
         read = _with(roots)
-        scratch = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
         made = tuple(_mapped(stmt, read) for stmt in body)
-        whole = ops.Func("batch", (*self.func.params, scratch), None, made)
+        whole = ops.Func("batch", (*self.func.params, SCRATCH_PARAM), None, made)
         return lowered(whole, self.elements)
 
 

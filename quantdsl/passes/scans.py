@@ -122,15 +122,15 @@ def launches(scan: Scan, turns: int, place: ops.Place, first: int, slot: int) ->
         _turns(scan, turns, scan.folded),
         ops.Let(mine.name, ops.I64_T, scan.carried),
     ]
-    found = _Across(scan.op, mine)
-    totals: list[ops.Stmt] = [*_here(), *fold, *found.statements()]
+    found = Across(scan.op, mine)
+    totals: list[ops.Stmt] = [*here(), *fold, *found.statements()]
     last = ops.Binary("ieq", ME, ops.i64(THREADS - 1))
     word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), BLOCK))
     totals.append(ops.If(last, (ops.Assign(word, _op(scan.op, found.before, mine)),)))
     at_end = ops.Binary("ieq", ops.Var("scan.end"), ops.i64(turns))
     final = ops.Assign(ops.Elem(place, ops.i64(slot)), scan.carried)
     body: list[ops.Stmt] = [
-        *_here(),
+        *here(),
         *fold,
         *found.statements(),
         ops.Assign(scan.carried, _op(scan.op, word, found.before)),
@@ -146,8 +146,8 @@ def _all_blocks(scan: Scan, blocks: int, place: ops.Place, first: int) -> Iterat
     mine, carry, at = ops.Var("scan.mine"), ops.Var("scan.carry"), ops.Var("scan.at")
     word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), at))
     inside = ops.Binary("ilt", at, ops.i64(blocks))
-    found = _Across(scan.op, mine)
-    yield from _here()
+    found = Across(scan.op, mine)
+    yield from here()
     yield ops.Let(carry.name, ops.I64_T, scan.carried)
     ahead = ops.Binary("imul", ops.Var("scan.round"), ops.i64(THREADS))
     all_of_them: ops.Expr = carry
@@ -165,7 +165,8 @@ def _all_blocks(scan: Scan, blocks: int, place: ops.Place, first: int) -> Iterat
     yield ops.For("scan.round", ops.i64(0), ops.i64(-(-blocks // THREADS)), tuple(body))
 
 
-def _here() -> list[ops.Stmt]:
+def here() -> list[ops.Stmt]:
+    """Where this thread is."""
     return [
         ops.Let(ME.name, ops.I64_T, ops.Call(THREAD_NUMBER, ())),
         ops.Let(BLOCK.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ())),
@@ -192,7 +193,7 @@ def _op(op: str, x: ops.Expr, y: ops.Expr) -> ops.Expr:
     return ops.Binary(op, x, y)
 
 
-class _Across(NamedTuple):
+class Across(NamedTuple):
     """What the threads of a block before this one have, put together, from what each has."""
 
     op: str

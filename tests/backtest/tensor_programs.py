@@ -229,6 +229,15 @@ kernel staged(x: tensor[float, n], marks: tensor[int, n], inout y: tensor[float,
             y[i] = s[half + thread.x] + beside * float(m[half + thread.x])
         barrier()
 """
+ORDER = """language 1
+
+@kernel(sort)
+kernel order(inout x: tensor[{type}, n], inout places: tensor[int, n], s: {type}):
+    "Scaled, in order, and where each was before."
+    parallel for i in 0..<n:
+        x[i] = x[i] * s
+    sort(x, places)
+"""
 PIPED = """language 1
 
 @workgroup(128)
@@ -305,6 +314,8 @@ TENSOR_PROGRAMS = {
     "settle in one block": (SETTLE, {"n": 70, "b": 1}),
     "kept": (KEPT, {"n": 170, "b": 3}),
     "constants": (CONSTANTS, {"n": 150}),
+    "order of f32": (ORDER.format(type="f32"), {"n": 4_200}),
+    "order of ints": (ORDER.format(type="int"), {"n": 150}),
     "piped": (PIPED, {"n": 150, "m": 2}),
 }
 """Name -> the file, and the sizes to run it with."""

@@ -9,6 +9,7 @@ from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
+from quantdsl.passes.sorts import TILE, Sort
 from tests.backtest.tensor_programs import COUNTED, LINE, PRODUCT, RUNNING, TENSOR_PROGRAMS, drawn
 
 
@@ -297,11 +298,29 @@ def test_a_sort_is_that_of_numpy(kind, size, tmp_path):
     np.testing.assert_array_equal(memory["x"], x[wanted])
 
 
-def test_a_zero_below_zero_comes_first_and_a_sort_of_a_tensor_stays_on_a_core(tmp_path):
+def test_a_sort_of_many_is_that_of_numpy(tmp_path):
+    kernel = kernel_of(ORDER.format(type="int"), tmp_path)
+    x = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, 20_000)
+    x[::3], x[1::7] = x[0], 2**63 - 1
+    found, places = x.copy(), np.zeros(len(x), np.int64)
+    kernel(found, places)
+    assert places.tolist() == np.argsort(x, kind="stable").tolist()
+    assert found.tolist() == np.sort(x).tolist()
+
+
+def test_the_tiles_of_a_sort_are_in_groups():
+    for size, tiles, groups in ((1, 1, 1), (TILE + 1, 2, 2), (11 * TILE, 11, 4)):
+        sort = Sort("p.x", "float", "", size)
+        assert (sort.blocks, sort.groups) == (tiles, groups)
+        assert sort.group * groups >= tiles > sort.group * (groups - 1)
+
+
+def test_a_zero_below_zero_comes_first(tmp_path):
     kernel = kernel_of(ORDER.format(type="float"), tmp_path)
     x, places = np.array([0.0, -0.0, np.nan, -0.0]), np.zeros(4, np.int64)
     kernel(x, places)
     assert places.tolist() == [1, 3, 0, 2]
     assert np.signbit(x).tolist()[:3] == [True, True, False]
+    inside = ORDER.format(type="float").replace("    sort", "    for k in 0..<2:\n        sort")
     with pytest.raises(UnavailableError, match="kernel order, line 5: on a device"):
-        kernel(x, places, device="simulated")
+        kernel_of(inside, tmp_path)(x, places, device="simulated")
