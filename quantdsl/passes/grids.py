@@ -28,7 +28,7 @@ from quantdsl.ir.strands import (
 )
 from quantdsl.ir.threads import ATOMIC_CALLS
 from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
-from quantdsl.passes import scans, sorts
+from quantdsl.passes import ranks, scans, sorts
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     THREAD_NUMBER,
@@ -130,9 +130,9 @@ class OnCore(NamedTuple):
 
 
 def on_core(func: ops.Func, elements: Mapping[str, str]) -> OnCore:
-    """The kernel with its sorts of tensors by digits; all else stays as it is."""
-    words = RESULT + 1
-    made: list[ops.Stmt] = []
+    """The kernel with its sorts and counts of tensors by digits; all else stays as it is."""
+    func, memories, words = ranks.ranked(func, elements, SCRATCH, RESULT + 1)
+    made = [new for one in memories for new in sorts.in_turn(one, f"of.{one.sort.values}")]
     for stmt in func.body:
         sort = sorts.sort_of(stmt, func.params, elements)
         if sort is None:
@@ -169,6 +169,11 @@ class _Stager:
         self.kinds: dict[str, ops.ScalarType] = {}
 
     def run(self) -> Stages:
+        self.func, memories, self.words = ranks.ranked(
+            self.func, self.elements, SCRATCH, RESULT + 1
+        )
+        for memory in memories:
+            self.sort(memory)
         found = _Reduction()
         for stmt in self.func.body:
             loop, carried = loop_of(stmt), scans.scan_of(stmt, self.written)
@@ -176,7 +181,9 @@ class _Stager:
             if loop is not None:
                 self.grid(loop)
             elif (sort := sorts.sort_of(stmt, self.func.params, self.elements)) is not None:
-                self.sort(sort)
+                memory = sorts.Memory(sort, SCRATCH, self.words)
+                self.words += memory.words + sorts.grid_words(sort)
+                self.sort(memory)
             elif carried is not None and turns is not None:
                 self.scan(carried, turns)
             elif isinstance(stmt, ops.Let) and called(stmt.name, ROOTS):
@@ -292,13 +299,11 @@ class _Stager:
         self.before.append(ops.Assign(scan.carried, ops.Elem(SCRATCH, ops.i64(slot))))
         self.words = first + blocks
 
-    def sort(self, sort: sorts.Sort) -> None:
-        """A sort of a tensor: three grids for each digit."""
-        memory = sorts.Memory(sort, SCRATCH, self.words)
+    def sort(self, memory: sorts.Memory) -> None:
+        """A sort of a tensor: some grids for each digit."""
         for what, grid, body in sorts.launches(memory):
             func = with_shared(self.entry(body))
             self.stages.append(Stage(what, grid, func, shared_words=sorts.SHARED_WORDS))
-        self.words += memory.words + sorts.grid_words(sort)
 
     def reduction(self, found: _Reduction, tree: ops.For) -> None:
         """A loop that reduces: a block for each piece, then one for what they leave."""

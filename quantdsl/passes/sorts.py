@@ -49,6 +49,8 @@ class Sort(NamedTuple):
     places: str
     """A tensor of ints, or an empty string."""
     size: int
+    apart: bool = False
+    """Whether the tensor stays as it is, and its words are left in scratch memory."""
 
     @property
     def shifts(self) -> range:
@@ -134,15 +136,21 @@ class Memory(NamedTuple):
         """The place that goes with it; check/sorting.py has numbered them."""
         return self.part(turn - 1, 1, at) if turn else ops.Elem(ops.Var(self.sort.places), at)
 
+    def _value(self, word: ops.Expr) -> ops.Expr:
+        bits = _op("ixor", word, SIGN)
+        return bits if self.sort.element == "int" else ops.Unary("from_bits", _folded(bits))
+
+    def in_order(self, at: ops.Expr) -> ops.Expr:
+        """The value at a place, in order, of a tensor that stays as it is."""
+        return self._value(self.part(len(self.sort.shifts) - 1, 0, at))
+
     def put(self, turn: int, at: ops.Expr, word: ops.Expr, source: ops.Expr) -> Iterator[ops.Stmt]:
         """Pass `turn` leaves a word, which it found at `source`, at a place."""
-        last = turn == len(self.sort.shifts) - 1
+        last = turn == len(self.sort.shifts) - 1 and not self.sort.apart
         to: ops.Elem = self.part(turn, 0, at)
         value = word
         if last:
-            to, bits = ops.Elem(ops.Var(self.sort.values), at), _op("ixor", word, SIGN)
-            whole = self.sort.element == "int"
-            value = bits if whole else ops.Unary("from_bits", _folded(bits))
+            to, value = ops.Elem(ops.Var(self.sort.values), at), self._value(word)
         yield ops.Assign(to, value)
         if self.sort.places:
             beside = ops.Elem(ops.Var(self.sort.places), at) if last else self.part(turn, 1, at)

@@ -238,6 +238,27 @@ kernel order(inout x: tensor[{type}, n], inout places: tensor[int, n], s: {type}
         x[i] = x[i] * s
     sort(x, places)
 """
+RANKS = """language 1
+
+kernel ranks(
+    x: tensor[{type}, n], y: tensor[{type}, m], inout less: tensor[int, m],
+    inout most: tensor[int, m],
+):
+    "How many are smaller than each of some others, and how many are not larger than a third of it."
+    parallel for i in 0..<m:
+        var count = 2
+        for k in 0..<n:
+            if x[k] < y[i]:
+                count += 1
+        less[i] = count
+    parallel for i in 0..<m:
+        var count = 0
+        let share = y[i] / 3
+        for k in 0..<n:
+            if share >= x[k]:
+                count += 1
+        most[i] = count
+"""
 PIPED = """language 1
 
 @workgroup(128)
@@ -316,6 +337,8 @@ TENSOR_PROGRAMS = {
     "constants": (CONSTANTS, {"n": 150}),
     "order of f32": (ORDER.format(type="f32"), {"n": 4_200}),
     "order of ints": (ORDER.format(type="int"), {"n": 150}),
+    "ranks of f32": (RANKS.format(type="f32"), {"n": 1_100, "m": 70}),
+    "ranks of a few": (RANKS.format(type="float"), {"n": 100, "m": 70}),
     "piped": (PIPED, {"n": 150, "m": 2}),
 }
 """Name -> the file, and the sizes to run it with."""

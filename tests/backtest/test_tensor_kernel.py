@@ -9,8 +9,17 @@ from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
+from quantdsl.passes.grids import on_core
 from quantdsl.passes.sorts import TILE, Sort
-from tests.backtest.tensor_programs import COUNTED, LINE, PRODUCT, RUNNING, TENSOR_PROGRAMS, drawn
+from tests.backtest.tensor_programs import (
+    COUNTED,
+    LINE,
+    PRODUCT,
+    RANKS,
+    RUNNING,
+    TENSOR_PROGRAMS,
+    drawn,
+)
 
 
 def kernel_of(text, tmp_path, name=None):
@@ -306,6 +315,31 @@ def test_a_sort_of_many_is_that_of_numpy(tmp_path):
     kernel(found, places)
     assert places.tolist() == np.argsort(x, kind="stable").tolist()
     assert found.tolist() == np.sort(x).tolist()
+
+
+@pytest.mark.parametrize("kind", ["float", "int"])
+@pytest.mark.parametrize("how", ["<", "<=", ">", ">="])
+def test_a_rank_is_what_comparisons_say(kind, how, tmp_path):
+    """Whether it is found in order (< and <=) or by comparing (the others)."""
+    text = RANKS.format(type=kind).replace("x[k] < y[i]", f"x[k] {how} y[i]")
+    kernel = kernel_of(text.replace("y[i] / 3", "y[i]"), tmp_path)
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-9, 9, size).astype(kind) for size in (1_200, 90))
+    if kind == "float":
+        x[::7], x[1::9], y[::8], y[3] = np.nan, -0.0, np.nan, np.inf
+        y[y == 0] = 0.0
+    less, most = np.zeros(90, np.int64), np.zeros(90, np.int64)
+    kernel(x, y, less, most)
+    compared = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}[how]
+    assert less.tolist() == (2 + compared(x[None], y[:, None]).sum(1)).tolist()
+    assert most.tolist() == (x[None] <= y[:, None]).sum(1).tolist()
+    for size, words in ((99, 1), (1_200, 1 + 2 * 1_200)):
+        func = kernel.work({"n": size, "m": 90}).func
+        assert on_core(func, ELEMENTS).scratch_words >= words
+        assert size > 99 or on_core(func, ELEMENTS).scratch_words == words
+
+
+ELEMENTS = {"p.x": "float", "p.y": "float", "p.less": "int", "p.most": "int"}
 
 
 def test_the_tiles_of_a_sort_are_in_groups():
