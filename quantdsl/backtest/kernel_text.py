@@ -71,7 +71,7 @@ def _ptx(text: str, target: Target) -> str:
 def _memory(
     checked: Checked, facts: KernelFacts, module: Module, func: Func, shared: Container[str]
 ) -> Iterator[str]:
-    """Where a kernel's memory lies, and how the threads of a warp meet in its loads."""
+    """Where a kernel's memory lies, and how the threads of a warp meet in what they access."""
     for stmt in statements(func.body):
         if isinstance(stmt, Let) and stmt.name in facts.arrays:
             assert isinstance(stmt.type, ArrayType)
@@ -86,4 +86,4 @@ def _memory(
             size = f"{8 * len(table.bits):,} bytes, constant memory"
             yield f"// memory: {table.name.rpartition('.')[2]}: {constant}, {size}"
     for line, text, how in facts.loads:
-        yield f"// load in line {line}: {text}, {how}"
+        yield f"// access in line {line}: {text}, {how}"

@@ -165,14 +165,22 @@ THREAD = "thread.x"
 THREAD_NAMES = frozenset({"thread", "lane", "warp"})
 
 
+LINE_BYTES = 128
+ELEMENT_BYTES = {"f32": 4, "bool": 1}
+"""Of a tensor; all else is of 8 bytes, and all that a window holds."""
+
+
 class Load(Struct, frozen=True):
-    """A read of a window in a parallel loop, or by threads; neighbouring turns are of one warp.
+    """An access to a window or a tensor in a parallel loop, or by threads; neighbouring turns are
+    of one warp.
 
     `step` is how far the next turn or thread reads, None: that is not known.
     """
 
     span: ast.Span
     step: int | None
+    bytes: int
+    """Of an element."""
 
     def __str__(self) -> str:
         if self.step is None:
@@ -180,20 +188,24 @@ class Load(Struct, frozen=True):
         if self.step == 0:
             return "broadcast: one word a warp"
         if abs(self.step) == 1:
-            return "coalesced: 256 bytes in a row a warp"
+            return f"coalesced: {WARP * self.bytes} bytes in a row a warp"
         apart = abs(self.step)
-        return f"words {apart} apart: {min(apart, 16)} times the lines of a row"
+        times = min(apart, LINE_BYTES // self.bytes)
+        return f"words {apart} apart: {times} times the lines of a row"
 
 
 def loads(node: ast.Kernel, across: int | None) -> list[Load]:
-    """How the threads of a warp meet in each read of a window.
+    """How the threads of a warp meet in each access to a window or a tensor.
 
     `across` is the number of threads along x of a kernel of threads, and None of any other one,
-    whose parallel loops are looked at.
+    whose parallel loops are looked at. A product of matrices reads tiles, whatever its loops say.
     """
-    windows, found = windows_of(node), list[Load]()
+    found = list[Load]()
+    sizes = dict.fromkeys(windows_of(node), 8)
+    if kind_of(node) != "matmul":
+        sizes |= _tensor_bytes(node)
     made: list[tuple[ast.Suite | ast.Expr, dict[str, int]]] = [
-        (loop.body, {loop.name.id: 1})
+        (loop.body, _shared_turns(loop))
         for loop in inside(node.body)
         if isinstance(loop, ast.For) and loop.parallel
     ]
@@ -208,10 +220,28 @@ def loads(node: ast.Kernel, across: int | None) -> list[Load]:
             if (
                 isinstance(part, ast.Index)
                 and isinstance(part.value, ast.Name)
-                and part.value.id in windows
+                and part.value.id in sizes
             ):
-                found.append(Load(part.span, _step(part.index, known, own)))
+                steps = [_step(index, known, own) for index in (part.index, *part.more)]
+                step = None if any(steps[:-1]) or None in steps[:-1] else steps[-1]
+                found.append(Load(part.span, step, sizes[part.value.id]))
     return found
+
+
+def _tensor_bytes(node: ast.Kernel) -> dict[str, int]:
+    """The tensors of a kernel, and how many bytes an element of each takes."""
+    types = {p.name.id: p.type for p in node.params if p.type is not None}
+    elems = {name: type_.args[0] for name, type_ in types.items() if type_.name == "tensor"}
+    named = {name: elem.name for name, elem in elems.items() if isinstance(elem, ast.Type)}
+    return {name: ELEMENT_BYTES.get(elem, 8) for name, elem in named.items()}
+
+
+def _shared_turns(loop: ast.For) -> dict[str, int]:
+    """How counters go from thread to thread: where a loop is all that a turn has, its turns do."""
+    only = loop.body.body[0] if len(loop.body.body) == 1 else None
+    if isinstance(only, ast.For):
+        return {loop.name.id: 0, only.name.id: 1}
+    return {loop.name.id: 1}
 
 
 def _step(node: ast.Expr, known: dict[str, int], own: set[str]) -> int | None:

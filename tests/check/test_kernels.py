@@ -144,6 +144,7 @@ def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "here n = 700" in text.splitlines()[0]
     assert "// memory: x: tensor[float, n], the caller's, of the device, written to" in text
+    assert "// access in line 8: x[0], broadcast: one word a warp" in text
     assert "// memory: weights: constant[f32, 3], 24 bytes, constant memory" in text
     assert "// launch 'threads': 2 blocks of 32 threads, 0 bytes shared" in text
     assert ".const .align 8 .b8 c0[24]" in text
@@ -203,6 +204,32 @@ def test_how_a_warp_meets_in_a_load_is_told(load):
     line, text, how = facts.loads[0]
     assert (line, text) == (4, load)
     assert how.startswith(MET[load])
+
+
+OVER_TENSORS = {
+    "x[i, j]": "coalesced: 128 bytes in a row",
+    "x[j mod n, i mod m]": "not known",
+    "x[i, 0]": "broadcast",
+    "x[0, j * 2 mod m]": "words 2 apart: 2 times",
+    "y[j mod n]": "coalesced: 256 bytes in a row",
+}
+
+
+@pytest.mark.parametrize("access", OVER_TENSORS)
+def test_how_a_warp_meets_in_a_tensor_is_told(access):
+    text = f"""language 1
+
+kernel k(x: tensor[f32, n, m], y: tensor[float, n], inout z: tensor[float, n, m]):
+    parallel for i in 0..<n:
+        for j in 0..<m:
+            z[i, j] = float({access})
+"""
+    found, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert found is not None, diagnostics
+    (facts,) = found.library.kernels.values()
+    told = {text: how for _, text, how in facts.loads}
+    assert told["z[i, j]"].startswith("coalesced: 256 bytes")
+    assert told[access].startswith(OVER_TENSORS[access])
 
 
 def test_annotations_that_are_true_are_kept():
