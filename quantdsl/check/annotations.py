@@ -32,6 +32,7 @@ AVAILABLE = {
     placing.NOTE: (ast.Kernel, ast.Let),
     "workgroup": (ast.Kernel,),
     "grid": (ast.Kernel,),
+    "shared": (ast.Kernel,),
     "unroll": (ast.Kernel,),
     "lanes": (ast.Kernel,),
     "kernel": (ast.Kernel,),
@@ -55,10 +56,7 @@ SHAPES = {
 FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits, placing.NOTE: placing.fits}
 PROVEN = ("critical_path", "no_allocation", "inline_always", "vectorizable")
 """What is said of machine code, and held against it; these have no argument."""
-LATER = (
-    "shared",
-    "fast",
-)
+LATER = ("fast",)
 
 MEANING = ("fast",)
 """This is part of what a program means; the others only assert something of it."""

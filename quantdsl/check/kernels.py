@@ -228,6 +228,8 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
                 reason="a kernel of threads over tensors has a grid, any other call is a block",
                 help="delete the line",
             )
+        elif note.name == "shared":
+            _shared(cx, note)
         elif note.name == "unroll":
             _counted(cx, note, _innermost(node), "innermost loop")
         elif note.name == "lanes":
@@ -253,6 +255,27 @@ def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:
             + (f"parallel loop has {STRANDS} strands" if alone else f"block at most {THREADS_MAX}"),
             help=f"write a multiple of {form.WARP}, at most {most}",
         )
+
+
+def _shared(cx: Context, note: ast.Annotation) -> None:
+    """`@shared(bytes)`: what a block's threads declare to share takes no more."""
+    most = _number(note)
+    if not most:
+        _shape(cx, note, "@shared(4_096), with a number of bytes")
+        return
+    declared = [(name, type_) for name, type_ in cx.arrays.values() if type_.kind == "shared"]
+    total = sum(8 * type_.size for _, type_ in declared if isinstance(type_.size, int))
+    open_ = next((name for name, type_ in declared if not isinstance(type_.size, int)), None)
+    if declared and open_ is None and total <= most:
+        return
+    told = f"this kernel shares {total:,} bytes" if declared else "this kernel declares none"
+    cx.error(
+        "QD0906",
+        told if open_ is None else f"the size of {open_!r} is that of a call",
+        note.span,
+        reason=f"a block is said to share memory of at most {most:,} bytes",
+        help="delete the line" if open_ or not declared else f"write @shared({total})",
+    )
 
 
 def _innermost(node: ast.Kernel) -> list[ast.For | ast.While]:

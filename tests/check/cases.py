@@ -234,7 +234,7 @@ FILES = {
     "kernel of a constant": "kernel k(r: window[f32, 64]) -> f32?:\n    return r[0]\n" + STRATEGY
     + "    plot(k(3.0))\n",
     **{name: kernel(body, **more) for name, (body, more) in KERNELS.items()},
-    "annotation of a handler": STRATEGY + "    @shared(4)\n" + ORDER,
+    "annotation of a handler": STRATEGY + "    @fast\n" + ORDER,
     "an annotation with an argument": STRATEGY + "    @inline_always(2)\n" + ORDER,
     "a vectorizable equation": STRATEGY + "    @vectorizable\n    let a = close\n    plot(a)\n"
     + ORDER,

@@ -232,6 +232,33 @@ kernel k(x: tensor[f32, n, m], y: tensor[float, n], inout z: tensor[float, n, m]
     assert told[access].startswith(OVER_TENSORS[access])
 
 
+CAPPED = """language 1
+
+@shared({most})
+@workgroup(32)
+@grid(2)
+kernel k(inout x: tensor[float, n], m: const int):
+    {memory}
+    x[0] = float(thread.x)
+"""
+CAPS = {
+    "enough": ("256", "var s: shared[float, 32] = 0", ""),
+    "too few": ("255", "var s: shared[float, 32] = 0", "shares 256 bytes"),
+    "of a call": ("999", "var s: shared[float, m] = 0", "the size of 's' is that of a call"),
+    "of none": ("999", "fence(block)", "declares none"),
+    "no number": ("many", "var s: shared[float, 32] = 0", "this is no '@shared'"),
+}
+
+
+@pytest.mark.parametrize("name", CAPS)
+def test_shared_memory_is_held_to_what_is_said(name):
+    most, memory, told = CAPS[name]
+    text = CAPPED.format(most=most, memory=memory)
+    _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    messages = [one.message for one in diagnostics if one.severity == "error"]
+    assert told in messages[0] if told else not messages
+
+
 def test_annotations_that_are_true_are_kept():
     turns = "parallel for i in 0..<64 reduce(s: +):\n    for j in 0..<8:\n        s += r[j]"
     body = f"var s = 0.0\n{turns}\nreturn s"
