@@ -190,8 +190,13 @@ def _digit_by_votes() -> str:
     return "\n".join(lines)
 
 
-VOTES_ON_GPU = {MATCH_DIGIT: _digit_by_votes()}
-COPIES_ON_GPU = {
+OWN_ON_GPU = {
+    MATCH_DIGIT: _digit_by_votes(),
+    FENCES["thread"]: """\
+define internal void @{0}() alwaysinline {{
+  call void asm sideeffect "", "~{{memory}}"()
+  ret void
+}}""",
     COPY: """\
 define internal void @{0}(i64 %index, ptr %tensor, i64 %at) alwaysinline {{
   %shared = call ptr @quantdsl.shared()
@@ -209,7 +214,8 @@ define internal void @{0}() alwaysinline {{
   ret void
 }}""",
 }
-"""In place of those: such a copy runs beside what its thread does next."""
+"""In place of those: a copy runs beside what its thread does next, and LLVM ends the process on a
+fence that is nobody's but the thread's."""
 
 
 Entry = Callable[[str, Shared], str]
@@ -360,7 +366,7 @@ def with_bodies(text: str, module: ops.Module, *, gpu: bool) -> str:
     """The text of a module with what it imports, as a device has it."""
     symbols, bodies = signatures(module), BODIES
     if gpu:
-        bodies = BODIES | ON_GPU | COPIES_ON_GPU | VOTES_ON_GPU
+        bodies = BODIES | ON_GPU | OWN_ON_GPU
     for name in module.imports:
         text = text.replace(import_text(symbols[name]), bodies[name].format(symbols[name].symbol))
     return text

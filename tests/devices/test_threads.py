@@ -201,6 +201,20 @@ def test_a_race_is_found_and_its_lines_named(name):
     assert bool(lines) == bool(wanted)
 
 
+SCOPES = {"thread": None, "block": r"\.cta", "device": r"\.(gpu|gl)", "system": r"\.sys"}
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_fence_has_its_scope(scope):
+    text = RACE.format(first=f"fence({scope})", second="1.0", third="barrier()")
+    module = checked_text(text).module()
+    decl = next(func for func in module.funcs if func.name.startswith("user.racy"))
+    parsed, machine = optimised(batch_text(batch(module, decl.name, 64), SM_90, gpu=True), SM_90)
+    found = re.findall(r"(?:fence\.\w+|membar)(\.\w+);", str(machine.emit_assembly(parsed)))
+    assert len(found) == (0 if SCOPES[scope] is None else 1)
+    assert all(re.fullmatch(SCOPES[scope], one) for one in found)
+
+
 def test_an_access_out_of_bounds_is_found_and_its_line_named():
     """The compiler lets none through, so the index is changed behind it."""
 
