@@ -86,6 +86,8 @@ kernel example(close: window[float, 4]) -> float:
     {example}
     return close[0] + float(s[thread.x])
 """
+NO_VALUE = ("barrier()", "barrier(1, 64)", "fence(block)")
+"""Words of threads that wait and are nothing, by how they end."""
 COMPILED_ELSEWHERE = {"ta", "ts", "vol"}
 """Indicators: tests/std/test_indicator_rules.py."""
 
@@ -114,7 +116,7 @@ def in_a_strategy(entry: Entry) -> str:
             "\nlanguage 1\n", ""
         )
     if entry.section == THREADS:
-        whole = example if example.endswith(("r()", "(block)")) else f"let shown = {example}"
+        whole = example if example.endswith(NO_VALUE) else f"let shown = {example}"
         return f"{THREAD_KERNEL.format(example=whole)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
         )
