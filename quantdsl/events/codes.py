@@ -72,6 +72,7 @@ class KilledBy(IntFlag):
     PERSON = 1
     SESSION = 2
     LIMIT = 4
+    CLOSING = 8  # nobody: beside the others, a person closes the positions meanwhile
 
 
 class Trait(IntEnum):

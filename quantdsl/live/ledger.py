@@ -18,16 +18,18 @@ CHANGED = 1
 Records = npt.NDArray[np.void]
 
 
-def _told(command: Command, by: KilledBy) -> tuple[Level, str]:
-    """A command that was carried out, in words."""
+def _told(command: Command, by: KilledBy, killed: KilledBy) -> tuple[Level, str]:
+    """A command that was carried out, in words; `killed` is the kill switch after it."""
     if by == KilledBy.SESSION:
         held = command == Command.KILL
         return "info", "orders are held: the session ends or catches up" if held else "orders pass"
+    if command == Command.FLATTEN and KilledBy.SESSION in killed:
+        return "error", "no position is closed: the session ends or catches up"
     words = {
         Command.KILL: "halted: all orders are cancelled, none passes until it is armed again",
         Command.REDUCE: "only orders that reduce a position pass from here on",
         Command.CANCEL: "all working orders are cancelled",
-        Command.FLATTEN: "all orders are cancelled and all positions closed",
+        Command.FLATTEN: "all orders are cancelled, and one is sent that closes each position",
         Command.ARM: "armed again: orders pass",
     }
     return "warning", words[command]
@@ -98,7 +100,7 @@ class Ledger(Struct):
                 why = self.reasons.get(a, f"reason {a}")
                 self.said.append((ts, "error", f"a limit was broken: {why} ({b:,} of {c:,})"))
             elif kind == Kind.COMMAND:
-                self.said.append((ts, *_told(Command(side), KilledBy(a))))
+                self.said.append((ts, *_told(Command(side), KilledBy(a), KilledBy(b))))
 
     def _ordered(self, ts: int, index: int, flags: int, a: int, b: int, c: int, d: int) -> None:
         one = self.instruments[index]

@@ -54,6 +54,7 @@ STEPS, CALM = 120, 20
 MESSAGES = 6
 """At most, between two steps."""
 LATE_NS = 50_000_000
+COMMANDS = (Command.KILL, Command.ARM, Command.CANCEL, Command.FLATTEN)
 FAULTS = ("lose", "repeat", "late", "cross", "command", "checkpoint", "kill", "error", "power")
 OFTEN = 0.08
 
@@ -356,7 +357,7 @@ class Simulation:
             if chance.now("cross"):
                 self._cross()
         if chance.now("command"):
-            self._command(chance.rng.choice((Command.KILL, Command.ARM, Command.CANCEL)))
+            self._command(chance.rng.choice(COMMANDS))
         if chance.rng.random() < 0.5:
             self.journal.commit()
             self.acknowledged = max(self.acknowledged, self.journal.committed)
@@ -406,11 +407,12 @@ class Simulation:
             self._send(made)
 
     def _command(self, side: Command) -> None:
-        bits = 0 if side == Command.CANCEL else KilledBy.PERSON | KilledBy.LIMIT
+        switches, was = side in (Command.KILL, Command.ARM), self.killed
+        bits = KilledBy.PERSON | KilledBy.LIMIT if switches else 0
+        self.killed = was and side != Command.FLATTEN  # these orders the switch lets pass
         self.sequencer.command([self.lane], side, bits, self._now())
         self._turn()
-        if side != Command.CANCEL:
-            self.killed = side == Command.KILL
+        self.killed = side == Command.KILL if switches else was
 
     def _send(self, events: Events) -> None:
         self.sequencer.push(events)

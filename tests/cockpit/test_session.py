@@ -75,6 +75,7 @@ def test_fills_are_seen_and_a_halt_is_obeyed_and_lifted(session, tmp_path):
         page.wait("document.querySelectorAll('#fills tbody tr').length >= 2")
         assert page.text("#price-title") == "Price"
         assert page.value("bars.times.length") > 50
+        page.wait("document.getElementById('n-positions').textContent === '1'")
         page.click("[data-command=halt]")
         page.click("#confirm-yes")
         page.wait(f"{STATE} === 'halted'")
@@ -83,6 +84,7 @@ def test_fills_are_seen_and_a_halt_is_obeyed_and_lifted(session, tmp_path):
         page.click("[data-command=flatten]")
         page.click("#confirm-yes")
         page.wait("document.getElementById('n-positions').textContent === '0'")
+        assert page.text("#state").lower() == "halted"
         page.click("[data-command=rearm]")
         page.click("#confirm-yes")
         page.wait(f"{STATE} === 'active'")

@@ -182,6 +182,46 @@ def test_commands(start):
     assert told["side"].tolist() == [3, 2, 4, 1, 5, 5]
 
 
+def test_a_person_who_has_halted_can_still_close_all(start):
+    run = start()
+    run.feed(bars(0, 10_000, 10_000))
+    run.feed(command(2, Command.KILL, KilledBy.PERSON))
+    run.feed(bars(2, 10_000))
+    assert run.memory.get("e.positions[0].lots") == 10
+    run.feed(command(3, Command.FLATTEN))
+    run.feed(bars(3, 10_000, 10_000))
+    assert run.memory.get("e.positions[0].lots") == 0
+    assert refused(run)[-3:] == ["killed"] * 3, "it is halted as before"
+    run.feed(command(5, Command.ARM, KilledBy.PERSON | KilledBy.LIMIT))
+    assert run.memory.get("e.watch.killed") == 0
+    run.feed(bars(5, 10_000))
+    assert kinds(run)[-1] == Kind.ORDER
+
+
+def test_a_halt_ends_the_orders_that_close_too(start):
+    run = start()
+    run.feed(bars(0, 10_000, 10_000))
+    run.feed(command(2, Command.KILL, KilledBy.PERSON))
+    run.feed(command(2, Command.FLATTEN))
+    assert run.memory.get("e.working") == 1
+    run.feed(command(2, Command.KILL, KilledBy.PERSON))
+    assert run.memory.get("e.working") == 0
+    run.feed(bars(2, 10_000))
+    assert run.memory.get("e.positions[0].lots") == 10
+    assert run.memory.get("e.watch.killed") == KilledBy.PERSON
+
+
+def test_nothing_is_closed_while_the_session_holds_the_engine(start):
+    run = start()
+    run.feed(bars(0, 10_000, 10_000))
+    run.feed(command(2, Command.KILL, KilledBy.SESSION))
+    run.feed(command(2, Command.FLATTEN))
+    run.feed(bars(2, 10_000))
+    assert run.memory.get("e.working") == 0
+    assert run.memory.get("e.positions[0].lots") == 10
+    assert run.memory.get("e.watch.killed") == KilledBy.SESSION
+
+
 def test_no_limit_has_a_default(start):
     assert all(value is None for value in vars_of(Config().limits))
     with pytest.raises(ConfigError, match=r"limits\.daily_loss is not set"):

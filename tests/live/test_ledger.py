@@ -3,7 +3,7 @@
 import numpy as np
 
 from quantdsl.data.instrument import Instrument
-from quantdsl.events.layout import MORE, NO_PRICE, RECORD, Kind
+from quantdsl.events.layout import MORE, NO_PRICE, RECORD, Command, KilledBy, Kind
 from quantdsl.live.ledger import CHANGED, Ledger
 from quantdsl.live.strategy import LiveStrategy
 from tests.live.programs import ready
@@ -73,3 +73,12 @@ def test_what_the_core_has_is_read_from_its_table():
     orders = prepared.run.all_records()
     assert len(seen) == prepared.run.memory.get("e.working") > 0
     assert seen <= set(orders["a"][orders["kind"] == Kind.ORDER].tolist())
+
+
+def test_it_is_told_whether_positions_are_closed():
+    person = KilledBy.PERSON | KilledBy.CLOSING
+    for killed, level in ((person, "warning"), (KilledBy.SESSION, "error")):
+        asked = (0, 0, 0, Kind.COMMAND, Command.FLATTEN, 0, 0, killed, 0, 0, 0)
+        ((_, told, text),) = read(asked).said
+        assert told == level
+        assert ("no position is closed" in text) == (level == "error")
