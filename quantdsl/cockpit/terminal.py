@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quantdsl.cockpit.history import SILENT_S, Cursor, History
-from quantdsl.live.view import InstrumentView, LogLine, Snapshot
+from quantdsl.live.view import InstrumentView, LogLine, Position, Snapshot
 
 REFRESH_S = 0.25
 LOG_ROWS, FILL_ROWS, LIST_ROWS = 6, 6, 8
@@ -61,8 +61,8 @@ def view(history: History) -> RenderableType:
     silent = news.age_s > SILENT_S and snapshot.state not in ("stopped", "lost")
     instruments = {one.symbol: one for one in snapshot.instruments}
     parts: list[RenderableType] = [_head(snapshot, silent), _strategies(snapshot)]
-    if snapshot.positions:
-        parts.append(_positions(snapshot, instruments))
+    if held := [one for one in snapshot.positions if one.quantity]:
+        parts.append(_positions(held, instruments))
     if snapshot.working:
         parts.append(_working(snapshot, instruments))
     if news.fills:
@@ -109,15 +109,15 @@ def _strategies(snapshot: Snapshot) -> Table:
     return table
 
 
-def _positions(snapshot: Snapshot, instruments: dict[str, InstrumentView]) -> Table:
+def _positions(held: list[Position], instruments: dict[str, InstrumentView]) -> Table:
     table = _table("Positions", "symbol >quantity >entry >mark >unrealised strategy")
-    for one in snapshot.positions[:LIST_ROWS]:
+    for one in held[:LIST_ROWS]:
         how = instruments.get(one.symbol, _PLAIN)
         _add(
             table, one.symbol, _units(one.quantity, how), _price(one.price, how),
             _price(one.mark, how), _money(one.unrealised), one.strategy,
         )  # fmt: skip
-    return _cut(table, len(snapshot.positions))
+    return _cut(table, len(held))
 
 
 def _working(snapshot: Snapshot, instruments: dict[str, InstrumentView]) -> Table:

@@ -1,7 +1,7 @@
 """What the committed records of one strategy say, in units for people: orders, fills, positions."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ class Ledger(Struct):
     def __post_init__(self) -> None:
         self.holdings = [Holding() for _ in self.instruments]
 
-    def keep(self, known: set[int]) -> None:
+    def keep(self, known: Set[int]) -> None:
         """Leave out working orders that the core, which is ahead of its records, has no more.
 
         A record of new terms may be written after the venue has filled the order by the old ones;

@@ -1,12 +1,14 @@
 """A session as its supervisor and people see it: snapshots of what is on disk."""
 
 import itertools
+import math
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from quantdsl.backtest.awaited import answers
 from quantdsl.data.instrument import Instrument, decimals
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
 Events = npt.NDArray[np.void]
 SECOND_NS = 1_000_000_000
+PAST_MAX = 2_000
+"""Bars that are shown of a time before."""
 LEVELS = 12
 """Of each side of a book that are shown."""
 _FEED_STATES = {
@@ -79,7 +83,6 @@ class Showing:
         strategies = session.strategies
         for one in strategies:
             one.acknowledge()
-            one.ledger.keep(one.known())
             for _, level, text in one.ledger.said:
                 self.log(level, one.name, text)
             one.ledger.said.clear()
@@ -87,7 +90,7 @@ class Showing:
         views = [_strategy(one) for one in strategies]
         state, reason = self._state(views)
         positions = [row for one in strategies for row in _positions(one)]
-        working = [order for one in strategies for order in list(one.ledger.working.values())]
+        working = [order for one in strategies for order in _working(one)]
         fills = [self._fill(fill) for one in strategies for fill in _taken(one.ledger.fills)]
         with self._lock:
             log, self._log = tuple(self._log), []
@@ -112,7 +115,7 @@ class Showing:
             instruments=tuple(self._instruments()),
             strategies=tuple(views),
             positions=tuple(positions),
-            working=tuple(_working(working)),
+            working=tuple(working),
             gauges=tuple(gauge for one in strategies for gauge in _gauges(one)),
             feeds=tuple(health_of(feed) for feed in session.feeds),
             books=tuple(book for one in strategies for book in _books(one, now)),
@@ -159,8 +162,15 @@ def _taken(fills: list[FillRow]) -> list[FillRow]:
     return taken
 
 
-def _working(orders: list[WorkingOrder]) -> list[WorkingOrder]:
-    return sorted(orders, key=lambda order: (order.strategy, order.id))
+def _working(one: "LiveStrategy") -> Iterator[WorkingOrder]:
+    """Its orders that are on disk, each with what stands before it now."""
+    known = one.known()
+    one.ledger.keep(known.keys())
+    lots = {terms.symbol: float(terms.lot) for terms in one.ledger.instruments}
+    for number, order in sorted(one.ledger.working.items()):
+        ahead = known.get(number, math.inf)
+        shown = ahead * lots[order.symbol] if math.isfinite(ahead) else None
+        yield replace(order, ahead=shown)
 
 
 def _money(one: "LiveStrategy", path: str) -> float:
@@ -338,6 +348,9 @@ class Chart:
         self._second = 0
         if not one.on_ticks:
             one.lane.seen = self._see
+            for segment in one.had():
+                self._see(segment.inputs())
+            del self._new[:-PAST_MAX]
 
     def _see(self, events: Events) -> None:
         bars = events[(events["kind"] == Kind.BAR) & (events["side"] == 0)].view(BAR)
@@ -345,7 +358,7 @@ class Chart:
             return
         known = self.one.prepared.data.instruments
         with self._lock:
-            for bar in bars[-2_000:]:
+            for bar in bars[-PAST_MAX:]:
                 self._new.append(_row(known[bar["instrument"]], bar))
 
     def rows(self, now: int, numbers: "itertools.count[int]") -> list[BarRow]:

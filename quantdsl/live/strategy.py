@@ -21,7 +21,7 @@ from quantdsl.errors import JournalError, QuantDSLError
 from quantdsl.events.layout import RECORD, KilledBy, Kind
 from quantdsl.events.ring import Ring
 from quantdsl.ir.ops import ArrayType
-from quantdsl.journal.reader import segments
+from quantdsl.journal.reader import Segment, segments
 from quantdsl.journal.recovery import Recovered, checkpoint, recover
 from quantdsl.journal.writer import Committed, Journal, Policy
 from quantdsl.live.clockwork import BEFORE_ALL, BarClock, TickClock
@@ -45,6 +45,7 @@ LAST_S = 5.0
 """An engine that has not consumed its ring in so long hangs."""
 
 Records = npt.NDArray[np.void]
+Words = npt.NDArray[np.int64]
 
 
 class Pending(NamedTuple):
@@ -183,6 +184,11 @@ class LiveStrategy:
         opened = int(data.schedule.open_ns[session])
         return min(opened, now) - (2 * longest if longest > DAY_NS else 0) - 1
 
+    def had(self) -> Iterator[Segment]:
+        """What its journal had when it was opened; nothing for a new one."""
+        if self.resumed:
+            yield from segments(self.folder, digest=self.digest)
+
     def word(self, path: str) -> int:
         """One whole number of its state."""
         return int(self.memory.words[self.memory.slot(path).offset_words])
@@ -220,14 +226,23 @@ class LiveStrategy:
             some = True
         return some
 
-    def known(self) -> set[int]:
-        """The numbers of the orders that the engine has, read while it writes."""
-        orders = self.memory.slot("e.orders")
-        assert isinstance(orders.type, ArrayType)
-        step, end = self.memory.layout.words(orders.type.elem), orders.offset_words + orders.words
-        places = (self.memory.slot(f"e.orders[0].{name}") for name in ("id", "stage"))
-        ids, stages = (self.memory.words[place.offset_words : end : step] for place in places)
-        return set(ids[stages != FREE].tolist())
+    def known(self) -> dict[int, float]:
+        """The orders that the engine has, by their numbers, with the lots that stand before each
+        in its queue; infinite where there is none, or it is not known. Read while it writes."""
+        ids, stages = self._column("e.orders", "id"), self._column("e.orders", "stage")
+        if self.on_ticks:
+            ahead = self._column("e.resting", "ahead").view(np.float64)
+        else:
+            ahead = np.full(len(ids), np.inf)
+        there = stages != FREE
+        return dict(zip(ids[there].tolist(), ahead[there].tolist(), strict=True))
+
+    def _column(self, table: str, name: str) -> Words:
+        """One field of all rows of a table of its state, as a copy."""
+        slot, first = self.memory.slot(table), self.memory.slot(f"{table}[0].{name}")
+        assert isinstance(slot.type, ArrayType)
+        step, end = self.memory.layout.words(slot.type.elem), slot.offset_words + slot.words
+        return self.memory.words[first.offset_words : end : step].copy()
 
     def look(self) -> str:
         """Why it cannot go on, empty if it can."""
@@ -324,10 +339,9 @@ class LiveStrategy:
             self.part.name, tuple(data.instruments), data.money_digits,
             reasons(self.prepared.checked),
         )  # fmt: skip
-        if self.resumed:
-            for segment in segments(self.folder, digest=self.digest):
-                ledger.read(segment.outputs())
-            ledger.said.clear()
+        for segment in self.had():
+            ledger.read(segment.outputs())
+        ledger.said.clear()
         return ledger
 
     def _lane(self, manifest: Manifest) -> Lane:

@@ -118,8 +118,6 @@ class WorkingOrder(Struct, frozen=True):
     ts: int
     ahead: float | None = None
     """Units that stand before it in the queue, where the paper venue keeps one."""
-    status: str = "working"
-    """working, sent, cancelling, unknown."""
 
 
 class FillRow(Struct, frozen=True):
@@ -137,8 +135,6 @@ class FillRow(Struct, frozen=True):
     """Realised by it, after its fee."""
     order: int = 0
     maker: bool = False
-    reason: str = ""
-    """The strategy's words on the order, if any."""
 
 
 class BarRow(Struct, frozen=True):

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.cockpit.terminal import show, view
-from quantdsl.live.view import Snapshot
+from quantdsl.live.view import Position, Snapshot
 from tests.cockpit.script import Script
 
 
@@ -32,6 +32,16 @@ def test_one_screen_tells_it_all():
         assert word in text, word
     assert len(text.splitlines()) < 50
     assert max(map(len, printed(history, 80).splitlines())) <= 80
+
+
+def test_a_position_that_was_closed_is_none():
+    history, held = History(), Position("s", "KO", 2.0, 60.0, 61.0, 122.0, 2.0)
+    snapshot = Snapshot(1, 1, "s", "active", 1, positions=(held,))
+    history.take(snapshot)
+    assert "Positions" in printed(history)
+    closed = replace(held, quantity=0.0, price=0.0, value=0.0, unrealised=0.0, realised=2.0)
+    history.take(replace(snapshot, seq=2, positions=(closed,)))
+    assert "Positions" not in printed(history)
 
 
 @pytest.mark.parametrize("state", ["halted", "lost"])

@@ -62,17 +62,20 @@ def test_an_order_that_the_core_has_no_more_is_left_out():
 def test_what_the_core_has_is_read_from_its_table():
     prepared = ready("crypto_maker")
     strategy = object.__new__(LiveStrategy)
-    strategy.memory = prepared.run.memory
-    assert strategy.known() == set()
+    strategy.memory, strategy.prepared = prepared.run.memory, prepared
+    assert strategy.known() == {}
     prepared.run.memory.set("curve_on", False)
-    seen: set[int] = set()
+    seen: dict[int, float] = {}
     for chunk in prepared.data.chunks():
         prepared.run.feed(chunk[: np.flatnonzero(chunk["flags"] & MORE == 0)[3_000] + 1])
         seen = strategy.known()
         break
     orders = prepared.run.all_records()
     assert len(seen) == prepared.run.memory.get("e.working") > 0
-    assert seen <= set(orders["a"][orders["kind"] == Kind.ORDER].tolist())
+    assert seen.keys() <= set(orders["a"][orders["kind"] == Kind.ORDER].tolist())
+    resting = [lots for lots in seen.values() if lots < np.inf]
+    assert resting
+    assert all(lots >= 0 and lots == int(lots) for lots in resting)
 
 
 def test_it_is_told_whether_positions_are_closed():

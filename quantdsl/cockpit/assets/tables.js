@@ -97,7 +97,7 @@ let unread = 0;
 function listFills(rows) {
   if (!rows.length && fills.length) return;
   add(fills, rows);
-  showFills(newestFirst(fills), (f) => f.seq, (f) => `${f.strategy}, order ${f.order}, ${f.maker ? "maker" : "taker"}${f.reason ? `: ${f.reason}` : ""}\n${dated(f.ts)} UTC`);
+  showFills(newestFirst(fills), (f) => f.seq, (f) => `${f.strategy}, order ${f.order}, ${f.maker ? "maker" : "taker"}\n${dated(f.ts)} UTC`);
 }
 function listLog(rows) {
   if (!rows.length && log.length) return;
@@ -111,7 +111,7 @@ function listPositions(session) {
   const held = session.positions.filter((p) => p.quantity);
   showPositions(held, (p) => `${p.strategy} ${p.symbol}`, (p) => `${p.strategy}: worth ${money(p.value)} ${session.currency}, realised ${signed(p.realised)}`);
   put(at("n-positions"), String(held.length));
-  showWorking(session.working, (o) => `${o.strategy} ${o.id}`, (o) => `${o.strategy}, order ${o.id}, ${o.status}`);
+  showWorking(session.working, (o) => `${o.strategy} ${o.id}`, (o) => `${o.strategy}, order ${o.id}`);
   put(at("n-working"), String(session.working.length));
   put(at("n-fills"), count(session.strategies.reduce((sum, strategy) => sum + strategy.fills, 0)));
 }
