@@ -8,7 +8,7 @@ const ROWS_MAX = 300;
 // ---- tables ------------------------------------------------------------------------------------
 
 // Columns: [title, text of a row, class or class of a row]: text is set to the left, wide is left
-// out where there is no room.
+// out where there is no room, wider before it.
 const POSITIONS = [
   ["Symbol", (p) => p.symbol, "text"],
   ["Quantity", (p) => units(p.symbol, p.quantity), (p) => tone(p.quantity)],
@@ -23,7 +23,7 @@ const WORKING = [
   ["Left", left],
   ["Price", (o) => price(o.symbol, o.price)],
   ["Ahead", (o) => (known(o.ahead) ? units(o.symbol, o.ahead) : "")],
-  ["Since", (o) => moment(o.ts), "wide"],
+  ["Since", (o) => moment(o.ts), "wider"],
 ];
 const SIGNALS = [
   ["Signal", (s) => s.name, "text"],
