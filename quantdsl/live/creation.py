@@ -26,7 +26,7 @@ from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.live import manifest as manifests
-from quantdsl.live.feed import FeedSpec, LiveFeed, now_ns, open_feed
+from quantdsl.live.feed import FeedSpec, LiveFeed, factory_of, now_ns, open_feed
 from quantdsl.live.manifest import Manifest, StrategyPart, Traded
 from quantdsl.live.past import open_past
 
@@ -153,6 +153,7 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
     whole = any(one.strategy.universe is not None for one in checked)
     specs, first = [], 0
     for feed in config.feed:
+        factory_of(feed.feed)  # a name that leads nowhere is told before what it lacks
         symbols = feed.symbols or _symbols(feed, config, wanted, whole=whole)
         own = frozenset(ticks | ({"funding"} if feed.options.get("funding") else set()))
         specs.append(

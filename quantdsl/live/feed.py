@@ -153,17 +153,22 @@ class LiveFeed(Protocol):
 
 def open_feed(spec: FeedSpec) -> LiveFeed:
     """The feed that `spec.feed` names; FeedError where there is none of that name."""
-    factory = _factories().get(spec.feed)
+    feed: LiveFeed = factory_of(spec.feed)()(spec)
+    return feed
+
+
+def factory_of(name: str) -> Callable[[], Any]:
+    """What imports the factory of a feed; FeedError where there is none of that name."""
+    factory = _factories().get(name)
     if factory is None:
         known = sorted(_factories())
-        near = difflib.get_close_matches(spec.feed, known, 1)
+        near = difflib.get_close_matches(name, known, 1)
         mean = f"; did you mean {near[0]!r}?" if near else "."
         raise FeedError(
-            f"there is no feed {spec.feed!r}{mean} Known: {', '.join(known)}\nhelp: a feed of your "
+            f"there is no feed {name!r}{mean} Known: {', '.join(known)}\nhelp: a feed of your "
             f"own is a package with an entry point of the group {GROUP}"
         )
-    feed: LiveFeed = factory()(spec)
-    return feed
+    return factory
 
 
 def _factories() -> dict[str, Callable[[], Any]]:

@@ -142,7 +142,9 @@ def read(folder: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except OSError as refused:
-        raise ConfigError(f"{folder}: is no session: {refused.strerror}") from None
+        raise ConfigError(
+            f"{folder}: is no session: {refused.strerror}\nhelp: name the folder of a session"
+        ) from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if form != FORMAT:

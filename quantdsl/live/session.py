@@ -47,6 +47,8 @@ MEASURE_S = 1.0
 """Between two rows of the file of latencies."""
 SWITCH_S = 0.000_5
 """A feed that has something to say waits no longer for the thread that makes a snapshot."""
+EXIT_FAILED = 1
+"""Of a process whose session a fault has ended; what was committed can be gone on with."""
 ORPHAN_S = 2.0
 """Without word from its supervisor for so long a session halts, and ends."""
 CANCELS_S = 1.0
@@ -80,8 +82,8 @@ class Session:
         self.showing = Showing(self)
         self.stopping = threading.Event()
         self.ended = threading.Event()
-        self.why = ""
-        """Why it ends."""
+        self.why = self.failure = ""
+        """Why it ends, and which of its own faults has ended it."""
         self._asked: dict[tuple[str, int], float] = {}
         self._told: dict[str, int] = {}
         """Quotes left out, as far as the log tells."""
@@ -284,7 +286,7 @@ class Session:
                 body(*args)
             except Exception as failure:
                 self.showing.log("error", name, f"{type(failure).__name__}: {failure}")
-                self._stop(f"{name}: {type(failure).__name__}: {failure}")
+                self._fail(f"{name}: {type(failure).__name__}: {failure}")
 
         said = f"feed {name}" if args else name
         thread = threading.Thread(target=guarded, name=said, daemon=True)
@@ -344,6 +346,10 @@ class Session:
         self.why = self.why or why
         self.stopping.set()
 
+    def _fail(self, why: str) -> None:
+        self.failure = self.failure or why
+        self._stop(why)
+
     def _listen_to_signals(self) -> None:
         def ask(number: int, _: object) -> None:
             self._stop(f"signal {signal.Signals(number).name}")
@@ -368,7 +374,7 @@ class Session:
                 self._care_for(one)
             self._fill_gaps()
             if all(one.fault for one in self.strategies):
-                self._stop("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))
+                self._fail("; ".join(f"{one.name}: {one.fault}" for one in self.strategies))
 
     def _measure(self) -> None:
         """A row of latencies; where it cannot be written the session goes on without."""
@@ -442,10 +448,14 @@ def main(argv: Sequence[str]) -> int:
     snapshots = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing but frames goes up the pipe
     try:
-        Session(Path(argv[0]), sys.stdin.fileno(), snapshots, *argv[1:]).run()
+        session = Session(Path(argv[0]), sys.stdin.fileno(), snapshots, *argv[1:])
+        session.run()
     except (QuantDSLError, JournalError) as wrong:
         sys.stderr.write(f"error: {wrong}\n")
         return EXIT_USER_ERROR
+    if session.failure:
+        sys.stderr.write(f"error: {session.failure}\n")
+        return EXIT_FAILED
     return 0
 
 

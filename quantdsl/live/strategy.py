@@ -127,6 +127,8 @@ class LiveStrategy:
         except (JournalError, OSError) as damaged:
             self._give_up(folder, str(damaged))
         self.ledger = self._ledger()
+        self.handed = self.journal.taken.outputs
+        """Records that the journal holds, or was to hold: it takes none once it has failed."""
         self.pending: deque[Pending] = deque()
         self.spans = Spans()
         if len(self.recovered.fresh):
@@ -216,7 +218,8 @@ class LiveStrategy:
         return len(records)
 
     def _wait_for(self, records: Records) -> None:
-        self.pending.append(Pending(self.journal.taken.outputs, records))
+        self.handed += len(records)
+        self.pending.append(Pending(self.handed, records))
 
     def acknowledge(self) -> bool:
         """Show what is on disk by now; whether there was anything."""

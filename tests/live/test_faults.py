@@ -66,6 +66,8 @@ def test_a_disk_that_fails_one_strategy_leaves_the_other_as_it_was(tmp_path, mon
     lost = journalled(folder, "Failing")[1]
     assert count_of(lost, Kind.FILL) < count_of(own, Kind.FILL)
     assert lost.tobytes() == whole["Failing"][: len(lost)].tobytes()
+    shown = re.findall(r"Failing: (?:bought|sold) ", said)
+    assert len(shown) <= count_of(lost, Kind.FILL), "a fill was shown that is on no disk"
 
 
 def bar(k: int) -> np.ndarray:

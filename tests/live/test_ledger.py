@@ -1,11 +1,14 @@
 """What committed records say to people."""
 
+from collections import deque
+from types import SimpleNamespace
+
 import numpy as np
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import MORE, NO_PRICE, RECORD, Command, KilledBy, Kind
 from quantdsl.live.ledger import CHANGED, Ledger
-from quantdsl.live.strategy import LiveStrategy
+from quantdsl.live.strategy import LiveStrategy, Spans, Unusable
 from tests.live.programs import ready
 
 BUY, SELL = 1, -1
@@ -85,3 +88,16 @@ def test_it_is_told_whether_positions_are_closed():
         ((_, told, text),) = read(asked).said
         assert told == level
         assert ("no position is closed" in text) == (level == "error")
+
+
+def test_what_a_failed_journal_has_not_taken_is_never_shown():
+    strategy = object.__new__(LiveStrategy)
+    rows = np.array([order(1, 5, NO_PRICE, NO_PRICE), fill(1, 5, 100)], RECORD)
+    strategy.journal = Unusable("the disk is full")
+    strategy.lane = SimpleNamespace(sent_ns=0)
+    strategy.drained = SimpleNamespace(pop=lambda _: rows)
+    strategy.spans, strategy.pending, strategy.handed = Spans(), deque(), 0
+    strategy.ledger = read()
+    assert strategy.drain() == 2
+    assert not strategy.acknowledge()
+    assert not strategy.ledger.fills
