@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from quantdsl.live.view import BarRow, BookView, FillRow, Level, LogLine, Snapshot
 
-FILLS_MAX, LOG_MAX, BARS_MAX, POINTS_MAX = 2_000, 1_000, 4_000, 4_000
+FILLS_MAX, LOG_MAX, BARS_MAX, POINTS_MAX = 300, 300, 4_000, 4_000
+"""Rows as many as the page lists: more would let the memory of a session grow for hours."""
 SILENT_S = 1.0
 """Ten snapshots a second are due; after this long without one the figures are old."""
 
