@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantdsl.cli.options import FILE, assignments
-from quantdsl.config import find
+from quantdsl.config import find, resolve
 from quantdsl.errors import EXIT_USER_ERROR, ConfigError, JournalError, QuantDSLError
 
 if TYPE_CHECKING:
@@ -86,10 +86,6 @@ def _manifest(
         folder.rename(aside)
         click.echo(f"the session that was in {folder} is now in {aside}")
         there = False
-    if there:
-        return _going_on(folder, files)
-    if not files:
-        raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
     speed = options["speed"]
     said = {
         "data.path": options["data"],
@@ -97,11 +93,17 @@ def _manifest(
         "paper.speed": FULL_SPEED if speed == "full" else speed,
         "paper.flatten_at_stop": True if options["flatten"] else None,
     }
-    make_folder(folder)
-    wishes = [Wish(file, assignments(options["sets"])) for file in files]
-    path = find(config or DEFAULT_CONFIG)
     given = {key: value for key, value in said.items() if value is not None}
-    return create(folder, wishes, config=path, said=given)
+    sets = assignments(options["sets"])
+    if there:
+        manifest = _going_on(folder, files)
+        _hold_settings(folder, manifest, find(config) if config else None, given, sets)
+        return manifest
+    if not files:
+        raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
+    make_folder(folder)
+    wishes = [Wish(file, sets) for file in files]
+    return create(folder, wishes, config=find(config or DEFAULT_CONFIG), said=given)
 
 
 def _unused(folder: Path) -> Path:
@@ -130,6 +132,34 @@ def _going_on(folder: Path, files: tuple[Path, ...]) -> "Manifest":
                 "another folder"
             )
     return manifest
+
+
+def _hold_settings(
+    folder: Path,
+    manifest: "Manifest",
+    config: Path | None,
+    said: dict[str, Any],
+    sets: dict[str, str],
+) -> None:
+    """ConfigError where a session that goes on is asked for other settings than it began with."""
+    wished = {key: str(value) for key, value in said.items()}
+    asked = {one.key: one.value for one in resolve(wished).entries}
+    own = Path(manifest.config)
+    changed = {f"config {own.name}"} if config is not None and config.name != own.name else set()
+    for part in manifest.strategies:
+        began = {one.key: one.value for one in part.settings.entries}
+        others = [key for key in said if asked[key] != began[key]]
+        changed |= {f"{key} = {began[key] or 'not set'}" for key in others}
+        changed |= {
+            f"{name} = {part.params.get(name, 'its default')}"
+            for name, value in sets.items()
+            if part.params.get(name) != value
+        }
+    if changed:
+        raise ConfigError(
+            f"{folder}: goes on with the settings that it began with: {', '.join(sorted(changed))}"
+            "\nhelp: leave the options out; --new begins anew and puts the old session aside"
+        )
 
 
 def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from quantdsl.live.measured import FILE
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
+INVENTED = Path(__file__).parents[2] / "configs" / "paper_synthetic.toml"
 STRATEGY = """language 1
 
 strategy Crosser:
@@ -207,14 +208,16 @@ def _bytes_of(folder: Path) -> int:
 def test_paper_without_a_config_trades_on_the_invented_market(files, tmp_path):
     """The command of the README until it has traded; then it goes on where it was."""
     folder = tmp_path / "session"
-    process = paper(folder, files[0], "--for", "1000", "--speed", "3000")
-    said = ended_when(process, lambda: count_of(outputs_of(folder), Kind.FILL))
+    same = (folder, files[0], "--for", "1000", "--speed", "3000")
+    said = ended_when(paper(*same), lambda: count_of(outputs_of(folder), Kind.FILL))
     assert "Crosser on synthetic (SYN1)" in said, said
     assert "no order leaves this machine" in said
     assert re.search(r"bought|sold", said), said
     inputs, outputs = journalled(folder)
-    process = paper(folder)
-    again = ended_when(process, lambda: (
+    other = finished(paper(folder, files[0], "--speed", "9", "--flatten"))
+    assert "with the settings that it began with" in other, other
+    assert "paper.flatten_at_stop = not set, paper.speed = 3000.0" in other, other
+    again = ended_when(paper(*same), lambda: (
         armed_again(folder) and len(journalled(folder)[0]) > len(inputs) + 2))  # fmt: skip
     assert f"goes on after {len(inputs):,} events" in again, again
     more, records = journalled(folder)
@@ -244,8 +247,7 @@ def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path):
 def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
     strategy, _ = files
     config = tmp_path / "own.toml"
-    text = Path(__file__).parents[2] / "configs" / "paper_synthetic.toml"
-    lines = text.read_text(encoding="utf-8").splitlines()
+    lines = INVENTED.read_text(encoding="utf-8").splitlines()
     config.write_text(
         "\n".join(line for line in lines if not line.startswith("daily_loss")), encoding="utf-8"
     )
@@ -254,6 +256,14 @@ def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
     assert process.returncode == 2
     assert re.search(r"own\.toml:\d+: limits\.daily_loss is missing", said), said
     assert not (tmp_path / "session" / "session.json").exists()
+
+
+def test_a_feed_that_is_none_is_told_before_what_it_lacks(files, tmp_path):
+    own = tmp_path / "own.toml"
+    text = INVENTED.read_text(encoding="utf-8").replace('"synthetic"', '"binnance"')
+    own.write_text(text, encoding="utf-8")
+    said = finished(paper(tmp_path / "session", files[0], "--config", own))
+    assert "there is no feed 'binnance'; did you mean 'binance'?" in said, said
 
 
 def test_a_device_that_is_none_is_refused_before_anything_is_made(files, tmp_path):
