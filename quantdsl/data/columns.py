@@ -64,6 +64,8 @@ def recognise(
 
     Raises DataError that says which column is missing and what the nearest name is.
     """
+    if not names:
+        raise DataError(f"{where}: the table has no column")
     if _looks_like_data(names):
         raise DataError(
             f"{where}: its first line holds values and no column names: put a line such as "

@@ -285,14 +285,18 @@ class ParquetTable:
     def batches(
         self, text: Sequence[str], numbers: Sequence[str], dropped: Counter[str] | None = None
     ) -> Iterator[Any]:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = [*text, *numbers]
-        with pq.ParquetFile(self.path) as file:
-            # Threads would keep a heap each: with 16 of them a million bars take 30 MB more.
-            batches = file.iter_batches(batch_size=1 << 16, columns=columns, use_threads=False)
-            for batch in batches:
-                yield _as_numbers(batch.select(columns), numbers, self.name, dropped is not None)
+        columns, lenient = [*text, *numbers], dropped is not None
+        try:
+            with pq.ParquetFile(self.path) as file:
+                # Threads would keep a heap each: with 16 of them a million bars take 30 MB more.
+                parts = file.iter_batches(batch_size=1 << 16, columns=columns, use_threads=False)
+                for part in parts:
+                    yield _as_numbers(part.select(columns), numbers, self.name, lenient)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{self.path}: is a damaged Parquet file: {error}") from None
 
 
 class ArrowTable:
@@ -321,13 +325,16 @@ class ArrowTable:
     ) -> Iterator[Any]:
         import pyarrow as pa
 
-        columns = [*text, *numbers]
-        with pa.memory_map(str(self.path)) as source:
-            reader = self._open(source)
-            count = getattr(reader, "num_record_batches", None)
-            found = reader if count is None else map(reader.get_batch, range(count))
-            for batch in found:
-                yield _as_numbers(batch.select(columns), numbers, self.name, dropped is not None)
+        columns, lenient = [*text, *numbers], dropped is not None
+        try:
+            with pa.memory_map(str(self.path)) as source:
+                reader = self._open(source)
+                count = getattr(reader, "num_record_batches", None)
+                found = reader if count is None else map(reader.get_batch, range(count))
+                for part in found:
+                    yield _as_numbers(part.select(columns), numbers, self.name, lenient)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{self.path}: is a damaged Arrow file: {error}") from None
 
     def _open(self, source: Any) -> Any:
         import pyarrow as pa

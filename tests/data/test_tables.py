@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.data.events import open_data
@@ -148,6 +149,8 @@ def test_live_tables(tmp_path: Path) -> None:
     assert bars(one(arrow))["close"].tolist() == [11, 12, 13]
     with pytest.raises(DataError, match="the dict given is not a table"):
         one({"time": []})
+    with pytest.raises(DataError, match="the Table given: the table has no column"):
+        one(pa.table({}))
 
 
 @pytest.mark.parametrize(
@@ -213,6 +216,22 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     (tmp_path / "bars.csv.gz").write_bytes(packed[: len(packed) // 2])
     with pytest.raises(DataError, match="is damaged"):
         one(str(tmp_path / "bars.csv.gz"))
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "Arrow"])
+def test_damage_in_the_middle_names_the_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "bars"
+    table = pa.table({"time": list(range(1_700_000_000, 1_700_005_000)), "close": [1.5] * 5_000})
+    if kind == "Parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    damaged = bytearray(path.read_bytes())
+    damaged[200:600] = b"\xff" * 400
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=f"bars: is a damaged {kind} file: "):
+        one(str(path))
 
 
 GOOD = "2024-01-02,5,6,4,5,9\n"
