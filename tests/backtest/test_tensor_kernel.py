@@ -5,6 +5,9 @@ import pytest
 
 import quantdsl
 from quantdsl.check import check_source
+from quantdsl.codegen.cubin import assembled
+from quantdsl.codegen.ptx import target_of
+from quantdsl.devices.grids import launches_of, ptx_of
 from quantdsl.errors import ConfigError, UnavailableError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.diagnostics import SourceError
@@ -340,6 +343,19 @@ def test_a_rank_is_what_comparisons_say(kind, how, tmp_path):
 
 
 ELEMENTS = {"p.x": "float", "p.y": "float", "p.less": "int", "p.most": "int"}
+
+
+@pytest.mark.parametrize("name", ["order of ints", "ranks of f32"])
+def test_a_sort_is_machine_code_of_a_gpu(name, tmp_path):
+    text, sizes = TENSOR_PROGRAMS[name]
+    work, target = kernel_of(text, tmp_path).work(sizes), target_of("sm_90")
+    made = launches_of(work, target, gpu=True)
+    whats = ["digits", "along", "across", "sorted"] * (8 if "ints" in name else 5)
+    loops = ["loop"] * 2
+    assert [one.what for one in made.starts] == (loops + whats if "ints" in name else whats + loops)
+    texts = ptx_of(made, work, "sm_90")
+    assert "vote.sync.ballot.b32" in texts[-3 if "ranks" in name else -1]
+    assert all(assembled(text, "sm_90").startswith(b"\x7fELF") for text in texts)
 
 
 def test_the_tiles_of_a_sort_are_in_groups():
