@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from quantdsl.errors import DataError
+from quantdsl.events.layout import HEAD
 
 PRICES = ("open", "high", "low", "close")
 FIELDS = ("time", *PRICES, "volume", "symbol")
@@ -120,6 +121,12 @@ def _mapped(names: Sequence[str], mapping: Mapping[str, str], where: str) -> dic
 
 def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Columns:
     """A column a ticker, each holding closes."""
+    if {name for name, _ in HEAD} <= set(names):
+        raise DataError(
+            f"{where}: is a recording of ticks, and the strategy takes bars\n"
+            "help: `quantdsl data fetch` gets bars of a venue; beside `trades` or `quotes` a "
+            "strategy has its bars built of the recording"
+        )
     tickers = [name for name in names if name != time]
     if not tickers:
         raise DataError(f"{where}: the table has a time and nothing else")

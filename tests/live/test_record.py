@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.cli import run
+from quantdsl.data.feed import open_feed
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_data
 from quantdsl.errors import DataError
@@ -93,6 +94,13 @@ def test_one_file_of_it_stands_alone_and_a_damaged_one_is_told(recorded, tmp_pat
         ticks_of(damaged)
     with pytest.raises(DataError, match="holds BTCUSDT and no ETHUSDT"):
         ticks_of(f"{folder}#ETHUSDT")
+
+
+def test_a_strategy_on_bars_is_told_that_it_holds_ticks(recorded):
+    folder, *_ = recorded
+    spec = DataSpec(instruments=(SourceSpec(source=str(folder)),))
+    with pytest.raises(DataError, match="is a recording of ticks, and the strategy takes bars"):
+        open_feed(spec, 0)
 
 
 def test_data_check_says_what_it_holds(recorded, capsys):
