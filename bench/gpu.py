@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from bench import gpu_signals
+from bench import gpu_maker, gpu_signals
 from bench.cuda import anchors
 from quantdsl.backtest.program import Memory
-from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep import Lanes, Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.check import compile_file
 from quantdsl.devices.choose import runner
@@ -88,16 +88,22 @@ def anchor(sweep: Sweep, name: str) -> tuple[float, Any]:
 
 def ours(sweep: Sweep) -> tuple[float, Any]:
     """The median of our kernel in seconds, and the table."""
+    seconds, lanes = timed(sweep)
+    return seconds, result_of(sweep, lanes, "cuda:0")
+
+
+def timed(sweep: Sweep) -> tuple[float, Lanes]:
+    """The median of our kernel in seconds, and what the lanes leave."""
     profile = Profile()
     device = runner("cuda:0", say, profile)
-    result = result_of(sweep, run(sweep, device), device.name)
+    lanes = run(sweep, device)
     taken = []
     for _ in range(ROUNDS):
         profile.intervals.clear()
         run(sweep, device)
         taken.append(kernel_seconds(profile))
     device.close()
-    return statistics.median(taken), result
+    return statistics.median(taken), lanes
 
 
 def kernel_seconds(profile: Profile) -> float:
@@ -173,6 +179,8 @@ def rows() -> Iterator[tuple[str, Any]]:
     cases += [("ema_cross", ranges, "f32") for ranges in (SMALL["ema_cross"], {})]
     for case in cases:
         yield "kernels", compared(*case)
+    for row in gpu_maker.rows(timed):
+        yield "kernels", row
     yield "sweeps", whole(prepared("ema_cross", SMALL_SWEEP, 10_000))
     yield "sweeps", whole(million())
     yield "signals", gpu_signals.measured(*gpu_signals.LARGE)

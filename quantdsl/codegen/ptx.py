@@ -13,8 +13,8 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
-from quantdsl.codegen.emit import emit
-from quantdsl.codegen.function import Shared
+from quantdsl.codegen.emit import COMMON, emit
+from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.jit import SPEED_LEVEL, optimised
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import on_ptx
@@ -26,6 +26,8 @@ from quantdsl.codegen.warps import tile_size, warp_text
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
+from quantdsl.ir.threads import WARP
+from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.outline import inline_cold
 from quantdsl.passes.usual import run_usual
 
@@ -149,14 +151,26 @@ def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
 
 def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:
     """The PTX of a module after all passes: its kernel if it has entries, else its exports."""
-    outside = functools.partial(thread_kernel, bounds) if module.entries else _nothing
-    parsed, machine = optimised(emit(module, target, outside), target, level)
+    outside = functools.partial(thread_kernel, bounds) if module.entries else _primitives
+    text = emit(module, target, outside, bodies={MEET: _meet})
+    if any(func.name == MEET for func in module.funcs):
+        # No function may be called by some lanes of a warp first and by others later.
+        text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))
+    parsed, machine = optimised(text, target, level)
     return str(machine.emit_assembly(parsed))
+
+
+def _meet(_: Shared, signature: Signature) -> str:
+    """The lanes of a warp wait for each other."""
+    head = f"define internal void @{signature.symbol}() alwaysinline convergent"
+    return f"{head} {{\n  call void @quantdsl.warp_barrier()\n  ret void\n}}"
 
 
 def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
+    if varying is not None:
+        lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
     return usual if usual is lanes else inline_cold(turns_alone(usual))
 
@@ -200,12 +214,12 @@ def _shared_text(module: Module, target: Target, cache: Cache | None, level: int
     return through_cache(cache, key, lambda: make().encode()).decode()
 
 
-def _nothing(_module: Module, _shared: Shared) -> Iterator[str]:
-    return iter(())
+def _primitives(_module: Module, _shared: Shared) -> Iterator[str]:
+    yield on_ptx(0)
 
 
 def thread_kernel(bounds: Bounds, module: Module, shared: Shared) -> Iterator[str]:
     """The kernel as each thread of a GPU runs it, on one lane."""
-    yield warp_text("ptx_kernel ", module, shared, bounds.rows)
+    yield warp_text("ptx_kernel ", module, shared, bounds.rows, WARP)
     yield on_ptx(tile_size(module, bounds.rows))
     yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

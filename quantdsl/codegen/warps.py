@@ -16,7 +16,6 @@ from quantdsl.codegen.lanes import (
     copy_text,
     end_text,
     kernel_params,
-    loop_text,
     state_words,
 )
 from quantdsl.codegen.text import alloca, entry_symbol
@@ -63,21 +62,37 @@ OWN_COLUMNS = """\
 """
 READY = "  br label %begin"
 
-# Each lane goes through the events by itself and has what lanes have in common to itself too, in
-# front of all lanes' words in `states`.
+# Each lane goes through the events by itself, and the lanes of a group have one of what all have in
+# common, in front of all lanes' words in `states`. A group with no lane left has nothing to do.
 ALL_ALONE = """\
-  %real = icmp slt i64 %own, %lane_hi
+  %group = lshr i64 %number, {shift}
+  %group.begins = shl i64 %group, {shift}
+  %group.lane = add i64 %lane_lo, %group.begins
+  %real = icmp slt i64 %group.lane, %lane_hi
   br i1 %real, label %ready, label %done
 ready:
-  %common.at = mul i64 %lane, {size}
+  %common.at = mul i64 %group, {size}
   %common = getelementptr i64, ptr %states, i64 %common.at
-  %apart = mul i64 %n_lanes, {size}
+  %groups.up = add i64 %n_lanes, {mask}
+  %groups = lshr i64 %groups.up, {shift}
+  %apart = mul i64 %groups, {size}
   %first.chunk = and i64 %mode, {start}
   %fresh = icmp ne i64 %first.chunk, 0
   br i1 %fresh, label %fresh.common, label %begin
 fresh.common:
   %begun = getelementptr i64, ptr %template, i64 {words}
+  %in.group = and i64 %number, {mask}
+  br label %copy
+copy:
+  %c = phi i64 [ %in.group, %fresh.common ], [ %c.next, %copied ]
+  %c.more = icmp slt i64 %c, {size}
+  br i1 %c.more, label %copied, label %whole
+copied:
 {copy}
+  %c.next = add nsw i64 %c, {lanes}
+  br label %copy
+whole:
+{wait}
   br label %begin"""
 
 TOGETHER = """\
@@ -191,8 +206,12 @@ def _copies(size: int) -> str:
     return "\n".join(lines)
 
 
-def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str:
-    """The kernel over tiles, of so many rows without strides; its text calls primitives.py."""
+def warp_text(convention: str, module: Module, shared: Shared, rows: int, group: int = 1) -> str:
+    """The kernel over tiles, of so many rows without strides; its text calls primitives.py.
+
+    `group` lanes have one of what all have in common, where there is such a thing: a warp of them,
+    which waits before each write (passes/meet.py), or one.
+    """
     words, symbols = state_words(shared), shared.signatures
     if tile_size(module, rows):
         sizes, size = dict(module.sizes), tile_size(module, rows)
@@ -221,13 +240,24 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int) -> str
     ready, apart = READY, "0"
     if takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)
-        copy = loop_text("c", "fresh.common", str(size), copy_text("begun", "%c", "common", "%c"))
-        ready = ALL_ALONE.format(size=size, start=START, words=words, copy=copy)
+        ready = ALL_ALONE.format(
+            size=size,
+            start=START,
+            words=words,
+            lanes=group,
+            mask=group - 1,
+            shift=group.bit_length() - 1,
+            copy="\n".join(f"  {line}" for line in copy_text("begun", "%c", "common", "%c")),
+            wait="  call void @quantdsl.warp_barrier()" if group > 1 else "",
+        )
         apart = "%apart"
+    params = kernel_params(turns.decl)
+    if group > 1 and takes_common(turns.decl):
+        params = params.replace("noalias %states", "%states")  # other lanes write to it too
     return THREAD.format(
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
-        params=kernel_params(turns.decl),
+        params=params,
         state="\n".join(alloca("%s", f"[{words} x i64]", 16, None)),
         ready=ready,
         begin=begin_text(words, symbols, apart),

@@ -10,8 +10,10 @@ from quantdsl.codegen.lanes import KERNEL
 from quantdsl.devices.failure import refused
 from quantdsl.devices.sizes import Operation, Size, Symbol, evaluate
 from quantdsl.devices.work import LaneWork
+from quantdsl.ir.threads import WARP
 
-STATE_WORDS = Symbol("state_words", 1)
+STATE_WORDS, OWN_WORDS = Symbol("state_words", 1), Symbol("own_words", 1)
+COMMON_WORDS = Symbol("common_words")
 COLUMN_WIDTH = Symbol("column_width")
 EVENT_WORDS = Symbol("event_words", 1)
 BLOCK = Symbol("block", 1)
@@ -31,7 +33,11 @@ WORDS: dict[str, Size] = {
     "result_offsets": VARIABLES["n_results"],
     "events": Operation("*", VARIABLES["n_events"], EVENT_WORDS),
     "columns": Operation("*", VARIABLES["n_events"], COLUMN_WIDTH),
-    "states": Operation("*", STATE_WORDS, _LANES),
+    "states": Operation(
+        "+",
+        Operation("*", OWN_WORDS, _LANES),
+        Operation("*", COMMON_WORDS, Operation("//^", _LANES, WARP)),
+    ),
 }
 """The words of each buffer of the kernel."""
 
@@ -67,6 +73,8 @@ def values(work: LaneWork, n_lanes: int, n_events: int) -> dict[str, int]:
     """The symbols of a launch over `n_lanes` lanes and `n_events` events of some work."""
     return {
         "state_words": len(work.template),
+        "own_words": work.own,
+        "common_words": work.common,
         "n_params": len(work.params),
         "n_results": len(work.results),
         "n_events": n_events,

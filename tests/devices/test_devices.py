@@ -160,7 +160,7 @@ def test_the_kernels_facts_cover_its_signature():
     assert names == {param.name for param in KERNEL.params}
     assert facts.outputs == {
         "results": "(n_results * n_lanes)",
-        "states": "(state_words * n_lanes)",
+        "states": "((own_words * n_lanes) + (common_words * (n_lanes //^ 32)))",
     }
     assert facts.grid == "((lane_hi - lane_lo) //^ block)"
 

@@ -452,5 +452,5 @@ def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
     """Device memory of a lane in flight, the State included where it waits between pieces."""
     words = len(work.params) + len(work.results)
     if not layout.whole or work.common:
-        words += len(work.template)
+        words += work.own + -(-work.common // WARP)
     return 8 * words
