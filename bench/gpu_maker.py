@@ -20,7 +20,7 @@ from quantdsl.events.layout import EVENT
 from quantdsl.ir.layout import Layout
 from tests.std.book.recordings import path as recording
 
-STRATEGY = Path(__file__).resolve().parent / "strategies" / "skewed_maker.qdsl"
+STRATEGY = Path(__file__).resolve().parent / "skewed_maker.qdsl"
 RECORDED = "ws/binance_hftbacktest/usdm_btcusdt_20240808.gz"
 GRIDS = (
     {"gamma": "0.01..0.25:0.01", "kappa": "0.5..2.4:0.1", "clip": "10..29:1"},

@@ -17,14 +17,15 @@ from quantdsl.live.placement import FEED, Wish, plan
 from quantdsl.live.stages import Probe
 from quantdsl.shipped import shipped
 
-STRATEGY = "sma_cross"
-EVENTS, EVENTS_SMALL = 1_000_000, 8_000
+MEASURED, TESTED = ("skewed_maker", 1_000_000), ("sma_cross", 8_000)
+"""Strategy and events of a bench run, and of a test: the promises are of the maker, over whose
+book the interpreter takes minutes."""
 
 
 @cache
-def bench(events: int) -> Bench:
+def bench(strategy: str, events: int) -> Bench:
     """The shipped strategy before its first event, its orders known."""
-    made = opened(compile_file(shipped(f"strategies/{STRATEGY}.qdsl")), events)
+    made = opened(compile_file(shipped(f"strategies/{strategy}.qdsl")), events)
     made.whole(0.0)
     return made
 
@@ -38,7 +39,7 @@ def opened(checked: Checked, events: int) -> Bench:
 
 def sized(full: bool) -> Bench:
     """At the size of a promise, or of a test."""
-    return bench(EVENTS if full else EVENTS_SMALL)
+    return bench(*(MEASURED if full else TESTED))
 
 
 def same_bits(made: Bench, probe: Probe, inputs: np.ndarray) -> bool:
@@ -54,9 +55,10 @@ def same_bits(made: Bench, probe: Probe, inputs: np.ndarray) -> bool:
     return left[0] == left[1]
 
 
-def backtested(made: Bench) -> bytes:
+def backtested(made: Bench, full: bool) -> bytes:
     """The records of a backtest of the same events."""
-    prepared = prepare(compile_file(shipped(f"strategies/{STRATEGY}.qdsl")))
+    strategy, _ = MEASURED if full else TESTED
+    prepared = prepare(compile_file(shipped(f"strategies/{strategy}.qdsl")))
     prepared.run.memory.set("curve_on", False)
     prepared.run.feed(made.stream.reshape(-1).view(EVENT))
     return prepared.run.all_records().tobytes()

@@ -1,4 +1,4 @@
-// What one would write by hand for bench/strategies/skewed_maker.qdsl: one thread is one parameter
+// What one would write by hand for bench/skewed_maker.qdsl: one thread is one parameter
 // point. The book is built once, by the host: a thread gets the touch and the equations with each
 // message, and looks a level's lots up in its history where an order of its own enters the market.
 //
