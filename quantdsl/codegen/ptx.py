@@ -214,8 +214,9 @@ def _shared_text(module: Module, target: Target, cache: Cache | None, level: int
     return through_cache(cache, key, lambda: make().encode()).decode()
 
 
-def _primitives(_module: Module, _shared: Shared) -> Iterator[str]:
-    yield on_ptx(0)
+def _primitives(module: Module, _: Shared) -> Iterator[str]:
+    if any(func.name == MEET for func in module.funcs):
+        yield on_ptx(0)
 
 
 def thread_kernel(bounds: Bounds, module: Module, shared: Shared) -> Iterator[str]:
