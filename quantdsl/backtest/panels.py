@@ -155,8 +155,6 @@ class PanelState:
         """How many bars each instrument has had."""
         self.cells = turn.table(len(turn.columns))
         """The columns between kernels."""
-        self.shown = turn.table(len(turn.signals.table))
-        """Those that are told; rows are copies of them."""
         self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
         self.dealing = turn.dealer.begin()
         self.states = [
@@ -184,7 +182,7 @@ class PanelState:
         if INSTANTS in self.turn.columns:
             ticks = self.instants + 1 + np.arange(n)
             self.cells[self.turn.columns[INSTANTS], :, :n] = ticks[:, None]
-        block = Block(self, n, self.shown)
+        block = Block(self, n)
         rows = block.rows()
         self.instants += n
         self.bars += block.bars
@@ -197,11 +195,15 @@ class Block:
     """One block going through the kernels.
 
     Columns stand by instant where kernels across read and write them, and by the instruments' own
-    bars where those along time do: the same words where every instrument has every bar.
+    bars where those along time do: the same words where every instrument has every bar. There the
+    shown ones are written where the table has them.
     """
 
-    def __init__(self, state: PanelState, n: int, shown: Int64s) -> None:
-        self.state, self.turn, self.n, self.shown = state, state.turn, n, shown
+    def __init__(self, state: PanelState, n: int) -> None:
+        self.state, self.turn, self.n = state, state.turn, n
+        # Lanes beyond the last instrument write behind the last row.
+        self.span = INSTANTS_MAX * self.turn.count + WIDTH
+        self.table = np.empty((self.turn.width, self.span), np.int64)
         gaps = state.dealing.gaps
         self.seen = state.seen[:n].astype(bool) if gaps else None
         self.usual = not gaps and int(state.bars[: state.turn.count].min()) >= self.turn.warm
@@ -210,11 +212,11 @@ class Block:
         self.shown_by_bar: set[int] = set()
         self.bars = np.full(self.turn.lanes, n) if self.seen is None else self.seen.sum(axis=0)
         if self.seen is not None:
-            at, self.who = np.nonzero(self.seen)
-            self.at, beside = at, self.who // WIDTH * WIDTH * INSTANTS_MAX + self.who % WIDTH
-            self.cell = beside + at * WIDTH
-            bar = (np.cumsum(self.seen, axis=0) - 1)[at, self.who]
-            self.bar_cell = beside + bar * WIDTH
+            self.at, self.who = np.nonzero(self.seen)
+            beside = self.who // WIDTH * WIDTH * INSTANTS_MAX + self.who % WIDTH
+            self.cell = beside + self.at * WIDTH
+            self.bar = (np.cumsum(self.seen, axis=0) - 1)[self.at, self.who]
+            self.bar_cell = beside + self.bar * WIDTH
 
     def rows(self) -> Int64s:
         """Run the kernels; time, instrument and the shown columns of each bar."""
@@ -240,7 +242,6 @@ class Block:
     def along(self, one: Loaded, states: Int64s) -> None:
         """A kernel along time."""
         lanes, n = self.turn.lanes, self.n
-        one.memory.set("span", INSTANTS_MAX * lanes)
         if not self.usual:
             n = int(self.bars.max())
             self.write(one, states)
@@ -258,7 +259,6 @@ class Block:
     def across(self, one: Loaded) -> None:
         """A kernel across; lanes beyond the last instant compute what nobody reads."""
         lanes = whole(self.n)
-        one.memory.set("span", INSTANTS_MAX * self.turn.lanes)
         if "before" in one.kernel.host:
             one.memory.set("before", self.state.instants)
             one.points = np.arange(lanes)
@@ -266,7 +266,9 @@ class Block:
 
     def run(self, one: Loaded, lanes: int, n: int, states: Int64s, mode: int) -> None:
         """Call a kernel for all lanes, some of them on each core."""
-        own, made = self.state.cells.reshape(-1), self.shown.reshape(-1)
+        one.memory.set("span", INSTANTS_MAX * self.turn.lanes)
+        one.memory.set("made_span", self.span)
+        own, made = self.state.cells.reshape(-1), self.table[ROW_WORDS:].reshape(-1)
         step = whole(-(-lanes // (PARTS * self.turn.threads)))
 
         def part(lo: int) -> None:
@@ -275,7 +277,12 @@ class Block:
                 own, n, made, states, lanes, lo, min(lo + step, lanes), mode,
             )  # fmt: skip
 
-        for _ in self.turn.crew.map(part, range(0, lanes, step)):
+        first = range(0, lanes, step)
+        if not one.kernel.stage.across and self.turn.count < lanes:
+            # Lanes beyond the last instrument write where the first ones of the next row do.
+            part(first[-1])
+            first = first[:-1]
+        for _ in self.turn.crew.map(part, first):
             pass
 
     # ---- columns --------------------------------------------------------------------------
@@ -304,40 +311,21 @@ class Block:
 
     def told(self) -> Int64s:
         """Time, instrument and the shown columns of each bar, in order of time."""
-        turn, n, count, times = self.turn, self.n, self.turn.count, self.state.dealing.times
-        for number in turn.shown_common:
-            self.broadcast(self.shown[number])
-        if self.seen is not None:
-            table = np.empty((turn.width, len(self.who)), np.int64)
-            table[0], table[1] = times[self.at], self.who
-            for number, column in enumerate(self.shown):
-                where = self.bar_cell if number in self.shown_by_bar else self.cell
-                np.take(column.reshape(-1), where, out=table[ROW_WORDS + number])
-            return table
-        table = np.empty((turn.width, n * count), np.int64)
-        table[0].reshape(n, count)[:] = times[:n, None]
-        table[1].reshape(n, count)[:] = np.arange(count)
-
-        def tell(number: int) -> None:
-            by_row(self.shown[number, :, :n], table[ROW_WORDS + number], count)
-
-        for _ in turn.crew.map(tell, range(len(self.shown))):
-            pass
+        n, count, times = self.n, self.turn.count, self.state.dealing.times
+        made, rows = self.table[ROW_WORDS:], n * count
+        for number in self.turn.shown_common:
+            column = made[number, :rows].reshape(n, count)
+            column[:] = column[:, :1].copy()
+        if self.seen is None:
+            self.table[0, :rows].reshape(n, count)[:] = times[:n, None]
+            self.table[1, :rows].reshape(n, count)[:] = np.arange(count)
+            return self.table[:, :rows]
+        table = np.empty((self.turn.width, len(self.who)), np.int64)
+        table[0], table[1] = times[self.at], self.who
+        for number, column in enumerate(made):
+            row = self.bar if number in self.shown_by_bar else self.at
+            np.take(column, row * count + self.who, out=table[ROW_WORDS + number])
         return table
-
-
-LINE = np.dtype((np.void, 8 * WIDTH))
-
-
-def by_row(column: Int64s, out: Int64s, count: int) -> None:
-    """The words of a column, column[group, instant, lane], instant by instant into `out`."""
-    _, n, _ = column.shape
-    full, rest = divmod(count, WIDTH)
-    if full:
-        lines = np.ndarray((n, full), LINE, out.data, strides=(8 * count, 8 * WIDTH))
-        lines[:] = column[:full].view(LINE)[:, :, 0].T
-    if rest:
-        out.reshape(n, count)[:, full * WIDTH :] = column[full, :, :rest]
 
 
 def crew(threads: int) -> ThreadPoolExecutor:

@@ -105,7 +105,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
         schema = self.schema
         words = pa.array([one.name for one in self.data.instruments], pa.string())
         events = ahead(self.data.chunks()) if chunks is None else chunks
-        for rows in self.turn.pieces(events):
+        for rows in ahead(self.turn.pieces(events)):
             if rows.shape[1]:
                 yield pa.record_batch(list(self._arrays(rows, words)), schema=schema)
 

@@ -34,9 +34,9 @@ from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.own import GROUP as OWN_GROUP
+from quantdsl.ir.own import MADE_STEP, WIDTH
 from quantdsl.ir.own import ROW as OWN_ROW
 from quantdsl.ir.own import STEP as OWN_STEP
-from quantdsl.ir.own import WIDTH
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import parse
@@ -192,13 +192,14 @@ class Checked(Struct, eq=False, dict=True):
         """The linked IR of one stage of a panel: init, lane; `flat` columns have rows of so many
         words.
         """
-        steps = (WIDTH, WIDTH) if kernel.stage.across else (1, INSTANTS_MAX)
-        steps = steps if flat is None else (1, 1)
+        across = (WIDTH, WIDTH, self.universe)
+        steps = across if kernel.stage.across else (1, INSTANTS_MAX, 1)
+        steps = steps if flat is None else (1, 1, 1)
         replaced = {decl.name: decl for decl in kernel.decls}
         sizes = {
             "N_INSTRUMENTS": self.universe,
             **self.strategy.equations.ring_sizes(),
-            **dict(zip((OWN_STEP, OWN_GROUP), steps, strict=True)),
+            **dict(zip((OWN_STEP, OWN_GROUP, MADE_STEP), steps, strict=True)),
             OWN_ROW: WIDTH if flat is None else flat,
         }
         module = link(

@@ -2,11 +2,12 @@
 
 Every kernel is `lane(state, own, n, made)`. A lane along time goes through n bars of one
 instrument; a lane across looks at the instruments of one instant. `own` is the table of columns
-between kernels, `made` that of the shown ones, each column `span` words from the next; a lane sees
-them from its own words on (ir/own.py). A column holds the words of eight instruments side by
-side, instant by instant, then those of the next eight: so lanes along time read memory as it
-comes, and lanes across find eight words of theirs in a line. A column that is flat, as a GPU has
-it, holds the words of all instruments side by side, then those of the next instant.
+between kernels, `made` that of the shown ones, each column `span` or `made_span` words from the
+next; a lane sees them from its own words on (ir/own.py). A column between kernels holds the words
+of eight instruments side by side, instant by instant, then those of the next eight: so lanes along
+time read memory as it comes, and lanes across find eight words of theirs in a line. A shown column
+is one of the table that people get: the words of all instruments side by side, then those of the
+next instant. On a GPU all columns are flat like that, in rows of whole warps.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 Needs = tuple[tuple[int, Warm], ...]
 READ, WRITTEN = ops.Var(OWN), ops.Var(MADE)
-SPAN = ops.Field(STATE, "span")
+SPAN, MADE_SPAN = ops.Field(STATE, "span"), ops.Field(STATE, "made_span")
 BEFORE, LANE = ops.Field(STATE, "before"), ops.Field(STATE, "number")
 COUNT = ops.Field(STATE, "count")
 """How many of the n bars of a lane along time are there."""
@@ -57,8 +58,8 @@ PARAMS = (
     ops.ParamDecl(MADE, BUFFER, inout=True),
 )
 UNITS = ("tick_num", "tick_den", "lot_num", "lot_den")
-SORTS = {"xs.sort": "xs.sort_network"}
-"""A lane across sorts without a branch that lanes part at."""
+SORTS = {"xs.sort": "xs.sort_network", "xs.at_rank": "xs.at_rank_left"}
+"""A lane across sorts without a branch that lanes part at, which leaves the values in order."""
 SORTS_OF_BLOCK = {"xs.sort": "xs.sort_each", "xs.rank": "xs.rank_each"}
 """A block of threads has loops whose turns do not need each other."""
 SEEN = "seen"
@@ -146,6 +147,8 @@ class _Builder(ABC):
         self.numbers = {one.place.name: n for n, one in enumerate(self.all)}
         self.own = set(stage.equations)
         self.reads: list[str] = []
+        self.made_span = SPAN if self.flat else MADE_SPAN
+        self.made_row = ops.SizeName(ROW) if self.flat else N
 
     @abstractmethod
     def kernel(self, wanted: frozenset[str]) -> Kernel:
@@ -181,7 +184,7 @@ class _Builder(ABC):
         """The fields that functions name, and those of the host in any case."""
         named = {*extra, *fields(used_by(funcs))}
         equations = self.strategy.equations
-        own = ("span", "before", "number", "count")
+        own = ("span", "made_span", "before", "number", "count")
         every = (
             *(ops.FieldDecl(name, ops.I64_T) for name in own),
             ops.FieldDecl(MONEY, ops.F64_T),
@@ -212,11 +215,11 @@ class _Builder(ABC):
         uses = {*fields(used_in(lane.body)), *named}
         start = flattened(tuple(start))
         init = self.init(uses | fields(used_in(start)), start)
-        counted = () if self.flat else ("count",)
-        always = (*named, "span", *counted, *(p.field for p in self.strategy.params))
+        sized = () if self.flat else ("made_span", "count")
+        always = (*named, "span", *sized, *(p.field for p in self.strategy.params))
         state = self.state((lane, init), always)
         has = {one.name for one in state.fields}
-        sizes = ("span", "before", "number", "count", MONEY)
+        sizes = ("span", "made_span", "before", "number", "count", MONEY)
         params = tuple(p.field for p in self.strategy.params)
         panel = {one.name for one in self.strategy.equations.panel} | {"number", "count"}
         return Kernel(
@@ -256,9 +259,12 @@ class _Along(_Builder):
             and one.type.kind in ("float", "na")
             and one.place.name in named
         ]
-        row = ops.SizeOf(ops.SizeName(ROW))
-        first = ops.Let("at", ops.I64_T, ops.Binary("imul", ops.Var("k"), row))
-        loop = ops.For("k", ops.i64(0), ops.Var("n"), (first, *body))
+        rows = {"at": ops.SizeName(ROW), "to": self.made_row}
+        first = [
+            ops.Let(name, ops.I64_T, ops.Binary("imul", ops.Var("k"), ops.SizeOf(row)))
+            for name, row in rows.items()
+        ]
+        loop = ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))
         points = units if self.flat else (*units, "count")
         return self.built((loop,), written, (), start, points=points, named=named)
 
@@ -418,7 +424,9 @@ class _Along(_Builder):
         for number, column in self.shown():
             if self.usual:
                 column = replace(column, defined=ops.boolean(True))
-            yield ops.Assign(at(WRITTEN, number), column_word(column))
+            column_at = ops.Binary("imul", ops.i64(number), self.made_span)
+            to = ops.Binary("iadd", column_at, ops.Var("to"))
+            yield ops.Assign(ops.Elem(WRITTEN, to), column_word(column))
 
     def _value(self, name: str) -> ops.Expr:
         """The word of a column that a later stage reads."""
@@ -556,9 +564,11 @@ class _Across(_Builder):
 
     def _slot(self, table: ops.Var, column: int, index: ops.Expr) -> ops.Elem:
         """The word of an instrument at a lane's instant."""
-        first = ops.Binary("imul", ops.i64(column), SPAN)
+        span = self.made_span if table == WRITTEN else SPAN
+        first = ops.Binary("imul", ops.i64(column), span)
         if not self.flat:
-            return ops.Elem(table, ops.Binary("iadd", first, place(index)))
+            beside = index if table == WRITTEN else place(index)
+            return ops.Elem(table, ops.Binary("iadd", first, beside))
         row = ops.Binary("imul", LANE, ops.SizeOf(ops.SizeName(ROW)))
         ahead = ops.Binary("iadd", first, row)
         return ops.Elem(table, ops.Binary("iadd", ahead, index))

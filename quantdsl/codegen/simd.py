@@ -135,7 +135,8 @@ OWN_COLUMNS = """\
   %own.lanes = mul i64 %own.beside, {steps.lane}
   %own.first = add i64 %own.groups, %own.lanes
   %own.read = getelementptr i64, ptr %events, i64 %own.first
-  %own.written = getelementptr i64, ptr %columns, i64 %own.first"""
+  %made.first = mul i64 %first, {steps.made}
+  %own.written = getelementptr i64, ptr %columns, i64 %made.first"""
 
 
 def own_program(

@@ -14,6 +14,7 @@ from quantdsl.codegen.function import ZEROS
 from quantdsl.codegen.simd_memory import Spot
 from quantdsl.codegen.simd_ops import instructions
 from quantdsl.codegen.simd_runs import RunEmitter
+from quantdsl.codegen.simd_squares import square_of, transposed
 from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
 from quantdsl.codegen.simd_values import Local, Wanted
 from quantdsl.codegen.simd_vary import Loop, parts
@@ -85,6 +86,8 @@ class VectorEmitter(RunEmitter):
         self.alive = ""
         """Address of the mask of lanes that have not returned; empty where all return at once."""
         self.result: Local | None = None
+        self.apart: set[str] = set()
+        """Columns of which each lane sees its own, and lanes do not lie beside each other."""
         self.turn: Turn | None = None
         """The turn of the loop to come, if that is one over rows."""
 
@@ -110,7 +113,8 @@ class VectorEmitter(RunEmitter):
             tag = self.elements_tag(param.type)
             step = 0 if shared else lane_words
             if own is not None and param.name in (OWN, MADE):
-                step = own.lane
+                step = own.lane if param.name == OWN else own.made
+                self.apart |= {param.name} if step > 1 else set()
             self.spots[param.name] = Spot(name, 0, param.type, tag, step)
         self.turn = turn
         yield from self.definition(f"define internal void @{symbol}({', '.join(params)}) #3")
@@ -363,7 +367,55 @@ class VectorEmitter(RunEmitter):
     # ---- loops --------------------------------------------------------------------------
 
     def for_loop(self, stmt: For) -> None:
-        self.loop(stmt, self.value(stmt.lo), self.value(stmt.hi))
+        lo, hi = self.value(stmt.lo), self.value(stmt.hi)
+        place = None if self.mask else square_of(stmt, self.apart)
+        if place is not None:
+            lo = Value(str(int(hi.text) // self.text.lanes * self.text.lanes), "i64", False)
+            self.squares(stmt, place, lo)
+        self.loop(stmt, lo, hi)
+
+    def squares(self, stmt: For, place: Elem, hi: Value) -> None:
+        """The turns below `hi` of a loop that reads or writes `place` alone of the columns: as many
+        at once as there are lanes."""
+        text, (copy,) = self.text, stmt.body
+        assert isinstance(copy, Assign)
+        head, body, again, after = (text.label() for _ in range(4))
+        start, counter, following = text.block, f"%i{head[1:]}", f"%n{head[1:]}"
+        text.jump(head)
+        text.start(head)
+        text.do(f"{counter} = phi i64 [ 0, %{start} ], [ {following}, %{again} ]")
+        with text.scope():
+            first = Value(counter, "i64", False)
+            text.branch(self.below(first, hi).text, body, after)
+            text.start(body)
+            self.bind(stmt.name, first)
+            line = self.spot(place)
+            address = self.memory.address(line)
+            lines = [self.memory.word(address, n * line.lane_step) for n in range(text.lanes)]
+            turns = [text.pure(f"add i64 {counter}, {n}") for n in range(text.lanes)]
+            if copy.place == place:
+                words = [self.words_at(turn, stmt.name, copy.value) for turn in turns]
+                for at, row in zip(lines, transposed(text, words), strict=True):
+                    text.do(f"store {text.words} {row}, ptr {at}, align 8{line.tag}")
+            else:
+                load = f"load {text.words}, ptr {{at}}, align 8{line.tag}"
+                rows = [text.value(load.format(at=at)) for at in lines]
+                for turn, held in zip(turns, transposed(text, rows), strict=True):
+                    self.bind(stmt.name, Value(turn, "i64", False))
+                    self.held = {place: Value(held, "i64", True)}
+                    self.assign(copy)
+                self.held = {}
+        text.jump(again)
+        text.start(again)
+        text.do(f"{following} = add i64 {counter}, {text.lanes}")
+        text.jump(head)
+        text.start(after)
+
+    def words_at(self, turn: str, name: str, value: Expr) -> str:
+        """The words that a value has in all lanes at a loop's turn."""
+        self.bind(name, Value(turn, "i64", False))
+        made = self.value(value)
+        return self.memory.to_words(self.vector(made), made.type)
 
     def while_loop(self, stmt: While) -> None:
         self.loop(stmt, Value("0", "i64", False), self.value(stmt.max))

@@ -82,6 +82,8 @@ class ValueEmitter:
         """Locals that the open loop over the lanes gives values, and where it puts them."""
         self.locals: dict[str, Local] = {}
         self.spots: dict[str, Spot] = {}
+        self.held: dict[Expr, Value] = {}
+        """Elements that have been loaded already."""
 
     def value(self, expr: Expr) -> Value:
         """Emit a scalar of each lane."""
@@ -109,6 +111,8 @@ class ValueEmitter:
         return self.text.type_of(value.type) if value.varies else LLVM_TYPE[value.type]
 
     def load(self, expr: Field | Elem) -> Value:
+        if expr in self.held:
+            return self.held[expr]
         spot = self.spot(expr)
         if spot.shared or not self.same.place(expr):
             return self.memory.load(spot, self.mask)

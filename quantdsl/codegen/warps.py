@@ -232,7 +232,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         turns, run = symbols["lane"], ""
         own, names = own_steps(module), ("%events", "%columns")
         if own is not None:
-            assert own.lane == own.group  # flat columns
+            assert own.lane == own.group == own.made  # flat columns
             run, names = OWN_COLUMNS.format(step=own.lane), ("%own.read", "%own.written")
         read, written = names
         common = common_argument(turns)

@@ -1,8 +1,9 @@
 """Columns of which each lane sees its own: where lanes are no points of a sweep, but parts of data.
 
 Of the parameters `own` and `made` each lane sees what begins at its own words. Lanes come in groups
-of `WIDTH`: the lanes of a group begin `STEP` words apart, and groups `GROUP` words a lane. A word
-at an index that is the same in all lanes is another one in each.
+of `WIDTH`: of `own` the lanes of a group begin `STEP` words apart, and groups `GROUP` words a lane;
+of `made` all lanes begin `MADE_STEP` words apart. A word at an index that is the same in all lanes
+is another one in each.
 """
 
 from typing import NamedTuple
@@ -12,20 +13,21 @@ from quantdsl.ir.ops import Module
 OWN, MADE = "own", "made"
 WIDTH = 8
 """Lanes of a group: those of the widest vector."""
-STEP, GROUP = "OWN_STEP", "OWN_GROUP"
+STEP, GROUP, MADE_STEP = "OWN_STEP", "OWN_GROUP", "MADE_STEP"
 """Sizes of a module that has such columns."""
 ROW = "OWN_ROW"
 """Another: words of a column from an instant to the next."""
 
 
 class Steps(NamedTuple):
-    """Words from lane to lane inside a group, and for each lane of the groups before."""
+    """Words from lane to lane of a group, for each lane of the groups before, and in `made`."""
 
     lane: int
     group: int
+    made: int
 
 
 def own_steps(module: Module) -> Steps | None:
     """How the lanes' columns lie; None where all lanes see the same."""
     sizes = dict(module.sizes)
-    return Steps(sizes[STEP], sizes[GROUP]) if STEP in sizes else None
+    return Steps(sizes[STEP], sizes[GROUP], sizes[MADE_STEP]) if STEP in sizes else None
