@@ -1,12 +1,14 @@
 """Signals from Python: any table in, a pyarrow table out, and no copy on the way."""
 
+from pathlib import Path
+
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import quantdsl
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, DataError
 from quantdsl.report.signal_report import SignalReport
 from tests.std.universe import table as universe
 from tests.std.universe import walks
@@ -46,6 +48,41 @@ def test_any_table_gives_the_same_signals(bars: pa.Table) -> None:
     assert found.schema.names == ["time", "instrument", "fast", "up"]
     for other in (bars.to_pandas(), Streamed(bars)):
         assert quantdsl.signals(STRATEGY, other, params={"n": 4}).equals(found)
+
+
+def test_any_table_of_a_universe_gives_the_same_signals() -> None:
+    bars, wide = of_two()
+    found = quantdsl.signals(PANEL, bars)
+    assert len(found) == 18
+    for other in (bars.to_pandas(), Streamed(bars)):
+        assert quantdsl.signals(PANEL, other).equals(found)
+    for other in (wide, wide.set_index("date")):
+        assert quantdsl.signals(PANEL, other)["rank"].equals(found["rank"])
+
+
+def test_a_bad_row_of_a_universe_names_whose_it_is(tmp_path: Path) -> None:
+    bars, wide = of_two()
+    bad = bars.to_pandas()
+    bad.loc[13, "high"] = 1.0
+    bad.to_csv(tmp_path / "long.csv", index=False)
+    with pytest.raises(DataError, match="the DataFrame given, rows of BBB: row 7: prices outside"):
+        quantdsl.signals(PANEL, bad)
+    with pytest.raises(DataError, match=r"long\.csv, rows of BBB: row 7: prices outside"):
+        quantdsl.signals(PANEL, str(tmp_path / "long.csv"))
+    wide.loc[4, "AAA"] = -1.0
+    with pytest.raises(DataError, match="the DataFrame given, column AAA: row 5: "):
+        quantdsl.signals(PANEL, wide)
+
+
+def of_two() -> tuple[pa.Table, pd.DataFrame]:
+    """Nine bars of two instruments as a long table, and their closes in columns."""
+    dates = pd.bdate_range("2024-01-02", periods=9)
+    closes = {"AAA": [10.0, 11.0, 10.5] * 3, "BBB": [20.0, 19.0, 21.0] * 3}
+    wide = pd.DataFrame({"date": dates, **closes})
+    long = wide.melt("date", var_name="symbol", value_name="close")
+    long = long.sort_values(["date", "symbol"], ignore_index=True)
+    long["open"] = long["high"] = long["low"] = long["close"]
+    return pa.Table.from_pandas(long, preserve_index=False), wide
 
 
 def test_polars_gives_the_same_signals(bars: pa.Table) -> None:

@@ -30,8 +30,8 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
     """The instruments of the strategy's universe; DataError where bars of some are missing."""
     universe = checked.strategy.universe
     assert universe is not None
-    source = table if table is not None else path
-    if source is None or source == "":
+    source = table if table is not None else path or None
+    if source is None:
         return Members(universe.symbols or BUILT_IN, (None,) * len(universe.symbols or BUILT_IN))
     if isinstance(source, str) and "," in source and not Path(source).exists():
         raise ConfigError("the data of a universe are one folder or one table, not several files")

@@ -48,6 +48,8 @@ class Table(Protocol):
 
 def open_table(source: object) -> list[Table]:
     """The tables behind a path, a folder (its files in order of name) or an arrow-like object."""
+    if isinstance(source, ObjectTable):
+        return [source]
     if not isinstance(source, str | Path):
         return [ObjectTable(source)]
     path = Path(source)
@@ -347,14 +349,17 @@ class ArrowTable:
 
 
 class ObjectTable:
-    """A table in memory: pyarrow, pandas, polars or anything with the Arrow C stream."""
+    """A table in memory: pyarrow, pandas, polars or anything with the Arrow C stream.
+
+    `name` is for messages, where it is a part of another table.
+    """
 
     header_rows = 0
 
-    def __init__(self, source: object) -> None:
+    def __init__(self, source: object, name: str = "") -> None:
         import pyarrow as pa
 
-        self.name = f"the {type(source).__name__} given"
+        self.name = name or f"the {type(source).__name__} given"
         if type(getattr(source, "index", None)).__name__ == "DatetimeIndex":
             source = source.reset_index()  # type: ignore[attr-defined]  # pandas: the index is time
         if isinstance(source, pa.Table):

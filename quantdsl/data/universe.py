@@ -23,7 +23,7 @@ from quantdsl.data import columns as naming
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.many import named
 from quantdsl.data.recording import is_recording
-from quantdsl.data.table import list_files, open_table, stem
+from quantdsl.data.table import ObjectTable, list_files, open_table, stem
 from quantdsl.data.tick_formats import recognised
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import EVENT, Kind, Trait
@@ -98,11 +98,14 @@ def _column(source: Any, tables: Sequence[Any], time: str, name: str) -> Any:
     """One column of a table of closes."""
     if isinstance(source, str | Path):
         return f"{source}#{name}"
-    return tables[0]._table.select([time, name])
+    return ObjectTable(tables[0]._table.select([time, name]), f"{tables[0].name}, column {name}")
 
 
 def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
-    """The rows of each symbol of a long table, which is read once."""
+    """The rows of each symbol of a long table, which is read once.
+
+    A part counts rows of its own: its name says whose they are.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -119,7 +122,9 @@ def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
     ends = [*starts[1:].tolist(), len(keys)]
     # Each has memory of its own: a slice would be hashed with all that it is cut from.
     return {
-        str(keys[first]).upper(): whole.take(order.slice(first, end - first))
+        str(keys[first]).upper(): ObjectTable(
+            whole.take(order.slice(first, end - first)), f"{tables[0].name}, rows of {keys[first]}"
+        )
         for first, end in zip(starts.tolist(), ends, strict=True)
     }
 
