@@ -72,6 +72,8 @@ def test_a_bad_row_of_a_universe_names_whose_it_is(tmp_path: Path) -> None:
     wide.loc[4, "AAA"] = -1.0
     with pytest.raises(DataError, match="the DataFrame given, column AAA: row 5: "):
         quantdsl.signals(PANEL, wide)
+    with pytest.raises(DataError, match="the DataFrame given: holds no rows"):
+        quantdsl.signals(PANEL, bad.iloc[:0])
 
 
 def of_two() -> tuple[pa.Table, pd.DataFrame]:

@@ -1,5 +1,6 @@
 """`quantdsl signals`: every equation of a strategy as one table."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,8 @@ from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
 from quantdsl.config import find
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from quantdsl.report.signal_report import SignalReport
 
 NOTES_MAX = 8
@@ -57,22 +60,33 @@ def command(
     options |= {"params": assignments(sets), "config": find(config) if config else None}
     checked = compile_file(file)
     prepared = prepare_signals(checked, closes=describe, **options)
+    silent = {one.name for one in prepared.columns}
     if describe:
         table = prepared.table()
         _describe(prepared.described(table), target.with_suffix(""))
         named = table.drop_columns([CLOSE])
-        rows = write(target, named.schema, named.to_batches())
+        rows = write(target, named.schema, heard(named.to_batches(), silent))
     else:
-        rows = write(target, prepared.schema, ahead(prepared.batches()))
+        rows = write(target, prepared.schema, heard(ahead(prepared.batches()), silent))
     for name in prepared.constants:
         left = f"{name} is no series: params alone decide it, so it is left out"
         click.echo(f"note: {left}", err=True)
+    if silent and rows:
+        told = f"{', '.join(sorted(silent))}: no value at any bar"
+        click.echo(f"note: {told}: the history is shorter than what they wait for, or lacks it")
     notes = (*prepared.notes, *prepared.data.notes)
     for note in notes[:NOTES_MAX]:
         click.echo(f"note: {note}")
     if len(notes) > NOTES_MAX:
         click.echo(f"note: and {len(notes) - NOTES_MAX:,} more of the data")
     click.echo(f"{rows:,} rows of {len(prepared.columns)} equations  {target}")
+
+
+def heard(batches: "Iterable[pa.RecordBatch]", silent: set[str]) -> "Iterator[pa.RecordBatch]":
+    """The same batches; the columns that have a value in one of them leave `silent`."""
+    for batch in batches:
+        silent -= {name for name in silent if batch[name].null_count < len(batch)}
+        yield batch
 
 
 def _describe(report: "SignalReport", folder: Path) -> None:

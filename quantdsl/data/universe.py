@@ -115,6 +115,8 @@ def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
         wanted = [name for name in names if naming.plain(name) in _NUMBERS]
         text = [name for name in names if name not in wanted]
         pieces += [pa.Table.from_batches([batch]) for batch in table.batches(text, wanted)]
+    if not pieces:
+        raise DataError(f"{tables[0].name}: holds no rows\nhelp: give bars of each instrument")
     whole = pa.concat_tables(pieces).combine_chunks()
     order = pc.sort_indices(whole[symbol])
     keys = whole[symbol].take(order).to_numpy(zero_copy_only=False)

@@ -40,6 +40,14 @@ def test_a_table_is_written_and_said(file: Path, capsys: pytest.CaptureFixture[s
     assert table["fast"].null_count == 2
 
 
+def test_a_history_that_is_too_short_is_told_of(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(TEXT.replace("ta.sma(close, n)", "ta.sma(close, 50000)"), encoding="utf-8")
+    assert cli.run(["signals", str(file), "--out", str(file.parent / "two.parquet")]) == 0
+    assert "note: fast, up: no value at any bar" in capsys.readouterr().out
+
+
 def test_a_description_lies_beside_the_table(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
