@@ -111,7 +111,7 @@ class ValueEmitter:
         return self.text.type_of(value.type) if value.varies else LLVM_TYPE[value.type]
 
     def load(self, expr: Field | Elem) -> Value:
-        if expr in self.held:
+        if self.held and expr in self.held:
             return self.held[expr]
         spot = self.spot(expr)
         if spot.shared or not self.same.place(expr):
