@@ -56,9 +56,10 @@ ca_file = "{venue.ca_file}"
 def trades_again(folder: Path) -> bool:
     """Whether an order follows the command that let a resumed session go on: a kill may have left
     events whose orders are written first, when it starts again."""
-    found = outputs_of(folder, "Maker")["kind"]
-    commands = np.flatnonzero(found == Kind.COMMAND)
-    return armed_again(folder, "Maker") and Kind.ORDER in found[commands[-1] :]
+    if not armed_again(folder, "Maker"):
+        return False
+    kinds = outputs_of(folder, "Maker")["kind"]
+    return Kind.ORDER in kinds[np.flatnonzero(kinds == Kind.COMMAND)[-1] :]
 
 
 def ordered(folder: Path) -> int:
