@@ -87,9 +87,14 @@ def finished(process: "subprocess.Popen[str]") -> str:
 
 
 def ended_when(process: "subprocess.Popen[str]", true: Callable[[], object]) -> str:
-    """What a session said that Ctrl-C ends when something is true, if it has not ended before."""
-    until(lambda: process.poll() is not None or true())
-    process.send_signal(signal.SIGINT)
+    """What a session said that Ctrl-C ends when something is true, if it has not ended before.
+
+    It ends too where that never comes true: its engine would take a core from all that follows.
+    """
+    try:
+        until(lambda: process.poll() is not None or true())
+    finally:
+        process.send_signal(signal.SIGINT)
     return finished(process)
 
 
