@@ -67,7 +67,7 @@ def p99_us(folder: Path, rate: int, seconds: float) -> float:
     folder.mkdir()
     count = round(rate * seconds)
     with venue(count, round(1e6 / rate)) as quoted:
-        with session(folder, ECHO, quoted.places, wait="yield", probed=1) as live:
+        with session(folder, ECHO, quoted.places, wait="yield", probed=True) as live:
             consumed(live, count, seconds)
             assert live.probe is not None
             took = stages(live.probe, quoted.sent_ns)["all"]

@@ -26,7 +26,7 @@ def test_socket_to_order(how, pace, benchmark, full, tmp_path):
     count = 2_000 if full else 60
     with venue((count + 1_000) * every + 1_000, every_us, tls=how == "tls") as quoted:
         bare = anchored(quoted.places, 1_000 if full else 10)
-        with session(tmp_path, strategy, quoted.places, probed=every) as live:
+        with session(tmp_path, strategy, quoted.places, probed=True) as live:
             until(lambda: live.why or (live.probe and live.probe.count >= count))
             assert not live.why, live.why
             took = stages(live.probe, quoted.sent_ns)

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from bench.venue import FIRST
 from quantdsl.codegen.decoders import entry
 from quantdsl.events.layout import QUOTE, Kind
-from quantdsl.events.ring import PUBLISHED
+from quantdsl.events.ring import CONSUMED, PUBLISHED
 from quantdsl.events.ring_numba import load_acquire
 from quantdsl.live.channel import Sender
 from quantdsl.live.creation import Wish, create, make_folder
@@ -111,13 +111,16 @@ orders_per_second = 256
 """
 
 
-@entry("int64(int64[::1], int64, int64)")
-def until_published(words: Any, known: int, polls: int) -> int:
-    """Waits without the GIL until a ring's writer has moved on from `known`; where it is then."""
+@entry("int64(int64[::1], int64, int64[::1], int64)")
+def until_taken(outbound: Any, known: int, inbound: Any, polls: int) -> int:
+    """Waits without the GIL until an engine has taken all that waits for it, or has answered; how
+    far its records go then, which was `known` before."""
     for _ in range(polls):
-        if load_acquire(words, PUBLISHED) != known:
-            return load_acquire(words, PUBLISHED)
-    return known
+        if load_acquire(outbound, PUBLISHED) != known:
+            break
+        if load_acquire(inbound, CONSUMED) == inbound[PUBLISHED]:  # records are published before
+            break
+    return load_acquire(outbound, PUBLISHED)
 
 
 class Quoted(NamedTuple):
@@ -156,12 +159,10 @@ def anchored(places: dict[str, Any], count: int) -> Int64s:
 class Probe:
     """Stands between a feed and its session; notes times, 40 bytes for each order."""
 
-    def __init__(self, session: Session, every: int) -> None:
-        """The strategy answers each `every`th quote."""
+    def __init__(self, session: Session) -> None:
         self.session, (self.one,) = session, session.strategies
-        self.every, self.heard = every, 0
         self.words, self.count = array("q"), 0
-        until_published.ready()
+        until_taken.ready()
 
     def push(self, events: npt.NDArray[np.void]) -> None:
         decoded = time.monotonic_ns()
@@ -169,13 +170,10 @@ class Probe:
         known = ring.cells[PUBLISHED]
         self.session.sequencer.push(events)
         pushed = time.monotonic_ns()
-        last = events[-1]
-        self.heard += int(np.count_nonzero(events["kind"] == Kind.QUOTE))
-        if last["kind"] != Kind.QUOTE or self.heard % self.every:
-            return
-        seen = until_published(ring.words, known, POLLS)
+        seen = until_taken(ring.words, known, self.one.inbound.words, POLLS)
         ordered = time.monotonic_ns()
-        if seen != known:
+        last = events[-1]
+        if last["kind"] == Kind.QUOTE and seen != known:
             number = int(events[-1:].view(QUOTE)["sequence"][0]) - FIRST
             received = int(last["ts_recv"]) - _EPOCH_NS
             self.words.extend((number, received, decoded, pushed, ordered))
@@ -186,13 +184,13 @@ class Measured(Session):
     """A session on a thread, whose feed may have a probe."""
 
     probe: Probe | None = None
-    probed = 0
+    probed = False
 
     def _feed(self, feed: LiveFeed) -> None:
         if not self.probed:
             super()._feed(feed)
             return
-        self.probe = Probe(self, self.probed)
+        self.probe = Probe(self)
         feed.run(self.probe, self.stopping)
 
     def _listen_to_signals(self) -> None:
@@ -201,10 +199,9 @@ class Measured(Session):
 
 @contextmanager
 def session(
-    folder: Path, text: str, places: dict[str, Any], *, wait: str = "spin", probed: int = 0
+    folder: Path, text: str, places: dict[str, Any], *, wait: str = "spin", probed: bool = False
 ) -> Iterator[Measured]:
-    """A session of one strategy, running; at the end it is stopped in order. `probed`: each so
-    manyth quote is answered and waited for; 0: none."""
+    """A session of one strategy, running; at the end it is stopped in order."""
     file, config = folder / "strategy.qdsl", folder / "config.toml"
     file.write_text(text, encoding="utf-8")
     config.write_text(CONFIG.format(wait=wait, **places), encoding="utf-8")

@@ -167,8 +167,8 @@ def test_recorded_streams_leave_the_recorded_book(name, shared_data):
     ):
         good(sink)
         played_to_the_end(venue, sink, near(known(dialect)), near)
-        assert feed.health.dropped == 0
-        assert abs(feed.health.clock_offset_ns) > 0
+    assert feed.health.dropped == 0
+    assert abs(feed.health.clock_offset_ns) > 0
 
 
 def test_a_lost_message_is_noticed_with_the_next_and_mended():
@@ -193,13 +193,13 @@ def test_what_a_network_may_do_leaves_the_book_right(fault):
         good(sink)
         venue.faults.now(fault, lambda one: one.book)
         played_to_the_end(venue, sink, known(dialect))
-        faults = feed.health.faults
-        if isinstance(fault, Duplicate):
-            assert (feed.health.gaps, faults[WORDS[Fault.DUPLICATE]]) == (0, 1)
-        elif isinstance(fault, Insert):
-            assert (feed.health.dropped, feed.health.gaps) == (1, 0)
-        else:
-            assert feed.health.gaps == 1
+    # Counted once a batch, when its events are pushed: a quick feed has the whole rest in one.
+    if isinstance(fault, Duplicate):
+        assert (feed.health.gaps, feed.health.faults[WORDS[Fault.DUPLICATE]]) == (0, 1)
+    elif isinstance(fault, Insert):
+        assert (feed.health.dropped, feed.health.gaps) == (1, 0)
+    else:
+        assert feed.health.gaps == 1
 
 
 @pytest.mark.parametrize("fault", [Reset(), Close(1001)])
