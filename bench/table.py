@@ -51,7 +51,7 @@ def _peak(one: One) -> str:
 
 
 def _nanoseconds(one: One) -> str:
-    return f"{one['extra_info']['p50_ns']:.2g} ns"
+    return f"{one['extra_info']['p50_ns']:.3g} ns"
 
 
 def _of_message(one: One) -> str:

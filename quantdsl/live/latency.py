@@ -12,7 +12,7 @@ taken to after its records are in the ring.
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -125,7 +125,7 @@ def measure(prepared: Prepared, plan: Plan, *, events: int, rate: float = 0.0) -
         rows += bench.routine(book_probe, Kind.FILL)
         rows += bench.between_cores()
     finally:
-        on_linux(lambda: os.sched_setaffinity(0, allowed), "giving the core back")
+        _free(allowed)
     return Report(
         prepared.checked.strategy.name, prepared.data.name, len(bench.stream),
         len(bench.ordering), rate, core, bench.clock.cycles_per_ns, tuple(rows),
@@ -381,6 +381,7 @@ class Bench:
     def pinged(self, ring: Ring, back: Ring, far: Callable[[], object], control: Int64s) -> Int64s:
         """Stamps of events that this thread publishes from the feeds' core to `far` on ours."""
         assert self.feed_core is not None
+        allowed = usable()
 
         def body() -> None:
             settle(self.core)
@@ -397,7 +398,7 @@ class Bench:
         finally:
             control[STOP] = 1
             thread.join()
-            settle(self.core)
+            _free(allowed)
         return stamps
 
     def row(self, name: str, how: str, cycles: npt.NDArray[Any]) -> Row:
@@ -413,6 +414,11 @@ class Bench:
             histogram.record_value(min(value, HIGHEST_NS * 1000), count)
         found = tuple(histogram.get_value_at_percentile(p) / 1000 for p in PERCENTILES)
         return Row(name, how, len(cycles), found, float(values[-1]) / 1000)
+
+
+def _free(allowed: Collection[int]) -> None:
+    """Let the calling thread run where it could before it was pinned."""
+    on_linux(lambda: os.sched_setaffinity(0, allowed), "giving the core back")
 
 
 def _instants(stream: Int64s, took: Int64s) -> tuple[Int64s, Int64s]:
