@@ -306,6 +306,11 @@ class Lane:
         return int(event["ts_event" if isinstance(self.clock, BarClock) else "ts_recv"])
 
     @property
+    def hangs(self) -> bool:
+        """Whether the engine was seen to take nothing for too long although something waits."""
+        return self._stood_s > self._stood_s_max
+
+    @property
     def _cursor(self) -> int:
         return int(self.inbound.cells[CONSUMED])
 
@@ -315,7 +320,7 @@ class Lane:
         stands = cursor == self._consumed and self.inbound.waiting > 0
         self._stood_s = self._stood_s + min(now - self._looked_s, LOOK_S_MAX) if stands else 0.0
         self._consumed, self._looked_s = cursor, now
-        if self._stood_s > self._stood_s_max:
+        if self.hangs:
             self._notice(f"the engine has taken no event for {self._stood_s_max:g} s")
 
     def _notice(self, failure: str | None) -> None:

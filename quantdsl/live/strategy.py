@@ -41,8 +41,6 @@ QUIET_S = 0.05
 """
 FREE = 0
 """The stage of a place in the core's table that holds no order."""
-LAST_S = 5.0
-"""An engine that has not consumed its ring in so long hangs."""
 
 Records = npt.NDArray[np.void]
 Words = npt.NDArray[np.int64]
@@ -280,13 +278,9 @@ class LiveStrategy:
         """End its engine behind its last event; what it wrote is on disk at the return."""
         if self.worker is not None:
             self.worker.stop()
-        until = time.monotonic() + LAST_S
-        while (
-            (self.lane.behind or self.inbound.waiting)
-            and not self.loop.failure
-            and time.monotonic() < until
-        ):
-            self.lane.relieve()
+        lane = self.lane
+        while (lane.behind or self.inbound.waiting) and not (self.loop.failure or lane.hangs):
+            lane.relieve()
             if not self.drain():
                 time.sleep(0.000_2)
         try:
