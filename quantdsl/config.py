@@ -18,6 +18,7 @@ from msgspec import Meta, field
 from quantdsl.errors import ConfigError
 from quantdsl.files import read_toml
 from quantdsl.shipped import shipped
+from quantdsl.wanted import fault
 
 Precision = Literal["f64", "f32"]
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
@@ -436,8 +437,8 @@ def resolve(
     try:
         config = msgspec.convert(_nested(values), Config, strict=False)
     except msgspec.ValidationError as error:
-        key, reason = _fault(error)
-        raise ConfigError(f"{sources.get(key, COMMAND_LINE)}: {key}: {reason}") from None
+        key, reason = fault(error, Config, values)
+        raise ConfigError(f"{sources.get(key, COMMAND_LINE)}: {reason}") from None
     merged = dict(_flat(msgspec.to_builtins(config)))
     return Resolved(config, tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged)))
 
@@ -451,8 +452,8 @@ def load(path: Path) -> dict[str, Any]:
     try:
         msgspec.convert(_nested(values), Config)
     except msgspec.ValidationError as error:
-        key, reason = _fault(error)
-        raise ConfigError(f"{_place(str(path), text, key)}: {key}: {reason}") from None
+        key, reason = fault(error, Config, values)
+        raise ConfigError(f"{_place(str(path), text, key)}: {reason}") from None
     return values
 
 
@@ -546,12 +547,6 @@ def _place(path: str, text: str, key: str) -> str:
         if match is not None and f"{section}.{match[1]}".lstrip(".") == ".".join((*tables, name)):
             return f"{path}:{number}"
     return path
-
-
-def _fault(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Key and reason of msgspec's message `reason - at `$.key``."""
-    reason, _, where = str(error).partition(" - at `$.")
-    return where.rstrip("`").removesuffix("[...]"), reason[:1].lower() + reason[1:]
 
 
 def _mean(word: str, known: list[str]) -> str:

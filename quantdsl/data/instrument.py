@@ -15,6 +15,7 @@ import msgspec
 from quantdsl.errors import ConfigError, LimitError
 from quantdsl.files import read_toml
 from quantdsl.limits import NUMBER_CHARS
+from quantdsl.wanted import fault
 
 EXACT_MAX = 2**53
 """Whole numbers below this are exact as i64 and as f64 alike."""
@@ -152,17 +153,18 @@ def instrument_of(entry: object, where: str) -> Instrument:
     try:
         file = msgspec.convert(entry, _File)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}") from None
+        given = entry if isinstance(entry, dict) else {}
+        raise ConfigError(f"{where}: {fault(error, _File, given)[1]}") from None
     assert isinstance(entry, dict)
-    given: dict[str, object] = {}
+    named: dict[str, object] = {}
     for key in entry:
         value = getattr(file, key)
         if key in ("tick", "lot", "multiplier", "price_min", "price_max"):
             value = fraction(value, f"{where}: {key}")
-        given[key] = value
+        named[key] = value
     if not file.symbol:
         raise ConfigError(f'{where}: an instrument needs a symbol, as in symbol = "KO"')
-    return msgspec.structs.replace(Instrument(symbol=file.symbol, named=frozenset(given)), **given)
+    return msgspec.structs.replace(Instrument(symbol=file.symbol, named=frozenset(named)), **named)
 
 
 def load_instruments(path: Path) -> dict[str, Instrument]:

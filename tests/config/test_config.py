@@ -64,14 +64,28 @@ MISTAKES = [
     ),
     ("cash = 3\n", r":1: unknown key 'cash'; did you mean 'account.cash'"),
     ("[feess]\nx = 1\n", r":2: unknown key 'feess.x'. Known: account, alerts, cockpit"),
-    ('[fees]\ntaker_bps = "x"\n', r":2: fees.taker_bps: expected `float`, got `str`"),
-    ("[account]\ncash = -1\n", r":2: account.cash: expected `float` > 0"),
+    (
+        '[fees]\ntaker_bps = "x"\n',
+        r':2: fees.taker_bps is "x" but must be a number at least 0 and at most 10,000: Of',
+    ),
+    (
+        "[account]\ncash = -1\n",
+        r":2: account.cash is -1 but must be a number above 0 and at most 1,000,000,000",
+    ),
     ("[account]\ncash = nan\n", r":2: account.cash"),
-    ("[account]\ncash = inf\n", r":2: account.cash: expected `float` <="),
-    ("[account]\ncash = true\n", r":2: account.cash: expected `float`, got `bool`"),
-    ('[fills]\npath = "lucky"\n', r":2: fills.path: invalid enum value 'lucky'"),
-    ("[fills]\ndelay_bars = 1.5\n", r":2: fills.delay_bars: expected `int`"),
-    ("[data.columns]\ntime = 3\n", r":1: data.columns: expected `str`, got `int`"),
+    (
+        "[account]\ncash = inf\n",
+        r":2: account.cash is inf but must be a number above 0 and at most",
+    ),
+    ("[account]\ncash = true\n", r":2: account.cash is true but must be a number"),
+    (
+        '[fills]\npath = "lucky"\n',
+        r':2: fills.path is "lucky" but must be "conservative" or "high_first"',
+    ),
+    ("[fills]\ndelay_bars = 1.5\n", r":2: fills.delay_bars is 1.5 but must be a whole number"),
+    ("[data.columns]\ntime = 3\n", r":1: each of data.columns must be text: Column of each field"),
+    ("[[feed]]\nfeed = 3\n", r": feed\[0\].feed must be text of a length of at least 1: Its name"),
+    ('[[feed]]\nsymbols = ["A"]\n', r": feed\[0\]: object missing required field `feed`"),
     ("x = \n", "is not TOML"),
     ("[fees]\n[fees]\n", "is not TOML"),
     ("x = " + "[" * 10_000, "its values are nested too deeply"),
@@ -101,7 +115,7 @@ def test_mistakes_of_the_command_line(tmp_path: Path) -> None:
     ):
         config.resolve({"fees.takr_bps": "1"})
     with pytest.raises(
-        ConfigError, match=r"command line: account.cash: expected `float`, got `str`"
+        ConfigError, match=r'command line: account.cash is "much" but must be a number above 0'
     ):
         config.resolve({"account.cash": "much"})
     with pytest.raises(ConfigError, match="cannot be read"):

@@ -143,7 +143,8 @@ def test_money_that_cannot_be_exact_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("symbol = 3", "Expected `str`, got `int`"),
+        ("symbol = 3", "symbol is 3 but must be text"),
+        ("instrument = [3]", "own.toml: this must be a table"),
         ('symbol = "X"\ntikc = 1', "unknown field `tikc`"),
         ('tick = "0.01"', r"holds no \[\[instrument\]\] table"),
         ("[[instrument]]\ntick = 1", "needs a symbol"),

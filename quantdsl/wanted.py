@@ -1,0 +1,77 @@
+"""What a key of a TOML file must hold, in words, from the struct that describes it."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+TYPES = {
+    "number": "a number",
+    "integer": "a whole number",
+    "string": "text",
+    "boolean": "true or false",
+}
+BOUNDS = {
+    "exclusiveMinimum": "above",
+    "minimum": "at least",
+    "exclusiveMaximum": "below",
+    "maximum": "at most",
+    "multipleOf": "a multiple of",
+    "pattern": "in the form",
+    "minLength": "of a length of at least",
+}
+EACH = "[...]"
+"""How msgspec writes any value of a table whose keys are free."""
+SHOWN_MAX = 40
+
+
+def fault(
+    error: msgspec.ValidationError, struct: type[msgspec.Struct], given: Mapping[str, Any]
+) -> tuple[str, str]:
+    """The dotted key that `error` is about, "" for the whole table, and what is wrong with it.
+
+    `given` has the values by key. `cash is "much" but must be a number above 0: Money at the start`
+    """
+    reason, _, path = str(error).partition(" - at `$.")
+    path, reason = path.rstrip("`"), reason[:1].lower() + reason[1:]
+    key = path.partition("[")[0]
+    name = f"each of {key}" if path.endswith(EACH) else path or "this"
+    if not reason.startswith(("expected", "invalid enum")):
+        return key, f"{name}: {reason}"
+    value = f" is {_shown(given[path])} but" if path in given else ""
+    shape, meaning = _at(path, struct)
+    return key, f"{name}{value} must be {_wanted(shape)}{meaning}"
+
+
+def _at(path: str, struct: type[msgspec.Struct]) -> tuple[dict[str, Any], str]:
+    """The schema of a key and what it means; its path as msgspec writes it."""
+    (shape,), parts = msgspec.json.schema_components((struct,), ref_template="{name}")
+    meaning = ""
+    for name in re.findall(r"\[.*?\]|[^.\[\]]+", path):
+        table = parts[shape["$ref"]]["properties"] if "$ref" in shape else {}
+        inside: dict[str, Any] = shape.get("items") or shape.get("additionalProperties") or {}
+        shape = inside if name.startswith("[") else table[name]
+        meaning = f": {shape['description']}" if "description" in shape else meaning
+    return shape, meaning
+
+
+def _wanted(shape: Mapping[str, Any]) -> str:
+    if "anyOf" in shape:
+        each = [_wanted(one) for one in shape["anyOf"] if one.get("type") != "null"]
+        return " or ".join(dict.fromkeys(each))
+    if "enum" in shape:
+        return " or ".join(_shown(one) for one in shape["enum"])
+    bounds = [f"{word} {_shown(shape[name])}" for name, word in BOUNDS.items() if name in shape]
+    kind = TYPES.get(shape.get("type", ""), "a table")
+    if shape.get("type") == "array":
+        kind = f"a list, each of it {_wanted(shape['items'])}"
+    return f"{kind} {' and '.join(bounds)}" if bounds else kind
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML has it, cut where it is long."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.15g}"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
