@@ -98,20 +98,21 @@ def _values(assembly: Assembly, *, panel: bool) -> list[ops.Stmt]:
     """Answers of the signals of instruments, or of those of the whole, to where they belong."""
     width = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
     whose = THIS if panel else ops.i64(0)
-    due = ops.Var("due.each" if panel else "due.one")
-    stmts: list[ops.Stmt] = [ops.Let(due.name, ops.I64_T, ops.i64(0))]
+    marks: ops.Expr = ops.i64(0)
+    stmts: list[ops.Stmt] = []
     signals = assembly.strategy.signals.all
     for signal in signals:
         if signal.panel != panel:
             continue
+        due = assembly.signal_step.due(signal)
         first = ops.Binary("imul", ops.i64(signal.number), width)
         place = ops.Elem(VALUES, ops.Binary("iadd", first, whose))
         told = ops.Assign(place, ops.Unary("bits", signal.equation.ir))
-        mark = ops.Assign(due, ops.Binary("ior", due, signal.bit))
-        stmts.append(ops.If(assembly.signal_step.due(signal), (told, mark)))
+        stmts.append(ops.If(due, (told,)))
+        marks = ops.Binary("ior", marks, ops.Select(due, signal.bit, ops.i64(0)))
     behind = ops.Binary("imul", ops.i64(len(signals)), width)
     at = ops.Binary("iadd", behind, whose if panel else width)
-    return [*stmts, ops.Assign(ops.Elem(VALUES, at), due)]
+    return [*stmts, ops.Assign(ops.Elem(VALUES, at), marks)]
 
 
 def _needed(assembly: Assembly, uses: set[Use]) -> set[int]:

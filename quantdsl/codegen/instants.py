@@ -17,7 +17,7 @@ import msgspec
 from quantdsl.codegen.blocks import BATCH, Batch, linked_batch
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
-from quantdsl.ir.threads import FENCES
+from quantdsl.ir.threads import FENCES, WAIT
 from quantdsl.ir.walk import rebuild_body, rebuild_stmt
 from quantdsl.passes.blocks import BLOCK_NUMBER, PRIMITIVES, SHARED, THREAD_NUMBER, blocked
 from quantdsl.passes.instants import KEPT, VALUES, WHICH, Body, Cut, Piece, named
@@ -41,7 +41,7 @@ PARAMS = (
     ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True),
 )
 THREADS = 32
-"""Of a block in which each thread has an instrument, or an event, of its own."""
+"""Of a block in which each thread has an instrument, or an event, of its own; a power of two."""
 
 
 class Step(NamedTuple):
@@ -152,11 +152,37 @@ class _Maker:
         if piece.how == "one":
             return Step("one", self._code(piece.body, 1), 1)
         if piece.how == "each":
-            which = ops.Let(WHICH.name, ops.I64_T, self._thread_of_all())
-            inside = ops.Binary("ilt", WHICH, ops.i64(self.instruments))
-            body = (which, ops.If(inside, piece.body))
-            return Step("each", self._code(body, self.threads), self.blocks)
+            return self._each(piece)
         return Step(piece.kernel.removeprefix("user."), self._block(piece), self.instruments)
+
+    def _each(self, piece: Piece) -> Step:
+        """A thread for each instrument, or one for each of its parts: a block then has as many
+        times the threads, and waits before the parts and behind them."""
+        inside = ops.Binary("ilt", WHICH, ops.i64(self.instruments))
+        if piece.beside is None:
+            which = ops.Let(WHICH.name, ops.I64_T, self._thread_of_all())
+            code = self._code((which, ops.If(inside, piece.body)), self.threads)
+            return Step("each", code, self.blocks)
+        thread, part = ops.Call(THREAD_NUMBER, ()), ops.Var("part")
+        size, warp = ops.i64(self.threads), ops.i64(self.threads.bit_length() - 1)
+        ahead = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), size)
+        own = ops.Binary("iadd", ahead, ops.Binary("iand", thread, ops.i64(self.threads - 1)))
+
+        def of(number: int, body: Body) -> ops.If:
+            mine = ops.Binary("ieq", part, ops.i64(number))
+            return ops.If(ops.Binary("and", inside, mine), body)
+
+        first, parts, last = piece.beside
+        body: Body = (
+            ops.Let(WHICH.name, ops.I64_T, own),
+            ops.Let(part.name, ops.I64_T, ops.Binary("lshr", thread, warp)),
+            of(0, first),
+            WAIT,
+            *(of(number, one) for number, one in enumerate(parts)),
+            WAIT,
+            of(0, last),
+        )
+        return Step("each", self._code(body, self.threads * len(parts)), self.blocks)
 
     def tell(self, ending: Body, number_at: int) -> Step:
         """The instant is done: what was written is seen before its number is."""

@@ -46,6 +46,8 @@ ARENA_ROOMS = 3
 """The arena is so many times as large."""
 PAYS = 256
 """Instruments from which a GPU is taken by itself; with a kernel any number."""
+PARTS, PARTS_SMALL = 8, 2
+"""Of what is done of an instrument, a warp each, that run beside each other at most."""
 HANGS_S = 2.0
 """An instant that takes longer is lost, and its device with it."""
 SPINS = 2_000
@@ -82,7 +84,8 @@ def planned(checked: Checked, uses: frozenset[str], *, small: bool = False) -> P
         if (name := func.name.partition("[")[0]) in facts
     }
     apart = checked.strategy.universe is not None and not checked.strategy.ticks
-    cut = cut_instant(module, kernels, checked.instruments, apart=apart)
+    parts = PARTS_SMALL if small else PARTS
+    cut = cut_instant(module, kernels, checked.instruments, apart=apart, parts=parts)
     signals = len(checked.strategy.signals.all)
     threads = WARP if small else THREADS
     return Plan(cut, instants(cut, kernels, checked.instruments, signals, threads))

@@ -24,7 +24,9 @@ from quantdsl.ir.walk import (
     roots,
     statements,
 )
+from quantdsl.passes.beside import Beside, beside
 from quantdsl.passes.blocks import as_value, as_word
+from quantdsl.passes.effects import Analysis
 from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.places import Path, is_table, overlap, path_of
 from quantdsl.passes.scopes import assigned_names, declared_names
@@ -45,6 +47,8 @@ class Piece(NamedTuple):
     body: Body
     kernel: str = ""
     """What a block runs; `body` then holds its one call."""
+    beside: Beside | None = None
+    """The body of a thread for each instrument as parts, where it has some: a thread for each."""
 
 
 class Ingest(NamedTuple):
@@ -66,12 +70,13 @@ class Cut(NamedTuple):
 
 
 def cut_instant(
-    module: ops.Module, kernels: Mapping[str, int], instruments: int, *, apart: bool
+    module: ops.Module, kernels: Mapping[str, int], instruments: int, *, apart: bool, parts: int
 ) -> Cut:
     """The pieces of a linked module with the entries INGEST and INSTANT.
 
     `kernels` are the functions that blocks of so many threads can run. With `apart` what a bar
-    does to words of many alike is its instrument's own; on ticks it is not.
+    does to words of many alike is its instrument's own; on ticks it is not. What is done of an
+    instrument may fall into so many `parts`.
     """
     calls = [msgspec.structs.replace(func, cold=func.name in kernels) for func in module.funcs]
     whole = msgspec.structs.replace(module, funcs=tuple(calls))
@@ -82,6 +87,13 @@ def cut_instant(
     if not _closed(pieces):
         return Cut(flat, Ingest(ingest, None), (Piece("one", bodies[INSTANT]),), 0)
     made = [part for piece in pieces for part in _at_kernels(piece, kernels, slots, look)]
+    analysis = Analysis(flat)
+    made = [
+        piece._replace(beside=beside(piece.body, analysis, parts, {VALUES}))
+        if piece.how == "each"
+        else piece
+        for piece in made
+    ]
     taken = _sliced(ingest, look) if apart else Ingest(ingest, None)
     return Cut(flat, taken, tuple(made), len(slots.all))
 

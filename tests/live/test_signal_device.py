@@ -363,7 +363,7 @@ def test_on_ticks_one_thread_takes_all_events() -> None:
     checked = checked_strategy(TICKS)
     quotes = [tick_quote(n * 5 - n % 4, 1000 - n % 7, 1004 - n % 3) for n in range(300)]
     module = checked.instant_module(frozenset())
-    cut = cut_instant(module, {}, checked.instruments, apart=False)
+    cut = cut_instant(module, {}, checked.instruments, apart=False, parts=2)
     made = instants(cut, {}, checked.instruments, 1)
     core, device = (Memory(module) for _ in range(2))
     runner = SimulatedInstants(made, len(device.words), 400)
