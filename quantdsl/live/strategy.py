@@ -1,6 +1,7 @@
 """One strategy of a running session: its engine between two rings, its journal, what it shows."""
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -140,6 +141,7 @@ class LiveStrategy:
             self.prepared, inbound=self.inbound, outbound=self.outbound
         )
         self.drained = self.outbound.consumer()
+        self._draining = threading.Lock()
         for one in (fits, enter, offer_core):
             one.ready()
         self.worker = self._worker(device or self.config.signals.device)
@@ -206,13 +208,17 @@ class LiveStrategy:
         )
 
     def drain(self) -> int:
-        """Hand what the engine wrote to the journal; how many records it was."""
-        records = self.drained.pop(OUTBOUND)
-        if len(records):
-            found = records.view(RECORD)
-            self.spans.add(time.monotonic_ns() - self.lane.sent_ns)
-            self.journal.outputs(found)
-            self._wait_for(found)
+        """Hand what the engine wrote to the journal; how many records it was.
+
+        At the return all of it is handed over, by whichever thread: a checkpoint counts on it.
+        """
+        with self._draining:
+            records = self.drained.pop(OUTBOUND)
+            if len(records):
+                found = records.view(RECORD)
+                self.spans.add(time.monotonic_ns() - self.lane.sent_ns)
+                self.journal.outputs(found)
+                self._wait_for(found)
         return len(records)
 
     def _wait_for(self, records: Records) -> None:

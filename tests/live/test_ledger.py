@@ -1,15 +1,19 @@
 """What committed records say to people."""
 
+import threading
 from collections import deque
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import numpy as np
 
 from quantdsl.data.instrument import Instrument
-from quantdsl.events.layout import MORE, NO_PRICE, RECORD, Command, KilledBy, Kind
+from quantdsl.events.layout import EVENT, MORE, NO_PRICE, RECORD, Command, KilledBy, Kind
+from quantdsl.events.ring import Ring
 from quantdsl.live.ledger import CHANGED, Ledger
 from quantdsl.live.strategy import LiveStrategy, Spans, Unusable
 from tests.live.programs import ready
+from tests.waiting import WAIT_S
 
 BUY, SELL = 1, -1
 
@@ -90,13 +94,44 @@ def test_it_is_told_whether_positions_are_closed():
         assert ("no position is closed" in text) == (level == "error")
 
 
-def test_what_a_failed_journal_has_not_taken_is_never_shown():
+ROWS = np.array([order(1, 5, NO_PRICE, NO_PRICE), fill(1, 5, 100)], RECORD)
+
+
+def drained(journal: object, pop: Callable[[int], np.ndarray]) -> LiveStrategy:
+    """A strategy whose engine has written what `pop` gives."""
     strategy = object.__new__(LiveStrategy)
-    rows = np.array([order(1, 5, NO_PRICE, NO_PRICE), fill(1, 5, 100)], RECORD)
-    strategy.journal = Unusable("the disk is full")
-    strategy.lane = SimpleNamespace(sent_ns=0)
-    strategy.drained = SimpleNamespace(pop=lambda _: rows)
+    strategy.journal, strategy.lane = journal, SimpleNamespace(sent_ns=0)
+    strategy.drained, strategy._draining = SimpleNamespace(pop=pop), threading.Lock()
     strategy.spans, strategy.pending, strategy.handed = Spans(), deque(), 0
+    return strategy
+
+
+def test_who_drains_goes_on_when_all_is_in_the_journals_hands():
+    """A checkpoint that counted less than the state it keeps could never be gone on with."""
+    ring, taken, meanwhile, go = Ring.create(None, 4), [], threading.Event(), threading.Event()
+    ring.producer().push(ROWS.view(EVENT))
+
+    def slowly(records: np.ndarray) -> None:
+        meanwhile.set()
+        go.wait(WAIT_S)
+        taken.extend(records.tolist())
+
+    strategy = drained(SimpleNamespace(outputs=slowly), ring.consumer().pop)
+    drains = threading.Thread(target=strategy.drain)
+    drains.start()
+    meanwhile.wait(WAIT_S)
+    counted: list[int] = []
+    checkpoint = threading.Thread(target=lambda: counted.extend((strategy.drain(), len(taken))))
+    checkpoint.start()
+    checkpoint.join(0.05)
+    go.set()
+    drains.join(WAIT_S)
+    checkpoint.join(WAIT_S)
+    assert counted == [0, len(ROWS)]
+
+
+def test_what_a_failed_journal_has_not_taken_is_never_shown():
+    strategy = drained(Unusable("the disk is full"), lambda _: ROWS)
     strategy.ledger = read()
     assert strategy.drain() == 2
     assert not strategy.acknowledge()
