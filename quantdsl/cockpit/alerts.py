@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from quantdsl.cockpit.history import SILENT_S, Cursor, History
+from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.config import AlertsConfig
 from quantdsl.live.view import Level, Snapshot
 
@@ -91,11 +91,11 @@ class Alerts:
 
     def _watch(self) -> None:
         wrong: set[str] = set()
-        cursor = Cursor()
+        number = 0
         while True:
             ending = self._stop.wait(LOOK_S)
-            news = self.history.news(cursor)
-            cursor = news.cursor
+            news = self.history.told(number)
+            number = news.number
             found = {alert.cause: alert for alert in causes(news.snapshot, news.age_s)}
             lines = [line for line in news.log if line.level == "error" and line.source != "alerts"]
             session = news.snapshot.session if news.snapshot else ""

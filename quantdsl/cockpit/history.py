@@ -100,26 +100,32 @@ class Bars:
 
     def __init__(self) -> None:
         self._rows = np.ones(BARS_MAX, BAR)  # as above: rows as objects would grow for an hour
-        self._first = 0
-        """Where the next one goes."""
-        self._places: dict[int, int] = {}
-        """Opening -> place."""
+        self._came = 0
+        """How many have come, those that were dropped too."""
+        self._newest = 0
+        """The latest time of all."""
 
     def add(self, row: BarRow, number: int) -> None:
         """Keeps a bar, in the place of the one of its time."""
-        place = self._places.get(row.ts)
+        place = self._place(row.ts)
         if place is None:
-            if len(self._places) == BARS_MAX:
-                del self._places[int(self._rows["ts"][self._first])]
-            place = self._places[row.ts] = self._first
-            self._first = (self._first + 1) % BARS_MAX
+            place = self._came % BARS_MAX
+            self._came += 1
         prices = (row.open, row.high, row.low, row.close, row.volume)
         self._rows[place] = (number, row.ts, *prices, row.closed)
 
+    def _place(self, ts: int) -> int | None:
+        """Where the bar of a time is; most are newer than all that have come."""
+        if ts > self._newest:
+            self._newest = ts
+            return None
+        found = np.flatnonzero(self._rows["ts"][: self._came] == ts)
+        return int(found[0]) if len(found) else None
+
     def after(self, symbol: str, number: int) -> list[BarRow]:
         """Those that changed after a number, oldest first."""
-        count = len(self._places)
-        order = (self._first - count + np.arange(count)) % BARS_MAX
+        count = min(self._came, BARS_MAX)
+        order = (self._came - count + np.arange(count)) % BARS_MAX
         own = order[self._rows["seq"][order] > number]
         return [BarRow(seq, ts, symbol, *row) for seq, ts, *row in self._rows[own].tolist()]
 
@@ -152,6 +158,18 @@ class News(Struct, frozen=True):
     """The bars are all there are of the symbol; so are the points of the session."""
     points_whole: bool
     cursor: Cursor
+
+
+class Told(Struct, frozen=True):
+    """What is news to who has no use for bars, books and the curve, which are many rows."""
+
+    snapshot: Snapshot | None
+    age_s: float
+    """Since the last snapshot came."""
+    fills: list[FillRow]
+    log: list[LogLine]
+    number: int
+    """Of the last row, for the next time."""
 
 
 class History:
@@ -216,6 +234,17 @@ class History:
                 not cursor.bars,
                 not start,
                 Cursor(symbol, self._number, self._number, curve.count, curve.thinned),
+            )
+
+    def told(self, number: int) -> Told:
+        """The session as it is, its fills and what was said after the row of a number."""
+        with self._lock:
+            return Told(
+                self._snapshot,
+                time.monotonic() - self._came_s,
+                self._fills.after(number),
+                self._log.after(number),
+                self._number,
             )
 
     def _next(self) -> int:

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from quantdsl.cockpit.history import SILENT_S, Cursor, History
+from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.live.view import InstrumentView, LogLine, Position, Snapshot
 
 REFRESH_S = 0.25
@@ -37,12 +37,12 @@ def show(history: History, stop: threading.Event, console: Console | None = None
 
 
 def _follow(history: History, stop: threading.Event, console: Console) -> None:
-    cursor, day = Cursor(), ""
+    number, day = 0, ""
     while True:
         ending = stop.wait(REFRESH_S)
-        news = history.news(cursor)
-        cursor = news.cursor
-        for line in news.log:
+        told = history.told(number)
+        number = told.number
+        for line in told.log:
             if (own := f"{datetime.fromtimestamp(line.ts / 1e9, UTC):%Y-%m-%d}") != day:
                 day = own
                 console.print(Text(f"{day}, UTC", "dim"))
@@ -53,21 +53,21 @@ def _follow(history: History, stop: threading.Event, console: Console) -> None:
 
 def view(history: History) -> RenderableType:
     """One screen of the session as it is now."""
-    news = history.news(Cursor())
-    snapshot = news.snapshot
-    log = Group(*(_line(line) for line in news.log[-LOG_ROWS:]))
+    told = history.told(0)
+    snapshot = told.snapshot
+    log = Group(*(_line(line) for line in told.log[-LOG_ROWS:]))
     if snapshot is None:
         return Group(Text("waiting for the session to speak", style="dim"), log)
-    silent = news.age_s > SILENT_S and snapshot.state not in ("stopped", "lost")
+    silent = told.age_s > SILENT_S and snapshot.state not in ("stopped", "lost")
     instruments = {one.symbol: one for one in snapshot.instruments}
     parts: list[RenderableType] = [_head(snapshot, silent), _strategies(snapshot)]
     if held := [one for one in snapshot.positions if one.quantity]:
         parts.append(_positions(held, instruments))
     if snapshot.working:
         parts.append(_working(snapshot, instruments))
-    if news.fills:
+    if told.fills:
         fills = _table("Last fills", "time symbol side >quantity >price >profit strategy")
-        for row in news.fills[-FILL_ROWS:]:
+        for row in told.fills[-FILL_ROWS:]:
             how = instruments.get(row.symbol, _PLAIN)
             _add(
             fills, _time(row.ts), row.symbol, _side(row.side), _units(row.quantity, how),

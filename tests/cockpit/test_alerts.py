@@ -24,8 +24,8 @@ class Looked(History):
 
     looks = 0
 
-    def news(self, cursor):
-        found = super().news(cursor)
+    def told(self, number):
+        found = super().told(number)
         self.looks += 1
         return found
 

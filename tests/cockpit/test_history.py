@@ -97,6 +97,17 @@ def test_a_session_that_starts_has_no_equity_yet():
     assert history.news(Cursor()).log[0].text == "hello"
 
 
+def test_who_has_no_use_for_rows_is_told_the_rest():
+    history, script = History(), Script(2)
+    for _ in range(50):
+        history.take(script.next())
+    history.say("info", "host", "hello")
+    news, told = history.news(Cursor()), history.told(0)
+    assert (told.snapshot, told.fills, told.log) == (news.snapshot, news.fills, news.log)
+    assert told.log
+    assert history.told(told.number).log == []
+
+
 def test_readers_and_writer_do_not_disturb_each_other():
     history, script, stop = History(), Script(2), threading.Event()
     counts = [0, 0, 0]
@@ -137,6 +148,11 @@ def test_a_reader_gets_the_bars_that_changed_in_order_whatever_was_dropped():
     assert [replace(bar, seq=0) for bar in changed] == [
         replace(row, seq=0, ts=12), replace(row, seq=0, ts=50, high=9.0)
     ]  # fmt: skip
+    newest = BARS_MAX + 9
+    for again in (3, newest, newest):  # one that was dropped comes late, then the newest changes
+        history.take(replace(EMPTY, bars=(replace(row, ts=again),)))
+    times = [bar.ts for bar in history.news(cursor).bars]
+    assert len(times) == len(set(times)) == BARS_MAX
 
 
 def test_bars_and_points_take_no_more_memory_as_they_come():
@@ -157,4 +173,4 @@ def test_bars_and_points_take_no_more_memory_as_they_come():
     finally:
         tracemalloc.stop()
     assert len(history.news(Cursor()).bars) == 3_010
-    assert grown < 120 * 3_000, "what is left is a place by its time"
+    assert grown < 3_000, "not a byte a bar: their places are there from the beginning"
