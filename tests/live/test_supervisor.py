@@ -1,15 +1,20 @@
 """A session that stands still is said to be lost and heard again; another build's is refused."""
 
 import os
+import platform
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import msgspec
+import pytest
 
 from quantdsl.events.layout import Kind
 from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.manifest import FILE, read
-from quantdsl.live.supervisor import Supervisor
+from quantdsl.live.supervisor import GIVES_BACK, Supervisor
 from tests.live.test_session import STRATEGY as TEXT
 from tests.live.test_session import (
     bars_file,
@@ -33,6 +38,7 @@ def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
         folder, strategy, "--config", "paper_replay", "--data", data, "--speed", "6000"
     )  # fmt: skip
     child = child_of(folder)
+    assert next(iter(GIVES_BACK)).encode() in Path(f"/proc/{child}/environ").read_bytes()
     until(lambda: process.poll() is not None or count_of(outputs_of(folder), Kind.FILL) > 2)
     assert process.poll() is None, process.communicate()[0]
     assert process.stdout is not None
@@ -48,6 +54,40 @@ def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
     said = ended_when(process, lambda: count_of(outputs_of(folder), Kind.FILL) > before + 2)
     assert "halted" not in said, (heard, said)
     assert "report" in said
+
+
+CHUNKS = """
+import os
+from pathlib import Path
+from threading import Thread
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def chunks():
+    kept, before = [], resident()
+    for _ in range(40):
+        blocks = [bytearray(b"x") * (count << 20) for count in (4, 4, 2, 3)]
+        kept.append(bytes(200_000))
+        del blocks[::2]
+        kept.append(bytes(100_000))
+    del blocks
+    print(resident() - before)
+
+thread = Thread(target=chunks)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others have settings of their own")
+def test_a_session_keeps_no_room_of_chunks_that_are_over():
+    """Blocks of megabytes come and go, and between them some that stay, which take no memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", CHUNKS], env={**os.environ, **GIVES_BACK},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert int(done.stdout) < 4 << 20
 
 
 def test_a_session_that_takes_its_time_to_end_is_heard():
