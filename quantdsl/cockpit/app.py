@@ -168,16 +168,16 @@ class Answers:
 
     async def feed(self, reader: "Reader") -> None:
         """A frame every tenth of a second that has news; a slow page gets fewer, never a queue."""
-        cursor, shown, sent_s = Cursor(), 0, 0.0
+        cursor, shown, sent_s = Cursor(), None, 0.0
         while True:
             if reader.symbol not in ("", cursor.symbol):
                 cursor = msgspec.structs.replace(cursor, symbol=reader.symbol, bars=0)
             news = self.history.news(cursor)
             now_s = time.monotonic()
-            if news.cursor != cursor or id(news.snapshot) != shown or now_s - sent_s > REPEAT_S:
+            if news.cursor != cursor or news.snapshot is not shown or now_s - sent_s > REPEAT_S:
                 frame = msgspec.json.encode(self.frame(news)).decode()
                 await asyncio.wait_for(reader.socket.send_text(frame), SEND_S_MAX)
-                cursor, shown, sent_s = news.cursor, id(news.snapshot), now_s
+                cursor, shown, sent_s = news.cursor, news.snapshot, now_s
             await asyncio.sleep(FRAME_S)
 
     def frame(self, news: News) -> Frame:

@@ -40,7 +40,7 @@ class Page:
         self.open_things = ExitStack()
         self.open_things.callback(self._kill)
         self.socket = self.open_things.enter_context(
-            connect(self._address(), max_size=None, open_timeout=WAIT_S)
+            connect(self._address(), max_size=None, open_timeout=WAIT_S, ping_interval=None)
         )
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -55,14 +55,16 @@ class Page:
         file = self.profile / "DevToolsActivePort"
 
         def found() -> str:
+            assert self.process.poll() is None, "chromium has ended"
             if not file.exists() or not file.read_text().strip():
                 return ""
             port = file.read_text().split()[0]
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+            url = f"http://127.0.0.1:{port}/json/list"
+            with urllib.request.urlopen(url, timeout=WAIT_S) as answer:
                 pages = [one for one in json.load(answer) if one["type"] == "page"]
             return str(pages[0]["webSocketDebuggerUrl"]) if pages else ""
 
-        return until(found, lambda: self.process.poll())
+        return until(found)
 
     def __enter__(self) -> "Page":
         return self

@@ -89,7 +89,9 @@ def test_the_token_is_in_no_line_that_the_session_writes(play, capfd, caplog):
     ask(played.port, "GET", "/metrics", good(played, Authorization=f"Basic {played.token}"))
     url = f"ws://127.0.0.1:{played.port}/live"
     protocols = ["quantdsl.cockpit", f"token.{played.token}"]
-    with connect(url, subprotocols=protocols, origin=played.cockpit.address.url) as stream:
+    with connect(
+        url, subprotocols=protocols, origin=played.cockpit.address.url, open_timeout=WAIT_S
+    ) as stream:
         frames = [stream.recv(timeout=WAIT_S) for _ in range(3)]
         assert stream.subprotocol == "quantdsl.cockpit"
     played.close()
@@ -152,7 +154,8 @@ def test_exposed_it_speaks_tls_and_still_needs_the_token(tmp_path):
     cockpit.start()
     try:
         port, token = cockpit.address.port, cockpit.link.rpartition("#")[2]
-        with httpx.Client(verify=trust, base_url=f"https://127.0.0.1:{port}") as client:
+        url = f"https://127.0.0.1:{port}"
+        with httpx.Client(verify=trust, base_url=url, timeout=WAIT_S) as client:
             assert client.get("/").status_code == 200
             assert client.get("/metrics").status_code == 401
             told = client.get("/metrics", headers={"Authorization": f"Bearer {token}"})
@@ -313,7 +316,7 @@ def test_a_socket_without_the_token_is_told_so(play, sent):
     assert ask(played.port, "GET", "/live", headers)[0] == 401
     with pytest.raises(InvalidStatus, match="401"), connect(
         f"ws://127.0.0.1:{played.port}/live?token={played.token}",
-        origin=played.cockpit.address.url,
+        origin=played.cockpit.address.url, open_timeout=WAIT_S,
     ):  # fmt: skip
         pass
 

@@ -11,6 +11,7 @@ from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.cockpit.terminal import show, view
 from quantdsl.live.view import Position, Snapshot
 from tests.cockpit.script import Script
+from tests.waiting import WAIT_S
 
 
 def printed(history, width=120):
@@ -87,7 +88,7 @@ def test_it_follows_until_it_is_told_to_stop(terminal):
     history.take(script.next())
     history.say("warning", "feed", "last words")
     stop.set()
-    thread.join(5)
+    thread.join(WAIT_S)
     assert not thread.is_alive()
     text = console.file.getvalue()
     assert text.count("feed: last words") == 1 or terminal

@@ -15,7 +15,7 @@ import pytest
 from quantdsl.errors import FeedError
 from quantdsl.live.connection import Backoff, Batch, Connection, stay_connected
 from quantdsl.live.feed import Health
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 TEXT, CONT, CLOSE, PING = 0x1, 0x0, 0x8, 0x9
 
@@ -68,7 +68,7 @@ def server(behave: Callable[[socket.socket], None]) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(5)
+        thread.join(WAIT_S)
 
 
 def texts(batch: Batch) -> list[bytes]:

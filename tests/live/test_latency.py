@@ -20,10 +20,9 @@ from quantdsl.live.placement import FEED, Wish, plan
 from quantdsl.live.stages import STAGES, book_probe, gate_probe, hold_probe, stage_probes
 from tests.live.programs import checked, events, ready
 
-pytestmark = [
-    pytest.mark.skipif(not native().triple.startswith("x86_64"), reason="measured on x86-64 only"),
-    pytest.mark.timeout(300),  # a dozen probes are compiled
-]
+pytestmark = pytest.mark.skipif(
+    not native().triple.startswith("x86_64"), reason="measured on x86-64 only"
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """The worker of asynchronous signals: its answers, journalled, make the run that a backtest is."""
 
 import threading
-import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from quantdsl.live.sequencer import Answer, Lane
 from quantdsl.live.worker import Worker
 from tests.backtest.test_awaited import text
 from tests.backtest.test_lane_entry import checked_text
+from tests.waiting import WAIT_S, until
 
 LIVE = frozenset({WORKER})
 ALL = -1
@@ -92,14 +91,8 @@ def test_without_answers_all_goes_on_and_every_request_is_stale() -> None:
     assert session.run.memory.get("e.metrics.orders") > 0  # `on bar` sees that fc.age is too long
 
 
-def settled(done: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 60
-    while not done() and time.monotonic() < until:
-        time.sleep(0.001)
-    return done()
-
-
-def test_a_thread_answers_what_it_takes_in_order() -> None:
+def test_a_thread_answers_what_it_takes_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "JOIN_S", WAIT_S)
     checked = checked_text(text("1ms"))
     _, events = stream(checked)
     worker, answers = Worker(prepare(checked, live=LIVE)), list[Answer]()
@@ -120,7 +113,7 @@ def test_a_worker_that_stalls_is_given_up_and_nobody_waits(monkeypatch: pytest.M
     _, events = stream(checked)
     monkeypatch.setattr(module, "WAITING_MAX", 100)
     worker, free = Worker(prepare(checked, live=LIVE)), threading.Event()
-    worker.start(lambda _: free.wait(60))
+    worker.start(lambda _: free.wait(WAIT_S))
     for part in np.split(events[:1_000], 100):
         worker.take(part)
     assert "110 events behind" in worker.failure
@@ -138,7 +131,7 @@ def test_a_worker_that_fails_says_why() -> None:
     worker = Worker(prepare(checked, live=LIVE))
     worker.start(refuse)
     worker.take(events[:100])
-    assert settled(lambda: worker.failure == "ValueError: no")
+    assert until(lambda: worker.failure) == "ValueError: no"
     worker.take(events[100:200])
     worker.stop()
 
