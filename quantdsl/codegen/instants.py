@@ -1,11 +1,12 @@
 """The kernels of an instant of a worker of signals: launched in a row, they are one instant.
 
-    begin    one thread: events that concern all instruments, and each clock that ticks
+    begin    one thread: events that concern all instruments, and each clock that ticks; beside it
+             those of instruments come over from the host, neighbours by neighbours
     events   a thread for each event of one instrument; the first of each makes them all in turn
     pieces   of passes/instants.py: one thread, one for each instrument, a block for each
     tell     one thread: a fence that the host sees across, then the number of the instant
 
-All take the same five buffers, so that a graph of launches is made once and never changes; what
+All take the same buffers, so that a graph of launches is made once and never changes; what
 differs between instants lies in the words of `control`.
 """
 
@@ -25,7 +26,12 @@ from quantdsl.passes.threads import of_threads, threaded
 
 STATE, EVENTS, CONTROL = ops.Var("s"), ops.Var("events"), ops.Var("control")
 NOW = ops.Field(ops.Field(STATE, "e"), "now")
-BUFFERS = (STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT)
+ARRIVED, EVENT_WORDS, ARRIVED_WORDS = map(ops.Var, ("arrived", "events.words", "arrived.words"))
+"""Events of instruments on the device, and the words of events there and here."""
+BUFFERS = (
+    *(STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT),
+    *(ARRIVED.name, EVENT_WORDS.name, ARRIVED_WORDS.name),
+)
 """The arguments of every kernel."""
 SHARED_FIRST, SHARED_END, OWN_FIRST, OWN_EVENTS, NUMBER = range(5)
 """Words of `control`: from where to where in `events` those for `begin` stand, where those of
@@ -38,6 +44,9 @@ PARAMS = (
     ops.ParamDecl(CONTROL.name, ops.BufferType(ops.I64_T)),
     ops.ParamDecl(VALUES, ops.BufferType(ops.I64_T), inout=True),
     ops.ParamDecl(KEPT, ops.BufferType(ops.I64_T), inout=True),
+    ops.ParamDecl(ARRIVED.name, ops.BufferType(EVENT_T)),
+    ops.ParamDecl(EVENT_WORDS.name, ops.BufferType(ops.I64_T)),
+    ops.ParamDecl(ARRIVED_WORDS.name, ops.BufferType(ops.I64_T), inout=True),
     ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True),
 )
 THREADS = 32
@@ -103,49 +112,44 @@ class _Maker:
         self.blocks = -(-instruments // threads)
 
     def begin(self) -> Step:
-        """What of events is one for all."""
+        """What of events is one for all, and in blocks of its own the way of all others here."""
         number = ops.Var("number")
-        turn = _taking(self.cut.ingest.one, number)
+        turn = _taking(self.cut.ingest.one, EVENTS, number)
         loop = ops.For(number.name, _control(SHARED_FIRST), _control(SHARED_END), turn)
-        return Step("begin", self._code((loop,), 1), 1)
+        if self.cut.ingest.each is None:
+            return Step("begin", self._code((loop,), 1), 1)
+        words, word = Layout(self.cut.module.structs).words(EVENT_T), ops.Var("word")
+        many = ops.Binary("imul", _control(OWN_EVENTS), ops.i64(words))
+        ahead = ops.Binary("imul", _control(OWN_FIRST), ops.i64(words))
+        there = ops.Elem(EVENT_WORDS, ops.Binary("iadd", ahead, word))
+        come = _dealt(
+            word,
+            ops.Binary("isub", _thread_of_all(self.threads * words), ops.i64(self.threads * words)),
+            self.blocks * self.threads * words,
+            many,
+            (ops.Assign(ops.Elem(ARRIVED_WORDS, word), there),),
+        )
+        leads = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
+        alone = ops.Binary("ieq", ops.Call(BLOCK_NUMBER, ()), ops.i64(0))
+        body = ops.If(alone, (ops.If(leads, (loop,)),), (come,))
+        return Step("begin", self._code((body,), self.threads * words), self.blocks + 1)
 
     def events(self, body: Body) -> Step:
         """What of them is an instrument's own. They are sorted by it; the first thread of each
         makes all of them, in their order."""
-        mine, first, end, at = map(ops.Var, ("mine", "first", "end", "number"))
-        before = ops.Binary("imax", ops.Binary("isub", mine, ops.i64(1)), first)
+        mine, end, at = map(ops.Var, ("mine", "end", "number"))
+        before = ops.Binary("imax", ops.Binary("isub", mine, ops.i64(1)), ops.i64(0))
         differs = ops.Binary("ine", _instrument(before), _instrument(mine))
-        leads = ops.Binary("or", ops.Binary("ieq", mine, first), differs)
+        leads = ops.Binary("or", ops.Binary("ieq", mine, ops.i64(0)), differs)
         other = ops.Binary("ine", _instrument(at), _instrument(mine))
-        turn = (ops.If(other, (ops.Break(),)), *_taking(body, at))
-        stride = ops.i64(self.blocks * self.threads)
-        turns = ops.Binary("idiv", ops.Binary("iadd", _control(OWN_EVENTS), _less(stride)), stride)
-        each = (
-            ops.Let(
-                mine.name,
-                ops.I64_T,
-                ops.Binary("iadd", WHICH, ops.Binary("imul", ops.Var("round"), stride)),
-            ),
-            ops.If(
-                ops.Binary("ilt", mine, end),
-                (ops.If(leads, (ops.For(at.name, mine, end, turn),)),),
-            ),
+        turn = (ops.If(other, (ops.Break(),)), *_taking(body, ARRIVED, at))
+        each = ops.If(leads, (ops.For(at.name, mine, end, turn),))
+        stride = self.blocks * self.threads
+        code = (
+            ops.Let(end.name, ops.I64_T, _control(OWN_EVENTS)),
+            _dealt(mine, self._thread_of_all(), stride, end, (each,)),
         )
-        return Step(
-            "events",
-            self._code(
-                (
-                    ops.Let(first.name, ops.I64_T, _control(OWN_FIRST)),
-                    ops.Let(end.name, ops.I64_T, ops.Binary("iadd", first, _control(OWN_EVENTS))),
-                    ops.Let(
-                        WHICH.name, ops.I64_T, ops.Binary("iadd", first, self._thread_of_all())
-                    ),
-                    ops.For("round", ops.i64(0), turns, each),
-                ),
-                self.threads,
-            ),
-            self.blocks,
-        )
+        return Step("events", self._code(code, self.threads), self.blocks)
 
     def piece(self, piece: Piece) -> Step:
         """A piece of the instant."""
@@ -225,23 +229,32 @@ class _Maker:
     def _thread_of_all(self) -> ops.Expr:
         if self.blocks == 1:
             return ops.Call(THREAD_NUMBER, ())
-        first = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), ops.i64(self.threads))
-        return ops.Binary("iadd", first, ops.Call(THREAD_NUMBER, ()))
+        return _thread_of_all(self.threads)
 
 
-def _taking(body: Body, number: ops.Var) -> Body:
+def _thread_of_all(threads: int) -> ops.Expr:
+    """The number of this thread, of all blocks of so many."""
+    first = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), ops.i64(threads))
+    return ops.Binary("iadd", first, ops.Call(THREAD_NUMBER, ()))
+
+
+def _dealt(name: ops.Var, own: ops.Expr, stride: int, many: ops.Expr, body: Body) -> ops.For:
+    """The turns 0 .. many of a loop dealt to so many threads, to this one from its `own` on."""
+    rounds = ops.Binary("idiv", ops.Binary("iadd", many, ops.i64(stride - 1)), ops.i64(stride))
+    turn = ops.Binary("iadd", own, ops.Binary("imul", ops.Var("round"), ops.i64(stride)))
+    mine = ops.If(ops.Binary("ilt", name, many), body)
+    return ops.For("round", ops.i64(0), rounds, (ops.Let(name.name, ops.I64_T, turn), mine))
+
+
+def _taking(body: Body, events: ops.Var, number: ops.Var) -> Body:
     """The statements of `ingest` for an event."""
-    return named(body, {"ev": ops.Elem(EVENTS, number)})
+    return named(body, {"ev": ops.Elem(events, number)})
 
 
 def _instrument(number: ops.Expr) -> ops.Expr:
-    head = ops.Field(ops.Elem(EVENTS, number), "head")
+    head = ops.Field(ops.Elem(ARRIVED, number), "head")
     return ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
 
 
 def _control(word: int) -> ops.Expr:
     return ops.Elem(CONTROL, ops.i64(word))
-
-
-def _less(count: ops.Const) -> ops.Expr:
-    return ops.i64(count.bits - 1)
