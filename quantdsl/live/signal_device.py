@@ -50,8 +50,8 @@ PARTS, PARTS_SMALL = 8, 2
 """Of what is done of an instrument, a warp each, that run beside each other at most."""
 HANGS_S = 2.0
 """An instant that takes longer is lost, and its device with it."""
-SPINS = 2_000
-"""Looks at the number, some tens of microseconds, before each nap."""
+SPINS = 400_000
+"""Looks at the number before each nap: half a millisecond, for a nap takes 80 us at the least."""
 NAP_S = 20e-6
 COPIED_INSTANTS = 512
 """Instants after which the state is copied, when nothing waits."""
