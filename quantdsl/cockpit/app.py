@@ -70,6 +70,7 @@ class Frame(Struct, frozen=True):
     symbol: str
     bars_whole: bool
     points_whole: bool
+    rows_whole: bool
     book: BookView | None
     bars: list[BarRow]
     fills: list[FillRow]
@@ -187,7 +188,7 @@ class Answers:
         points = [(point.ts / 1e9, point.equity, point.drawdown) for point in news.points]
         return Frame(
             self._encoded[1], news.age_s, news.cursor.symbol, news.bars_whole, news.points_whole,
-            news.book, news.bars, news.fills, news.log, points,
+            news.rows_whole, news.book, news.bars, news.fills, news.log, points,
         )  # fmt: skip
 
 

@@ -155,8 +155,10 @@ class News(Struct, frozen=True):
     log: list[LogLine]
     points: list[Point]
     bars_whole: bool
-    """The bars are all there are of the symbol; so are the points of the session."""
+    """The bars are all there are of the symbol; so are the points of the session, and fills and log
+    all that is kept."""
     points_whole: bool
+    rows_whole: bool
     cursor: Cursor
 
 
@@ -233,6 +235,7 @@ class History:
                 curve.since(start),
                 not cursor.bars,
                 not start,
+                not cursor.number,
                 Cursor(symbol, self._number, self._number, curve.count, curve.thinned),
             )
 

@@ -120,6 +120,7 @@ def test_a_page_gets_all_there_is_and_then_only_what_is_new(play):
         assert first["symbol"] == "BTCUSDT"
         assert first["bars_whole"]
         assert first["points_whole"]
+        assert first["rows_whole"]
         assert len(first["bars"]) == 41  # of five seconds, the one that forms too
         assert len(first["points"]) == 200
         assert first["fills"]
@@ -127,6 +128,7 @@ def test_a_page_gets_all_there_is_and_then_only_what_is_new(play):
         played.history.take(played.script.next())
         second = frame_where(news, lambda one: one["session"]["seq"] != first["session"]["seq"])
         assert not second["bars_whole"]
+        assert not second["rows_whole"]
         assert len(second["bars"]) == 1
         assert second["session"]["seq"] == first["session"]["seq"] + 1
         numbers = [fill["seq"] for fill in first["fills"] + second["fills"]]

@@ -158,6 +158,8 @@ def test_a_page_finds_the_session_again(play, tmp_path):
     played = play(warm=100, runs=True)
     with Page(tmp_path) as page:
         opened(played, page)
+        played.history.say("info", "test", "before")
+        page.wait("fills.length > 0 && log.length > 0")
         played.cockpit.close()
         page.wait(f"{STATE} === 'not connected'")
         assert page.value("document.querySelector('[data-command=halt]').disabled")
@@ -168,6 +170,8 @@ def test_a_page_finds_the_session_again(play, tmp_path):
         again.start()
         try:
             page.wait(f"{STATE} === 'active'")  # by the token of the folder, at the same port
+            for rows in ("fills", "log"):
+                assert page.value(f"{rows}.length - new Set({rows}.map((r) => r.seq)).size") == 0
             page.click("[data-command=halt]")
             page.click("#confirm-yes")
             page.wait(f"{STATE} === 'halted'")

@@ -43,12 +43,12 @@ function show(frame) {
   symbol = frame.symbol;
   session = frame.session ?? session;
   age = frame.age_s;
+  listLog(frame.log, frame.rows_whole);
   if (!session) return head();
   instruments = new Map(session.instruments.map((one) => [one.symbol, one]));
   offerSymbols();
   if (frame.bars.length || frame.bars_whole) drawBars(frame.bars, frame.bars_whole || symbol !== before, symbol);
-  listFills(frame.fills);
-  listLog(frame.log);
+  listFills(frame.fills, frame.rows_whole);
   if (frame.fills.length || frame.bars_whole || (frame.bars.length && markedBars !== bars.times.length)) {
     markedBars = bars.times.length;
     drawFills(fills, symbol);

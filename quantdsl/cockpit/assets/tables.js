@@ -88,21 +88,23 @@ const showLog = table("log", LOG, "Nothing has happened yet.");
 
 const fills = [];
 const log = [];
-function add(kept, rows) {
+function add(kept, rows, whole) {
+  if (whole) kept.length = 0;
   kept.push(...rows);
   if (kept.length > ROWS_MAX) kept.splice(0, kept.length - ROWS_MAX);
 }
 const newestFirst = (rows) => rows.slice().reverse();
 let unread = 0;
-function listFills(rows) {
-  if (!rows.length && fills.length) return;
-  add(fills, rows);
+function listFills(rows, whole) {
+  if (!rows.length && fills.length && !whole) return;
+  add(fills, rows, whole);
   showFills(newestFirst(fills), (f) => f.seq, (f) => `${f.strategy}, order ${f.order}, ${f.maker ? "maker" : "taker"}\n${dated(f.ts)} UTC`);
 }
-function listLog(rows) {
-  if (!rows.length && log.length) return;
-  add(log, rows);
+function listLog(rows, whole) {
+  if (!rows.length && log.length && !whole) return;
+  add(log, rows, whole);
   showLog(newestFirst(log), (l) => l.seq, (l) => `${dated(l.ts)} UTC`);
+  if (whole) unread = 0;
   if (at("log").hidden) unread += rows.filter((line) => line.level !== "info").length;
   else unread = 0;
   put(at("n-log"), unread ? String(unread) : "", unread ? "alarm" : "");
