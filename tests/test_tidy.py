@@ -31,11 +31,12 @@ FLOW = {
     "devices": "errors limits ir passes codegen",
     "check": "errors limits events lang ir",
     "files": "errors limits",
-    "config": "errors limits files shipped",
+    "wanted": "",
+    "config": "errors limits files shipped wanted",
     "feeds": "errors limits events data codegen.decoders "
     "live.feed live.connection live.rest live.fetch",
     "shipped": "errors",
-    "data": "errors limits files events config feeds shipped",
+    "data": "errors limits files events config feeds shipped wanted",
     "report": "errors limits files events data",
     "backtest": "errors limits events lang ir passes codegen devices check config data report "
     "shipped",
