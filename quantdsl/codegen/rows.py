@@ -5,6 +5,7 @@ one lane, and writes a row of words for each turn; the kernels then loop over ro
 """
 
 import functools
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,8 +18,11 @@ from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import Target
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
-from quantdsl.passes import lane_passes
-from quantdsl.passes.rows import ROW_WORDS, ROWS
+from quantdsl.passes import LANE, lane_passes
+from quantdsl.passes.row_strides import COUNT, Strides, row_strides
+from quantdsl.passes.rows import OUT, ROW_WORDS, ROWS
+from quantdsl.passes.stride import STRIDE
+from quantdsl.passes.tile import TILE_TYPE
 
 Words = npt.NDArray[np.int64]
 WORDS = BufferType(I64_T)
@@ -42,6 +46,13 @@ INTERFACE = Module(
     ),
     ("init", ROWS),
 )
+IMAGES = "images"
+IMAGES_PARAMS = (
+    ParamDecl(ROWS, WORDS),
+    ParamDecl(COUNT, I64_T),
+    ParamDecl(OUT, TILE_TYPE, inout=True),
+)
+IMAGES_INTERFACE = Module((), (), (Func(IMAGES, IMAGES_PARAMS, None, ()),), (IMAGES,))
 SPLITS_MAX = 8
 """Modules of this process that stay split: a strategy is split once for all of its kernels."""
 
@@ -72,48 +83,63 @@ def kernel_part(module: Module) -> Module:
     return _reached(module, ("init", "lane"))
 
 
+class Behind(NamedTuple):
+    """What stands behind all rows, made of them once for all lanes."""
+
+    images: Program
+    """Its entry IMAGES writes that."""
+    rows: int
+    words: int
+    """For each so many rows that many words."""
+
+
 class RowsCode:
     """The program that makes rows of events."""
 
-    def __init__(self, program: Program, width: int) -> None:
+    def __init__(self, program: Program, width: int, behind: Behind | None = None) -> None:
         self.program = program
         self.width = width
         """Words of a row."""
+        self.behind = behind
 
     @property
     def room(self) -> int:
-        """Words that a row takes of memory."""
-        return self.width
+        """Words that a row takes of memory, with its share of what stands behind all rows."""
+        return self.width + (-(-self.behind.words // self.behind.rows) if self.behind else 0)
 
     def words(self, turns: int) -> int:
         """Words of what a maker makes for so many turns."""
-        return (turns + 1) * self.width
+        more = -(-turns // self.behind.rows) * self.behind.words if self.behind else 0
+        return (turns + 1) * self.width + more
 
     def start(self, template: Words, params: Words, point: Words) -> "RowMaker":
         """A maker for events from the first on; `point` are the params of any one lane."""
         words = template.copy()
         words[params] = point
         self.program.call("init", words)
-        return RowMaker(self.program, self.width, words)
+        return RowMaker(self, words)
 
 
 class RowMaker:
     """Makes rows of one piece of the events after the other."""
 
-    def __init__(self, program: Program, width: int, words: Words) -> None:
-        self._program, self._width, self._words = program, width, words
+    def __init__(self, code: RowsCode, words: Words) -> None:
+        self._code, self._words = code, words
 
     def rows(self, events: Words) -> tuple[Words, int]:
-        """The rows of events[event, word] as [row, word], and for how many turns they are.
+        """The rows of events[event, word], one after the other, and for how many turns they are.
 
         One more row follows the last turn's: what lanes store of shared words at the end. A word
         that a turn does not write is 0, since lanes may read, before they know that the turn is not
-        a usual one, the column that it names.
+        a usual one, the column that it names. What stands behind all rows comes next.
         """
-        made = np.zeros((len(events) + 1, self._width), np.int64)
+        code = self._code
+        made = np.zeros(code.words(len(events)), np.int64)
         flat = np.ascontiguousarray(events).reshape(-1)
-        turns = self._program.call(ROWS, self._words, flat, len(events), made.reshape(-1))
-        return made[: turns + 1], turns
+        turns = code.program.call(ROWS, self._words, flat, len(events), made)
+        if code.behind is not None:
+            code.behind.images.call(IMAGES, made, turns, made[(turns + 1) * code.width :])
+        return made[: code.words(turns)], turns
 
 
 def load_rows(
@@ -126,22 +152,37 @@ def load_rows(
 ) -> RowsCode | None:
     """What makes rows for the kernels of a module; None where they take events themselves.
 
-    Kernels of one `depth` take rows of that depth.
+    Kernels of one `depth` take rows of that depth. Those of a CPU, which have none, find the words
+    of strides behind the rows, if they make any.
     """
     form = f"rows {kernel_form(kept, varying, depth)}"
 
-    def width() -> bytes:
-        sizes = dict(split_lanes(module, kept, varying, depth).sizes)
-        return msgspec.msgpack.encode(sizes.get(ROW_WORDS))
+    @functools.cache
+    def strides() -> Strides | None:
+        part = kernel_part(split_lanes(module, kept, varying, depth))
+        return row_strides(part, LANE) if depth is None else None
+
+    def widths() -> bytes:
+        sizes, found = dict(split_lanes(module, kept, varying, depth).sizes), strides()
+        return msgspec.msgpack.encode((sizes.get(ROW_WORDS), found.words if found else 0))
 
     def made(whole: Module) -> Module:
         return _reached(split_lanes(whole, kept, varying, depth), ("init", ROWS))
 
-    stored = through_cache(cache, cache_key(module, target, f"width of {form}"), width)
-    words = msgspec.msgpack.decode(stored, type=int | None)
+    def filling(_: Module) -> Module:
+        found = strides()
+        assert found is not None
+        return Module((), (), (Func(IMAGES, IMAGES_PARAMS, None, found.fill),), (IMAGES,))
+
+    stored = through_cache(cache, cache_key(module, target, f"widths of {form}"), widths)
+    words, words_behind = msgspec.msgpack.decode(stored, type=tuple[int | None, int])
     if words is None:
         return None
-    return RowsCode(load(module, target, cache, Form(form, made, emit, INTERFACE)), words)
+    behind = None
+    if words_behind:
+        images = Form(f"strides of {form}", filling, emit, IMAGES_INTERFACE)
+        behind = Behind(load(module, target, cache, images), STRIDE, words_behind)
+    return RowsCode(load(module, target, cache, Form(form, made, emit, INTERFACE)), words, behind)
 
 
 def _reached(module: Module, entries: tuple[str, ...]) -> Module:

@@ -25,6 +25,7 @@ from quantdsl.codegen.lanes import (
 )
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.simd_function import VectorEmitter
+from quantdsl.codegen.simd_strides import StrideEmitter
 from quantdsl.codegen.simd_text import LINE_WORDS, METADATA, VectorText, declaration
 from quantdsl.codegen.simd_values import Wanted
 from quantdsl.codegen.target import Target
@@ -35,6 +36,7 @@ from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.own import WIDTH, Steps, own_steps
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE, own_passes
+from quantdsl.passes.row_strides import row_strides
 from quantdsl.passes.row_turn import row_turn
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
@@ -196,8 +198,13 @@ def _vectors(
     found = wanted.shared.signatures
     text = VectorText(target)
     rows = dict(module.sizes).get(ROW_WORDS)
-    turn = None if rows is None else row_turn(found[LANE].decl, rows)
-    emitter = VectorEmitter(wanted, found[LANE].decl, text, same, None)
+    decl = found[LANE].decl
+    turn = None if rows is None else row_turn(decl, rows)
+    strides = None if turn is None else row_strides(module, LANE)
+    if strides is None:
+        emitter = VectorEmitter(wanted, decl, text, same, None)
+    else:
+        emitter = StrideEmitter(wanted, decl, text, same, strides)
     yield from emitter.lane_function("lanes", stride, turn, own_steps(module))
     called |= text.called
     done = 0
@@ -243,9 +250,7 @@ def _group(
         args=args,
         taken=given,
         given=given,
-        own="" if own is None else OWN_COLUMNS.format(
-            before=-WIDTH, inside=WIDTH - 1, steps=own
-        ),
+        own="" if own is None else OWN_COLUMNS.format(before=-WIDTH, inside=WIDTH - 1, steps=own),
         read="%events" if own is None else "%own.read",
         written="%columns" if own is None else "%own.written",
         common=common.place,

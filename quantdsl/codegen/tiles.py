@@ -8,14 +8,20 @@ and to fill a tile is to copy words that stand side by side.
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, cache_key, load, through_cache
 from quantdsl.codegen.emit import emit
-from quantdsl.codegen.jit import Program
 from quantdsl.codegen.ptx import GPU_DEPTH, gpu_part
-from quantdsl.codegen.rows import WORDS, RowMaker, RowsCode, Words, kernel_form, load_rows
+from quantdsl.codegen.rows import (
+    IMAGES,
+    IMAGES_INTERFACE,
+    IMAGES_PARAMS,
+    Behind,
+    RowsCode,
+    kernel_form,
+    load_rows,
+)
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.warps import tile_rows, tile_size
 from quantdsl.ir.link import Decl, link
@@ -29,23 +35,14 @@ from quantdsl.ir.ops import (
     Func,
     Let,
     Module,
-    ParamDecl,
     Stmt,
     Var,
     i64,
 )
-from quantdsl.passes.rows import ROWS
+from quantdsl.passes.rows import OUT, ROWS
 from quantdsl.passes.stride import STRIDE_BITS
-from quantdsl.passes.tile import TILE, TILE_TYPE
+from quantdsl.passes.tile import TILE
 from quantdsl.passes.usual import GATHER, TILE_WORDS
-
-IMAGES = "images"
-PARAMS = (
-    ParamDecl(ROWS, WORDS),
-    ParamDecl("n", I64_T),
-    ParamDecl("out", TILE_TYPE, inout=True),
-)
-INTERFACE = Module((), (), (Func(IMAGES, PARAMS, None, ()),), (IMAGES,))
 
 
 class Tiles(NamedTuple):
@@ -55,42 +52,6 @@ class Tiles(NamedTuple):
     """Of a tile."""
     words: int
     """Of a tile, its strides included; 0 where the kernel has none."""
-
-
-class TiledRows(RowsCode):
-    """The program that makes rows, and tiles behind them."""
-
-    def __init__(self, code: RowsCode, images: Program, tiles: Tiles) -> None:
-        super().__init__(code.program, code.width)
-        self.images, self.tiles = images, tiles
-
-    @property
-    def room(self) -> int:
-        """As RowsCode promises."""
-        return self.width + -(-self.tiles.words // self.tiles.rows)
-
-    def words(self, turns: int) -> int:
-        """As RowsCode promises."""
-        return super().words(turns) + -(-turns // self.tiles.rows) * self.tiles.words
-
-    def start(self, template: Words, params: Words, point: Words) -> "TiledMaker":
-        """As RowsCode promises."""
-        return TiledMaker(self, super().start(template, params, point))
-
-
-class TiledMaker(RowMaker):
-    """Makes rows of one piece of the events after the other, each with its tiles."""
-
-    def __init__(self, code: TiledRows, plain: RowMaker) -> None:
-        self._code, self._plain = code, plain
-
-    def rows(self, events: Words) -> tuple[Words, int]:
-        """The rows as of a RowMaker, one after the other, and the tiles behind the last."""
-        made, turns = self._plain.rows(events)
-        words = np.zeros(self._code.words(turns), np.int64)
-        words[: made.size] = made.reshape(-1)
-        self._code.images.call(IMAGES, words[: made.size], turns, words[made.size :])
-        return words, turns
 
 
 def load_tiled_rows(
@@ -119,7 +80,8 @@ def load_tiled_rows(
     tiles = msgspec.msgpack.decode(stored, type=Tiles)
     if code is None or not tiles.words:
         return code
-    return TiledRows(code, load(module, target, cache, Form(form, made, emit, INTERFACE)), tiles)
+    images = load(module, target, cache, Form(form, made, emit, IMAGES_INTERFACE))
+    return RowsCode(code.program, code.width, Behind(images, *tiles))
 
 
 def images_module(part: Module, rows: int) -> Module:
@@ -129,7 +91,7 @@ def images_module(part: Module, rows: int) -> Module:
     declared: dict[str, Decl] = {func.name: func for func in part.funcs}
     number, row, first, at, end = map(Var, ("number", "row", "first", "at", "end"))
     spot = _sum(at, _times(Binary("isub", row, first), words))
-    given = (Var(ROWS), row, Var("out"), spot)
+    given = (Var(ROWS), row, Var(OUT), spot)
     body: list[Stmt] = [
         Let(first.name, I64_T, _times(number, count)),
         Let(at.name, I64_T, _times(number, size)),
@@ -138,10 +100,12 @@ def images_module(part: Module, rows: int) -> Module:
     ]
     if GATHER in declared:
         strides = Binary("lshr", Binary("isub", end, first), i64(STRIDE_BITS))
-        call = Call(GATHER, (Var("out"), at, Var("stride"), _sum(at, i64((count + 1) * words))))
+        call = Call(GATHER, (Var(OUT), at, Var("stride"), _sum(at, i64((count + 1) * words))))
         body.append(For("stride", i64(0), strides, (Do(call),)))
     tiles = Binary("idiv", _sum(Var("n"), i64(count - 1)), i64(count))
-    declared[IMAGES] = Func(IMAGES, PARAMS, None, (For(number.name, i64(0), tiles, tuple(body)),))
+    declared[IMAGES] = Func(
+        IMAGES, IMAGES_PARAMS, None, (For(number.name, i64(0), tiles, tuple(body)),)
+    )
     return link(declared.get, (IMAGES,), sizes)
 
 

@@ -82,24 +82,10 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     `first` is the row that the tile begins with, at the word `began`, `strides` where words of
     strides do.
     """
-    sizes = dict(module.sizes)
-    if ROW_WORDS not in sizes:
+    maker = usual_turns(module, entry, results)
+    if maker is None:
         return module
-    func = next(func for func in module.funcs if func.name == entry)
-    loops = [at for at, stmt in enumerate(func.body) if isinstance(stmt, For)]
-    if len(loops) != 1:
-        return module
-    at = loops[0]
-    loop, head, tail = func.body[at], func.body[:at], func.body[at + 1 :]
-    assert isinstance(loop, For)
-    if ends_early(loop.body) or not any(map(calls, statements(loop.body))):
-        return module
-    layout, state = Layout(module.structs), func.params[0]
-    wanted = PathSet((state.name, *spelled_path(layout, state.type, path)) for path in results)
-    asked = {name for name, path in promoted(func).items() if wanted.meets(path)}
-    maker = _Maker(func, head, loop, tail, sizes[ROW_WORDS], asked)
-    if any(map(_rare, maker.known)):
-        return module
+    func, sizes = maker.func, dict(module.sizes)
     usual = maker.usual()
     gather = () if maker.turn.stride is None else (maker.gather(maker.turn.stride),)
     new = (maker.tile(), *gather, maker.slow(), usual, maker.last())
@@ -118,7 +104,33 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     )
 
 
-class _Maker:
+def usual_turns(module: Module, entry: str, results: Set[str] | None) -> "UsualTurns | None":
+    """The usual turns of an entry over rows; None where it has no rows, or they would be no use.
+
+    They leave what later turns read and `results`, or all words where those are None.
+    """
+    sizes = dict(module.sizes)
+    if ROW_WORDS not in sizes:
+        return None
+    func = next(func for func in module.funcs if func.name == entry)
+    loops = [at for at, stmt in enumerate(func.body) if isinstance(stmt, For)]
+    if len(loops) != 1:
+        return None
+    at = loops[0]
+    loop, head, tail = func.body[at], func.body[:at], func.body[at + 1 :]
+    assert isinstance(loop, For)
+    if ends_early(loop.body) or not any(map(calls, statements(loop.body))):
+        return None
+    words, state = promoted(func), func.params[0]
+    if results is not None:
+        spelled = (spelled_path(Layout(module.structs), state.type, path) for path in results)
+        wanted = PathSet((state.name, *path) for path in spelled)
+        words = {name: path for name, path in words.items() if wanted.meets(path)}
+    turns = UsualTurns(func, head, loop, tail, sizes[ROW_WORDS], words.keys())
+    return None if any(map(_rare, turns.known)) else turns
+
+
+class UsualTurns:
     """Writes the functions of one entry: heads load words, turns run, tails store them."""
 
     def __init__(
@@ -215,7 +227,7 @@ class _Maker:
             *(
                 Assign(
                     Elem(Var(TILE), Binary("iadd", put, i64(k))),
-                    _bits_of(Var(_at("most", k))) if key.real else Var(_at("most", k)),
+                    bits_of(Var(_at("most", k))) if key.real else Var(_at("most", k)),
                 )
                 for key, k in held.items()
             ),
@@ -416,7 +428,7 @@ def in_memory(body: Block, places: dict[str, Expr]) -> Block:
     return block(body)
 
 
-def _bits_of(value: Expr) -> Expr:
+def bits_of(value: Expr) -> Expr:
     return Unary("bits", Unary("i64_to_f64", value))
 
 

@@ -8,8 +8,10 @@ import pytest
 from quantdsl.codegen.lanes import InterpretedLanes
 from quantdsl.codegen.rows import kernel_part, split_lanes
 from quantdsl.codegen.simd import emit_lanes, simd_program
+from quantdsl.codegen.simd_strides import StrideEmitter
 from quantdsl.codegen.target import avx2, avx512, neon
 from quantdsl.devices.work import LaneWork
+from quantdsl.ir.ops import boolean
 from quantdsl.passes.uniform import uniform
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
@@ -55,3 +57,18 @@ def test_the_code_of_a_strategy_uses_the_wide_registers(target):
     part = kernel_part(split_lanes(work.module, work.kept, work.varying))
     text = emit_lanes(part, target, uniform(part, "lane", work.varying))
     assert len(re.findall(REGISTERS[target.lanes], assembly(text, target))) >= 5
+
+
+@pytest.mark.parametrize("name", ["ema_cross", "bracket"])
+def test_a_stride_that_a_lane_stops_is_made_row_by_row(name, monkeypatch):
+    work = swept_work(checked_of(next(path for path in FILES if path.stem == name)), 1500)
+    expected = by_events(work)
+    stopped = StrideEmitter.any_lane
+
+    def found(always: bool) -> np.ndarray:
+        answer = boolean(always)
+        monkeypatch.setattr(StrideEmitter, "any_lane", lambda self, _: stopped(self, answer))
+        return by_rows(work, None, 2, simd_program, TARGETS[0])
+
+    assert np.array_equal(found(True), expected)
+    assert not np.array_equal(found(False), expected)
