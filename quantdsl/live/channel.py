@@ -17,6 +17,8 @@ from quantdsl.live.view import Command, Snapshot
 LENGTH_BYTES = 4
 FRAME_BYTES_MAX = 16 << 20
 READ_BYTES = 1 << 16
+LOOK_S = 0.1
+"""A sender that waits for room looks this often whether it still should."""
 BEAT = b"\0"
 """A frame that says nothing but that its sender lives."""
 
@@ -26,18 +28,26 @@ class Sender:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock = descriptor, threading.Lock()
+        self._given_up = False
+        os.set_blocking(descriptor, False)
+
+    def give_up(self) -> None:
+        """Wait no longer for who reads: what is under way is broken off, and nothing follows."""
+        self._given_up = True
 
     def send(self, message: Command | Snapshot | None) -> bool:
         """One message, None for a heartbeat; False where nobody reads any more."""
         body = BEAT if message is None else msgspec.msgpack.encode(message)
         data = memoryview(len(body).to_bytes(LENGTH_BYTES, "little") + body)
         with self._lock:
-            try:
-                while data:
+            while data and not self._given_up:
+                try:
                     data = data[os.write(self._descriptor, data) :]
-            except OSError:
-                return False
-        return True
+                except BlockingIOError:
+                    select.select([], [self._descriptor], [], LOOK_S)
+                except OSError:
+                    return False
+        return not data
 
 
 class Beating:

@@ -328,6 +328,7 @@ class Session:
                 if frame != BEAT:
                     self._obey(msgspec.msgpack.decode(frame, type=view.Command))
             if self.receiver.ended or self.receiver.silent_s > ORPHAN_S:
+                self.sender.give_up()  # one that stands still does not read either
                 self._stop("its supervisor is gone")
                 return
 

@@ -17,7 +17,7 @@ from quantdsl.backtest.run import backtest
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.latency import Latencies
 from quantdsl.errors import QuantDSLError
-from quantdsl.events.layout import RECORD, Command, KilledBy, Kind
+from quantdsl.events.layout import EVENT, RECORD, Command, KilledBy, Kind
 from quantdsl.journal.reader import segments
 from quantdsl.live.manifest import read
 from quantdsl.live.measured import FILE
@@ -112,6 +112,15 @@ def child_of(folder: Path) -> int:
     return until(found)
 
 
+def has_ended(process: int) -> bool:
+    """Whether a process is over, though its parent may not have asked for its end."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return True
+    return status.rpartition(b")")[2].split()[0] == b"Z"
+
+
 def journalled(folder: Path, name: str = "Crosser") -> tuple[np.ndarray, np.ndarray]:
     """(inputs, outputs) of a session as they are on disk."""
     parts = list(segments(folder / name, digest=read(folder).digest))
@@ -120,12 +129,18 @@ def journalled(folder: Path, name: str = "Crosser") -> tuple[np.ndarray, np.ndar
     )
 
 
-def outputs_of(folder: Path, name: str = "Crosser") -> np.ndarray:
-    """What a session that runs has on disk; nothing where it is not there or not whole yet."""
+def on_disk(folder: Path, name: str = "Crosser") -> tuple[np.ndarray, np.ndarray]:
+    """(inputs, outputs) of a session that runs; none where its journal is not there or not whole
+    yet."""
     try:
-        return journalled(folder, name)[1]
+        return journalled(folder, name)
     except (OSError, ValueError, QuantDSLError):
-        return np.empty(0, RECORD)
+        return np.empty(0, EVENT), np.empty(0, RECORD)
+
+
+def outputs_of(folder: Path, name: str = "Crosser") -> np.ndarray:
+    """The outputs alone."""
+    return on_disk(folder, name)[1]
 
 
 def count_of(records: np.ndarray, kind: Kind) -> int:
@@ -223,7 +238,7 @@ def test_paper_without_a_config_trades_on_the_invented_market(files, tmp_path):
     assert "with the settings that it began with" in other, other
     assert "paper.flatten_at_stop = not set, paper.speed = 3000.0" in other, other
     again = ended_when(paper(*same), lambda: (
-        armed_again(folder) and len(journalled(folder)[0]) > len(inputs) + 2))  # fmt: skip
+        armed_again(folder) and len(on_disk(folder)[0]) > len(inputs) + 2))  # fmt: skip
     assert f"goes on after {len(inputs):,} events" in again, again
     more, records = journalled(folder)
     assert len(more) > len(inputs)
@@ -235,15 +250,19 @@ def test_paper_without_a_config_trades_on_the_invented_market(files, tmp_path):
     assert set(armed["a"].tolist()) == {KilledBy.SESSION}
 
 
-def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path):
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path, how):
+    """One that stands still, as by Ctrl-Z, takes no snapshot: the pipe is full within a second."""
     strategy, data = files
     folder = tmp_path / "session"
     process = paper(folder, strategy, "--config", "paper_replay", "--data", data, "--speed", "60")
     child = child_of(folder)
     until(lambda: _bytes_of(folder) > 2_000)
-    os.kill(process.pid, signal.SIGKILL)
+    os.kill(process.pid, how)
+    until(lambda: has_ended(child))
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGCONT)
     process.communicate()
-    until(lambda: not Path(f"/proc/{child}").exists())
     inputs, _ = journalled(folder)
     assert inputs[-1]["kind"] == Kind.COMMAND
     assert inputs[-1]["side"] == Command.KILL
