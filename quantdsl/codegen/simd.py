@@ -35,7 +35,7 @@ from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.own import WIDTH, Steps, own_steps
 from quantdsl.ir.walk import expressions
-from quantdsl.passes import LANE, own_passes
+from quantdsl.passes import LANE, panel_passes
 from quantdsl.passes.row_strides import row_strides
 from quantdsl.passes.row_turn import row_turn
 from quantdsl.passes.rows import ROW_WORDS
@@ -151,7 +151,7 @@ def own_program(
     same: list[Uniform] = []
 
     def passed(whole: Module) -> Module:
-        part = own_passes(whole)
+        part = panel_passes(whole)
         same.append(uniform(part, LANE, varying))
         return part
 

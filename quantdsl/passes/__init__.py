@@ -14,6 +14,7 @@ from quantdsl.passes.dead import drop_dead
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.known import settle_known
+from quantdsl.passes.network import sort_in_registers
 from quantdsl.passes.outline import outline_large
 from quantdsl.passes.promote import promote_words
 from quantdsl.passes.rows import ROWS, split_rows
@@ -100,6 +101,11 @@ def own_passes(module: Module) -> Module:
     for _, apply in steps:
         module = apply(module)
     return module
+
+
+def panel_passes(module: Module) -> Module:
+    """The same for lanes on cores."""
+    return own_passes(sort_in_registers(module))
 
 
 def lane_passes(
