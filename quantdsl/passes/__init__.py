@@ -17,6 +17,7 @@ from quantdsl.passes.known import settle_known
 from quantdsl.passes.network import sort_in_registers
 from quantdsl.passes.outline import outline_large
 from quantdsl.passes.promote import promote_words
+from quantdsl.passes.rings import turn_rings
 from quantdsl.passes.rows import ROWS, split_rows
 from quantdsl.passes.sink import sink_values
 from quantdsl.passes.split import split_structs
@@ -105,7 +106,7 @@ def own_passes(module: Module) -> Module:
 
 def panel_passes(module: Module) -> Module:
     """The same for lanes on cores."""
-    return own_passes(sort_in_registers(module))
+    return turn_rings(own_passes(sort_in_registers(module)), LANE)
 
 
 def lane_passes(
