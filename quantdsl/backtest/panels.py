@@ -158,7 +158,9 @@ class PanelState:
         self.seen = np.zeros((INSTANTS_MAX, lanes), np.int64)
         self.dealing = turn.dealer.begin()
         self.states = [
-            NONE if one.kernel.stage.across else np.empty(len(one.memory.words) * lanes, np.int64)
+            NONE
+            if one.kernel.stage.across
+            else np.empty((lanes // WIDTH, len(one.memory.words), WIDTH), np.int64)
             for one in turn.any
         ]
 
@@ -251,7 +253,7 @@ class Block:
         """How many bars each lane has; of those that have begun it stands in their state."""
         lanes, slot = self.turn.lanes, one.memory.slot("count").offset_words
         if self.state.instants:
-            states[slot * lanes : (slot + 1) * lanes] = self.bars
+            states[:, slot] = self.bars.reshape(-1, WIDTH)
             return
         at = len(one.params) - 1
         one.points[at * lanes : (at + 1) * lanes] = self.bars
@@ -274,7 +276,7 @@ class Block:
         def part(lo: int) -> None:
             one.program.call(
                 "lanes", one.memory.words, one.points, one.params, len(one.params), NONE, NONE, 0,
-                own, n, made, states, lanes, lo, min(lo + step, lanes), mode,
+                own, n, made, states.reshape(-1), lanes, lo, min(lo + step, lanes), mode,
             )  # fmt: skip
 
         first = range(0, lanes, step)

@@ -281,10 +281,13 @@ def thread_text(convention: str, number: str, shared: Shared, stack: int | None 
     )
 
 
-def begin_text(words: int, signatures: dict[str, Signature], apart: str = "0") -> str:
+def begin_text(
+    words: int, signatures: dict[str, Signature], apart: str = "0", group: int = 0
+) -> str:
     """What makes a lane's State ready for a chunk of events.
 
-    The words of lanes stand `apart` words behind the begin of `states`.
+    The words of lanes stand `apart` words behind the begin of `states`: each word of all lanes in a
+    row, or of each `group` of them.
     """
     return BEGIN.format(
         start=START,
@@ -293,17 +296,17 @@ def begin_text(words: int, signatures: dict[str, Signature], apart: str = "0") -
         apart=apart,
         fill=loop_text("w", "fill", str(words), copy_text("template", "%w", "s", "%w")),
         points=loop_text("j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets")),
-        resume=loop_text("r", "resume", str(words), _moved("r", "kept", "s", "")),
+        resume=loop_text("r", "resume", str(words), _kept("r", "kept", "s", words, group)),
     )
 
 
-def end_text(words: int, apart: str = "0") -> str:
-    """What becomes of a lane's State after a chunk of events."""
+def end_text(words: int, apart: str = "0", group: int = 0) -> str:
+    """What becomes of a lane's State after a chunk of events; as begin_text."""
     return END.format(
         finish=FINISH,
         apart=apart,
         tell=loop_text("q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets")),
-        keep=loop_text("k", "keep", str(words), _moved("k", "s", "left", "")),
+        keep=loop_text("k", "keep", str(words), _kept("k", "s", "left", words, group)),
     )
 
 
@@ -365,6 +368,23 @@ def _moved(index: str, source: str, target: str, offsets: str) -> list[str]:
     if source == "s":
         return lines + copy_text(source, word, target, f"%{index}.at")
     return lines + copy_text(source, f"%{index}.at", target, word)
+
+
+def _kept(index: str, source: str, target: str, words: int, group: int) -> list[str]:
+    """As `_moved`, of words that stand by groups of lanes, each of which is near in memory."""
+    if not group:
+        return _moved(index, source, target, "")
+    lines = [
+        f"%{index}.ahead = and i64 %lane, {-group}",
+        f"%{index}.groups = mul i64 %{index}.ahead, {words}",
+        f"%{index}.beside = and i64 %lane, {group - 1}",
+        f"%{index}.first = add i64 %{index}.groups, %{index}.beside",
+        f"%{index}.row = mul i64 %{index}, {group}",
+        f"%{index}.at = add i64 %{index}.row, %{index}.first",
+    ]
+    word, at = f"%{index}", f"%{index}.at"
+    places = (word, target, at) if source == "s" else (at, target, word)
+    return lines + copy_text(source, *places)
 
 
 class InterpretedLanes:

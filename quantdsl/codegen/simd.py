@@ -146,7 +146,8 @@ def own_program(
 ) -> Program:
     """The kernel of lanes that go through columns of their own (ir/own.py).
 
-    `events` and `columns` of the call are the columns of lane 0; lanes are called in whole vectors.
+    `events` and `columns` of the call are the columns of lane 0, `states` those of its group before
+    those of the next: i64[group, word, lane]. Lanes are called in whole vectors.
     """
     same: list[Uniform] = []
 
@@ -243,6 +244,7 @@ def _group(
     params, args = kernel_params(signatures["lane"].decl), kernel_args()
     common = common_text(words, wanted.shared, params, args)
     given = common_argument(signatures["lane"])
+    group = 0 if own is None else WIDTH
     yield from common.functions
     yield GROUP.format(
         symbol=entry_symbol(KERNEL.name),
@@ -256,8 +258,8 @@ def _group(
         common=common.place,
         before=common.before,
         after=common.after,
-        begin=begin_text(words, signatures, common.apart),
-        end=end_text(words, common.apart),
+        begin=begin_text(words, signatures, common.apart, group),
+        end=end_text(words, common.apart, group),
         lanes=target.lanes,
         stride=stride,
         group_words=stride * target.lanes,
