@@ -187,7 +187,8 @@ def test_a_silent_session_is_not_shown_as_a_good_one(play, tmp_path):
         assert re.search(r"has not been heard for \d+ s", page.text("#why"))
 
 
-def test_hostile_names_stay_text(play, tmp_path, monkeypatch):
+def test_hostile_names_stay_text(monkeypatch, play, tmp_path):
+    # What is patched comes back when the script, which reads it on a thread, has ended.
     monkeypatch.setitem(script.SYMBOLS, HOSTILE, (50.0, 2, 2, 0.1))
     played = play(Script(name=HOSTILE), warm=800, runs=True)
     played.history.say("error", HOSTILE, HOSTILE)
