@@ -168,7 +168,7 @@ def _meet(_: Shared, signature: Signature) -> str:
 
 def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
-    lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH))
+    lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH, varying is not None))
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)

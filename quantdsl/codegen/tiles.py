@@ -66,7 +66,7 @@ def load_tiled_rows(
 
     Those have `rows` where there are no strides, as Bounds.rows.
     """
-    code = load_rows(module, kept, varying, target, cache, GPU_DEPTH)
+    code = load_rows(module, kept, varying, target, cache, GPU_DEPTH, past=True)
     form = f"images {rows} {kernel_form(kept, varying, GPU_DEPTH)}"
 
     def sizes() -> bytes:
@@ -81,7 +81,7 @@ def load_tiled_rows(
     if code is None or not tiles.words:
         return code
     images = load(module, target, cache, Form(form, made, emit, IMAGES_INTERFACE))
-    return RowsCode(code.program, code.width, Behind(images, *tiles))
+    return RowsCode(code.program, code.width, code.common, Behind(images, *tiles))
 
 
 def images_module(part: Module, rows: int) -> Module:

@@ -22,6 +22,7 @@ from quantdsl.codegen.text import alloca, entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
+from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import STEP_WORDS
@@ -61,6 +62,24 @@ OWN_COLUMNS = """\
   %own.written = getelementptr i64, ptr %columns, i64 %own.first
 """
 READY = "  br label %begin"
+
+# Where threads never wait, one without a lane ends: the last lane's State is stored once.
+READY_ALONE = """\
+  %real = icmp slt i64 %own, %lane_hi
+  br i1 %real, label %begin, label %done"""
+
+# What lanes have in common as it was lies behind the rows and their tiles.
+PAST = """\
+  %past.made = add i64 %n_events, 1
+  %past.rows = mul i64 %past.made, {row_words}
+  %past.at = add i64 %past.rows, {behind}
+  %common = getelementptr i64, ptr %events, i64 %past.at
+"""
+TILES = """\
+  %tiles.up = add i64 %n_events, {more}
+  %tiles = sdiv i64 %tiles.up, {rows}
+  %tiles.words = mul i64 %tiles, {size}
+"""
 
 # Each lane goes through the events by itself, and the lanes of a group have one of what all have in
 # common, in front of all lanes' words in `states`. A group with no lane left has nothing to do.
@@ -131,7 +150,7 @@ pace:
   %from = phi i64 [ %first, %filled ], [ %from.next, %paced ]
   %halts = phi i64 [ 0, %filled ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 {strides}, i64 %first, i64 %from, \
-i64 %to, ptr %columns)
+i64 %to, ptr %columns{common})
   %waits = icmp slt i64 %reached, %to
   %waits.32 = zext i1 %waits to i32
   %waiting = call i32 @quantdsl.any(i32 %waits.32)
@@ -148,7 +167,8 @@ slowly:
   %far = add i64 %reached, %run.rows
   %inside = icmp slt i64 %far, %to
   %behind = select i1 %inside, i64 %far, i64 %to
-  %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, ptr %columns)
+  %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, \
+ptr %columns{common})
   br label %paced
 paced:
   %from.next = phi i64 [ %slowed, %slowly ], [ %reached, %aside ]
@@ -213,6 +233,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     which waits before each write (passes/meet.py), or one.
     """
     words, symbols = state_words(shared), shared.signatures
+    behind = "0"
     if tile_size(module, rows):
         sizes, size = dict(module.sizes), tile_size(module, rows)
         rows = tile_rows(module, rows)
@@ -225,9 +246,10 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             copies=_copies(size),
             copies_more=COPIES - 1,
             strides=(rows + 1) * sizes[TILE_WORDS],
+            common=common_argument(symbols[SLOW]),
             **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
         )
-        turns = symbols[SLOW]
+        turns, behind = symbols[SLOW], "%tiles.words"
     else:
         turns, run = symbols["lane"], ""
         own, names = own_steps(module), ("%events", "%columns")
@@ -238,7 +260,14 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         common = common_argument(turns)
         run += ALONE.format(lane=turns.symbol, common=common, read=read, written=written)
     ready, apart = READY, "0"
-    if takes_common(turns.decl):
+    if takes_past(turns.decl):
+        row_words = dict(module.sizes)[ROW_WORDS]
+        ready = PAST.format(row_words=row_words, behind=behind)
+        if behind == "0":
+            ready += READY_ALONE
+        else:
+            ready = TILES.format(rows=rows, more=rows - 1, size=size) + ready + READY
+    elif takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)
         ready = ALL_ALONE.format(
             size=size,
@@ -252,7 +281,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         )
         apart = "%apart"
     params = kernel_params(turns.decl)
-    if group > 1 and takes_common(turns.decl):
+    if group > 1 and takes_common(turns.decl) and not takes_past(turns.decl):
         params = params.replace("noalias %states", "%states")  # other lanes write to it too
     return THREAD.format(
         convention=convention,

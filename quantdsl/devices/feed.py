@@ -51,6 +51,8 @@ class Feed:
         """Words of the longest piece, without its columns."""
         if self._rows is None:
             return self.rows_max * self.width
+        if self._rows.common:
+            return max(piece.words.size for piece in self)  # how long a history is, it tells itself
         return self._rows.words(self.rows_max - 1)
 
     def _made(self) -> Iterator[Piece]:

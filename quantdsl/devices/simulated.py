@@ -298,7 +298,7 @@ class SimulatedRunner:
             n = min(step, hi - start)
             points = np.ascontiguousarray(work.points[:, start : start + n])
             results = np.empty((len(work.results), n), np.int64)
-            states = np.empty(work.common * n, np.int64)
+            states = np.empty(work.common * n if rows is None else 0, np.int64)
             grid = grid_of(self.name, values(work, n, piece.turns), BLOCK, LIMITS)
             buffers = (work.template, points, work.params, work.results, piece.words, piece.columns)
             template, at, params, wanted, events, columns = (array.ctypes.data for array in buffers)

@@ -50,11 +50,13 @@ def lane_steps(
     varying: Set[str] | None = None,
     entry: str = LANE,
     depth: int | None = None,
+    *,
+    past: bool = False,
 ) -> tuple[tuple[str, Pass], ...]:
     """The passes over a module of lanes; of the state, `results` and what is read is kept.
 
-    With `varying`, what lanes share is computed apart from them (rows.py); with `depth` rarely
-    used words stay in memory (promote.py).
+    With `varying`, what lanes share is computed apart from them (rows.py), with `past` a book too;
+    with `depth` rarely used words stay in memory (promote.py).
     """
 
     def promote(module: Module) -> Module:
@@ -76,7 +78,7 @@ def lane_steps(
     ]
     if varying is not None:
         steps += [
-            ("rows", lambda module: split_rows(module, entry, results, varying)),
+            ("rows", lambda module: split_rows(module, entry, results, varying, past=past)),
             ("dead in rows", lambda module: drop_dead(module, ROWS, frozenset())),
             ("dead again", lambda module: drop_dead(module, entry, results)),
         ]
@@ -115,12 +117,14 @@ def lane_passes(
     varying: Set[str] | None = None,
     entry: str = LANE,
     depth: int | None = None,
+    *,
+    past: bool = False,
 ) -> Module:
     """The module after every pass over lanes.
 
     `results` are paths of the state that the host reads at the end of a run; other words need not
     hold what a single run would leave there. `varying` are the words that lanes start with.
     """
-    for _, apply in lane_steps(results, varying, entry, depth):
+    for _, apply in lane_steps(results, varying, entry, depth, past=past):
         module = apply(module)
     return module

@@ -30,6 +30,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import nodes, rebuild_expr
 from quantdsl.passes.common import COMMON, takes_common
+from quantdsl.passes.past import takes_past
 from quantdsl.passes.places import as_place, path_of, type_at
 from quantdsl.passes.scopes import local_types
 from quantdsl.passes.uniform import uniform
@@ -44,7 +45,7 @@ def meet_to_write(module: Module, entry: str, varying: Set[str]) -> Module:
     It comes as it is where they have nothing in common. `varying` as `uniform` takes it.
     """
     lane = next(func for func in module.funcs if func.name == entry)
-    if not takes_common(lane):
+    if not takes_common(lane) or takes_past(lane):
         return module
     if not uniform(module, entry, varying).expr(Var(COMMON)):
         raise InternalError("QD9518 passes: lanes do not agree on what they have in common")

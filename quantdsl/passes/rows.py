@@ -45,9 +45,12 @@ from quantdsl.ir.ops import (
     While,
     i64,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
-from quantdsl.passes.common import takes_common
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.passes.common import COMMON, takes_common
 from quantdsl.passes.effects import Analysis
+from quantdsl.passes.flags import ends_early
+from quantdsl.passes.parts import Parts, parts_of
+from quantdsl.passes.past import COUNT, past_name, with_changes, with_past
 from quantdsl.passes.places import (
     PathSet,
     as_place,
@@ -76,11 +79,15 @@ OUT, ROW, BASE = "out@", "row@", "base@"
 Block = tuple[Stmt, ...]
 
 
-def split_rows(module: Module, entry: str, results: Set[str], varying: Set[str]) -> Module:
+def split_rows(
+    module: Module, entry: str, results: Set[str], varying: Set[str], *, past: bool = False
+) -> Module:
     """The module with an entry `rows` more, and an entry that loops over rows.
 
-    Lanes differ in the words `varying` of the state when they start. The module comes as it is
-    where the entry is not one loop, or hands whole events on.
+    Lanes differ in the words `varying` of the state when they start. What they have in common is
+    at hand only where they take the events themselves, or, where `past` is asked for, as it was at
+    any moment (past.py). The module comes as it is where the entry is not one loop, or hands whole
+    events on.
 
         rows(inout s: State, events, n, inout out: buffer[i64]) -> i64
         entry(inout s: State, rows: buffer[i64], n, ...)
@@ -88,58 +95,35 @@ def split_rows(module: Module, entry: str, results: Set[str], varying: Set[str])
     The result of `rows` is the number of rows, n of the entry; one more follows, for its end.
     """
     func = next(func for func in module.funcs if func.name == entry)
-    parts = _parts(func)
-    if parts is None or takes_common(func):
-        return module  # what is in common is at hand only where lanes take the events themselves
+    parts = parts_of(func)
+    if parts is None or (takes_common(func) and not past):
+        return module
+    plain = module
+    module = with_changes(module) if takes_common(func) else module
     shared = uniform(module, entry, varying)
+    if not shared.expr(Var(COMMON)):
+        return plain
     plan = _Plan(frozenset(), frozenset(), 0, 0, 0, 0)
     while True:
         splitter = _Splitter(module, func, parts, shared, plan)
         rows, lane = splitter.funcs(results)
         if splitter.events in reads_of_names(lane.body):
-            return module  # a call is given a whole event
-        if set(reads_of_names(rows.body)) & {param.name for param in func.params[3:]}:
-            return module  # a column that all lanes read alike stays theirs
+            return plain  # a call is given a whole event
+        others = {param.name for param in func.params[3:]} - {COMMON}
+        if others & set(reads_of_names(rows.body)):
+            return plain  # a column that all lanes read alike stays theirs
         if splitter.plan() == plan:
             break
         plan = splitter.plan()
+    sizes = tuple(sorted((dict(module.sizes) | {ROW_WORDS: plan.words()}).items()))
+    if takes_common(func):
+        both = with_past(module, rows, lane)
+        return plain if both is None else msgspec.structs.replace(both, sizes=sizes)
     funcs = []
     for each in module.funcs:
         funcs += [rows, lane] if each.name == entry else [each]
-    sizes = dict(module.sizes) | {ROW_WORDS: plan.words()}
-    return msgspec.structs.replace(
-        module,
-        funcs=tuple(funcs),
-        entries=(*(name for name in module.entries if name != entry), ROWS, entry),
-        sizes=tuple(sorted(sizes.items())),
-    )
-
-
-class _Parts(NamedTuple):
-    """An entry: words are loaded, turns are made, words are stored."""
-
-    head: tuple[Let, ...]
-    loop: For
-    tail: tuple[tuple[str, Assign], ...]
-    """The local that is stored, and how."""
-
-
-def _parts(func: Func) -> _Parts | None:
-    loops = [(at, stmt) for at, stmt in enumerate(func.body) if isinstance(stmt, For)]
-    if len(loops) != 1 or any(isinstance(stmt, Return) for stmt in statements(func.body)):
-        return None
-    at, loop = loops[0]
-    held = promoted(func)
-    head = tuple(stmt for stmt in func.body[:at] if isinstance(stmt, Let) and stmt.name in held)
-    tail = tuple(
-        (stmt.value.name, stmt)
-        for stmt in func.body[at + 1 :]
-        if isinstance(stmt, Assign) and isinstance(stmt.value, Var) and stmt.value.name in held
-    )
-    inner = [stmt for stmt in statements((loop,)) if isinstance(stmt, Let)]
-    if len(head) + 1 + len(tail) != len(func.body):
-        return None
-    return _Parts(head, loop, tail) if all(isinstance(let.type, str) for let in inner) else None
+    entries = (*(name for name in module.entries if name != entry), ROWS, entry)
+    return msgspec.structs.replace(module, funcs=tuple(funcs), entries=entries, sizes=sizes)
 
 
 class _Plan(NamedTuple):
@@ -167,7 +151,7 @@ class _Splitter:
     """Writes the two functions; `made` takes the statements of `rows` at hand."""
 
     def __init__(
-        self, module: Module, func: Func, parts: _Parts, shared: Uniform, plan: _Plan
+        self, module: Module, func: Func, parts: Parts, shared: Uniform, plan: _Plan
     ) -> None:
         self.layout = Layout(module.structs)
         self.tables: dict[str, str] = {table.name: table.type for table in module.tables}
@@ -184,6 +168,8 @@ class _Splitter:
         """Shared locals that `rows` knows at this point."""
         self.frozen: frozenset[str] = frozenset()
         """Those of them that an inner loop changes, and the state, if it is in one."""
+        self.memory = {self.state, COMMON} if takes_common(func) else {self.state}
+        """What calls and inner loops may change besides locals."""
         self.both, self.warm = set(plan.both), set(plan.warm)
         self.open: list[list[Stmt]] = [[]]
         """What `rows` does in each block that is open, the innermost last."""
@@ -218,7 +204,10 @@ class _Splitter:
         words = BufferType(I64_T)
         rows_func = Func(
             ROWS,
-            (state, events, count, ParamDecl(OUT, words, inout=True)),
+            (
+                *(state, events, count, ParamDecl(OUT, words, inout=True)),
+                *(param for param in self.func.params if param.name == COMMON),
+            ),
             I64_T,
             (
                 *(stmt for stmt in head if stmt.name in self.owned),
@@ -229,11 +218,7 @@ class _Splitter:
                 Return(Var(ROW)),
             ),
         )
-        # What most turns read is loaded first and together: no branch then waits for memory.
-        flags = self.given.flag_words()
-        names = [_flag(at) if at < flags else _hot(at) for at in range(flags + self.given.hot)]
-        read = [Let(name, I64_T, self.word(Var(BASE), at)) for at, name in enumerate(names)]
-        turn = [Let(BASE, I64_T, Binary("imul", Var(ROW), width)), *read, *lane]
+        turn = [Let(BASE, I64_T, Binary("imul", Var(ROW), width)), *self.reading(lane)]
         kept = self.both | self.fixed
         lane_func = msgspec.structs.replace(
             self.func,
@@ -245,6 +230,21 @@ class _Splitter:
             ),
         )
         return rows_func, lane_func
+
+    def reading(self, lane: Block) -> Block:
+        """A lane's turn with the words of its row that most turns read.
+
+        They are loaded first and together, so that no branch waits for memory, but for those that
+        a turn which may end early needs only if it goes on: nine in ten of a book's do not.
+        """
+        ends = next((k for k, stmt in enumerate(lane, 1) if ends_early((stmt,))), 0)
+        flags = self.given.flag_words()
+        names = [_flag(at) if at < flags else _hot(at) for at in range(flags + self.given.hot)]
+        first = reads_of_names(lane[:ends] or lane)
+        read = [Let(name, I64_T, self.word(Var(BASE), at)) for at, name in enumerate(names)]
+        early = [let for let in read if let.name in first or not ends]
+        late = [let for let in read if let not in early]
+        return (*early, *lane[:ends], *late, *lane[ends:])
 
     def tails(self, results: Set[str]) -> tuple[Block, Block]:
         """What is stored at the end: lanes store of shared words only those that are results."""
@@ -349,7 +349,10 @@ class _Splitter:
 
     def assign(self, stmt: Assign) -> Block:
         name = str((path_of(stmt.place) or ())[0])
-        if isinstance(stmt.value, Call):
+        lane: Block = ()
+        if name == COMMON:
+            self.made.append(stmt)
+        elif isinstance(stmt.value, Call):
             lane = self.called(stmt, stmt.value, same=name in self.owned)
         elif isinstance(stmt.place, Var) and name in self.owned:
             lane = self.apart((stmt,)) if name in self.both else ()
@@ -363,9 +366,10 @@ class _Splitter:
 
     def called(self, stmt: Let | Assign | Do, call: Call, *, same: bool) -> Block:
         """A call at a statement's root: it may change what is shared and what is not."""
-        lane = self.apart((stmt,))
+        lane = () if self.of_common(stmt) else self.apart((stmt,))
         self.made.extend(self.shared_call(stmt, call, same=same))
-        self.forget(self.state)
+        for name in self.memory:
+            self.forget(name)
         return lane
 
     def branch(self, stmt: If) -> Block:
@@ -389,15 +393,37 @@ class _Splitter:
 
     def inner_loop(self, stmt: For | While) -> Block:
         """No row has room for what a turn of an inner loop computes: lanes do that themselves."""
-        changed = assigned_names(stmt.body)
-        outer, self.frozen = self.frozen, self.frozen | changed | {self.state}
-        lane = self.apart((stmt,))
-        self.frozen = outer
-        self.made.extend(self.sliced((stmt,)))
+        changed = assigned_names(stmt.body) | self.memory
+        lane: Block = ()
+        if self.of_common(stmt):
+            self.made.append(stmt)
+        else:
+            outer, self.frozen = self.frozen, self.frozen | changed
+            lane = self.apart((stmt,))
+            self.frozen = outer
+            self.made.extend(self.sliced((stmt,)))
         for name in changed:
             self.forget(name)
-        self.forget(self.state)
         return lane
+
+    def of_common(self, stmt: Stmt) -> bool:
+        """Whether a statement is about what lanes have in common, and nothing else."""
+        if COMMON not in self.memory:
+            return False
+        found = self.analysis.body((stmt,))
+        read, written = ({path[0] for path in paths} for paths in found)
+        inner = {one.name for one in statements((stmt,)) if isinstance(one, Let | For)}
+        if COMMON not in read | written or self.both & (inner | written):
+            return False
+        outer = written - self.owned - inner
+        return outer <= {COMMON} and all(map(self.joint, statements((stmt,))))
+
+    def joint(self, stmt: Stmt) -> bool:
+        """Whether all lanes do the very same in a statement."""
+        if isinstance(stmt, For | While) and not self.shared.together(stmt):
+            return False
+        found = ((root.args if isinstance(root, Call) else (root,)) for root in roots(stmt))
+        return all(map(self.shared.expr, itertools.chain.from_iterable(found)))
 
     def sliced(self, body: Block) -> Block:
         """What `rows` does of a block, without a word about it."""
@@ -420,7 +446,7 @@ class _Splitter:
         if isinstance(stmt, Let):
             same = stmt.name in self.shared.locals
         elif isinstance(stmt, Assign):
-            own = isinstance(stmt.place, Var) or (path_of(stmt.place) or ())[0] == self.state
+            own = isinstance(stmt.place, Var) or (path_of(stmt.place) or ())[0] in self.memory
             same = own and self.shared.expr(stmt.place)
         root = stmt.call if isinstance(stmt, Do) else stmt.value
         if not isinstance(root, Call):
@@ -498,7 +524,11 @@ class _Splitter:
         if isinstance(expr, Var) and expr.name in self.owned & self.frozen - self.fixed:
             self.both.add(expr.name)
         if isinstance(expr, Call):
-            return rebuild_expr(expr, lambda arg: self.own(arg, cold=True))
+            call = rebuild_expr(expr, lambda arg: self.own(arg, cold=True))
+            if any(COMMON in (path_of(arg) or ()) for arg in expr.args):
+                assert isinstance(call, Call)
+                return Call(past_name(call.func), (*call.args, self.own(COUNT, cold=True)))
+            return call
         return rebuild_expr(expr, self.own)
 
     def own_place(self, place: Expr) -> Expr:
@@ -520,7 +550,7 @@ class _Splitter:
 
     def available(self, node: Expr) -> bool:
         if isinstance(node, Var):
-            known = node.name in self.owned or node.name in (self.state, self.events)
+            known = node.name in self.owned | self.memory or node.name == self.events
             return known and node.name not in self.frozen
         return not isinstance(node, Call)
 
@@ -569,7 +599,7 @@ class _Splitter:
             if isinstance(stmt, Assign):
                 names.add(str((path_of(stmt.place) or ())[0]))
             if isinstance(stmt, Do) or isinstance(getattr(stmt, "value", None), Call):
-                names.add(self.state)
+                names |= self.memory
         return names
 
     def names(self, expr: Expr) -> frozenset[str]:

@@ -22,7 +22,7 @@ from quantdsl.codegen.ptx import Bounds, Ptx, gpu_part, ptx_text, target_of
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import avx2, avx512, broad, native_lanes
 from quantdsl.devices import cpu
-from quantdsl.devices.cpu import Compiled, CpuRunner, rows_of
+from quantdsl.devices.cpu import Compiled, CpuRunner, rows_of, tiled_rows_of
 from quantdsl.devices.work import LaneWork
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Kind
@@ -176,9 +176,20 @@ def hand_made(checked: Checked, events: np.ndarray) -> Lanes:
     return Lanes(checked, lanes.arranged, lanes.points, words.view(np.int64).reshape(-1, 8))
 
 
+BY_ROWS = (
+    MAKER.replace("levels = top", "levels = 3")
+    .replace(" or deep > ask", "")
+    .replace("deep = book.vwap_to_fill(clip)", "deep = mid")
+)
+"""The same where no lane walks the book by itself: a GPU gets rows, with the book's past."""
+
+
 @pytest.mark.parametrize("events", [levels, single_orders])
-def test_books_of_levels_and_of_orders_on_every_target(events) -> None:
-    lanes = hand_made(checked_text(MAKER), events())
+@pytest.mark.parametrize("text", [MAKER, BY_ROWS], ids=["by events", "by rows"])
+def test_books_of_levels_and_of_orders_on_every_target(text: str, events) -> None:
+    lanes = hand_made(checked_text(text), events())
+    rows = tiled_rows_of(lanes.work(NO_COLUMNS), Bounds().rows)
+    assert (rows is None) == (text == MAKER)
     oracle = Target("interpreter", InterpretedRunner())
     outcomes = compared(lanes, [oracle, *targets(NO_COLUMNS, lambda _: None)])
     assert [outcome.difference for outcome in outcomes] == [""] * len(outcomes)

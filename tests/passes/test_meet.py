@@ -14,14 +14,16 @@ from quantdsl.ir.walk import nested, operands
 from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.places import path_of
 from quantdsl.shipped import shipped
-from tests.strategies.headers import ON_TICKS
 
-BOOKS = [path for path in ON_TICKS if "book" in path.read_text()]
+BY_EVENTS = shipped("strategies/imbalance_taker.qdsl")
+"""Its lanes differ in how many levels they sum, and walk the book by themselves."""
 
 
 def part_of(path: Path) -> Module:
-    lanes = lane_code(compile_file(path), frozenset(), 1)
-    return gpu_part(lanes.module, lanes.words.kept, frozenset({"p0"}))
+    checked = compile_file(path)
+    lanes = lane_code(checked, frozenset(), 1)
+    params = frozenset(param.field for param in checked.strategy.params)
+    return gpu_part(lanes.module, lanes.words.kept, params)
 
 
 def blocks(body: tuple[Stmt, ...]):
@@ -39,7 +41,7 @@ def settled(place: Expr) -> bool:
 
 
 def test_every_write_to_a_book_is_met_and_reads_nothing_after() -> None:
-    part = part_of(shipped("strategies/skewed_maker.qdsl"))
+    part = part_of(BY_EVENTS)
     verify(part)
     written = 0
     for func in part.funcs:
@@ -57,9 +59,8 @@ def test_every_write_to_a_book_is_met_and_reads_nothing_after() -> None:
     assert written > 50
 
 
-@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.stem)
-def test_a_warp_waits_where_its_lanes_meet(path: Path) -> None:
-    part = part_of(path)
+def test_a_warp_waits_where_its_lanes_meet() -> None:
+    part = part_of(BY_EVENTS)
     text = ptx_text(part, target_of("sm_90"), Bounds())
     assert "bar.warp.sync" in text
     assert any(isinstance(stmt, Let) and stmt.name.startswith(MEET)
@@ -78,4 +79,4 @@ def test_a_book_that_lanes_would_write_differently_is_refused(monkeypatch) -> No
 
     monkeypatch.setattr("quantdsl.passes.meet.uniform", lambda *_: Differing())
     with pytest.raises(InternalError, match="QD9518"):
-        part_of(shipped("strategies/skewed_maker.qdsl"))
+        part_of(BY_EVENTS)

@@ -66,6 +66,8 @@ class Layout(NamedTuple):
     """Of rows and columns on the device at a time."""
     whole: bool
     """Whether these are all of them."""
+    common: int
+    """Words that a warp of lanes has in common; 0 where all read them behind their rows."""
 
 
 class CudaRunner:
@@ -163,7 +165,9 @@ class CudaRunner:
         whole = whole_bytes(work, compiled.rows)
         piece = min(whole, left // PIECE_SHARE)
         waves = max(CHUNK_LANE_STEPS // max(wave * work.lane_steps, 1), 1)
-        layout = Layout(block, wave, min(n_lanes, waves * wave), piece, piece == whole)
+        common = work.common if compiled.rows is None else 0
+        chunk = min(n_lanes, waves * wave)
+        layout = Layout(block, wave, chunk, piece, piece == whole, common)
         pieces_there = 1 if layout.whole else 2
         room = max(left - pieces_there * piece, 0) // STREAMS
         lanes = room // max(_bytes_a_lane(work, layout), 1) // WARP * WARP
@@ -393,8 +397,8 @@ def _begin(stream: Stream) -> Iterator[_Begin]:
 def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> Iterator[_Slot]:
     """A slot for chunks of the layout; what was allocated goes back if the rest is refused."""
     stream = device.streams.take()
-    sizes = values(work, layout.chunk, 0)
-    kept = not whole or work.common > 0
+    sizes = {**values(work, layout.chunk, 0), "common_words": layout.common}
+    kept = not whole or layout.common > 0
     wanted = ("points", "results", "states") if kept else ("points", "results")
     taken: list[Buffer] = []
     try:
@@ -451,6 +455,6 @@ _LOADED: dict[str, Loaded[Compiled]] = {}
 def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
     """Device memory of a lane in flight, the State included where it waits between pieces."""
     words = len(work.params) + len(work.results)
-    if not layout.whole or work.common:
-        words += work.own + -(-work.common // WARP)
+    if not layout.whole or layout.common:
+        words += work.own + -(-layout.common // WARP)
     return 8 * words
