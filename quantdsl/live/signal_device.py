@@ -46,8 +46,9 @@ ARENA_ROOMS = 3
 """The arena is so many times as large."""
 PAYS = 256
 """Instruments from which a GPU is taken by itself; with a kernel any number."""
-PARTS, PARTS_SMALL = 8, 2
-"""Of what is done of an instrument, a warp each, that run beside each other at most."""
+PARTS, PARTS_SMALL = 8, 1
+"""Of what is done of an instrument, a warp each, that run beside each other at most; where a device
+is played, threads that wait for each other cost more than all that they do."""
 HANGS_S = 2.0
 """An instant that takes longer is lost, and its device with it."""
 SPINS = 400_000

@@ -124,8 +124,12 @@ def on_device(prepared: Prepared) -> Worker:
     return worker
 
 
+@pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_the_simulated_device_answers_what_a_core_answers(name: str) -> None:
+def test_the_simulated_device_answers_what_a_core_answers(
+    monkeypatch: pytest.MonkeyPatch, name: str, parts: int
+) -> None:
+    monkeypatch.setattr(signal_device, "PARTS_SMALL", parts)
     prepared, events = ready(name)
     core, worker = Worker(prepared), on_device(prepared)
     wanted = core.compute(events)
