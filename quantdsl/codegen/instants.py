@@ -147,7 +147,7 @@ class _Maker:
         stride = self.blocks * self.threads
         code = (
             ops.Let(end.name, ops.I64_T, _control(OWN_EVENTS)),
-            _dealt(mine, self._thread_of_all(), stride, end, (each,)),
+            _dealt(mine, _thread_of_all(self.threads), stride, end, (each,)),
         )
         return Step("events", self._code(code, self.threads), self.blocks)
 
@@ -164,7 +164,7 @@ class _Maker:
         times the threads, and waits before the parts and behind them."""
         inside = ops.Binary("ilt", WHICH, ops.i64(self.instruments))
         if piece.beside is None:
-            which = ops.Let(WHICH.name, ops.I64_T, self._thread_of_all())
+            which = ops.Let(WHICH.name, ops.I64_T, _thread_of_all(self.threads))
             code = self._code((which, ops.If(inside, piece.body)), self.threads)
             return Step("each", code, self.blocks)
         thread, part = ops.Call(THREAD_NUMBER, ()), ops.Var("part")
@@ -225,11 +225,6 @@ class _Maker:
         known = [*self.cut.module.funcs, *PRIMITIVES, *more, entry]
         linked = linked_batch(self.cut.module, [], known)
         return Batch(linked, threads, shared_words, BUFFERS)
-
-    def _thread_of_all(self) -> ops.Expr:
-        if self.blocks == 1:
-            return ops.Call(THREAD_NUMBER, ())
-        return _thread_of_all(self.threads)
 
 
 def _thread_of_all(threads: int) -> ops.Expr:

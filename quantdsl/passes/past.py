@@ -3,12 +3,13 @@
 An order book is the same whatever a lane orders, so the rows' maker (rows.py) builds it alone. What
 lanes share of it stands in their rows. A lane that asks for more, the lots ahead of its order, asks
 what a word was at that moment: the maker notes each change of a word, and the moment is how many
-changes there were before. The host sorts the changes by word (codegen/history.py), so that a word's
+changes there were before. The host sorts the changes by word (codegen/rows.py), so that a word's
 value is found by halving. Functions that lanes call on such memory exist once more for them: with a
 place's address for the place, and the moment.
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Set
 
 import msgspec
@@ -199,7 +200,7 @@ def _held(module: Module) -> dict[str, set[str]]:
     return held
 
 
-class _Writer:
+class _Writer(ABC):
     """Rewrites one function, of whose parameters `held` are memory that lanes have in common."""
 
     def __init__(self, maker: _Maker, func: Func, held: Set[str]) -> None:
@@ -231,8 +232,9 @@ class _Writer:
     def block(self, body: Block) -> Block:
         return tuple(itertools.chain.from_iterable(map(self.stmt, body)))
 
+    @abstractmethod
     def stmt(self, stmt: Stmt) -> Iterator[Stmt]:
-        raise NotImplementedError
+        """The statements that stand for one."""
 
     def inner(self, stmt: Stmt) -> Stmt:
         """A statement with its blocks rewritten."""
