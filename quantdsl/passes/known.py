@@ -5,8 +5,11 @@ finds which of them this program ever makes; here loads of words that hold one v
 value, comparisons that it decides fall, and with them the branches that nothing can reach. So
 nobody has to say what a strategy does not use. A store of the one value that a word ever has is
 dropped too: memory begins with it, be it zero or what the host has settled, but for tables that
-nobody reads from outside (Given.blank). What the host reads stays as it was to the bit.
+nobody reads from outside (Given.blank). So is a call of a function that is left without effects.
+What the host reads stays as it was to the bit.
 """
+
+from collections.abc import Set
 
 import msgspec
 
@@ -33,8 +36,9 @@ from quantdsl.ir.ops import (
     While,
     boolean,
 )
-from quantdsl.ir.walk import ENDS, rebuild_expr
+from quantdsl.ir.walk import ENDS, nodes, rebuild_expr, statements
 from quantdsl.passes.fold import Folder, reassigned
+from quantdsl.passes.places import path_of
 from quantdsl.passes.possible import Frame, Possible, Values
 
 Block = tuple[Stmt, ...]
@@ -43,22 +47,34 @@ Block = tuple[Stmt, ...]
 def settle_known(module: Module) -> Module:
     """The module with what is known of all its memory, locals and calls settled, and folded."""
     possible = Possible(module)
-    reached = ((func, possible.frames.get(func.name)) for func in module.funcs)
-    funcs = (_settled(possible, func, frame) for func, frame in reached if frame and frame.reached)
+    idle: set[str] = set()
+    funcs: list[Func] = []
+    for func in module.funcs:  # callees stand before their callers
+        frame = possible.frames.get(func.name)
+        if frame is not None and frame.reached:
+            body = _Settler(possible, frame, idle).body(func.body)
+            funcs.append(func if body is func.body else msgspec.structs.replace(func, body=body))
+            # What has no body to begin with is for somebody else to write.
+            if func.body and not _acts(func, body, idle):
+                idle.add(func.name)
     return msgspec.structs.replace(module, funcs=tuple(funcs))
 
 
-def _settled(possible: Possible, func: Func, frame: Frame) -> Func:
-    body = _Settler(possible, frame).body(func.body)
-    return func if body is func.body else msgspec.structs.replace(func, body=body)
+def _acts(func: Func, body: Block, idle: Set[str]) -> bool:
+    """Whether a body of a function may change what others see."""
+    given = {param.name for param in func.params if param.inout}
+    for stmt in statements(body):
+        if isinstance(stmt, Assign) and (path_of(stmt.place) or ("",))[0] in given:
+            return True
+    return any(type(node) is Call and node.func not in idle for node in nodes(body))
 
 
 class _Settler(Folder):
-    """Rewrites one function that is reached."""
+    """Rewrites one function that is reached; of its callees the `idle` ones change nothing."""
 
-    def __init__(self, possible: Possible, frame: Frame) -> None:
+    def __init__(self, possible: Possible, frame: Frame, idle: Set[str]) -> None:
         super().__init__(reassigned(frame.func.body))
-        self.possible, self.frame = possible, frame
+        self.possible, self.frame, self.idle = possible, frame, idle
 
     # ---- statements ---------------------------------------------------------------------
 
@@ -81,6 +97,8 @@ class _Settler(Folder):
             case Assign():
                 return self.assign(stmt)
             case Do():
+                if not self.acts(stmt.call):
+                    return ()
                 call = self.same_call(stmt.call)
                 return (stmt if call is stmt.call else msgspec.structs.replace(stmt, call=call),)
             case Return(value=Call() as call) if self.acts(call):
@@ -184,4 +202,4 @@ class _Settler(Folder):
 
     def acts(self, call: Call) -> bool:
         """Whether a call may do more than give a value."""
-        return any(param.inout for param in self.possible.funcs[call.func].params)
+        return call.func not in self.idle

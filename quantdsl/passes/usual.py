@@ -172,7 +172,10 @@ class UsualTurns:
         reached = _plus(Var(self.loop.name), 1)
         goes_on: Expr = Binary("ilt", reached, Var(TO))
         if self.turn.stride is not None:
-            goes_on = either((goes_on, *self.turn.never))
+            # What no turn changes need not be asked after each: `usual` sees it at once.
+            changing = assigned_names((self.loop,))
+            never = (c for c in self.turn.never if changing & reads_of_names((Return(c),)).keys())
+            goes_on = either((goes_on, *never))
         end: Block = (Assign(Var(REACHED), reached), If(Unary("not", goes_on), (Break(),)))
         loop = msgspec.structs.replace(self.loop, lo=Var(FROM), body=(*self.loop.body, *end))
         places = {let.name: let.value for let in self.words if let.value and path_of(let.value)}
