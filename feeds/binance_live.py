@@ -238,12 +238,11 @@ class BinanceLive:
     def _wanted(self) -> list[str]:
         """The names of the streams that are subscribed to; FeedError where they cannot be."""
         spec = self.spec
-        trades = spec.options.get("trades", self.market.trades)
-        unknown = set(spec.options) - {"trades"}
-        if unknown or trades not in ("trade", "aggTrade"):
+        trades = spec.chosen(trades=self.market.trades)["trades"]
+        if trades not in ("trade", "aggTrade"):
             raise FeedError(
-                f"{self.name}: options may hold trades = 'trade' or 'aggTrade'; they hold "
-                f"{dict(spec.options)}"
+                f"the option 'trades' of the feed {self.name} is {trades!r} but must be 'trade' or "
+                "'aggTrade'"
             )
         if "funding" in spec.ticks and self.market is SPOT:
             raise FeedError(f"{self.name}: spot pays no funding; binance_futures does")

@@ -274,5 +274,6 @@ class _Coinbase(Venue):
 
 
 def feed(spec: FeedSpec) -> StreamedFeed:
-    """Coinbase Exchange."""
+    """Coinbase Exchange; it has no options."""
+    spec.chosen()
     return StreamedFeed(spec, _Coinbase())

@@ -256,5 +256,4 @@ class _Kraken(Venue):
 
 def feed(spec: FeedSpec) -> StreamedFeed:
     """Kraken; the option `depth` is that of its books, 1000 unless said."""
-    depth = spec.options.get("depth", 1000)
-    return StreamedFeed(spec, _Kraken(depth if isinstance(depth, int) else 0))
+    return StreamedFeed(spec, _Kraken(spec.chosen(depth=1000)["depth"]))

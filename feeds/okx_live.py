@@ -248,5 +248,6 @@ class _Okx(Venue):
 
 
 def feed(spec: FeedSpec) -> StreamedFeed:
-    """OKX, books of 400 levels."""
+    """OKX, books of 400 levels; it has no options."""
+    spec.chosen()
     return StreamedFeed(spec, _Okx())

@@ -1,8 +1,9 @@
 """A recording, or any file that a backtest reads, as a live feed: at its own pace, N times as fast,
 or as fast as it goes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from threading import Event
+from typing import Any
 
 import numpy as np
 from quantdsl.feeds.bars_of_ticks import AsBars, bars_until, shortest, with_bars
@@ -23,13 +24,13 @@ from quantdsl.live.feed import FeedSpec, Health, Sink
 
 def feed(spec: FeedSpec) -> "Replay":
     """The replay of what a session asks for; FeedError where no file is named."""
-    path = str(spec.options.get("path", ""))
-    if not path:
+    options = spec.chosen(path="", speed=0.0, calendar="", format="", tz="")
+    if not options["path"]:
         raise FeedError(
             f"{spec.feed}: nothing to replay\nhelp: name the file or folder: "
             'options = { path = "recording/" } of the [[feed]], or --data PATH'
         )
-    return Replay(spec, path)
+    return Replay(spec, options)
 
 
 class Replay:
@@ -38,24 +39,23 @@ class Replay:
     Of a file of ticks strategies on bars have those of its trades, or of the middle of its quotes.
     """
 
-    def __init__(self, spec: FeedSpec, path: str) -> None:
+    def __init__(self, spec: FeedSpec, options: Mapping[str, Any]) -> None:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
         self.health = Health(name=spec.feed)
-        calendar = str(spec.options.get("calendar", ""))
+        calendar = options["calendar"]
         self.data = open_run_data(
             DataSpec(
-                instruments=sources(path, spec.symbols, [None] * len(spec.symbols)),
+                instruments=sources(options["path"], spec.symbols, [None] * len(spec.symbols)),
                 clocks=None if spec.ticks - {"funding"} else spec.bars or None,
                 session=SessionSpec(calendar=calendar) if calendar else None,
                 ticks=spec.ticks - {"funding"},
-                format=str(spec.options.get("format", "")),
-                tz=str(spec.options.get("tz", "")),
+                format=options["format"],
+                tz=options["tz"],
                 bad_rows="drop",
             )
         )
         self._of_ticks = shortest(spec.feed, spec.bars) if isinstance(self.data, TickData) else None
-        speed = float(spec.options.get("speed", 0)) or 1.0
-        self.time = SimulatedTime(self.data.span[0] - 1, speed)
+        self.time = SimulatedTime(self.data.span[0] - 1, options["speed"] or 1.0)
 
     def instruments(self) -> list[Instrument]:
         """As the data imply them."""

@@ -6,6 +6,7 @@ The clock starts within a session, with history before it, so a session can begi
 from collections.abc import Iterator
 from fractions import Fraction
 from threading import Event
+from typing import Any
 
 import numpy as np
 from quantdsl.feeds.bars_of_ticks import AsBars, bars_until, shortest, with_bars
@@ -38,6 +39,10 @@ def feed(spec: FeedSpec) -> "SyntheticBars | SyntheticBook":
     return SyntheticBook(spec) if spec.ticks - {"funding"} else SyntheticBars(spec)
 
 
+def _options(spec: FeedSpec) -> dict[str, Any]:
+    return spec.chosen(seed=1, speed=0.0, calendar="")
+
+
 class SyntheticBars:
     """One-minute bars, `speed` times as fast as they were; by itself as fast as gives a strategy
     ten bars of its finest clock a second."""
@@ -45,12 +50,13 @@ class SyntheticBars:
     def __init__(self, spec: FeedSpec) -> None:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
         self.health = Health(name=spec.feed)
-        calendar = str(spec.options.get("calendar", "")) or ALWAYS_OPEN
+        options = _options(spec)
+        calendar = options["calendar"] or ALWAYS_OPEN
         last = FIRST + 180 * DAY_NS if calendar == ALWAYS_OPEN else LAST
         self._sessions = schedule_of(SessionSpec(calendar=calendar), FIRST, last).within(
             FIRST, last
         )
-        self._seed = int(spec.options.get("seed", 1))
+        self._seed = options["seed"]
         self._lot = Fraction(1, 1000) if calendar == ALWAYS_OPEN else Fraction(1)
         start = int(self._sessions.open_ns[round(len(self._sessions) * HISTORY_SHARE)])
         finest = min((Interval.parse(text).nominal_ns for text in spec.bars), default=60 * 10**9)
@@ -59,7 +65,7 @@ class SyntheticBars:
                 f"{spec.feed}: the invented market has bars of one minute, and {spec.bars[0]} "
                 "cannot be built from them\nhelp: take bars of whole minutes"
             )
-        speed = float(spec.options.get("speed", 0)) or finest / BAR_S / 1e9
+        speed = options["speed"] or finest / BAR_S / 1e9
         self.time = SimulatedTime(start + AFTER_OPEN_NS, speed)
         self._bars: list[Events] | None = None
 
@@ -153,11 +159,11 @@ class SyntheticBook:
     def __init__(self, spec: FeedSpec) -> None:
         self.name, self.symbols, self._spec = spec.feed, spec.symbols, spec
         self.health = Health(name=spec.feed)
-        calendar = str(spec.options.get("calendar", "")) or None
-        seed = int(spec.options.get("seed", 1))
+        options = _options(spec)
+        seed, calendar = options["seed"], options["calendar"] or None
         self._sources = [SyntheticTicks(k, seed, calendar) for k in range(len(spec.symbols))]
         self._bars = shortest(spec.feed, spec.bars)
-        speed = float(spec.options.get("speed", 0)) or TICK_SPEED
+        speed = options["speed"] or TICK_SPEED
         self.time = SimulatedTime(self._sources[0].start_ns, speed)
 
     def instruments(self) -> list[Instrument]:

@@ -8,6 +8,7 @@ the messages all follow from it.
 
 import datetime as dt
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -438,16 +439,33 @@ def resolve(
         config = msgspec.convert(_nested(values), Config, strict=False)
     except msgspec.ValidationError as error:
         key, reason = fault(error, Config, values)
-        raise ConfigError(f"{sources.get(key, COMMAND_LINE)}: {reason}") from None
+        source = sources.get(key.partition("[")[0], COMMAND_LINE)
+        raise ConfigError(f"{source}: {reason}") from None
     merged = dict(_flat(msgspec.to_builtins(config)))
     return Resolved(config, tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged)))
+
+
+def differing(began: Resolved, file: Path) -> list[str]:
+    """The keys of which a config file says something else than the one that a run began with.
+
+    What the command line says has no part in it.
+    """
+    now = {entry.key: entry for entry in resolve(file=file).entries}
+    return [
+        one.key
+        for one in began.entries
+        if one.source != COMMAND_LINE
+        and {one.source, now[one.key].source} - {DEFAULT, STRATEGY, INSTRUMENT}
+        # One that was kept on disk has lists for tuples.
+        and msgspec.json.encode(one.value) != msgspec.json.encode(now[one.key].value)
+    ]
 
 
 def load(path: Path) -> dict[str, Any]:
     """The flat values of a TOML file, checked; ConfigError names key, line and the nearest key."""
     text, document = read_toml(path)
     values = dict(_flat(document))
-    for key in values:
+    for key in _every(values):
         _check_key(key, str(path), text)
     try:
         msgspec.convert(_nested(values), Config)
@@ -513,8 +531,20 @@ def _digits(value: Any) -> Any:
     return value.replace("_", "") if grouped else value
 
 
+def _every(values: Mapping[str, Any]) -> Iterator[str]:
+    """The keys, and after one that is a list of tables those of each."""
+    for key, value in values.items():
+        yield key
+        for number, table in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(table, dict):
+                yield from (f"{key}[{number}].{name}" for name in table)
+
+
 def _check_key(key: str, source: str, text: str | None) -> None:
     known = keys()
+    listed, _, own = key.partition("].")
+    if own:
+        known = [f"{listed}].{name}" for name in FeedConfig.__struct_fields__]
     if key in known:
         return
     where = source if text is None else _place(source, text, key)
@@ -527,26 +557,37 @@ def _check_key(key: str, source: str, text: str | None) -> None:
 
 
 def place(path: Path, key: str) -> str:
-    """`path:line` of a key, of its section where the key is not there, or the path alone."""
-    text = path.read_text(encoding="utf-8")
-    found = _place(str(path), text, key)
-    return found if found != str(path) else _place(str(path), text, key.rpartition(".")[0])
+    """`path:line` of a key, of the table around it where it is not there, or the path alone."""
+    return _place(str(path), path.read_text(encoding="utf-8"), key)
 
 
 def _place(path: str, text: str, key: str) -> str:
-    """`path:line` of a dotted key, or the path alone where the line cannot be told."""
-    *tables, name = key.split(".")
-    section = ""
+    lines = _lines(text)
+    while key and key not in lines:
+        key = re.sub(r"(^|\.)[^.\[\]]*$|\[[^\[\]]*\]$", "", key)
+    return f"{path}:{lines[key]}" if key else path
+
+
+def _lines(text: str) -> dict[str, int]:
+    """The line of each key and table of a TOML file; `feed[1]` is the second table [[feed]]."""
+    lines: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        header = re.match(r"\s*(\[{1,2})\s*([^\[\]]+?)\s*\]", line)
         if header is not None:
-            section = header[1].replace('"', "")
-            if section == key:
-                return f"{path}:{number}"
+            table = header[2].replace('"', "")
+            listed, _, rest = table.partition(".")
+            if len(header[1]) == 2:
+                counts[table] += 1
+                table = f"{table}[{counts[table] - 1}]"
+            elif counts[listed]:
+                table = f"{listed}[{counts[listed] - 1}].{rest}"
+            lines.setdefault(table, number)
         match = re.match(r'\s*"?([\w.-]+)"?\s*=', line)
-        if match is not None and f"{section}.{match[1]}".lstrip(".") == ".".join((*tables, name)):
-            return f"{path}:{number}"
-    return path
+        if match is not None:
+            lines.setdefault(f"{table}.{match[1]}".lstrip("."), number)
+    return lines
 
 
 def _mean(word: str, known: list[str]) -> str:

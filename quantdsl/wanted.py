@@ -35,13 +35,23 @@ def fault(
     """
     reason, _, path = str(error).partition(" - at `$.")
     path, reason = path.rstrip("`"), reason[:1].lower() + reason[1:]
-    key = path.partition("[")[0]
-    name = f"each of {key}" if path.endswith(EACH) else path or "this"
+    key = path.removesuffix(EACH)
+    name = f"each of {key}" if path != key else path or "this"
     if not reason.startswith(("expected", "invalid enum")):
         return key, f"{name}: {reason}"
-    value = f" is {_shown(given[path])} but" if path in given else ""
+    value = _given(path, given)
+    said = "" if value is None else f" is {_shown(value)} but"
     shape, meaning = _at(path, struct)
-    return key, f"{name}{value} must be {_wanted(shape)}{meaning}"
+    return key, f"{name}{said} must be {_wanted(shape)}{meaning}"
+
+
+def _given(path: str, given: Mapping[str, Any]) -> Any:
+    """The value at a path, `feed[1].stale_s` too; None where it names no one value."""
+    if path in given or not (listed := re.fullmatch(r"(.+?)\[(\d+)\](?:\.(.+))?", path)):
+        return given.get(path)
+    key, number, rest = listed.groups()
+    element = given[key][int(number)]
+    return _given(rest, element) if rest else element
 
 
 def _at(path: str, struct: type[msgspec.Struct]) -> tuple[dict[str, Any], str]:

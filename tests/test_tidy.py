@@ -42,7 +42,7 @@ FLOW = {
     "shipped",
     "journal": "errors limits events backtest",
     "live": "errors limits events lang ir passes codegen devices check config data report shipped "
-    "backtest journal",
+    "backtest journal wanted",
     "cockpit": "errors config live.view",
 }
 """Folder -> what it may import, a whole folder or one module of it.

@@ -24,11 +24,11 @@ SHOWN_DIFFERENCES = 20
 @click.command("compare")
 @click.argument("first", type=RUN)
 @click.argument("second", type=RUN, required=False)
-@click.option("--data", type=click.Path(exists=True, path_type=Path), help="Recorded market data.")
+@click.option("--data", metavar="PATH", help="Recorded market data; PATH#SYMBOL for one of many.")
 @click.option(
     "--all", "everything", is_flag=True, help="Show equal figures and every difference too."
 )
-def command(first: Path, second: Path | None, data: Path | None, everything: bool) -> None:
+def command(first: Path, second: Path | None, data: str | None, everything: bool) -> None:
     """Show what differs between the runs in folders FIRST and SECOND: inputs, figures, trades.
 
     With --data, FIRST is the journal of a session. The same strategy runs on the recorded data, and
@@ -44,7 +44,7 @@ def command(first: Path, second: Path | None, data: Path | None, everything: boo
         _runs(first, second, everything=everything)
 
 
-def _session(journal: Path, data: Path, *, everything: bool) -> None:
+def _session(journal: Path, data: str, *, everything: bool) -> None:
     from quantdsl.cli.replay import parts_of
     from quantdsl.events.layout import Kind
     from quantdsl.live.comparison import against_data

@@ -6,7 +6,7 @@ import click
 
 from quantdsl.data.feed import Feed, open_feed, split_source
 from quantdsl.data.instrument import Instrument, show_fraction
-from quantdsl.data.recording import is_recording
+from quantdsl.data.recording import head_of, is_recording
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_feed
 from quantdsl.data.tick_feed import TickFeed
@@ -103,7 +103,9 @@ def fetch(
 def _holds_ticks(path: str) -> bool:
     """Whether PATH, or the part before its #, is a file of ticks."""
     file = Path(split_source(path)[0])
-    return is_recording(file) if file.is_dir() else file.is_file() and recognised(file) is not None
+    if is_recording(file):
+        return head_of(file).ticks
+    return file.is_file() and recognised(file) is not None
 
 
 def _tick_facts(feed: TickFeed, tz: str) -> list[tuple[str, str]]:

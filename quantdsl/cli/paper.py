@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from quantdsl.cli.options import FILE, assignments
-from quantdsl.config import find, resolve
+from quantdsl.config import differing, find, resolve
 from quantdsl.errors import EXIT_USER_ERROR, ConfigError, JournalError, QuantDSLError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = "paper_synthetic"
 FULL_SPEED = 1e6
 SESSIONS = Path("out/sessions")
+STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 
 @click.command("paper")
@@ -144,12 +145,12 @@ def _hold_settings(
     """ConfigError where a session that goes on is asked for other settings than it began with."""
     wished = {key: str(value) for key, value in said.items()}
     asked = {one.key: one.value for one in resolve(wished).entries}
-    own = Path(manifest.config)
-    changed = {f"config {own.name}"} if config is not None and config.name != own.name else set()
+    changed = set()
     for part in manifest.strategies:
         began = {one.key: one.value for one in part.settings.entries}
         others = [key for key in said if asked[key] != began[key]]
-        changed |= {f"{key} = {began[key] or 'not set'}" for key in others}
+        others += [] if config is None else differing(part.settings, config)
+        changed |= {_stated(key, began[key]) for key in others}
         changed |= {
             f"{name} = {part.params.get(name, 'its default')}"
             for name, value in sets.items()
@@ -162,6 +163,11 @@ def _hold_settings(
         )
 
 
+def _stated(key: str, value: Any) -> str:
+    """A setting as it was; a list or table by its name alone."""
+    return key if isinstance(value, list | dict) and value else f"{key} = {value or 'not set'}"
+
+
 def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     """Supervise the session until it ends, with its page, alerts and what the terminal shows."""
     from rich.console import Console
@@ -172,11 +178,12 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     from quantdsl.live.supervisor import LOG, Supervisor
 
     click.echo(f"{_headline(manifest)}\nsession  {folder}")
-    history, stop, asked = History(), threading.Event(), threading.Event()
+    history, stop = History(), threading.Event()
     config = manifest.strategies[0].settings.config
+    asked: list[str] = []
     before = {
-        number: signal.signal(number, lambda *_: asked.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda which, _: asked.append(STOPS[signal.Signals(which)]))
+        for number in STOPS
     }
     supervisor = Supervisor(
         folder,
@@ -192,10 +199,11 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     console = Console(highlight=False)
     shown = threading.Thread(target=terminal.show, args=(history, stop, console), daemon=True)
     shown.start()
+    by: list[str] = []
     try:
-        _until_the_end(supervisor, asked, options["seconds"])
+        by += _until_the_end(supervisor, asked, options["seconds"])
     finally:
-        code = supervisor.close()
+        code = supervisor.close(*by)
         stop.set()
         shown.join()
         if cockpit is not None:
@@ -227,16 +235,17 @@ def _cockpit(
     return cockpit
 
 
-def _until_the_end(supervisor: "Supervisor", asked: threading.Event, seconds: float) -> None:
-    """Return when the session has ended, is asked to, or has run so long."""
+def _until_the_end(supervisor: "Supervisor", asked: list[str], seconds: float) -> list[str]:
+    """Return when the session has ended, is asked to, or has run so long: who ends it, if any."""
     since: float | None = None
     while not supervisor.wait(0.1):
         latest = supervisor.latest
         if since is None and latest is not None and latest.state != "starting":
             since = time.monotonic()
         over = since is not None and time.monotonic() - since > seconds
-        if asked.is_set() or over:
-            return
+        if asked or over:
+            return asked[:1] or [f"--for {seconds:g}"]
+    return []
 
 
 def _headline(manifest: "Manifest") -> str:

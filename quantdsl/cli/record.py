@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError
 from quantdsl.live.feed import FeedSpec, open_feed
 from quantdsl.live.record import record
@@ -25,7 +26,7 @@ _TICKS = ("book", "quotes", "trades", "funding")
     metavar="LIST",
     help=f"What is recorded, of {', '.join(_TICKS)}; a comma between.",
 )
-@click.option("--bars", default="", metavar="LIST", help="Bars too, such as 1m,5m.")
+@click.option("--bars", default="", metavar="1m", help="Bars of this length too.")
 @click.option(
     "--for", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds; default: for ever."
 )
@@ -56,11 +57,14 @@ def command(
     chosen: Any = frozenset(one.strip() for one in ticks.split(",") if one.strip())
     if chosen - set(_TICKS):
         raise ConfigError(f"--ticks {ticks}: {', '.join(_TICKS)} can be recorded")
+    length = str(Interval.parse(bars)) if bars else ""
+    if not (chosen or length):
+        raise ConfigError("nothing to record\nhelp: name --ticks or --bars")
     spec = FeedSpec(
         feed=feed,
         symbols=symbols,
         ticks=chosen,
-        bars=tuple(one.strip() for one in bars.split(",") if one.strip()),
+        bars=(length,) if length else (),
         stream_url=stream_url,
         rest_url=rest_url,
         ca_file=ca_file,
@@ -76,7 +80,14 @@ def command(
         if timer is not None:
             timer.start()
         click.echo(f"recording {', '.join(symbols)} into {out}; Ctrl-C ends it", err=True)
-        events = record(opened, Path(out), stop, seconds_a_file=60 * minutes_a_file)
+        events = record(
+            opened,
+            Path(out),
+            stop,
+            ticks=bool(chosen),
+            bars=length,
+            seconds_a_file=60 * minutes_a_file,
+        )
     finally:
         if timer is not None:
             timer.cancel()

@@ -123,9 +123,8 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
     """A column a ticker, each holding closes."""
     if {name for name, _ in HEAD} <= set(names):
         raise DataError(
-            f"{where}: is a recording of ticks, and the strategy takes bars\n"
-            "help: `quantdsl data fetch` gets bars of a venue; beside `trades` or `quotes` a "
-            "strategy has its bars built of the recording"
+            f"{where}: holds events of a session, and a table of bars is wanted\n"
+            "help: `quantdsl data fetch` gets bars of a venue, `quantdsl record --bars` keeps them"
         )
     tickers = [name for name in names if name != time]
     if not tickers:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from quantdsl.data import times
 from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
 from quantdsl.data.instrument import Instrument
+from quantdsl.data.recording import RecordedBars, is_recording, known
 from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
 from quantdsl.data.scan import KEPT_ROWS_MAX, Found, Scan, infer
 from quantdsl.data.spec import DataSpec
@@ -85,6 +86,8 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
     path, ticker = split_source(source.source)
+    if isinstance(path, str | Path) and is_recording(Path(path)):
+        return _recorded(spec, RecordedBars(Path(path), ticker or symbol), source.instrument)
     tables = _tables(path, symbol)
     reader = RowReader(
         tables[0].name if len(tables) == 1 else str(path),
@@ -111,6 +114,14 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     # A tick that was inferred fits by itself; one that the user named may be wrong.
     strict = "tick" in instrument.named and instrument.prices == "traded"
     return Feed(reader, scan, instrument, notes, at_close=spec.time == "close", strict=strict)
+
+
+def _recorded(spec: DataSpec, reader: RecordedBars, given: Instrument | None) -> Feed:
+    """The feed of bars that a live feed told."""
+    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
+    instrument = known(given, reader.instrument)
+    notes = [*_facts(reader, scan, spec), instrument.statement()]
+    return Feed(reader, scan, instrument, notes, at_close=False, strict=True)
 
 
 def _refuse_shared(spec: DataSpec, index: int, reader: RowReader) -> None:
@@ -163,7 +174,7 @@ def _built_in(spec: DataSpec, index: int, found: Found | None) -> Feed:
     return Feed(reader, scan, instrument, notes, at_close=False, strict=False)
 
 
-def _facts(reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:
+def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list[str]:
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
     facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
     if reader.dropped:
@@ -172,7 +183,8 @@ def _facts(reader: RowReader, scan: Scan, spec: DataSpec) -> list[str]:
     if not (reader.zoned or reader.dates_only):
         said = spec.tz or "UTC (--tz names another zone)"
         facts.append(f"times without a zone are read as {said}")
-    facts.append(f"a row's time is its bar's {spec.time}")
+    if isinstance(reader, RowReader):
+        facts.append(f"a row's time is its bar's {spec.time}")
     if reader.close_only:
         facts.append(
             "closes only: each bar opens, peaks and ends at its close, so a market order "

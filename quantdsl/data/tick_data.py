@@ -22,7 +22,7 @@ from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.latency import Latencies
 from quantdsl.data.many import grouped, named
-from quantdsl.data.recording import RecordingReader
+from quantdsl.data.recording import RecordingReader, known
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
@@ -78,19 +78,12 @@ def open_tick_feed(spec: DataSpec, index: int) -> TickFeed:
         )
         reader = open_ticks(opening, spec.format)
     share = KEPT_EVENTS_MAX // len(spec.instruments)
-    own = _known(source.instrument, reader)
+    own = source.instrument
+    if isinstance(reader, RecordingReader):
+        own = known(own, reader.instrument)
     return TickFeed(
         reader, symbol, venue, own, spec.feed_latency_ns, share, clock_shift_ns=spec.clock_shift_ns
     )
-
-
-def _known(given: Instrument | None, reader: TickReader) -> Instrument | None:
-    """What the user says of an instrument, over what a recording says of it."""
-    recorded = reader.instrument if isinstance(reader, RecordingReader) else None
-    if given is None or recorded is None:
-        return given or recorded
-    named = {field: getattr(given, field) for field in given.named}
-    return structs.replace(recorded, **named, named=recorded.named | given.named)
 
 
 def _built_in(spec: DataSpec, index: int) -> TickReader:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from quantdsl.data import columns as naming
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.many import named
-from quantdsl.data.recording import is_recording
+from quantdsl.data.recording import head_of, is_recording
 from quantdsl.data.table import ObjectTable, list_files, open_table, stem
 from quantdsl.data.tick_formats import recognised
 from quantdsl.errors import ConfigError, DataError
@@ -50,6 +50,9 @@ class Change(msgspec.Struct, frozen=True, order=True):
 
 def sources(source: Any) -> dict[str, Any]:
     """Each instrument of a folder or a table by its symbol, with the source of its own bars."""
+    if isinstance(source, str | Path) and is_recording(Path(source)):
+        listed = head_of(Path(source)).instruments
+        return {one.symbol: f"{source}#{one.symbol}" for one in listed}
     if isinstance(source, str | Path) and Path(source).is_dir():
         return {_symbol_of(path): str(path) for path in list_files(Path(source))}
     tables = open_table(source)

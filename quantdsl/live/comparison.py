@@ -37,7 +37,7 @@ class Beside(NamedTuple):
     """The instruments."""
 
 
-def against_data(folder: Path, name: str, path: Path) -> Beside:
+def against_data(folder: Path, name: str, path: Path | str) -> Beside:
     """The orders and fills of a strategy of the session in `folder`, and those on the data `path`.
 
     The times of recorded ticks are moved to the session's clock: each listener to a venue has its
@@ -49,7 +49,7 @@ def against_data(folder: Path, name: str, path: Path) -> Beside:
     session = _journalled(folder, manifest, part)
     checked = compile_file(folder / part.name / manifests.SOURCE / part.file)
     symbols = [manifest.instruments[place].symbol for place in part.places]
-    spec = _spec(checked, part, path, symbols)
+    spec = _spec(checked, part, str(path), symbols)
     ahead_ns = 0
     if spec.ticks:
         told = np.concatenate([np.empty(0, EVENT), *open_run_data(spec).chunks()])
@@ -92,10 +92,10 @@ def _journalled(folder: Path, manifest: Manifest, part: StrategyPart) -> Ran:
     return Ran(events, records)
 
 
-def _spec(checked: Checked, part: StrategyPart, path: Path, symbols: Sequence[str]) -> DataSpec:
+def _spec(checked: Checked, part: StrategyPart, path: str, symbols: Sequence[str]) -> DataSpec:
     """The recorded data of these instruments in place of the session's feeds."""
     settings = part.settings
-    data = msgspec.structs.replace(settings.config.data, path=str(path))
+    data = msgspec.structs.replace(settings.config.data, path=path)
     settings = msgspec.structs.replace(
         settings, config=msgspec.structs.replace(settings.config, data=data)
     )
@@ -104,7 +104,7 @@ def _spec(checked: Checked, part: StrategyPart, path: Path, symbols: Sequence[st
     ]
     if checked.strategy.universe is None:
         return data_spec(checked, settings, known)
-    found = found_in(str(path), symbols, "the session", ticks=bool(checked.strategy.ticks))
+    found = found_in(path, symbols, "the session", ticks=bool(checked.strategy.ticks))
     return data_spec(checked, settings, known, Members(*found), part.changes)
 
 

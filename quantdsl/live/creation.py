@@ -1,7 +1,8 @@
 """A new session: settings merged, feeds asked for their instruments, the manifest written."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from quantdsl.data.calendar import ALWAYS_OPEN
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.session_data import SessionData
 from quantdsl.data.times import Interval
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, FeedError
 from quantdsl.ir.interp import Interpreter
 from quantdsl.live import manifest as manifests
 from quantdsl.live.feed import FeedSpec, LiveFeed, factory_of, now_ns, open_feed
@@ -70,7 +71,7 @@ def create(
     if not resolved.feed:
         raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
     checked = [compile_file(wish.path) for wish in wishes]
-    specs, feeds = _feeds(resolved, checked)
+    specs, feeds = _feeds(resolved, config, checked)
     simulated = {is_simulated(feed) for feed in feeds}
     if len(simulated) > 1:
         raise ConfigError(
@@ -139,8 +140,10 @@ class _Listed:
         return found[0]
 
 
-def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], list[LiveFeed]]:
-    """What each feed is asked for, and the feeds, opened."""
+def _feeds(
+    config: Config, path: Path, checked: Sequence[Checked]
+) -> tuple[list[FeedSpec], list[LiveFeed]]:
+    """What each feed is asked for, and the feeds, opened; an error names its line."""
     ticks = {
         name for one in checked for name, event in SOURCES.items()
         if event in one.strategy.ticks.sources
@@ -151,16 +154,16 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
     )
     wanted = [symbol for one in checked for symbol in _wanted(config, one)]
     whole = any(one.strategy.universe is not None for one in checked)
-    specs, first = [], 0
-    for feed in config.feed:
-        factory_of(feed.feed)  # a name that leads nowhere is told before what it lacks
-        symbols = feed.symbols or _symbols(feed, config, wanted, whole=whole)
-        own = frozenset(ticks | ({"funding"} if feed.options.get("funding") else set()))
-        specs.append(
-            FeedSpec(
+    specs: list[FeedSpec] = []
+    feeds = []
+    for number, feed in enumerate(config.feed):
+        with _placed(path, f"feed[{number}]"):
+            factory_of(feed.feed)  # a name that leads nowhere is told before what it lacks
+            own = frozenset(ticks | ({"funding"} if feed.options.get("funding") else set()))
+            spec = FeedSpec(
                 feed=feed.feed,
-                symbols=symbols,
-                first=first,
+                symbols=feed.symbols or _symbols(feed, config, wanted, whole=whole),
+                first=sum(len(one.symbols) for one in specs),
                 ticks=own,  # type: ignore[arg-type]
                 bars=tuple(bars),
                 stream_url=feed.stream_url,
@@ -170,9 +173,18 @@ def _feeds(config: Config, checked: Sequence[Checked]) -> tuple[list[FeedSpec], 
                 stale_ns_max=round(feed.stale_s * 1e9),
                 options=_options(feed, config, checked),
             )
-        )
-        first += len(symbols)
-    return specs, [open_feed(spec) for spec in specs]
+            specs.append(spec)
+            feeds.append(open_feed(spec))
+    return specs, feeds
+
+
+@contextmanager
+def _placed(path: Path, key: str) -> Iterator[None]:
+    """Errors within name the line of a key of the config."""
+    try:
+        yield
+    except (ConfigError, FeedError) as wrong:
+        raise type(wrong)(f"{configuration.place(path, key)}: {wrong}") from None
 
 
 def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
+from quantdsl.wanted import TYPES
 
 Events = npt.NDArray[np.void]
 
@@ -72,6 +73,25 @@ class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     stale_ns_max: int = 5_000_000_000
     good_messages_min: int = 3
     options: dict[str, str | int | float | bool] = {}
+
+    def chosen(self, **usual: Any) -> dict[str, Any]:
+        """The options over the usual ones, of the same types; FeedError where there are others."""
+        found = dict(usual)
+        for name, value in self.options.items():
+            if name not in usual:
+                near = difflib.get_close_matches(name, usual, 1)
+                mean = f"; did you mean {near[0]!r}?" if near else "."
+                known = f" It has {', '.join(usual)}" if usual else " It has none"
+                raise FeedError(f"the feed {self.feed} has no option {name!r}{mean}{known}")
+            kind = type(usual[name])
+            try:
+                found[name] = msgspec.convert(value, kind)
+            except msgspec.ValidationError:
+                shape = TYPES[msgspec.json.schema(kind)["type"]]
+                raise FeedError(
+                    f"the option {name!r} of the feed {self.feed} is {value!r} but must be {shape}"
+                ) from None
+        return found
 
 
 class Health(msgspec.Struct, kw_only=True):

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from quantdsl.data.instrument import Instrument, show_fraction
-from quantdsl.data.recording import MARK, Recorded
+from quantdsl.data.recording import MARK, Head, Recorded
 from quantdsl.errors import DataError
 from quantdsl.events.arrow import table_of
 from quantdsl.events.layout import EVENT
@@ -59,7 +59,16 @@ class Recorder:
 class Files:
     """The files of one recording; a new one each `seconds`."""
 
-    def __init__(self, folder: Path, feed: str, instruments: list[Instrument], seconds: float):
+    def __init__(
+        self,
+        folder: Path,
+        feed: str,
+        instruments: list[Instrument],
+        seconds: float,
+        *,
+        ticks: bool = True,
+        bars: str = "",
+    ) -> None:
         if folder.exists() and any(folder.iterdir()):
             raise DataError(f"{folder}: is not empty; name another folder with --out")
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +82,8 @@ class Files:
             )
             for one in instruments
         ]
-        self._metadata = {MARK: msgspec.json.encode({"feed": feed, "instruments": listed})}
+        head = Head(feed=feed, instruments=listed, ticks=ticks, bars=bars)
+        self._metadata = {MARK: msgspec.json.encode(head)}
         self._folder, self._seconds = folder, seconds
         self._number, self._began = 0, 0.0
         self._writer: Any = None
@@ -128,14 +138,19 @@ def record(
     folder: Path,
     stop: threading.Event,
     *,
+    ticks: bool = True,
+    bars: str = "",
     seconds_a_file: float = 600.0,
     told: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Records until `stop`, and says how many events; `told` hears of them as they grow.
 
+    `ticks` and `bars` are what the feed was asked for: whether any, and the length of bars.
     DataError where the folder is not empty or the disk is too slow; OSError of the disk.
     """
-    files = Files(folder, feed.name, feed.instruments(), seconds_a_file)
+    files = Files(
+        folder, feed.name, feed.instruments(), seconds_a_file, ticks=ticks, bars=bars
+    )
     recorder = Recorder()
     thread = threading.Thread(target=feed.run, args=(recorder, stop), name=feed.name)
     thread.start()

@@ -91,10 +91,10 @@ class Supervisor:
         """Until the session has ended; False where it has not in this time."""
         return self.ended.wait(seconds)
 
-    def close(self) -> int:
-        """End the session in order, at the latest by force; its exit code."""
+    def close(self, by: str = "its supervisor") -> int:
+        """End the session in order, at the latest by force; its exit code. Its log says by whom."""
         if self.process.poll() is None:
-            self.send(Command("stop", by="supervisor"))
+            self.send(Command("stop", by=by))
             try:
                 self.process.wait(self._patience())
             except subprocess.TimeoutExpired:

@@ -84,8 +84,25 @@ MISTAKES = [
     ),
     ("[fills]\ndelay_bars = 1.5\n", r":2: fills.delay_bars is 1.5 but must be a whole number"),
     ("[data.columns]\ntime = 3\n", r":1: each of data.columns must be text: Column of each field"),
-    ("[[feed]]\nfeed = 3\n", r": feed\[0\].feed must be text of a length of at least 1: Its name"),
-    ('[[feed]]\nsymbols = ["A"]\n', r": feed\[0\]: object missing required field `feed`"),
+    (
+        "[[feed]]\nfeed = 3\n",
+        r":2: feed\[0\].feed is 3 but must be text of a length of at least 1: Its name",
+    ),
+    ('[[feed]]\nsymbols = ["A"]\n', r":1: feed\[0\]: object missing required field `feed`"),
+    (
+        '[[feed]]\nfeed = "a"\n\n[[feed]]\nfeed = "b"\nstale_s = "long"\n',
+        r':6: feed\[1\].stale_s is "long" but must be a number above 0 and at most 3,600: Silence',
+    ),
+    (
+        '[[feed]]\nfeed = "a"\n[feed.options]\nspeed = []\n',
+        r":3: each of feed\[0\].options must be text or a whole number or a number",
+    ),
+    ('[[feed]]\nfeed = "a"\nsymbols = ["X", 2]\n', r":3: feed\[0\].symbols\[1\] is 2 but must be"),
+    (
+        '[[feed]]\nfeed = "a"\n\n[[feed]]\nfeed = "b"\nsymbol = "X"\n',
+        r":6: unknown key 'feed\[1\].symbol'; did you mean",
+    ),
+    ('feed = [{ feed = "a", symbol = "X" }]\n', r":1: unknown key 'feed\[0\].symbol'; did"),
     ("x = \n", "is not TOML"),
     ("[fees]\n[fees]\n", "is not TOML"),
     ("x = " + "[" * 10_000, "its values are nested too deeply"),

@@ -258,7 +258,7 @@ def test_whole_bars_come_as_history_and_nothing_is_asked_twice():
         ({"symbols": ("NOSUCH",)}, "Invalid symbol"),
         ({"ticks": frozenset({"funding"})}, "spot pays no funding"),
         ({"symbols": ("B/T",)}, "is no symbol such as BTCUSDT"),
-        ({"options": {"speed": 2}}, "options may hold"),
+        ({"options": {"speed": 2}}, "has no option 'speed'. It has trades"),
         ({"ticks": frozenset()}, "0 streams are asked for"),
         ({"rest_url": "https://127.0.0.1:1"}, "cannot be asked"),
         ({"ca_file": "/nowhere"}, "no certificate to trust"),

@@ -1,6 +1,7 @@
 """A recording of a live feed is a source of backtests: the same book, the same times."""
 
 import threading
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.cli import run
+from quantdsl.data import universe
 from quantdsl.data.feed import open_feed
+from quantdsl.data.instrument import Instrument
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_data
 from quantdsl.errors import DataError
-from quantdsl.events.layout import Feed, Kind
+from quantdsl.events.layout import BAR, EVENT, Feed, Kind
 from quantdsl.live import record as recorder
 from quantdsl.live.record import record
 from tests.feeds.test_binance_live import Kept, book_of, good, known, played_to_the_end, spec_of
@@ -30,6 +33,41 @@ class Both(recorder.Recorder):
     def push(self, events: Any) -> None:
         super().push(events)
         self.kept.push(events)
+
+
+def made_up_bars() -> Any:
+    """An hour of bars of two instruments; the last of the second is told again."""
+    rng = np.random.default_rng(3)
+    bars = np.zeros(120, BAR)
+    opened = 1_704_067_200 * 10**9 + np.repeat(np.arange(60), 2) * 60 * 10**9
+    opened[-1] -= 60 * 10**9
+    bars["kind"], bars["instrument"] = Kind.BAR, np.arange(120) % 2
+    bars["ts_recv"], bars["ts_event"] = opened, opened + 60 * 10**9
+    bars["open"] = rng.integers(1_000, 1_100, 120)
+    bars["close"] = rng.integers(1_000, 1_100, 120)
+    bars["low"] = np.minimum(bars["open"], bars["close"]) - 1
+    bars["high"] = np.maximum(bars["open"], bars["close"]) + 1
+    bars["volume"] = rng.integers(1, 50, 120)
+    return bars.view(EVENT)
+
+
+class Told:
+    """A feed that has these events to tell."""
+
+    name = "told"
+
+    def __init__(self, events: Any) -> None:
+        self.events = events
+
+    def instruments(self) -> list[Instrument]:
+        return [
+            Instrument(symbol=symbol, tick=Fraction(1, 20), lot=Fraction(1, 1000), currency="USD")
+            for symbol in ("ONE", "TWO")
+        ]
+
+    def run(self, sink: Any, stop: threading.Event) -> None:  # noqa: ARG002 (it ends by itself)
+        for events in np.array_split(self.events, 3):
+            sink.push(events)
 
 
 def ticks_of(path: Path | str) -> Any:
@@ -101,6 +139,30 @@ def test_a_strategy_on_bars_is_told_that_it_holds_ticks(recorded):
     spec = DataSpec(instruments=(SourceSpec(source=str(folder)),))
     with pytest.raises(DataError, match="is a recording of ticks, and the strategy takes bars"):
         open_feed(spec, 0)
+
+
+def test_bars_are_kept_and_read(tmp_path, capsys):
+    """Recorded bars are those that the feed told, each once."""
+    folder = tmp_path / "both"
+    told = made_up_bars()
+    record(Told(told), folder, threading.Event(), bars="1m", ticks=False)
+    feed = open_feed(DataSpec(instruments=(SourceSpec(source=f"{folder}#TWO"),)), 0)
+    own = told[told["instrument"] == 1].view(BAR)
+    assert feed.instrument.symbol == "TWO"
+    assert [len(feed.whole_numbers(rows)[0]) for rows in feed.rows()] == [len(own) - 1]
+    (rows,) = feed.rows()
+    assert rows.ts.tolist() == own["ts_recv"][:-1].tolist()
+    for name, column in zip(("open", "high", "low", "close", "volume"),
+                            feed.whole_numbers(rows), strict=True):  # fmt: skip
+        assert column.tolist() == own[name][:-1].tolist()
+    assert run(["data", "check", f"{folder}#TWO"]) == 1
+    said = capsys.readouterr().out
+    assert "59 bars of 1m" in said
+    assert "1 told again; the first: the bar of 2024-01-01 00:58 UTC was told again" in said
+    assert "tick 0.05" in said
+    with pytest.raises(DataError, match="holds ONE, TWO: name one, as in"):
+        open_feed(DataSpec(instruments=(SourceSpec(source=str(folder)),)), 0)
+    assert set(universe.sources(str(folder))) == {"ONE", "TWO"}
 
 
 def test_data_check_says_what_it_holds(recorded, capsys):

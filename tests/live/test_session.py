@@ -237,6 +237,12 @@ def test_paper_without_a_config_trades_on_the_invented_market(files, tmp_path):
     other = finished(paper(folder, files[0], "--speed", "9", "--flatten"))
     assert "with the settings that it began with" in other, other
     assert "paper.flatten_at_stop = not set, paper.speed = 3000.0" in other, other
+    assert "ended: stopped by Ctrl-C" in said, said
+    own = tmp_path / INVENTED.name
+    text = INVENTED.read_text(encoding="utf-8")
+    own.write_text(text.replace("= 10_000.0", "= 500.0").replace('"sleep"', '"yield"'))
+    other = finished(paper(folder, files[0], "--config", own))
+    assert "began with: limits.daily_loss = 10000.0, live.wait = sleep\n" in other, other
     again = ended_when(paper(*same), lambda: (
         armed_again(folder) and len(on_disk(folder)[0]) > len(inputs) + 2))  # fmt: skip
     assert f"goes on after {len(inputs):,} events" in again, again
@@ -287,7 +293,11 @@ def test_a_feed_that_is_none_is_told_before_what_it_lacks(files, tmp_path):
     text = INVENTED.read_text(encoding="utf-8").replace('"synthetic"', '"binnance"')
     own.write_text(text, encoding="utf-8")
     said = finished(paper(tmp_path / "session", files[0], "--config", own))
-    assert "there is no feed 'binnance'; did you mean 'binance'?" in said, said
+    assert "own.toml:5: there is no feed 'binnance'; did you mean 'binance'?" in said, said
+    own.write_text(INVENTED.read_text(encoding="utf-8").replace("[]", '[]\noptions = { sped = 2 }'))
+    said = finished(paper(tmp_path / "session", files[0], "--config", own))
+    wanted = "own.toml:5: the feed synthetic has no option 'sped'; did you mean 'speed'? It has"
+    assert wanted in said, said
 
 
 def test_a_device_that_is_none_is_refused_before_anything_is_made(files, tmp_path):
