@@ -101,8 +101,9 @@ class Journal:
         """Begin a journal, or go on behind the last whole frame of the one that is there.
 
         `manifest_digest` is the SHA-256 of what determines the run, the same at every opening.
-        Without a thread, who opened it calls `commit`. JournalError where another process writes
-        it, where it is damaged (nothing is changed then), or where it is of another session.
+        Without a thread, who opened it calls `commit`, or `start` later. JournalError where another
+        process writes it, where it is damaged (nothing is changed then), or where it is of another
+        session.
         """
         assert len(manifest_digest) == DIGEST_BYTES
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -117,8 +118,7 @@ class Journal:
             os.close(lock)
             raise
         if threaded:
-            codec()  # a session that lasts grows by no library in its middle
-            journal._start()
+            journal.start()
         return journal
 
     def inputs(self, events: npt.NDArray[np.void]) -> None:
@@ -225,7 +225,9 @@ class Journal:
         _close_up(closed.path, closed.size, self.files)
         self._segment = _OpenSegment(self.folder, self.digest, begin, self.files)
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Commit on a thread of its own from now on."""
+        codec()  # a session that lasts grows by no library in its middle
         self._thread = threading.Thread(target=self._work, name="quantdsl-journal", daemon=True)
         self._thread.start()
 

@@ -45,8 +45,8 @@ FULL_WAIT_S = 0.000_1
 """How long the engine leaves a slow reader of its orders before it looks again."""
 
 
-YIELDS_MAX = 1 << 14
-"""In one call: some milliseconds."""
+OFFERS_MAX = 1 << 14
+"""Of the core, between two beats of an idle engine's heart: some milliseconds."""
 EMPTY_WAIT_S = 0.000_5
 """How long an engine that leaves its core is away."""
 
@@ -99,7 +99,6 @@ class EventLoop:
         run.memory.set("curve_on", False)
         self.refused: list[str] = []
         """What the system would not give the thread."""
-        self.yields = 0
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -128,7 +127,8 @@ class EventLoop:
         polls = SPIN_POLLS if pace.wait == "spin" else pace.polls
         consumer, producer = self.inbound.consumer(), self.outbound.producer()
         try:
-            while (status := self.turns(polls)) != STOPPED:
+            turns = self._attended if pace.wait == "yield" else self.turns
+            while (status := turns(polls)) != STOPPED:
                 self._rest(status, pace)
         finally:
             consumer.close()
@@ -151,6 +151,24 @@ class EventLoop:
             )
         )
 
+    def _attended(self, polls: int) -> int:
+        """As `turns`, but while nothing comes the core is offered to others: never DRY."""
+        from quantdsl.live.straight import OFFER, attend  # it imports numba
+
+        return int(
+            attend(
+                self.turn.address("turn"),
+                OFFER,
+                self.run.memory.words.ctypes.data,
+                self.inbound.words,
+                self.outbound.address,
+                self.control,
+                self.curve.ctypes.data,
+                polls,
+                OFFERS_MAX,
+            )
+        )
+
     @property
     def failure(self) -> str:
         """What went wrong on the thread; empty: nothing."""
@@ -159,10 +177,6 @@ class EventLoop:
     def _rest(self, status: int, pace: Pace) -> None:
         if status == FULL:
             time.sleep(FULL_WAIT_S)
-        elif pace.wait == "yield":
-            from quantdsl.live.straight import OFFER, offer_core  # it imports numba
-
-            self.yields += offer_core(self.inbound.words, self.control, OFFER, YIELDS_MAX)
         elif pace.wait == "sleep":
             time.sleep(EMPTY_WAIT_S)
 

@@ -8,7 +8,7 @@ is left, on the engine's NUMA node where it has room.
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from quantdsl.errors import ConfigError
@@ -31,6 +31,8 @@ class Plan(NamedTuple):
 
     seats: tuple[Seat, ...]
     notes: tuple[str, ...]
+    beside: frozenset[int]
+    """The cores of all threads that are no engine's."""
 
     def core(self, thread: str) -> int:
         """The core of a thread."""
@@ -85,7 +87,7 @@ def plan(
     seats += [Seat(name, rest[k % len(rest)]) for k, name in enumerate(others)]
     for core in taken:
         notes += flaws(machine, core)
-    return Plan(tuple(seats), tuple(notes))
+    return Plan(tuple(seats), tuple(notes), frozenset(rest))
 
 
 def _granted(wish: Wish, machine: Machine, notes: list[str]) -> bool:
@@ -146,12 +148,19 @@ def flaws(machine: Machine, number: int) -> list[str]:
     return found
 
 
+def keep_to(cores: Collection[int]) -> str:
+    """Let the calling thread, and those that it starts, run on these cores alone; why the system
+    refused it, or nothing."""
+    where = ", ".join(map(str, sorted(cores)))
+    return on_linux(lambda: os.sched_setaffinity(0, cores), f"pinning to core {where}")
+
+
 def settle(core: int, *, priority: int = 0, lock_memory: bool = False) -> list[str]:
     """Pin the calling thread to a core, raise its priority and lock the process's memory.
 
     What the system refuses is no error: the reasons, one line each.
     """
-    refused = [on_linux(lambda: os.sched_setaffinity(0, {core}), f"pinning to core {core}")]
+    refused = [keep_to({core})]
     if priority:
         refused.append(on_linux(lambda: _fifo(priority), f"SCHED_FIFO priority {priority}"))
     if lock_memory:

@@ -32,7 +32,7 @@ from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read, same_build
 from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
-from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, plan
+from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, keep_to, plan
 from quantdsl.live.sequencer import Answer, Sequencer
 from quantdsl.live.showing import Showing
 from quantdsl.live.strategy import LiveStrategy
@@ -106,9 +106,10 @@ class Session:
         self._listen_to_signals()
         self._seek()
         self.showing.log("info", "session", self._greeting())
+        cores = self._cores()
         threads = [self._thread(self._drain, "drain"), self._thread(self._receive, "commands")]
         self.sequencer.hold()
-        for one, (core, beside) in zip(self.strategies, self._cores(), strict=True):
+        for one, (core, beside) in zip(self.strategies, cores, strict=True):
             one.start(core, self._answering(one), beside)
             if one.fault:
                 self._tell_fault(one)
@@ -139,8 +140,9 @@ class Session:
         return answer
 
     def _cores(self) -> list[tuple[int, int | None]]:
-        """A core for each engine, and one for the helper of its device; where there are too few
-        engines share, and helpers have none of their own."""
+        """A core for each engine, and one for the helper of its device; all other threads, which
+        start after this, keep off them. Where there are too few engines share, and helpers have
+        none of their own."""
         machine, live = read_machine(), self.config.live
         said = [one.prepared.checked.strategy.cpu for one in self.strategies]
         wished = [live.cpu if live.cpu >= 0 else core for core in said]
@@ -159,6 +161,8 @@ class Session:
                 text = f"its signals are computed by {worker.where}{where}"
                 self.showing.log("info", one.name, text)
             cores.append((found.core(one.name), helper))
+        if refused := keep_to(found.beside - {helper for _, helper in cores}):
+            self.showing.log("warning", "session", refused)
         return cores
 
     def _seek(self) -> None:

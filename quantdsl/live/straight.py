@@ -1,11 +1,12 @@
-"""The shortest way of ticks from a feed to an engine: two compiled calls.
+"""The shortest way of ticks from a feed to an engine, in compiled calls.
 
     fits    may these whole messages enter as they are: wanted, in order, within the session,
             before the next timer, and with room in the ring
     enter   they are in the ring, where the engine sees all of them at once
+    attend  an engine's turns, and between them its core for others
 
-Between the two they are handed to the journal. What does not fit takes the lane's long way, with
-the same result.
+Between the first two they are handed to the journal. What does not fit takes the lane's long way,
+with the same result.
 """
 
 import ctypes
@@ -13,10 +14,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from quantdsl.codegen.decoders import entry
-from quantdsl.codegen.turn import STOP
+from quantdsl.codegen.turn import DRY, STOP
 from quantdsl.events.layout import WORDS
 from quantdsl.events.ring import CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
 from quantdsl.events.ring_numba import load_acquire, publish
@@ -53,32 +55,44 @@ def enter(rows: Any, ring: Any) -> None:
     publish(ring, count)
 
 
-def _calls(_: Any, address: Any) -> Any:
-    """Calls the C function at an address, which takes nothing."""
+_parts: Any = cgutils.unpack_tuple
+
+
+def _calls(_: Any, address: Any, words: Any) -> Any:
+    """Calls the C function at an address with whole numbers, some of which are addresses."""
 
     def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.IntType(32), []).as_pointer()
-        found = builder.call(builder.inttoptr(arguments[0], kind), [])
-        return builder.sext(found, ir.IntType(64))
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word] * words.count).as_pointer()
+        given = _parts(builder, arguments[1], words.count)
+        return builder.call(builder.inttoptr(arguments[0], kind), given)
 
-    return types.int64(address), emit
+    return types.int64(address, words), emit
 
 
 _call: Any = intrinsic(_calls)
 
 
-@entry("int64(int64[::1], int64[::1], int64, int64)")
-def offer_core(ring: Any, control: Any, offer: int, times_max: int) -> int:
-    """Offer the core to others until a record waits in the ring or STOP is set; how many times.
+@entry("int64(int64, int64, int64, int64[::1], int64, int64[::1], int64, int64, int64)")
+def attend(
+    turn: int, offer: int, state: int, inbound: Any, outbound: int, control: Any, curve: int,
+    polls: int, offers_max: int,
+) -> int:  # fmt: skip
+    """Call a strategy's turn until STOPPED or FULL; after `polls` empty looks offer the core to
+    others until a record waits in the ring or STOP is set. `offers_max`: then its heart beats.
 
-    Without the GIL: an engine that takes it thousands of times a second keeps feeds from it.
+    All of it without the GIL: an engine that takes it for each event waits for whoever has it.
     """
-    for times in range(1, times_max + 1):
-        _call(offer)
-        waiting = load_acquire(ring, PUBLISHED) != ring[CONSUMED]
-        if waiting or load_acquire(control, STOP) != 0:
-            return times
-    return times_max
+    while True:
+        words = (state, inbound.ctypes.data, outbound, control.ctypes.data, curve, polls)
+        status: int = _call(turn, words)
+        if status != DRY:
+            return status
+        for _ in range(offers_max):
+            _call(offer, ())
+            waiting = load_acquire(inbound, PUBLISHED) != inbound[CONSUMED]
+            if waiting or load_acquire(control, STOP) != 0:
+                break
 
 
 OFFER = ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value

@@ -30,7 +30,7 @@ from quantdsl.live.ledger import Ledger
 from quantdsl.live.loop import EventLoop, Pace, open_loop
 from quantdsl.live.manifest import Manifest, StrategyPart, prepared
 from quantdsl.live.sequencer import STOOD_S_MAX, STOOD_WAITED_FOR_S_MAX, Answer, Lane
-from quantdsl.live.straight import enter, fits, offer_core
+from quantdsl.live.straight import attend, enter, fits
 from quantdsl.live.worker import Worker
 
 INBOUND, OUTBOUND = 1 << 12, 1 << 14
@@ -122,7 +122,9 @@ class LiveStrategy:
                 self.recovered = recover(
                     self.prepared.run, self.folder, manifest_digest=self.digest
                 )
-            self.journal = Journal.open(self.folder, manifest_digest=self.digest, policy=policy)
+            self.journal = Journal.open(
+                self.folder, manifest_digest=self.digest, policy=policy, threaded=False
+            )
         except (JournalError, OSError) as damaged:
             self._give_up(folder, str(damaged))
         self.ledger = self._ledger()
@@ -142,7 +144,7 @@ class LiveStrategy:
         )
         self.drained = self.outbound.consumer()
         self._draining = threading.Lock()
-        for one in (fits, enter, offer_core):
+        for one in (fits, enter, attend):
             one.ready()
         self.worker = self._worker(device or self.config.signals.device)
         self._words = self.memory.words.copy()
@@ -200,6 +202,8 @@ class LiveStrategy:
         `answer`, on another if there is one."""
         if self.fault:
             return
+        assert isinstance(self.journal, Journal)
+        self.journal.start()
         live = self.config.live
         if self.worker is not None:
             self.worker.start(answer, beside)

@@ -1,6 +1,8 @@
 """The engine's thread against the backtest of the same events: records and state to the byte."""
 
+import ctypes
 import os
+import sys
 import threading
 import time
 
@@ -10,12 +12,14 @@ import pytest
 from quantdsl.codegen.turn import DRY, FULL, STOP, STOPPED
 from quantdsl.errors import RingError
 from quantdsl.events.layout import RECORD
-from quantdsl.events.ring import CONSUMER, PRODUCER, Ring, Watch
+from quantdsl.events.ring import BEAT, CONSUMER, PRODUCER, Ring, Watch
 from quantdsl.live.loop import EventLoop, Pace, carry
 from quantdsl.live.machine import usable
 from tests.live.programs import backtested, events, loop, ready, settled
+from tests.waiting import WAIT_S, until
 
 CORE = max(usable())
+KEEPS_THE_LOCK = ctypes.PyDLL(None)
 
 
 def through(engine: EventLoop, chunks: list) -> bytes:
@@ -119,6 +123,27 @@ def test_the_thread_is_pinned_and_others_run_meanwhile():
     assert os.sched_getaffinity(0) == usable()
     assert all("SCHED_FIFO" in line for line in engine.refused)
     assert threading.active_count() >= 1
+
+
+@pytest.mark.parametrize("pace", [Pace("yield", 10), Pace("spin")], ids=["yield", "spin"])
+def test_an_engine_waits_for_nobody_who_has_pythons_lock(pace):
+    """A thread that shows a session, or collects garbage, has it for milliseconds."""
+    prepared = ready("sma_cross")
+    engine = loop(prepared)
+    engine.start(CORE, pace)
+    until(lambda: engine.inbound.cells[CONSUMER + BEAT])
+    feed, switch_s = engine.inbound.producer(), sys.getswitchinterval()
+    sys.setswitchinterval(10 * WAIT_S)
+    try:
+        for event in events(prepared)[0][:20].reshape(-1, 1):
+            feed.push(event)
+            end_s = time.monotonic() + WAIT_S
+            while engine.inbound.waiting and time.monotonic() < end_s:
+                KEEPS_THE_LOCK.usleep(100)
+            assert not engine.inbound.waiting
+    finally:
+        sys.setswitchinterval(switch_s)
+        engine.stop()
 
 
 def test_a_ring_in_a_file_joins_two_processes(tmp_path):

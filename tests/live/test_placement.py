@@ -26,6 +26,7 @@ NODES = machine(*(core(n, node=n // 2) for n in range(4)))
 def test_an_engine_alone_and_its_feeds_beside_it():
     found = plan(PLAIN, [Wish("engine", None)])
     assert [tuple(seat) for seat in found.seats] == [("engine", 3), ("feed", 0), ("journal", 1)]
+    assert found.beside == {0, 1, 2}
 
 
 def test_the_core_that_the_strategy_names():
@@ -59,7 +60,7 @@ def test_engines_keep_off_each_others_hyperthreads():
 
 def test_feeds_keep_off_the_engines_hyperthread():
     found = plan(THREADS, [Wish("engine", 3)])
-    assert {found.core("feed"), found.core("journal")} == {0, 2}
+    assert {found.core("feed"), found.core("journal")} == {0, 2} == found.beside
     assert any("shares its execution units with CPU 1" in note for note in found.notes)
 
 
@@ -77,6 +78,7 @@ def test_an_isolated_core_is_the_engines():
 def test_one_core_for_everything_is_said():
     found = plan(machine(core(7)), [Wish("engine", None)])
     assert found.core("feed") == 7
+    assert found.beside == {7}
     assert any("there is no core beside the engine's" in note for note in found.notes)
     assert "placement  engine on core 7, feed on core 7, journal on core 7" in found.lines()[0]
 

@@ -19,8 +19,10 @@ from quantdsl.data.latency import Latencies
 from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import EVENT, RECORD, Command, KilledBy, Kind
 from quantdsl.journal.reader import segments
+from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read
 from quantdsl.live.measured import FILE
+from quantdsl.live.placement import Wish, plan
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
@@ -162,6 +164,25 @@ def before_the_end(records: np.ndarray) -> np.ndarray:
 
 def without_commands(records: np.ndarray) -> np.ndarray:
     return records[records["kind"] != Kind.COMMAND]
+
+
+@pytest.mark.skipif(len(usable()) < 2, reason="there is no core beside the engine's")
+def test_no_other_thread_of_a_session_gets_its_engines_core(files, tmp_path):
+    """One that does keeps the engine from an event for as long as the system lets it run."""
+    strategy, _ = files
+    process = paper(tmp_path / "s", strategy, "--config", INVENTED)
+    tasks = Path(f"/proc/{child_of(tmp_path / 's')}/task")
+    engine = plan(read_machine(), [Wish("engine", None)]).core("engine")
+
+    def apart() -> bool:
+        where = []
+        for one in tasks.iterdir():
+            with suppress(ProcessLookupError):  # it has ended
+                where.append(os.sched_getaffinity(int(one.name)))
+        return {engine} in where and sum(engine in cores for cores in where) == 1
+
+    ended_when(process, apart)
+    assert process.returncode == 0
 
 
 def test_a_replayed_session_decides_as_the_backtest_of_its_file(files, tmp_path):
