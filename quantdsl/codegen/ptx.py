@@ -28,6 +28,7 @@ from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
 from quantdsl.passes.meet import MEET, meet_to_write
+from quantdsl.passes.messages import pass_messages
 from quantdsl.passes.outline import inline_cold
 from quantdsl.passes.usual import run_usual
 
@@ -167,12 +168,17 @@ def _meet(_: Shared, signature: Signature) -> str:
 
 
 def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
-    """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call."""
+    """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call.
+
+    Lanes on a book, whose turns end early, pass the events of a message at once.
+    """
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH, varying is not None))
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
-    return usual if usual is lanes else inline_cold(turns_alone(usual))
+    if usual is lanes:
+        return pass_messages(lanes, "lane")
+    return inline_cold(turns_alone(usual))
 
 
 def turns_alone(module: Module) -> Module:

@@ -23,7 +23,7 @@ from quantdsl.codegen.rows import (
     load_rows,
 )
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.warps import tile_rows, tile_size
+from quantdsl.codegen.warps import behind_rows, tile_rows, tile_size
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import (
     I64_T,
@@ -39,6 +39,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
+from quantdsl.passes.messages import MESSAGES
 from quantdsl.passes.rows import OUT, ROWS
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import TILE
@@ -70,8 +71,7 @@ def load_tiled_rows(
     form = f"images {rows} {kernel_form(kept, varying, GPU_DEPTH)}"
 
     def sizes() -> bytes:
-        part = gpu_part(module, kept, varying)
-        return msgspec.msgpack.encode(Tiles(tile_rows(part, rows), tile_size(part, rows)))
+        return msgspec.msgpack.encode(behind_rows(gpu_part(module, kept, varying), rows))
 
     def made(whole: Module) -> Module:
         return images_module(gpu_part(whole, kept, varying), rows)
@@ -87,8 +87,11 @@ def load_tiled_rows(
 def images_module(part: Module, rows: int) -> Module:
     """The entry that writes all tiles, over the functions that write a row or a stride of one."""
     sizes = dict(part.sizes)
-    count, size, words = tile_rows(part, rows), tile_size(part, rows), sizes[TILE_WORDS]
     declared: dict[str, Decl] = {func.name: func for func in part.funcs}
+    if MESSAGES in declared:
+        gather = msgspec.structs.replace(declared[MESSAGES], name=IMAGES)
+        return link({IMAGES: gather}.get, (IMAGES,), sizes)
+    count, size, words = tile_rows(part, rows), tile_size(part, rows), sizes[TILE_WORDS]
     number, row, first, at, end = map(Var, ("number", "row", "first", "at", "end"))
     spot = _sum(at, _times(Binary("isub", row, first), words))
     given = (Var(ROWS), row, Var(OUT), spot)

@@ -22,6 +22,7 @@ from quantdsl.codegen.text import alloca, entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
+from quantdsl.passes.messages import MESSAGE_WORDS
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
@@ -68,17 +69,15 @@ READY_ALONE = """\
   %real = icmp slt i64 %own, %lane_hi
   br i1 %real, label %begin, label %done"""
 
-# What lanes have in common as it was lies behind the rows and their tiles.
+# What lanes have in common as it was lies behind the rows and what is made of them.
 PAST = """\
   %past.made = add i64 %n_events, 1
   %past.rows = mul i64 %past.made, {row_words}
-  %past.at = add i64 %past.rows, {behind}
+  %past.up = add i64 %n_events, {more}
+  %past.times = sdiv i64 %past.up, {rows}
+  %past.behind = mul i64 %past.times, {words}
+  %past.at = add i64 %past.rows, %past.behind
   %common = getelementptr i64, ptr %events, i64 %past.at
-"""
-TILES = """\
-  %tiles.up = add i64 %n_events, {more}
-  %tiles = sdiv i64 %tiles.up, {rows}
-  %tiles.words = mul i64 %tiles, {size}
 """
 
 # Each lane goes through the events by itself, and the lanes of a group have one of what all have in
@@ -209,6 +208,15 @@ def tile_size(module: Module, rows: int) -> int:
     return _words(dict(module.sizes), tile_rows(module, rows))
 
 
+def behind_rows(module: Module, rows: int) -> tuple[int, int]:
+    """For how many rows something stands behind all rows, and how many words of it; 0 if nothing.
+
+    Tiles, as `tile_rows` and `tile_size` tell of them, or what messages.py gathers.
+    """
+    messages = dict(module.sizes).get(MESSAGE_WORDS)
+    return (tile_rows(module, rows), tile_size(module, rows)) if messages is None else (1, messages)
+
+
 def _words(sizes: dict[str, int], rows: int) -> int:
     words = (rows + 1) * sizes.get(TILE_WORDS, 0)
     words += (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
@@ -233,8 +241,8 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     which waits before each write (passes/meet.py), or one.
     """
     words, symbols = state_words(shared), shared.signatures
-    behind = "0"
-    if tile_size(module, rows):
+    tiled, (most, behind) = tile_size(module, rows) > 0, behind_rows(module, rows)
+    if tiled:
         sizes, size = dict(module.sizes), tile_size(module, rows)
         rows = tile_rows(module, rows)
         run = TOGETHER.format(
@@ -249,7 +257,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             common=common_argument(symbols[SLOW]),
             **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
         )
-        turns, behind = symbols[SLOW], "%tiles.words"
+        turns = symbols[SLOW]
     else:
         turns, run = symbols["lane"], ""
         own, names = own_steps(module), ("%events", "%columns")
@@ -262,11 +270,8 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     ready, apart = READY, "0"
     if takes_past(turns.decl):
         row_words = dict(module.sizes)[ROW_WORDS]
-        ready = PAST.format(row_words=row_words, behind=behind)
-        if behind == "0":
-            ready += READY_ALONE
-        else:
-            ready = TILES.format(rows=rows, more=rows - 1, size=size) + ready + READY
+        ready = PAST.format(row_words=row_words, more=most - 1, rows=most, words=behind)
+        ready += READY if tiled else READY_ALONE
     elif takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)
         ready = ALL_ALONE.format(
