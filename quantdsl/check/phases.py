@@ -16,14 +16,14 @@ from quantdsl.check import sizes
 from quantdsl.check.context import Context
 from quantdsl.check.waits import ID, WAITS, WIDE, Body, Mark, mark_of, wait_of
 from quantdsl.check.warp_groups import (
-    IN_GROUPS,
+    Group,
     Grouping,
     Meetings,
     Side,
-    Warps,
+    lanes_of,
     left_over,
-    many,
     member,
+    waits_alone,
 )
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
@@ -84,17 +84,17 @@ class _Differing:
             return expr == ID or expr.name in self.names or called(expr.name, form.SHARED)
         return any(map(self.expr, operands(expr)))
 
-    def parts(self, stmt: ops.If, group: Warps | None) -> tuple[Warps | None, Warps | None]:
+    def parts(self, stmt: ops.If, group: Group | None) -> tuple[Group | None, Group | None]:
         """Who takes each side of a branch, of a group; None where that is not known."""
         return self.groups.parted(stmt.cond, group) if self.expr(stmt.cond) else (group, group)
 
     def _walk(
-        self, body: Body, *, apart: bool, loop: ops.Stmt | None, group: Warps | None
+        self, body: Body, *, apart: bool, loop: ops.Stmt | None, group: Group | None
     ) -> None:
-        """`group` are the warps that come here as wholes; None: not even those do."""
+        """`group` are the threads that come here; None: that is not known."""
         for stmt in body:
             call = wait_of(stmt)
-            met = group is not None and call is not None and _kind(call) in IN_GROUPS
+            met = group is not None and call is not None and waits_alone(group, _kind(call))
             if call is not None and apart and not met:
                 self.stuck.append(call)
             match stmt:
@@ -139,7 +139,7 @@ class _Cut(Struct):
     differs: _Differing
     threads: int
     meetings: Meetings
-    group: Warps
+    group: Group
     """Those that come here."""
     out: list[ops.Stmt] = field(default_factory=list)
     now: list[ops.Stmt] = field(default_factory=list)
@@ -161,7 +161,7 @@ class _Cut(Struct):
             self.out.append(self._piece(self.group, tuple(self.now), stem))
         self.now = []
 
-    def _piece(self, group: Warps, body: Body, stem: str = form.THREAD) -> ops.For:
+    def _piece(self, group: Group, body: Body, stem: str = form.THREAD) -> ops.For:
         """What each thread of a group does, as a loop over the threads."""
         if group != self.differs.groups.all:
             body = (ops.If(member(group), body),)
@@ -194,8 +194,8 @@ class _Cut(Struct):
             }
             self.out.append(msgspec.structs.replace(stmt, **changes))
 
-    def _sides(self, stmt: ops.If) -> Iterator[tuple[Warps, Body]]:
-        """The sides of a branch that whole warps take, those of its `elif`s too."""
+    def _sides(self, stmt: ops.If) -> Iterator[tuple[Group, Body]]:
+        """The sides of a branch that groups take, those of its `elif`s too."""
         then, other = self.differs.groups.parted(stmt.cond, self.group)
         assert then is not None
         assert other is not None
@@ -209,16 +209,20 @@ class _Cut(Struct):
             yield other, stmt.otherwise
         self.group = outer
 
-    def _side(self, group: Warps, body: Body) -> Body:
+    def _side(self, group: Group, body: Body) -> Body:
         """One side of a branch, for its group."""
         self.group, outer = group, self.group
         made = self.body(body) if group else ()
         self.group = outer
         return made
 
-    def _met(self, group: Warps, call: ops.Call) -> ops.Stmt:
-        """A group's part of a meeting."""
-        return self._piece(group, (ops.Do(ops.Call(form.NAMED_BARRIER, call.args[1:])),))
+    def _met(self, group: Group, call: ops.Call) -> ops.Stmt:
+        """The meeting of a group."""
+        if _kind(call) == form.NAMED_BARRIER:
+            return self._piece(group, (ops.Do(ops.Call(form.NAMED_BARRIER, call.args[1:])),))
+        if lanes_of(group) == form.LANES:
+            return ops.Do(ops.Call(form.WARP_BARRIER, ()))
+        return self._piece(group, (ops.Do(ops.Call(form.LANES_BARRIER, call.args[1:])),))
 
     def _of_threads(self, stmt: ops.Stmt) -> bool:
         """Whether anything in a statement differs between threads, or waits."""
@@ -246,13 +250,14 @@ class _Cut(Struct):
 
     def _wait(self, stmt: ops.Stmt, call: ops.Call) -> None:
         kind, args = _kind(call), call.args[1:]
-        if kind in (form.BARRIER, form.WARP_BARRIER, form.GRID_BARRIER):
+        if kind in (form.BARRIER, form.GRID_BARRIER):
             self._close()
             self.out.append(ops.Do(ops.Call(kind, ())))
             return
-        if kind == form.NAMED_BARRIER:
+        if kind in (form.NAMED_BARRIER, form.WARP_BARRIER):
             self._close()
-            alone = args[1] == ops.i64(many(self.group))
+            own = self.group.bit_count() if kind == form.NAMED_BARRIER else lanes_of(self.group)
+            alone = args[-1] == ops.i64(own or 0)
             if not alone and self.group != self.differs.groups.all:
                 self.out.append(stmt)  # others come to it: `woven` says when
             elif self.meetings.admit(call, self.group):

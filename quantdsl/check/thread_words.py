@@ -35,7 +35,9 @@ HELP: dict[str, ThreadWord] = {
     "warp": ThreadWord("warp -> int", "The number of its warp in the block.", "warp"),
     "barrier": ThreadWord("barrier()", "Waits for all threads of the block.", "barrier()"),
     "warp_barrier": ThreadWord(
-        "warp_barrier()", "Waits for all threads of the warp.", "warp_barrier()"
+        "warp_barrier(lanes = all)",
+        "Waits for all threads of the warp, or for the lanes that have a bit in a constant.",
+        "warp_barrier()",
     ),
     "named_barrier": ThreadWord(
         "named_barrier(number, threads)",

@@ -145,8 +145,26 @@ def _outside_turns(cx: Context, node: ast.Call) -> bool:
 def _barrier(word: Word, cx: Context, node: ast.Call) -> Value:
     if word.args(cx, node, 0, 0) is None or not _outside_turns(cx, node):
         return error_value(node.span)
-    kind = form.BARRIER if word.name == "barrier" else form.WARP_BARRIER
-    cx.emit(ops.Do(waiting(kind, cx.threads.wait(node)), cx.line(node)))
+    cx.emit(ops.Do(waiting(form.BARRIER, cx.threads.wait(node)), cx.line(node)))
+    return nothing(node)
+
+
+def _warp_barrier(word: Word, cx: Context, node: ast.Call) -> Value:
+    args = word.args(cx, node, 0, 1)
+    if args is None or not _outside_turns(cx, node):
+        return error_value(node.span)
+    mask = cx.expr(args[0]) if args else Value(INT, ops.i64(form.LANES), const=form.LANES)
+    if mask.bad:
+        return mask
+    if not isinstance(mask.const, int) or not 0 < mask.const <= form.LANES:
+        return cx.error(
+            "QD0308",
+            f"a mask is a constant of 1 to {form.LANES:,}, a bit for each lane that comes",
+            args[0].span,
+            help=f"write {word.shape}",
+        )
+    wait = waiting(form.WARP_BARRIER, cx.threads.wait(node), ops.i64(mask.const))
+    cx.emit(ops.Do(wait, cx.line(node)))
     return nothing(node)
 
 
@@ -335,7 +353,7 @@ def _vote(word: Word, cx: Context, node: ast.Call) -> Value:
 
 _WORDS: tuple[Word, ...] = (
     Word("barrier", "barrier()", _barrier),
-    Word("warp_barrier", "warp_barrier()", _barrier),
+    Word("warp_barrier", "warp_barrier(), or warp_barrier(255) for lanes 0 to 7", _warp_barrier),
     Word("named_barrier", "named_barrier(1, 64), for 64 threads", _named_barrier),
     Word("grid_barrier", "grid_barrier()", _grid_barrier),
     Word("async_copy", "async_copy(s[i], x[j])", _async_copy),

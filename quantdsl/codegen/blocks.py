@@ -18,7 +18,15 @@ from quantdsl.codegen.tensors import ON_GPU
 from quantdsl.codegen.text import LLVM_TYPE, entry_symbol
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
-from quantdsl.ir.threads import ATOMICS, BARRIER, COPIED, FENCES, NAMED_BARRIER, WARP_BARRIER
+from quantdsl.ir.threads import (
+    ATOMICS,
+    BARRIER,
+    COPIED,
+    FENCES,
+    LANES_BARRIER,
+    NAMED_BARRIER,
+    WARP_BARRIER,
+)
 from quantdsl.passes.blocks import (
     BALLOT,
     BLOCK_NUMBER,
@@ -117,6 +125,12 @@ define internal void @{0}(i64 %number, i64 %threads) alwaysinline convergent {{
   %which = trunc i64 %number to i32
   %many = trunc i64 %threads to i32
   call void @quantdsl.named_barrier(i32 %which, i32 %many)
+  ret void
+}}""",
+    LANES_BARRIER: """\
+define internal void @{0}(i64 %lanes) alwaysinline convergent {{
+  %mask = trunc i64 %lanes to i32
+  call void @quantdsl.lanes_barrier(i32 %mask)
   ret void
 }}""",
     WARP_BARRIER: """\

@@ -15,6 +15,7 @@ declare i32 @quantdsl.shuffle(i32, i32)
 declare i32 @quantdsl.ballot(i32)
 declare i32 @quantdsl.any(i32)
 declare void @quantdsl.warp_barrier()
+declare void @quantdsl.lanes_barrier(i32)
 declare i32 @quantdsl.shuffle_from(i32, i32)
 declare i32 @quantdsl.match(i64)
 declare void @quantdsl.grid_barrier()
@@ -28,10 +29,11 @@ declare i32 @llvm.ctpop.i32(i32)
 block; the one of a number, for so many threads; the value of the thread of the warp whose number
 differs in the bits given; a bit for each thread of the warp whose value is not 0; whether any of
 them is, where a thread waits for the others (the simulated device does not wait, and tells of the
-thread alone); barrier of a warp; the value of the thread of the warp with the number given; a bit
-for each thread of the warp with the same value; what a thread is about to do to a word of shared
-memory, in which line, and to an element of a tensor of so many words, and the barrier of a grid for
-one thread of each block (of the simulated device alone); the block's shared memory."""
+thread alone); barrier of a warp; of those of its threads that have a bit; the value of the thread
+of the warp with the number given; a bit for each thread of the warp with the same value; what a
+thread is about to do to a word of shared memory, in which line, and to an element of a tensor of so
+many words, and the barrier of a grid for one thread of each block (of the simulated device alone);
+the block's shared memory."""
 
 _ON_PTX = """\
 declare void @llvm.assume(i1)
@@ -89,6 +91,10 @@ define internal i32 @quantdsl.any(i32 %value) alwaysinline convergent {
 }
 define internal void @quantdsl.warp_barrier() alwaysinline convergent {
   call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  ret void
+}
+define internal void @quantdsl.lanes_barrier(i32 %lanes) alwaysinline convergent {
+  call void @llvm.nvvm.bar.warp.sync(i32 %lanes)
   ret void
 }
 define internal i32 @quantdsl.shuffle_from(i32 %value, i32 %lane) alwaysinline convergent {

@@ -49,6 +49,8 @@ def open_ticks(opening: Opening, name: str = "") -> TickReader:
         return _recording(opening)
     if path.is_dir() or not path.exists():
         what = "is a folder: name one file of ticks" if path.is_dir() else "there is no such file"
+        if any(path.glob("*.part")):
+            what = "is a recording without a file that is whole yet (record --minutes-a-file)"
         raise DataError(f"{path}: {what}")
     if name:
         chosen = next((one for one in FORMATS if one.name == name), None)

@@ -12,6 +12,7 @@ TOGETHER = tuple(
         "barrier",
         "named_barrier",
         "warp_barrier",
+        "lanes_barrier",
         "shuffle",
         "shuffle_from",
         "ballot",

@@ -70,9 +70,11 @@ class Block:
         self._named: dict[int, threading.Barrier] = {}
         self._come: dict[int, list[tuple[int, ...]]] = {}  # what those know who are there
         self._seen: list[tuple[int, ...]] = [()] * threads  # what watch.Thread.seen is now
+        self._known: list[tuple[int, ...]] = [(0,) * WARP] * threads  # what watch.Thread.met is
         self._warps = [
             threading.Barrier(min(WARP, threads - first)) for first in range(0, threads, WARP)
         ]
+        self._lanes: dict[tuple[int, int], threading.Barrier] = {}
 
     def _met(self) -> None:
         """All threads of the block are here."""
@@ -81,7 +83,7 @@ class Block:
 
     def who(self, thread: int) -> Thread:
         """A thread as it is now."""
-        return Thread(self.number, thread, self.meetings, self._seen[thread])
+        return Thread(self.number, thread, self.meetings, self._seen[thread], self._known[thread])
 
     def wait(self) -> None:
         """Until every thread of the block is here."""
@@ -98,8 +100,7 @@ class Block:
         if barrier.wait() == 0:
             here.clear()
         barrier.wait()  # nobody comes again before all know it
-        for watch in (self.watch, self.tensors):
-            watch.meet(self.number, thread)
+        self.wait_for_lanes(thread)
 
     def _own(self, thread: int) -> tuple[int, ...]:
         """What a thread knows once its warp has come to one more named barrier."""
@@ -113,11 +114,20 @@ class Block:
         assert self.grid is not None
         self.grid.wait()
 
-    def wait_for_warp(self, thread: int) -> None:
-        """Until every thread of the warp is here."""
-        self._warps[thread // WARP].wait()
-        for watch in (self.watch, self.tensors):
-            watch.meet(self.number, thread)
+    def wait_for_lanes(self, thread: int, lanes: int = -1) -> None:
+        """Until the threads of the warp are here that have a bit, this one among them."""
+        first, barrier = thread // WARP * WARP, self._warps[thread // WARP]
+        who = [k for k in range(first, first + barrier.parties) if lanes >> k - first & 1]
+        if len(who) < barrier.parties:
+            with self._lock:
+                barrier = self._lanes.setdefault((first, lanes), threading.Barrier(len(who)))
+        own = list(self._known[thread])
+        own[thread - first] += 1
+        self._known[thread] = tuple(own)
+        barrier.wait()
+        known = tuple(map(max, self._known[thread], *(self._known[k] for k in who)))
+        barrier.wait()  # nobody goes on before all have read
+        self._known[thread] = known
 
     def exchanged(self, thread: int, value: int) -> list[int]:
         """The values of all threads of the warp, once each has given its own."""
@@ -188,7 +198,12 @@ _PRIMITIVES: dict[str, tuple[Callable[..., Any], Any, tuple[Any, ...]]] = {
     "shuffle": (_shuffle, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "any": (lambda value: value, ctypes.c_int32, (ctypes.c_int32,)),
     "ballot": (_ballot, ctypes.c_int32, (ctypes.c_int32,)),
-    "warp_barrier": (lambda: _here.block.wait_for_warp(_here.thread), None, ()),
+    "warp_barrier": (lambda: _here.block.wait_for_lanes(_here.thread), None, ()),
+    "lanes_barrier": (
+        lambda lanes: _here.block.wait_for_lanes(_here.thread, lanes),
+        None,
+        (ctypes.c_int32,),
+    ),
     "shuffle_from": (_shuffle_from, ctypes.c_int32, (ctypes.c_int32, ctypes.c_int32)),
     "match": (_match, ctypes.c_int32, (ctypes.c_int64,)),
     "touch": (_touch, None, (ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)),

@@ -1,10 +1,10 @@
 """Finds what threads do to memory that they share which no order of theirs makes right.
 
 Two threads race where both come to one word between the same two barriers and at least one of them
-writes, unless both add to it by atomics of one kind, or they are of one warp and the warp has met
-between, or named barriers put one behind the other. Threads of two blocks race wherever one of them
-writes, unless both do it by atomics of the device, or the grid has met between. What is found does
-not depend on which of them came first.
+writes, unless both add to it by atomics of one kind, or barriers of their warp, of lanes of it or
+of a number put one behind the other. Threads of two blocks race wherever one of them writes, unless
+both do it by atomics of the device, or the grid has met between. What is found does not depend on
+which of them came first.
 
 An asynchronous copy writes its word twice: where it begins, and where its thread waits for it. Who
 comes to the word in between, its own thread or another one behind a barrier, is found as well.
@@ -39,14 +39,18 @@ class Thread(NamedTuple):
     """How often its block had met."""
     seen: tuple[int, ...] = ()
     """How often each warp has come to named barriers, of what this thread knows; none: never."""
+    met: tuple[int, ...] = ()
+    """How often each lane of its warp has met others of it, of what this thread knows."""
 
     def knows(self, warp: int) -> int:
-        """How often a warp has come to one, as far as this thread knows."""
+        """How often a warp has come to a named barrier, as far as this thread knows."""
         return self.seen[warp] if self.seen else 0
 
     def behind(self, other: "Thread") -> bool:
-        """Whether named barriers put this behind what the other thread of the block did."""
-        warp = other.number // WARP
+        """Whether barriers of fewer than the block put this behind another thread of it."""
+        warp, lane = divmod(other.number, WARP)
+        if self.number // WARP == warp:
+            return self.met[lane] > other.met[lane]
         return self.knows(warp) > other.knows(warp)
 
 
@@ -54,7 +58,6 @@ class _Touch(NamedTuple):
     thread: Thread
     how: int
     line: int
-    met: int  # how often its warp had met
 
 
 class _Copy(NamedTuple):
@@ -68,7 +71,6 @@ class Watch:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._words: dict[tuple[int, int], set[_Touch]] = {}
-        self._met: dict[tuple[int, int], int] = {}
         self._found: set[Fault] = set()
         self._copies: dict[tuple[int, int], _Copy] = {}  # that nobody has waited for
 
@@ -85,11 +87,6 @@ class Watch:
                 met = touch.thread.meetings != copy.thread.meetings
                 if other and (met or touch.thread.behind(copy.thread)):
                     self._found.add(_unawaited(copy, touch.line))
-
-    def meet(self, block: int, thread: int) -> None:
-        """The threads of this one's warp have met, as it sees it."""
-        with self._lock:
-            self._met[block, thread] = self._met.get((block, thread), 0) + 1
 
     def touch(
         self, who: Thread, place: tuple[int, int], how: int, line: int, words: int
@@ -120,7 +117,7 @@ class Watch:
 
     def _come(self, who: Thread, place: tuple[int, int], how: int, line: int) -> None:
         """A thread comes to a word that is there."""
-        mine = _Touch(who, how, line, self._met.get(who[:2], 0))
+        mine = _Touch(who, how, line)
         others = self._words.setdefault(place, set())
         for other in others:
             if _race(mine, other):
@@ -142,9 +139,7 @@ def _race(x: _Touch, y: _Touch) -> bool:
         return apart and x.how >= OF_BLOCK
     if apart or one.meetings != two.meetings:
         return apart
-    if one.behind(two) or two.behind(one):
-        return False
-    return one.number // WARP != two.number // WARP or x.met == y.met
+    return not (one.behind(two) or two.behind(one))
 
 
 def _unawaited(copy: _Copy, line: int) -> Fault:

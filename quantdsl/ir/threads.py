@@ -5,6 +5,7 @@
     for thread.3 in 0 .. THREADS: ...         what each thread does before it waits for others
     do device.barrier()                       where it waits; nothing where threads run in turn
     do device.named_barrier(1, 64)            the same within a thread of those that come there
+    do device.lanes_barrier(255)              the same of lanes of a warp, a bit for each
     for ordered.4 in 0 .. THREADS: ...        what the threads do one after the other, everywhere
     let give.5: array[i64, THREADS]           what each thread shows the others of its warp
     ... warp.shuffle(give.5, thread.3, lane)  what it takes from them
@@ -49,9 +50,11 @@ ALL, EACH = "all_", "each_"
 """What a grid keeps of each block has one of these before its name: an array, a scalar."""
 """`mines` is an array of each thread: THREADS times as long, those of a thread in a row."""
 WARP = 32
+LANES = (1 << WARP) - 1
+"""A bit for each thread of a warp."""
 BARRIER, WARP_BARRIER = "device.barrier", "device.warp_barrier"
 GRID_BARRIER = "device.grid_barrier"
-NAMED_BARRIER = "device.named_barrier"
+NAMED_BARRIER, LANES_BARRIER = "device.named_barrier", "device.lanes_barrier"
 FENCES = {scope: f"device.fence.{scope}" for scope in ("thread", "block", "device", "system")}
 SCOPES = ("block", "device", "system")
 """Whom an atomic on a tensor is one operation for."""
@@ -131,6 +134,7 @@ FUNCTIONS = (
     *(Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, GRID_BARRIER)),
     *(Func(stmt.call.func, (), None, ()) for stmt in (TURN, PASS)),
     Func(NAMED_BARRIER, (ParamDecl("number", I64_T), ParamDecl("threads", I64_T)), None, ()),
+    Func(LANES_BARRIER, (ParamDecl("lanes", I64_T),), None, ()),
     *(Func(name, (), None, ()) for name in FENCES.values()),
     _warp(
         SHUFFLE,

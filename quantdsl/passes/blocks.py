@@ -26,6 +26,7 @@ from quantdsl.ir.threads import (
     COPIED,
     COPIES,
     FENCES,
+    LANES_BARRIER,
     NAMED_BARRIER,
     WAIT,
     WARP_BARRIER,
@@ -82,6 +83,7 @@ PRIMITIVES = (
     _asked(ONES, "value"),
     *(ops.Func(name, (), None, ()) for name in (BARRIER, WARP_BARRIER, *FENCES.values())),
     _told(NAMED_BARRIER, "number", "threads"),
+    _told(LANES_BARRIER, "lanes"),
     *(_told(counted(name), "index", "value") for name in ATOMICS),
     ops.Func(
         COPY,

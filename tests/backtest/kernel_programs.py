@@ -381,11 +381,57 @@ strategy Groups:
     backtest:
         fees = 1bps
 """
+LANES = """language 1
+
+@workgroup(64)
+kernel lanes(r: window[float, 128], n: const int) -> float:
+    "Lanes that hand over to others of their warp, and the rest of it goes on meanwhile."
+    var s: shared[float, 64] = 0
+    var t: shared[float, 64] = 0
+    let k = thread.x
+    if lane < 8:
+        s[k] = r[k] * float(n)
+        for step in 0..<3:
+            warp_barrier(255)
+            let next = s[warp * 32 + (lane + 1) mod 8]
+            warp_barrier(255)
+            s[k] = s[k] / 2 + next
+        warp_barrier(65_535)
+        t[k] = s[k] + 1
+    elif lane < 16:
+        let own = r[k + 64] * 5
+        warp_barrier(65_535)
+        t[k] = own + s[(k + 56) mod 64]
+    elif warp == 1:
+        t[k] = float(k)
+        warp_barrier(4_294_901_760)
+        s[k] = t[(111 - k) mod 64]
+    warp_barrier()
+    let sum = t[warp * 32 + (lane + n) mod 32] + s[warp * 32 + 31 - lane]
+    barrier()
+    s[k] = sum
+    barrier()
+    var total = 0.0
+    for i in 0..<64:
+        total = total * 0.5 + s[i]
+    return total
+
+strategy Lanes:
+    bars 5m
+    plot(lanes(close / close[1], 3))
+    on bar:
+        flatten()
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
 THREADED = {
     "threads of floats": TOTAL.format(type="float"),
     "threads of f32": TOTAL.format(type="f32"),
     "warps": WARPS,
     "groups": GROUPS,
+    "lanes": LANES,
 }
 """Kernels that say what each thread of a block does, and how many there are."""
 PROGRAMS["counts"] = COUNTS

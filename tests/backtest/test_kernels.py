@@ -32,6 +32,7 @@ EVENTS = {
     "threads of f32": 206,
     "warps": 45,
     "groups": 200,
+    "lanes": 140,
 }
 """Some more than the window is long: the interpreter makes each of the turns."""
 PLOT = 2  # the first word of a row of the curve that is a plot

@@ -17,7 +17,7 @@ from tests.backtest.kernel_programs import THREADED
 from tests.backtest.test_lane_entry import checked_text
 from tests.devices.test_blocks import INSTRUMENTS, SCALARS, SM_90, interpreted, left_by, rings_of
 
-SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128, "groups": 96}
+SIZES = {"threads of floats": 64, "threads of f32": 64, "warps": 128, "groups": 96, "lanes": 64}
 
 
 def launched(text, scalars, *, watched=False, changed=None):
@@ -63,6 +63,10 @@ def test_they_are_machine_code_of_a_gpu(name):
     if name == "groups":
         shapes = sorted(set(re.findall(r"barrier\.sync\s+(\d+, \d+);", ptx)))
         assert shapes == ["1, 96", "2, 32", "3, 64", "4, 96"]
+    if name == "lanes":
+        shapes = set(re.findall(r"bar\.warp\.sync\s+(-?\d+);", ptx))
+        assert shapes == {"255", "65535", "-65536", "-1"}
+        wanted = []
     assert [word for word in wanted if word not in ptx] == []
     assert "call" not in ptx
     assert assembled(ptx, "sm_90").startswith(b"\x7fELF")
@@ -158,6 +162,26 @@ def test_what_a_named_barrier_puts_in_order_is_no_race(name):
     assert {fault.lines for fault in kernel.faults} == wanted
 
 
+HALF = "warp_barrier(65_535)"
+WHOLE = "warp_barrier()"
+OF_LANES = {
+    "each by itself": (HALF, "warp_barrier(4_294_901_760)", "barrier()", {(8, 14)}),
+    "met": (WHOLE, WHOLE, "barrier()", set()),
+    "met too early": (WHOLE, f"s[k] = 3\n        {WHOLE}", "barrier()", set()),
+    "one side met": (f"{HALF}\n        {HALF}", "fence(block)", "barrier()", {(8, 15)}),
+}
+
+
+@pytest.mark.parametrize("name", OF_LANES)
+def test_what_lanes_of_a_warp_put_in_order_is_no_race(name):
+    """The upper lanes read what the lower ones wrote; whoever else meets puts nothing between."""
+    first, second, third, wanted = OF_LANES[name]
+    text = ROLES.format(cond="lane < 16", first=first, second=second, third=third)
+    text = text.replace("s[k] += 1\n", "fence(block)\n").replace("95 - k", "warp * 32 + 31 - lane")
+    kernel, _, _ = launched(text, SCALARS, watched=True)
+    assert {fault.lines for fault in kernel.faults} == wanted
+
+
 OWN = ("k < 64", "named_barrier(1, 64)", "fence(block)")
 LOOP = f"for i in 0..<2:\n            {ALL}"
 NO_MEETINGS = {
@@ -173,6 +197,23 @@ NO_MEETINGS = {
         "do not come to barrier 1 now",
     ),
     "in a loop": ("k < 64", LOOP, LOOP, "barrier()", "do not come to barrier 1 now"),
+    "half a mask": ("lane < 16", WHOLE, OWN[2], "barrier()", "lane 31 does not come to this"),
+    "beyond a mask": ("k < 64", HALF, OWN[2], "barrier()", "lane 31 comes to this"),
+    "a mask for all": (OWN[0], OWN[2], OWN[2], HALF, "lane 31 comes to this"),
+    "lanes in a loop": (
+        "lane < 16", LOOP.replace(ALL, WHOLE), LOOP.replace(ALL, WHOLE), "barrier()",
+        "the others do not come to this warp_barrier now"
+    ),
+    "lanes once and twice": (
+        "lane < 16", WHOLE, f"{WHOLE}\n        {WHOLE}", "barrier()",
+        "the others do not come to this warp_barrier now"
+    ),
+    "lanes that differ": ("k < 48", HALF, OWN[2], "barrier()", "not every thread comes to"),
+    "lanes of the data": ("r[k] > 1", HALF, OWN[2], "barrier()", "not every thread comes"),
+    "a warp's word": ("lane < 16", "let q = ballot(true)", OWN[2], "barrier()", "not every"),
+    "a number of lanes": ("lane < 16", ALL, ALL, "barrier()", "not every thread comes to this"),
+    "no mask": (OWN[0], "warp_barrier(0)", OWN[2], "barrier()", "a mask is a constant of"),
+    "a mask of threads": (OWN[0], "warp_barrier(k)", OWN[2], "barrier()", "a mask is a constant"),
     "half a warp": ("k < 48", *OWN[1:], "barrier()", "not every thread comes to this 'named_bar"),
     "who the data say": ("r[k] > 1", *OWN[1:], "barrier()", "not every thread comes to this"),
     "the block's": ("k < 64", "barrier()", OWN[2], "barrier()", "not every thread comes to this"),
