@@ -32,6 +32,7 @@ COMMANDS = {
     "sweep": ("sweep", "Run a strategy at many points of its params and compare them."),
     "signals": ("signals", "Compute every equation of a strategy as one table."),
     "paper": ("paper", "Run strategies on live data against a simulated venue."),
+    "halt": ("halt", "Let no order of a live session go out any more."),
     "report": ("report", "Write the report of a live session."),
     "verify": ("verify", "Compare what every target of this machine does with a strategy."),
     "compare": ("compare", "Show what differs between two runs, or a session and recorded data."),

@@ -39,6 +39,8 @@ from quantdsl.live.strategy import LiveStrategy
 
 Events = npt.NDArray[np.void]
 LOCK = "session.lock"
+HALT = "halt"
+"""A file of this name in its folder halts a session, and while it is there nobody arms it again."""
 TICK_S = 0.005
 """Between two looks at the clock: what a timer may be late."""
 DRAIN_S = 0.000_5
@@ -84,6 +86,8 @@ class Session:
         self.ended = threading.Event()
         self.why = self.failure = ""
         """Why it ends, and which of its own faults has ended it."""
+        self._halted = False
+        """By its file."""
         self._asked: dict[tuple[str, int], float] = {}
         self._told: dict[str, int] = {}
         """Quotes left out, as far as the log tells."""
@@ -198,6 +202,7 @@ class Session:
                     since = int(past["ts_event"][-1]) if len(past) else one.since
                     one.lane.clock.add(own, self._history(one, own, since))
             one.lane.advance(now)
+        self._heed_file()
         self.sequencer.release()
         while self.sequencer.behind and not self.stopping.is_set():
             time.sleep(DRAIN_S)
@@ -344,8 +349,18 @@ class Session:
         if command.kind == "stop":
             self._stop(f"stopped by {by}")
             return
+        if command.kind == "rearm" and (file := self.folder / HALT).exists():
+            self.showing.log("error", "session", f"nothing is armed: {file} is there", command.id)
+            return
         side, bits = _COMMANDS[command.kind]
         self.sequencer.command([one.lane for one in chosen], side, bits, self.now_ns())
+
+    def _heed_file(self) -> None:
+        """Halt when the file that says so has come."""
+        there = (self.folder / HALT).exists()
+        if there and not self._halted:
+            self._obey(view.Command("halt", by=f"the file {HALT}"))
+        self._halted = there
 
     def _stop(self, why: str) -> None:
         self.why = self.why or why
@@ -366,6 +381,7 @@ class Session:
         """Snapshots, ten a second, and what else is due now and then."""
         kept = measured = time.monotonic()
         while not self.stopping.wait(SNAPSHOT_S):
+            self._heed_file()
             self.sender.send(self.showing.snapshot())
             if time.monotonic() - measured > MEASURE_S:
                 measured = time.monotonic()

@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from quantdsl.backtest.run import result, run_end
 from quantdsl.errors import ConfigError, JournalError
-from quantdsl.events.layout import EVENT
+from quantdsl.events.layout import EVENT, Kind
 from quantdsl.journal.reader import segments
 from quantdsl.live.manifest import prepared, read
 from quantdsl.report.result import RunResult
+from quantdsl.report.words import plural
 
 
 def session_result(folder: Path, name: str) -> RunResult:
@@ -36,4 +38,7 @@ def session_result(folder: Path, name: str) -> RunResult:
             "help: quantdsl journal verify says where they part"
         )
     ready.run.feed(run_end(int(max(consumed["ts_event"].max(), consumed["ts_recv"].max()))))
-    return result(ready, Path(part.path))
+    made = result(ready, Path(part.path))
+    fills = sum(int(np.count_nonzero(one["kind"] == Kind.FILL)) for one in records)
+    beside = f"{plural(fills, 'fill')} of the session, the same in its replay, byte for byte"
+    return msgspec.structs.replace(made, notes=(*made.notes, beside))

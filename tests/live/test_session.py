@@ -9,20 +9,25 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from quantdsl.backtest.run import backtest
+from quantdsl.cli import run
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.latency import Latencies
 from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import EVENT, RECORD, Command, KilledBy, Kind
 from quantdsl.journal.reader import segments
+from quantdsl.live import view
 from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read
 from quantdsl.live.measured import FILE
 from quantdsl.live.placement import Wish, plan
+from quantdsl.live.session import HALT, Session
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
@@ -293,6 +298,40 @@ def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path, how):
     inputs, _ = journalled(folder)
     assert inputs[-1]["kind"] == Kind.COMMAND
     assert inputs[-1]["side"] == Command.KILL
+
+
+def test_a_file_halts_and_nobody_arms_while_it_is_there(files, tmp_path):
+    """From a terminal, over a restart too, and a person's wish to arm is refused meanwhile."""
+    folder = tmp_path / "session"
+    same = (folder, files[0], "--for", "1000", "--speed", "3000")
+
+    def halts() -> int:
+        inputs = on_disk(folder)[0]
+        of_person = (inputs["side"] == Command.KILL) & (inputs["payload"][:, 0] == KilledBy.PERSON)
+        return int(np.count_nonzero((inputs["kind"] == Kind.COMMAND) & of_person))
+
+    def halted() -> int:
+        if count_of(outputs_of(folder), Kind.FILL):
+            assert run(["halt", str(folder)]) == 0
+        return halts()
+
+    said = ended_when(paper(*same), halted)
+    assert "halt asked for by the file halt" in said, said
+    _, outputs = journalled(folder)
+    orders = count_of(outputs, Kind.ORDER)
+    said = ended_when(paper(*same), lambda: halts() > 1)
+    inputs, outputs = journalled(folder)
+    assert count_of(outputs, Kind.ORDER) == orders, said
+    (folder / HALT).unlink()
+    before = len(inputs)
+    ended_when(paper(*same), lambda: len(on_disk(folder)[0]) > before + 50)
+    assert count_of(journalled(folder)[1], Kind.ORDER) == orders, "a halt is latched"
+    log: list[Any] = []
+    (folder / HALT).touch()
+    session = SimpleNamespace(folder=folder, strategies=[])
+    session.showing = SimpleNamespace(log=lambda *words: log.append(words))
+    Session._obey(session, view.Command("rearm", by="cockpit", id="7"))
+    assert log[-1] == ("error", "session", f"nothing is armed: {folder / HALT} is there", "7")
 
 
 def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
