@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from quantdsl.backtest.placement import Size, placement, placement_text
+from quantdsl.backtest.stages import ARCHITECTURE
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.cross import Gather
@@ -19,7 +20,11 @@ from quantdsl.check.panel_kernels import (
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.codegen.cubin import Cubin
+from quantdsl.codegen.ptx import target_of
+from quantdsl.devices.cuda.panels import BOUNDS, along_cubin
 from quantdsl.devices.measured import lanes_at_once, rates
+from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
@@ -67,17 +72,18 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         "  Transfers: events into columns once, columns into rows "
         f"({WORD_BYTES * (ROW_WORDS + len(turn.shown))} bytes a bar) once; none between kernels."
     )
-    yield from _on_a_gpu(turn)
+    yield from _on_a_gpu(checked, turn)
     size = Size(PLANNED_INSTRUMENTS, PLANNED_INSTANTS, lanes_at_once())
     place = placement(checked, turn, size, rates(gpu=False), rates(gpu=True))
     yield from placement_text(place, size)
 
 
-def _on_a_gpu(turn: Signals) -> Iterator[str]:
+def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
     """The kernels of `--device cuda:N`, and what they move."""
     steps = parts(turn)
     made = kernels(turn, [one for step in steps for one in step], Form(flat=True))
     each, moved = iter(made.all), 0
+    taken: list[Cubin] = []
     yield (
         f"  On a GPU (--device cuda:N) {len(made.all)} kernels over chunks of instants, the same "
         "bits:"
@@ -91,17 +97,38 @@ def _on_a_gpu(turn: Signals) -> Iterator[str]:
             moved += WORD_BYTES * words
             names = [turn.shown[n].name for n in stage.shown]
             names += [_name(turn, name) for name in kernel.writes if not names]
-            yield f"     {', '.join(names)}: {WORD_BYTES * words} bytes"
+            one = None if kernel.stage.across else _taken(checked, kernel)
+            told = ""
+            if one is not None:
+                taken.append(one)
+                told = f", {one.registers} registers, {one.spill_bytes} bytes spilled"
+            yield f"     {', '.join(names)}: {WORD_BYTES * words} bytes{told}"
     given = [name for name in made.columns if of_host(name)]
     yield (
         f"  Moved {moved} bytes a bar: indicators that need nothing of each other are parts, since "
         "one thread an instrument would leave a GPU idle, and each part reads its columns itself."
     )
+    if taken:
+        spilled = sum(one.spill_bytes > 0 for one in taken)
+        most = max(one.registers for one in taken)
+        yield (
+            f"  Fused as far as equations need each other: {most} of {BOUNDS.registers} registers "
+            f"at most on {ARCHITECTURE}, {spilled or 'no'} kernel{'s' * (spilled > 1)} with spills."
+        )
     yield (
         f"  Transfers: {WORD_BYTES * len(given)} bytes a bar up (and {WORD_BYTES} more where some "
         f"lack), {WORD_BYTES * len(turn.shown)} down, on streams of their own while the chunk "
         "between is computed; none between kernels."
     )
+
+
+def _taken(checked: Checked, kernel: Kernel) -> Cubin | None:
+    """What a thread of a kernel takes; None where nothing here assembles for a GPU."""
+    module = checked.kernel_module(kernel, PLANNED_INSTRUMENTS)
+    try:
+        return along_cubin(module, target_of(ARCHITECTURE), ARCHITECTURE)
+    except UnavailableError:
+        return None
 
 
 def _kernel(checked: Checked, kernel: Kernel) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -338,6 +339,10 @@ def test_explain_prints_the_kernels_of_signals(capsys):
     assert "2. across: a lane an instant, xs.neutralize, xs.rank, xs.rank" in shown
     assert "reads z60, gap, range, z20, rsi: 40 bytes" in shown
     assert "Moved 264 bytes a bar; the least is 184: 3 words in, 20 out." in shown
+    each = re.findall(r"(\d+) registers, (\d+) bytes spilled", shown)
+    most, spilled = max(int(one) for one, _ in each), sum(one != "0" for _, one in each)
+    told = f"{most} of 255 registers at most on sm_90, {spilled or 'no'} kernel"
+    assert f"Fused as far as equations need each other: {told}" in shown
     file = str(shipped("strategies/xs_momentum.qdsl"))
     assert cli.run(["explain", file, "--stage", "plan"]) == 0
     told = capsys.readouterr().out

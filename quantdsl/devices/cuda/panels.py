@@ -13,7 +13,7 @@ import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
-from quantdsl.codegen.cubin import assembled, link_ptx
+from quantdsl.codegen.cubin import Cubin, assembled, link_ptx
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.lanes import START
 from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_block_text
@@ -34,6 +34,7 @@ from quantdsl.devices.panels import (
     at_instant,
 )
 from quantdsl.devices.work import Words
+from quantdsl.ir.ops import Module
 from quantdsl.passes import own_passes
 
 BOUNDS = Bounds(threads=LANES, blocks=8)
@@ -42,12 +43,17 @@ THREADS = 1024
 """Of a block across: an instant has thousands of instruments."""
 
 
+def along_cubin(module: Module, target: Target, architecture: str) -> Cubin:
+    """A kernel along time as a GPU has it."""
+    text = ptx_text(own_passes(module), target, BOUNDS)
+    return link_ptx(Ptx(text, ""), architecture, None, BOUNDS)
+
+
 def along_code(work: PanelKernel, target: Target, architecture: str) -> bytes:
-    """The machine code of a kernel along time, from the cache if it is there."""
+    """Its machine code, from the cache if it is there."""
 
     def compiled() -> bytes:
-        text = ptx_text(own_passes(work.module), target, BOUNDS)
-        return link_ptx(Ptx(text, ""), architecture, None, BOUNDS).code
+        return along_cubin(work.module, target, architecture).code
 
     form = f"own cubin {architecture} {BOUNDS} {sorted(work.varying)}"
     return through_cache(Cache(), cache_key(work.module, target, form), compiled)
