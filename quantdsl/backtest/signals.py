@@ -231,8 +231,8 @@ def turn_of(checked: Checked, *, closes: bool = False) -> Signals:
     strategy = checked.strategy
     if strategy.ticks:
         raise UnavailableError(
-            f"{checked.source.path}: signals of a strategy on ticks are not available: a table has a "
-            "row for each bar, and no two instruments share an instant of ticks\n"
+            f"{checked.source.path}: signals of a strategy on ticks are not available: a table has "
+            "a row for each bar, and no two instruments share an instant of ticks\n"
             "help: write the equations on bars in a file of their own, such as bars 1m, and give "
             "bars as data (quantdsl record --bars, quantdsl data fetch)"
         )
