@@ -7,6 +7,7 @@ The session is the one that `quantdsl paper` runs, its threads and its journal i
 added waits in compiled code, on the feed's own thread, until the engine's records can be seen.
 """
 
+import gc
 import json
 import os
 import socket
@@ -33,7 +34,7 @@ from quantdsl.events.ring_numba import load_acquire
 from quantdsl.live.channel import Sender
 from quantdsl.live.creation import Wish, create, make_folder
 from quantdsl.live.feed import _EPOCH_NS, LiveFeed
-from quantdsl.live.session import Session
+from quantdsl.live.session import Session, steady
 
 ROOT = Path(__file__).parents[1]
 POLLS = 20_000_000
@@ -209,6 +210,8 @@ def session(
     create(folder / "session", [Wish(file, {})], config=config, said={})
     commands, snapshots = os.pipe(), os.pipe()
     live = Measured(folder / "session", commands[0], snapshots[1])
+    switch_s = sys.getswitchinterval()
+    steady()
     live.probed = probed
     sender, over = Sender(commands[1]), threading.Event()
 
@@ -234,6 +237,8 @@ def session(
             thread.join()
         for descriptor in (*commands, snapshots[0]):
             os.close(descriptor)
+        sys.setswitchinterval(switch_s)
+        gc.unfreeze()
 
 
 def stages(probe: Probe, sent_ns: Int64s) -> dict[str, Int64s]:

@@ -56,7 +56,7 @@ def later(signature: str, **options: bool) -> Callable[[Any], Any]:
     """Leaves a function that compiled code calls until something that calls it is compiled."""
 
     def made(function: Any) -> Any:
-        dispatcher = _dispatcher(function, **options)
+        dispatcher = _dispatcher(function, nogil=True, **options)
         _later[dispatcher] = signature
         return dispatcher
 
@@ -82,8 +82,8 @@ def compile_callees(function: Any) -> None:
 class Entry:
     """A compiled function of one signature that Python calls; arguments must be of its types."""
 
-    def __init__(self, function: Any, signature: str) -> None:
-        self.function, self.signature = function, signature
+    def __init__(self, function: Any, signature: str, *, brief: bool = False) -> None:
+        self.function, self.signature, self.brief = function, signature, brief
         self._call: Callable[..., Any] | None = None
         self._bare: Callable[..., Any] | None = None
         """The compiled function itself."""
@@ -117,7 +117,7 @@ class Entry:
             self._call, self.found = self._loaded(msgspec.msgpack.decode(code, type=_Code)), True
             return
         compile_callees(self.function)
-        dispatcher = _dispatcher(self.function)
+        dispatcher = self._dispatcher()
         dispatcher.compile(self.signature)
         dispatcher.disable_compile()
         (made,) = dispatcher.overloads.values()
@@ -142,29 +142,37 @@ class Entry:
             sys.modules[__name__], name, name, pointer, environment, (library,)
         )
         library.codegen.set_env(one.environment, environment)
-        dispatcher = _dispatcher(self.function)
+        dispatcher = self._dispatcher()
         types, _ = _signature(self.signature)
         dispatcher._insert([one._code for one in types], found)
         self._held, self._bare = (*types, found), found
         dispatcher._can_compile = False
         return dispatcher
 
+    def _dispatcher(self) -> Any:
+        return _dispatcher(self.function, nogil=not self.brief)
+
     def _key(self) -> str:
-        own = f"{self.function.__module__} {self.function.__qualname__} {self.signature}"
+        called = f"{self.signature} {self.brief}"
+        own = f"{self.function.__module__} {self.function.__qualname__} {called}"
         read = [cell.cell_contents for cell in self.function.__closure__ or ()]
         of = [f"{one.__module__} {one.__qualname__}" for one in read]
         world = _world(Path(self.function.__code__.co_filename).parent)
         return hashlib.sha256("\n".join([world, own, *of]).encode()).hexdigest()
 
 
-def entry(signature: str) -> Callable[[Any], Entry]:
-    """The function, compiled for this signature before it is first called."""
-    return lambda function: Entry(function, signature)
+def entry(signature: str, *, brief: bool = False) -> Callable[[Any], Entry]:
+    """The function, compiled for this signature before it is first called.
+
+    It leaves Python's lock to others meanwhile, but where it is brief: who lets go of the lock may
+    wait for it a thousand times as long.
+    """
+    return lambda function: Entry(function, signature, brief=brief)
 
 
 def _dispatcher(function: Any, **options: bool) -> Any:
     """Numba's, which holds the types of arguments to those of a signature."""
-    return _njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    return _njit(no_cfunc_wrapper=True, **options)(function)
 
 
 @cache

@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     recv_ns: int
 
 
-@entry("int64(uint8[::1], int64, int64, int64[:,::1])")
+@entry("int64(uint8[::1], int64, int64, int64[:,::1])", brief=True)
 def split(data: Any, at: int, end: int, spans: Any) -> int:
     """Places of whole text frames from `at` on, up to the first thing that is none."""
     count = 0

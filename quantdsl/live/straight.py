@@ -27,7 +27,7 @@ NO = -(2**63)
 _KIND_BITS = 32
 
 
-@entry("int64(int64[::1], boolean[::1], int64[::1], int64, int64, int64)")
+@entry("int64(int64[::1], boolean[::1], int64[::1], int64, int64, int64)", brief=True)
 def fits(rows: Any, wanted: Any, ring: Any, since_ns: int, open_ns: int, until_ns: int) -> int:
     """The newest time of receipt, NO where not all of them may enter as they are."""
     count = len(rows) // WORDS
@@ -43,7 +43,7 @@ def fits(rows: Any, wanted: Any, ring: Any, since_ns: int, open_ns: int, until_n
     return last
 
 
-@entry("void(int64[::1], int64[::1])")
+@entry("void(int64[::1], int64[::1])", brief=True)
 def enter(rows: Any, ring: Any) -> None:
     """Publish records for which there is room; the caller is the ring's producer."""
     count = len(rows) // WORDS

@@ -3,6 +3,8 @@
 import gc
 import socket
 import sys
+import threading
+import time
 from collections import Counter
 from fractions import Fraction
 
@@ -22,6 +24,7 @@ from quantdsl.live.sequencer import Lane, Sequencer
 from quantdsl.live.straight import enter, fits
 from tests.live.test_backlog import Ticks
 from tests.venues.server import frame
+from tests.waiting import WAIT_S
 
 CALLS_MAX = 56
 """Of Python's functions and of compiled ones, for one message that comes alone."""
@@ -106,6 +109,36 @@ def test_a_message_alone_takes_one_system_call_and_four_compiled_ones(way):
     assert not [name for name in calls if "sleep" in name or "select" in name or "poll" in name]
     assert calls["lock.__exit__"] == 2, "the sequencer's and the journal's, once each"
     assert sum(calls.values()) <= CALLS_MAX, calls
+
+
+def test_brief_calls_keep_pythons_lock(way):
+    """Who lets go of it for a tenth of a microsecond waits for all that another thread does then.
+
+    One that wants it all the time gets it from none of many calls.
+    """
+    _, _, ring, _ = way
+    nothing, spans, over = np.zeros(8, np.uint8), np.empty((8, 2), np.int64), threading.Event()
+    no_rows, wanted, turns = np.empty(0, np.int64), np.zeros(256, bool), [0]
+
+    def wants() -> None:
+        while not over.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    other, switch_s = threading.Thread(target=wants), sys.getswitchinterval()
+    other.start()
+    sys.setswitchinterval(WAIT_S)
+    try:
+        before = turns[0]
+        for _ in range(10_000):
+            split.ready()(nothing, 0, 8, spans)
+            enter.ready()(no_rows, ring.words)
+            fits.ready()(ring.words[-8:], wanted, ring.words, 0, 0, 0)
+        assert turns[0] == before
+    finally:
+        sys.setswitchinterval(switch_s)
+        over.set()
+        other.join()
 
 
 def test_messages_that_wait_are_passed_on_together(way):

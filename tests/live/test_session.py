@@ -1,5 +1,6 @@
 """Real sessions: the command itself, its child killed, what is on disk compared with a backtest."""
 
+import gc
 import os
 import re
 import signal
@@ -27,7 +28,7 @@ from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read
 from quantdsl.live.measured import FILE
 from quantdsl.live.placement import Wish, plan
-from quantdsl.live.session import HALT, Session
+from quantdsl.live.session import HALT, Session, steady
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
@@ -188,6 +189,16 @@ def test_no_other_thread_of_a_session_gets_its_engines_core(files, tmp_path):
 
     ended_when(process, apart)
     assert process.returncode == 0
+
+
+def test_what_a_session_begins_with_is_no_work_for_the_collector_of_garbage():
+    switch_s = sys.getswitchinterval()
+    try:
+        steady()
+        assert len(gc.get_objects()) < 1_000
+    finally:
+        sys.setswitchinterval(switch_s)
+        gc.unfreeze()
 
 
 def test_a_replayed_session_decides_as_the_backtest_of_its_file(files, tmp_path):
