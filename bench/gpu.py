@@ -48,10 +48,8 @@ MILLION = ("fast = 60  in 2..1001    step 1", "slow = 600 in 1002..2001 step 1")
 """Ranges of a million points, in place of those of the average cross."""
 
 
-def prepared(
-    name: str, ranges: dict[str, str], bars: int = BARS, precision: str = "f64"
-) -> Sweep:
-    path, settings = STRATEGIES / f"{name}.qdsl", {"precision": precision}
+def prepared(name: str, ranges: dict[str, str], bars: int = BARS, **settings: object) -> Sweep:
+    path = STRATEGIES / f"{name}.qdsl"
     return prepare_sweep(
         compile_file(path), path, data=market(bars), ranges=ranges, sweep=settings
     )
@@ -114,9 +112,13 @@ def kernel_seconds(profile: Profile) -> float:
 
 
 def compared(name: str, ranges: dict[str, str], precision: str = "f64") -> dict[str, Any]:
-    """Our kernel and the anchor on one grid; AssertionError where a trade or a fee differs."""
-    sweep = prepared(name, ranges, precision=precision)
+    """Our kernel and the anchor on one grid; AssertionError where a trade or a fee differs.
+
+    `whole` is our rate with every metric that a lane can tell.
+    """
+    sweep = prepared(name, ranges, precision=precision, metrics=anchors.METRICS)
     our_s, result = ours(sweep)
+    whole_s, _ = timed(prepared(name, ranges, precision=precision))
     anchor_s, theirs = anchor(sweep, name)
     other = int((theirs["trades"] != result.metric("trades")).sum())
     assert not other, f"{name} {precision}: {other} of {sweep.n_points} lanes trade differently"
@@ -128,6 +130,7 @@ def compared(name: str, ranges: dict[str, str], precision: str = "f64") -> dict[
         "precision": precision,
         "lanes": sweep.n_points,
         "lane_steps_per_s": steps / our_s,
+        "whole_lane_steps_per_s": steps / whole_s,
         "anchor_lane_steps_per_s": steps / anchor_s,
     }
 

@@ -37,7 +37,8 @@ Timed = Callable[[Sweep], tuple[float, Lanes]]
 
 def prepared(ranges: dict[str, str]) -> Sweep:
     data = str(recording(RECORDED))
-    return prepare_sweep(compile_file(STRATEGY), STRATEGY, data=data, ranges=ranges)
+    checked, settings = compile_file(STRATEGY), {"metrics": [*anchors.METRICS, "fills"]}
+    return prepare_sweep(checked, STRATEGY, data=data, ranges=ranges, sweep=settings)
 
 
 def shown(sweep: Sweep) -> anchors.Shown:

@@ -199,6 +199,9 @@ class SweepConfig(_Section, frozen=True):
     ] = "grid"
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Seed of random and sobol subsets")] = 1
     objective: Annotated[str, Meta(description="Metric that ranks the points")] = "sharpe"
+    metrics: Annotated[
+        tuple[str, ...], Meta(description="Of each point; none: all. Fewer are faster")
+    ] = ()
     top: Annotated[int, Meta(ge=1, le=1_000, description="Best points to show")] = 10
     device: Annotated[str, Meta(description="auto, cpu, simulated, cuda:N or all")] = "auto"
     on: Annotated[

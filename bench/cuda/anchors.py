@@ -32,6 +32,8 @@ RESULT = np.dtype(
     ]
 )  # fmt: skip
 """As `struct Result` of both kernels; money in money units."""
+METRICS = "trades win_rate profit_factor fees net_profit max_drawdown sharpe exposure".split()
+"""What a sweep makes of such a result: one beside an anchor keeps no other metric."""
 
 MAKER_RESULT = np.dtype(
     [

@@ -24,7 +24,7 @@ from quantdsl.ir import ops
 from quantdsl.ir.link import Decl, link
 from quantdsl.passes.common import own_leaves
 from quantdsl.passes.narrow import narrow
-from quantdsl.report.metrics import ACCUMULATORS
+from quantdsl.report.metrics import LANE_METRICS, accumulators
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -54,6 +54,7 @@ class LaneCode:
         plan: Plan,
         few: int,
         precision: Precision,
+        metrics: tuple[str, ...],
     ) -> None:
         self.checked, self.uses = checked, uses
         self.plan, self.precision = plan, precision
@@ -61,7 +62,7 @@ class LaneCode:
         """Orders that a lane has room for; 0: as many as a single run."""
         module = checked.lane_module(uses, plan, blocks=blocks, few=few)
         self.module = lowered(checked, module, precision)
-        self.words = LaneWords(self.module, ACCUMULATORS, blocks)
+        self.words = LaneWords(self.module, accumulators(metrics), blocks)
         self._judges: dict[tuple[str, ...], Program] = {}
         self._columns: dict[tuple[str, ...], ops.Module] = {}
         self._settled: dict[tuple[tuple[str, int], ...], ops.Module] = {}
@@ -118,9 +119,13 @@ def lane_code(
     plan: Plan = NO_COLUMNS,
     few: int = 0,
     precision: Precision = "f64",
+    metrics: tuple[str, ...] = LANE_METRICS,
 ) -> LaneCode:
-    """The code of a strategy's lanes, made once a process; `few` as of `Checked.lane_module`."""
-    return LaneCode(checked, uses, blocks, plan, few, precision)
+    """The code of a strategy's lanes, made once a process; `few` as of `Checked.lane_module`.
+
+    A lane leaves what these metrics of it are computed from.
+    """
+    return LaneCode(checked, uses, blocks, plan, few, precision, metrics)
 
 
 def lowered(checked: Checked, module: ops.Module, precision: Precision) -> ops.Module:

@@ -161,7 +161,11 @@ def arrange(
         "report.benchmark": benchmark,
         **(more or {}),
     }
-    said = {key: str(value) for key, value in line.items() if value is not None}
+    said = {
+        key: value if isinstance(value, list | tuple) else str(value)
+        for key, value in line.items()
+        if value is not None
+    }
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
     resolved = configuration.resolve(*layers)

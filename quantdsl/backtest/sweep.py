@@ -46,7 +46,7 @@ from quantdsl.devices.work import LaneWork, Runner
 from quantdsl.errors import ConfigError, LimitError, UnavailableError
 from quantdsl.events.layout import EVENT
 from quantdsl.lang.spelling import nearest
-from quantdsl.report.lane_metrics import LANE
+from quantdsl.report.metrics import LANE_METRICS
 from quantdsl.report.result import RunResult
 
 Int64s = npt.NDArray[np.int64]
@@ -54,6 +54,8 @@ Int32s = npt.NDArray[np.int32]
 Progress = Callable[[int, int], None]
 """(points done, points in all)."""
 
+OF_LUCK = "sharpe"
+"""The metric that says how likely the best point is luck."""
 RESULT_WORDS = 64
 """Of each point in the finished table, beside the words that its lane leaves."""
 MICROSECOND_NS = 1_000
@@ -89,6 +91,11 @@ class Chosen(Struct, frozen=True, kw_only=True):
         """Points to run."""
         return len(self.numbers)
 
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Those of each point, in the order of the table."""
+        return _metrics(self.config)
+
 
 class Sweep(Chosen, frozen=True, kw_only=True):
     """A sweep that is ready to run; `run` may be called again."""
@@ -122,12 +129,20 @@ class Sweep(Chosen, frozen=True, kw_only=True):
             precision=self.precision,
             points=self.n_points,
             words=len(self.code.words),
+            metrics=",".join(self.metrics),
         )
 
     def _base(self) -> LaneCode:
         uses = self.arranged.uses
         few = few_orders(self.checked.strategy, uses)
-        return lane_code(self.checked, uses, self.config.blocks, few=few, precision=self.precision)
+        return lane_code(
+            self.checked,
+            uses,
+            self.config.blocks,
+            few=few,
+            precision=self.precision,
+            metrics=self.metrics,
+        )
 
     def place(self, number: int) -> int:
         """Which row the point of this number is; ConfigError where it is not run."""
@@ -202,7 +217,14 @@ def prepare_sweep(
         )
     grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
     few = few_orders(checked.strategy, arranged.uses)
-    code = lane_code(checked, arranged.uses, config.blocks, few=few, precision=config.precision)
+    code = lane_code(
+        checked,
+        arranged.uses,
+        config.blocks,
+        few=few,
+        precision=config.precision,
+        metrics=_metrics(config),
+    )
     memory = Memory(code.module)
     arranged.fill(memory)
     values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
@@ -251,7 +273,9 @@ def placed(
         plan = plan_of(chosen.checked, axes, levels, len(events), gpu=gpu)
     uses = chosen.arranged.uses
     few = 0 if roomy else few_orders(chosen.checked.strategy, uses)
-    code = lane_code(chosen.checked, uses, config.blocks, plan, few, chosen.precision)
+    code = lane_code(
+        chosen.checked, uses, config.blocks, plan, few, chosen.precision, chosen.metrics
+    )
     by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
     table = table_of(plan, by_name, len(events)) if plan.hoisted else None
     order = events[:, 1 if chosen.checked.strategy.ticks else 0]  # of receipt, or of events
@@ -295,14 +319,22 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
 
 
 def _supported(config: SweepConfig) -> None:
-    known = [metric.name for metric in LANE.metrics]
-    if config.objective not in known:
-        near = nearest(config.objective, known)
-        hint = f"; did you mean {near}?" if near else ""
-        raise ConfigError(
-            f"--objective {config.objective}: no point of a sweep has such a metric{hint}\n"
-            f"help: take one of {', '.join(known)}"
-        )
+    asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
+    for option, name in asked:
+        if name not in LANE_METRICS:
+            near = nearest(name, LANE_METRICS)
+            hint = f"; did you mean {near}?" if near else ""
+            raise ConfigError(
+                f"--{option} {name}: no point of a sweep has such a metric{hint}\n"
+                f"help: take one of {', '.join(LANE_METRICS)}"
+            )
+
+
+def _metrics(config: SweepConfig) -> tuple[str, ...]:
+    """What each point of a sweep is to tell: what is asked for, what ranks it, how far it is luck.
+    """
+    asked = {*(config.metrics or LANE_METRICS), config.objective, OF_LUCK}
+    return tuple(name for name in LANE_METRICS if name in asked)
 
 
 def _grid(

@@ -36,6 +36,7 @@ class Manifest(msgspec.Struct, frozen=True):
     points: int
     words: int
     precision: str = "f64"
+    metrics: str = ""
     complete: bool = False
 
 
@@ -47,6 +48,7 @@ CHANGED = {
     "ranges": "the ranges, the params or the points",
     "settings": "the settings",
     "points": "the number of points",
+    "metrics": "the metrics",
     "words": "what is kept of each point",
 }
 

@@ -1,7 +1,7 @@
 """The lanes of a sweep as its result: one row a point, params first, then every metric."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from quantdsl.backtest.run import periods_per_year, settings_of, warnings_of
 from quantdsl.backtest.sweep import Int64s, Lanes, Sweep
 from quantdsl.report.columns import choices, flags, numbers
 from quantdsl.report.formula import Floats
-from quantdsl.report.lane_metrics import LANE, Sums
+from quantdsl.report.lane_metrics import Sums
 from quantdsl.report.metrics import evaluate_lanes
 from quantdsl.report.sweep_result import Axis as ResultAxis
 from quantdsl.report.sweep_result import SweepResult
@@ -101,12 +101,13 @@ def _axis(axis: Axis) -> ResultAxis:
 
 def _table(sweep: Sweep, points: Int64s, levels: npt.NDArray[np.int32], words: Int64s) -> pa.Table:
     columns: dict[str, pa.Array] = {"point": numbers(points)}
-    taken = {"point", *(metric.name for metric in LANE.metrics)}
+    taken = {"point", *sweep.metrics}
     for axis, level in zip(sweep.grid.axes, levels, strict=True):
         name = axis.param.name
         columns[f"param.{name}" if name in taken else name] = _param_column(axis, level)
     data = sweep.arranged.data
-    found = metrics(sweep.code.words.accumulators(words), data.money_digits, periods_per_year(data))
+    sums = sweep.code.words.accumulators(words)
+    found = metrics(sums, sweep.metrics, data.money_digits, periods_per_year(data))
     return pa.table(columns | {name: numbers(values) for name, values in found.items()})
 
 
@@ -122,12 +123,15 @@ def _param_column(axis: Axis, level: npt.NDArray[np.int32]) -> pa.Array:
 
 
 def metrics(
-    accumulators: Mapping[str, npt.NDArray[Any]], money_digits: int, per_year: float
+    accumulators: Mapping[str, npt.NDArray[Any]],
+    names: Collection[str],
+    money_digits: int,
+    per_year: float,
 ) -> dict[str, Floats]:
-    """Every metric of every lane."""
+    """These metrics of every lane."""
     count = len(next(iter(accumulators.values())))
     pieces = [
-        evaluate_lanes(Sums(piece, money_digits, per_year))
+        evaluate_lanes(Sums(piece, money_digits, per_year), names)
         for piece in _pieces(accumulators, count)
     ]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
 TRACE = "trace.json"
 OF_THE_SWEEP = """
-    points seed objective top device on precision walk_forward choose bootstrap
+    points seed objective metrics top device on precision walk_forward choose bootstrap
 """.split()
 """Options that are settings of the section `sweep`."""
 
@@ -37,6 +37,12 @@ OF_THE_SWEEP = """
 @click.option("--points", metavar="grid|random:N|sobol:N", help="All points, or a subset of N.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of a subset (default 1).")
 @click.option("--objective", metavar="METRIC", help="What ranks the points (default sharpe).")
+@click.option(
+    "--metrics",
+    metavar="METRIC,...",
+    callback=lambda _context, _option, text: text and [name.strip() for name in text.split(",")],
+    help="Of each point, such as fees,max_drawdown (default all): fewer is faster.",
+)
 @click.option("--top", type=click.IntRange(1, 1000), help="Best points to show (default 10).")
 @click.option("--device", metavar="auto|cpu|simulated|cuda:N|all", help="Where the lanes run.")
 @click.option("--on", type=click.Choice(["here", "ray"]), help="This machine, or a Ray cluster.")

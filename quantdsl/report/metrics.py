@@ -6,6 +6,7 @@ and never 0; the first return is against the starting equity.
 """
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from quantdsl.report.result import RunResult
 
 METRICS: tuple[Metric[Any], ...] = (*LANE.metrics, *DAY.metrics, *TRIP.metrics)
 """Of every run."""
+LANE_METRICS: tuple[str, ...] = tuple(metric.name for metric in LANE.metrics)
+"""Those that a lane of a sweep can report, by name."""
 ALL_METRICS: tuple[Metric[Any], ...] = (*METRICS, *EXECUTION.metrics)
 """Those of runs on ticks too."""
 BY_NAME: dict[str, Metric[Any]] = {metric.name: metric for metric in ALL_METRICS}
@@ -37,16 +40,18 @@ class _Noted(dict[str, float]):
         return 0
 
 
-def _read_by_lanes() -> frozenset[str]:
+def accumulators(names: Collection[str] = LANE_METRICS) -> frozenset[str]:
+    """What these metrics of a lane read of e.metrics."""
     noted = _Noted()
-    evaluate_lanes(Sums(noted, 0, 1.0))
+    evaluate_lanes(Sums(noted, 0, 1.0), names)
     return frozenset(noted)
 
 
-def evaluate_lanes(sums: Sums) -> dict[str, Floats]:
-    """The metrics that a lane can report, each an array of every lane's, in the order of LANE."""
+def evaluate_lanes(sums: Sums, names: Collection[str] = LANE_METRICS) -> dict[str, Floats]:
+    """Metrics that a lane can report, each an array of every lane's, in the order of LANE."""
+    asked = [metric for metric in LANE.metrics if metric.name in names]
     with np.errstate(all="ignore"):
-        values = {m.name: np.asarray(m.compute(sums), np.float64) for m in LANE.metrics}
+        values = {m.name: np.asarray(m.compute(sums), np.float64) for m in asked}
     return {name: np.where(np.isnan(v), math.nan, v) for name, v in values.items()}
 
 
@@ -70,7 +75,3 @@ def _of_execution(result: RunResult) -> dict[str, float]:
     if found is None:
         return {}
     return {metric.name: float(metric.compute(found)) for metric in EXECUTION.metrics}
-
-
-ACCUMULATORS = _read_by_lanes()
-"""What the metrics of a lane read of e.metrics."""

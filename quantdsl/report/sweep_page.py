@@ -119,7 +119,7 @@ def _table(
     result: SweepResult, study: Study, rows: Sequence[int], beside: Sequence[str] = COLUMNS
 ) -> str:
     """Points with params, objective, neighbours and metrics `beside`; each knows its command."""
-    metrics = [result.objective, *(name for name in beside if name != result.objective)]
+    metrics = result.shown(beside)
     titles = [BY_NAME[name].title for name in metrics]
     head = ["#", *(axis.name for axis in result.axes), titles[0], "Neighbours", *titles[1:]]
     body = []

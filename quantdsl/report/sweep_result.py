@@ -6,7 +6,7 @@ files; a partial sweep is a valid one with fewer rows than `planned`.
 
 import hashlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -116,6 +116,11 @@ class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
     def metric_names(self) -> list[str]:
         """Columns of the table that are metrics, not params."""
         return [name for name in self.table.column_names if name in BY_NAME]
+
+    def shown(self, names: Sequence[str]) -> list[str]:
+        """The objective, then those of `names` that the points have."""
+        there = self.metric_names
+        return [self.objective, *(n for n in names if n != self.objective and n in there)]
 
     @property
     def sign(self) -> float:

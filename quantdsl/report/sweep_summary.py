@@ -70,8 +70,7 @@ def _heading(result: SweepResult) -> Text:
 
 def _points(result: SweepResult, study: Study, rows: Sequence[int], width: int) -> list[Text]:
     """The best points, one row each."""
-    beside = [name for name in SHOWN if name != result.objective]
-    metrics = [result.objective, *beside[: 2 if width < NARROW else len(beside)]]
+    metrics = result.shown(SHOWN)[: 3 if width < NARROW else None]
     titles = [BY_NAME[name].title for name in metrics]
     names = [axis.name for axis in result.axes]
     cells = []

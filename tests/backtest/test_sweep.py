@@ -13,7 +13,7 @@ from quantdsl.backtest.sweep_table import result_of
 from quantdsl.check import compile_file
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
-from quantdsl.errors import DataError
+from quantdsl.errors import ConfigError, DataError
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.sweep_result import SweepResult
 from tests.strategies.headers import ON_BARS, ON_UNIVERSES
@@ -57,6 +57,23 @@ def test_a_row_is_the_single_backtest_to_the_bit(name: str, bars: pa.Table) -> N
             if column in single:
                 mine = result.metric(column)[row]
                 assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
+
+
+def test_metrics_asked_for_are_those_of_a_whole_sweep(bars: pa.Table) -> None:
+    ranges = {"fast": "2..20:6", "slow": "25..100:25"}
+    whole = finished(prepared(ORACLE, bars, ranges=ranges))
+    asked = {"metrics": ["fees", "max_drawdown"], "objective": "net_profit"}
+    sweep = prepared(ORACLE, bars, ranges=ranges, sweep=asked)
+    result = finished(sweep)
+    assert result.metric_names == ["net_profit", "sharpe", "max_drawdown", "fees"]
+    for name in result.table.column_names:
+        assert result.table[name].equals(whole.table[name]), name
+    assert len(sweep.work.results) < len(prepared(ORACLE, bars, ranges=ranges).work.results)
+
+
+def test_a_metric_that_no_lane_has_is_told_with_the_nearest(bars: pa.Table) -> None:
+    with pytest.raises(ConfigError, match="such a metric; did you mean fees"):
+        prepared(ORACLE, bars, sweep={"metrics": ["fee"]})
 
 
 SHIPPED = [path for path in (*ON_BARS, *ON_UNIVERSES) if path.stem != "buy_and_hold"]

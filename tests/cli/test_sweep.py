@@ -115,6 +115,16 @@ class Stopping(CpuRunner):
         super().run(work, lo, hi, counted)
 
 
+def test_a_sweep_of_few_metrics_is_shown_by_these(data, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert swept("--data", data, *RANGES, "--out", out, "--metrics", "fees, exposure") == 0
+    told, page = capfd.readouterr().out, (out / "report.html").read_text()
+    assert points_of(out).column_names == ["point", "fast", "slow", "exposure", "sharpe", "fees"]
+    for text in (told, page):
+        assert "Sharpe" in text
+        assert "Profit factor" not in text
+
+
 def test_ctrl_c_leaves_a_partial_sweep_that_goes_on(data, tmp_path, capfd, monkeypatch):
     out = tmp_path / "out"
     arguments = ("--data", data, *RANGES, "--out", out)
@@ -191,6 +201,7 @@ def _counting(real, ran):
         (("--points", "random:9"), "the ranges, the params or the points"),
         (("--to", "2020-01-02"), "the data"),
         (("--from", "2020-01-01T05:00"), "the settings"),
+        (("--metrics", "fees, exposure"), "the metrics"),
     ],
 )
 def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monkeypatch):
