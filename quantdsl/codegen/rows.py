@@ -21,8 +21,9 @@ from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
 from quantdsl.passes import LANE, lane_passes
 from quantdsl.passes.common import COMMON, common_words
+from quantdsl.passes.group import COUNT
 from quantdsl.passes.past import ROWS_START
-from quantdsl.passes.row_strides import COUNT, Strides, row_strides
+from quantdsl.passes.row_strides import Strides, row_strides
 from quantdsl.passes.rows import OUT, ROW_WORDS, ROWS
 from quantdsl.passes.stride import STRIDE
 from quantdsl.passes.tile import TILE_TYPE

@@ -41,9 +41,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.passes.messages import MESSAGES
 from quantdsl.passes.rows import OUT, ROWS
-from quantdsl.passes.stride import STRIDE_BITS
-from quantdsl.passes.tile import TILE
-from quantdsl.passes.usual import GATHER, TILE_WORDS
+from quantdsl.passes.usual import GATHER, IMAGE, IMAGE_WORDS
 
 
 class Tiles(NamedTuple):
@@ -91,7 +89,7 @@ def images_module(part: Module, rows: int) -> Module:
     if MESSAGES in declared:
         gather = msgspec.structs.replace(declared[MESSAGES], name=IMAGES)
         return link({IMAGES: gather}.get, (IMAGES,), sizes)
-    count, size, words = tile_rows(part, rows), tile_size(part, rows), sizes[TILE_WORDS]
+    count, size, words = tile_rows(part, rows), tile_size(part, rows), sizes[IMAGE_WORDS]
     number, row, first, at, end = map(Var, ("number", "row", "first", "at", "end"))
     spot = _sum(at, _times(Binary("isub", row, first), words))
     given = (Var(ROWS), row, Var(OUT), spot)
@@ -99,12 +97,12 @@ def images_module(part: Module, rows: int) -> Module:
         Let(first.name, I64_T, _times(number, count)),
         Let(at.name, I64_T, _times(number, size)),
         Let(end.name, I64_T, Binary("imin", _sum(first, i64(count)), Var("n"))),
-        For(row.name, first, end, (Do(Call(TILE, given)),)),
+        For(row.name, first, end, (Do(Call(IMAGE, given)),)),
     ]
     if GATHER in declared:
-        strides = Binary("lshr", Binary("isub", end, first), i64(STRIDE_BITS))
-        call = Call(GATHER, (Var(OUT), at, Var("stride"), _sum(at, i64((count + 1) * words))))
-        body.append(For("stride", i64(0), strides, (Do(call),)))
+        groups = _sum(at, i64((count + 1) * words))
+        inside = Binary("isub", end, first)
+        body.append(Do(Call(GATHER, (Var(ROWS), first, inside, Var(OUT), groups))))
     tiles = Binary("idiv", _sum(Var("n"), i64(count - 1)), i64(count))
     declared[IMAGES] = Func(
         IMAGES, IMAGES_PARAMS, None, (For(number.name, i64(0), tiles, tuple(body)),)

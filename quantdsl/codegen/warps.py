@@ -27,7 +27,7 @@ from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import STEP_WORDS
-from quantdsl.passes.usual import LAST, SLOW, STRIDE_WORDS, TILE_WORDS, USUAL
+from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS, LAST, SLOW, USUAL
 
 HALTS, SLOW_ROWS = 4, 4
 """After so many turns that were not usual, so many are made at once: averages warm up."""
@@ -121,6 +121,7 @@ TOGETHER = """\
   %images = getelementptr i64, ptr %events, i64 %rows.words
   %pair = shl i64 %thread, 1
   %pairs = shl i64 %threads, 1
+  %groups = getelementptr i64, ptr %tile, i64 {groups}
   br label %stretch
 stretch:
   %first = phi i64 [ 0, %run ], [ %to, %stretched ]
@@ -148,7 +149,7 @@ filled:
 pace:
   %from = phi i64 [ %first, %filled ], [ %from.next, %paced ]
   %halts = phi i64 [ 0, %filled ], [ %halts.next, %paced ]
-  %reached = call i64 @{usual}(ptr %s, ptr %tile, i64 {strides}, i64 %first, i64 %from, \
+  %reached = call i64 @{usual}(ptr %s, ptr %tile, ptr %groups, i64 %first, i64 %from, \
 i64 %to, ptr %columns{common})
   %waits = icmp slt i64 %reached, %to
   %waits.32 = zext i1 %waits to i32
@@ -197,7 +198,7 @@ SHARED_WORDS = 2048
 def tile_rows(module: Module, rows: int) -> int:
     """Rows of a tile: `rows` without strides, with them as many times as have room."""
     sizes = dict(module.sizes)
-    longest = rows * LONGER if STRIDE_WORDS in sizes else rows
+    longest = rows * LONGER if GROUP_WORDS in sizes else rows
     while longest > rows and _words(sizes, longest) > SHARED_WORDS:
         longest //= 2
     return longest
@@ -218,8 +219,8 @@ def behind_rows(module: Module, rows: int) -> tuple[int, int]:
 
 
 def _words(sizes: dict[str, int], rows: int) -> int:
-    words = (rows + 1) * sizes.get(TILE_WORDS, 0)
-    words += (rows >> STRIDE_BITS) * sizes.get(STRIDE_WORDS, 0)
+    words = (rows + 1) * sizes.get(IMAGE_WORDS, 0)
+    words += (rows >> STRIDE_BITS) * sizes.get(GROUP_WORDS, 0)
     return -(-words // STEP_WORDS) * STEP_WORDS
 
 
@@ -253,7 +254,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             size=size,
             copies=_copies(size),
             copies_more=COPIES - 1,
-            strides=(rows + 1) * sizes[TILE_WORDS],
+            groups=(rows + 1) * sizes[IMAGE_WORDS],
             common=common_argument(symbols[SLOW]),
             **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
         )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from quantdsl.ir.ops import (
+    BOOL_T,
     F64_T,
     I64_T,
     Assign,
@@ -109,6 +110,8 @@ class Stride:
         """The same of one row."""
         self.narrow: list[Expr] = []
         """What of each row must be exact as a float."""
+        self.known: dict[tuple[str, str, str], str] = {}
+        """How two words compare where a stride begins -> the name of that."""
         self.sunk: Sunk | None = None
         self.mark, body = marked(plain(body), uniform, steady)
         self.turn = self.made(body)
@@ -135,7 +138,7 @@ class Stride:
             and given[stmt.place.name] == 1
         }
         """Words that rows only raise or only lower: (imax or imin, by what)."""
-        self.last = in_last_row(body)
+        self.kept = in_last_row(body)
         """What a local was in the last row."""
         if self.mark is not None:
             self.begin(self.mark)
@@ -179,8 +182,29 @@ class Stride:
                     rest.append(part)
             left.append(_all(rest))
         if left:
-            loose = loosened(either(left), self.last)
+            last = {name: kept.of for name, kept in self.kept.items()}
+            loose = loosened(either(left), last, self.begun)
             yield Assign(Var(STOPS), either((Var(STOPS), *alternatives(loose))))
+
+    def begun(self, cond: Binary, beside: Sequence[Expr]) -> Expr:
+        """How two locals of the last row compared, or did so where the stride began.
+
+        Whether the comparison has changed since then tells of any row what it tells of all, if
+        nothing `beside` it is another in each: then a row compares two numbers once.
+        """
+        if not all(map(self.steady, beside)):
+            return cond
+        x, y = (self.kept[word.name].word for word in (cond.x, cond.y) if isinstance(word, Var))
+        return Var(self.known.setdefault((cond.op, x, y), f"begun.{len(self.known)}@"))
+
+    def begins(self, same: Mapping[str, str]) -> Iterator[Stmt]:
+        """What is asked where a stride begins, or a turn of one by itself.
+
+        `same` are words that are held as another.
+        """
+        for (op, *words), name in self.known.items():
+            x, y = (Var(same.get(word, word)) for word in words)
+            yield Let(name, BOOL_T, Binary(op, x, y))
 
     def of_row(self, cond: Expr) -> bool:
         """Whether a condition compares a whole number of a row with one that lasts."""
@@ -277,6 +301,7 @@ class Stride:
             Let(AT_ZERO, I64_T, at_zero),
             Let(_real(AT_ZERO), F64_T, Unary("i64_to_f64", Var(AT_ZERO))),
             Let(_real(LOTS), F64_T, Unary("i64_to_f64", mark.lots)),
+            Let(SHORT, BOOL_T, Binary("ilt", mark.lots, i64(0))),
         ]
         self.ready += [_exact(Var(AT_ZERO)), _exact(mark.lots)]
         self.narrow.append(mark.price)
@@ -295,7 +320,7 @@ class Stride:
                 continue
             assert isinstance(cond.y, Var)
             limit, op = self.real_word(cond.y), OF_FLOATS[cond.op]
-            beyond = either(Binary(op, value, limit) for value in self.values(mark))
+            beyond = Binary(op, self.value(mark, cond.op), limit)
             if sunk is not None and sunk.word == cond.y.name:
                 apart = Binary(cond.op, cond.y, sunk.other)
                 beyond = Binary("and", beyond, Unary("not", apart))
@@ -310,28 +335,28 @@ class Stride:
             self.ready.append(_exact(word))
         return Var(name)
 
-    def values(self, mark: Mark) -> tuple[Expr, Expr]:
-        """A value at the least and the greatest price of a stride."""
-        least, most = (
-            Fma(Var(_real(LOTS)), self.word(op, mark.price, real=True), Var(_real(AT_ZERO)))
-            for op in ("imin", "imax")
-        )
-        return least, most
+    def value(self, mark: Mark, op: str) -> Expr:
+        """The value at prices of a stride that is first to be less or more (`op`) than a limit."""
+        price = self.price(mark, op, real=True)
+        return Fma(Var(_real(LOTS)), price, Var(_real(AT_ZERO)))
+
+    def price(self, mark: Mark, op: str, *, real: bool) -> Expr:
+        """The price that it has its value at: that of fewer than no lots falls as prices rise."""
+        first, other = ("imin", "imax") if op in ("ilt", "ile") else ("imax", "imin")
+        held, short = (self.word(end, mark.price, real=real) for end in (first, other))
+        return Select(Var(SHORT), short, held)
 
     def sink(self, mark: Mark, sunk: Sunk, op: str) -> None:
         """Lets a stride lower or raise a word to the value at prices."""
         word, real = Var(sunk.word), self.real_word(Var(sunk.word))
-        values = self.values(mark)
+        value = self.value(mark, op)
         end = Unary("i64_to_f64", i64(-(1 << EXACT_BITS) if op == "ilt" else 1 << EXACT_BITS))
-        self.tests.append(either(Binary(OF_FLOATS[op], value, end) for value in values))
-        beyond = either(Binary(OF_FLOATS[op], value, real) for value in values)
-        least, most = (
-            Binary("imul", mark.lots, self.word(end, mark.price)) for end in ("imin", "imax")
-        )
-        moved = Binary("iadd", Var(AT_ZERO), Binary(sunk.op, least, most))
-        self.after.append(If(beyond, _put_real(word, moved)))
-        value = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
-        self.by_row += _put_real(word, Binary(sunk.op, word, value))
+        self.tests.append(Binary(OF_FLOATS[op], value, end))
+        moved = Binary("imul", mark.lots, self.price(mark, op, real=False))
+        lowered = _put_real(word, Binary("iadd", Var(AT_ZERO), moved))
+        self.after.append(If(Binary(OF_FLOATS[op], value, real), lowered))
+        at_row = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
+        self.by_row += _put_real(word, Binary(sunk.op, word, at_row))
 
     def finish(self, price: Expr) -> Block:
         """What is left to do after strides of which the last row has this price."""
@@ -379,7 +404,7 @@ class Stride:
         return assigned_names(self.turn) - {STOPS} - declared_names(self.turn)
 
 
-AT_ZERO, LOTS = "at_zero@", "lots@"
+AT_ZERO, LOTS, SHORT = "at_zero@", "lots@", "short@"
 BECOMES = frozenset({("fgt", "fle"), ("flt", "fge")})
 CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 
@@ -473,12 +498,18 @@ def _often(body: Block) -> Block:
     return tuple(stmt for stmt in body if not _rare(stmt))
 
 
-def loosened(cond: Expr, last: Mapping[str, str]) -> Expr:
-    """A condition that holds where the given one does, and rarely besides.
+def loosened(
+    cond: Expr,
+    last: Mapping[str, str],
+    begun: Callable[[Binary, Sequence[Expr]], Expr],
+    beside: Sequence[Expr] = (),
+) -> Expr:
+    """A condition that holds for a row of a stride where the given one does, and rarely besides.
 
     What is denied of one alternative, as `elif` does it of all before, need not be asked of it.
-    That x > y has become so since the last row is asked as: has x > y changed? Then a row compares
-    two numbers once. `last` tells the names of what a local was in the last row.
+    That x > y has become so since the last row is asked as: has x > y changed? `last` tells the
+    names of what a local was in the last row, `begun` what a comparison of those is, if these
+    others are asked too; `beside` is asked besides all of it.
     """
     alts = list(alternatives(cond))
     if len(alts) > 1:
@@ -486,15 +517,20 @@ def loosened(cond: Expr, last: Mapping[str, str]) -> Expr:
             _all([x for x in requirements(alt) if not (isinstance(x, Unary) and x.x in alts)])
             for alt in alts
         )
-        return either(loosened(alt, last) for alt in kept)
-    parts = [loosened(part, last) if part != cond else part for part in requirements(cond)]
+        return either(loosened(alt, last, begun, beside) for alt in kept)
+    parts = list(requirements(cond))
+    if len(parts) > 1:
+        parts = [
+            loosened(part, last, begun, (*beside, *parts[:k], *parts[k + 1 :]))
+            for k, part in enumerate(parts)
+        ]
     for now in parts:
         for part in parts:
             if _has_become(now, part, last):
                 assert isinstance(now, Binary)
                 assert isinstance(part, Binary)
-                before = Binary(now.op, part.x, part.y)
                 rest = [one for one in parts if one is not now and one is not part]
+                before = begun(Binary(now.op, part.x, part.y), (*beside, *rest))
                 return _all([*rest, Binary("xor", now, before)])
     return cond
 
@@ -507,14 +543,21 @@ def _has_become(now: Expr, part: Expr, last: Mapping[str, str]) -> bool:
     return False
 
 
-def in_last_row(body: Block) -> dict[str, str]:
+class Kept(NamedTuple):
     """What a turn copies from a word that the turn before gave the value of a local."""
+
+    word: str
+    of: str
+
+
+def in_last_row(body: Block) -> dict[str, Kept]:
+    """What of the last row each word of a turn holds."""
     copied = {
         stmt.place.name: stmt.value.name
         for stmt in body
         if isinstance(stmt, Assign) and isinstance(stmt.place, Var) and isinstance(stmt.value, Var)
     }
-    return {name: copied[of] for name, of in copied.items() if of in copied}
+    return {name: Kept(word, copied[word]) for name, word in copied.items() if word in copied}
 
 
 def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:

@@ -76,8 +76,6 @@ class Turn:
         stride = Stride(rest, self.uniform, self.steady)
         self.stride = stride if stride.worth() else None
         """Several such turns at once, where that is of use."""
-        self.strode = () if self.stride is None else tuple(map(self.tiled, self.stride.turn))
-        """One of them, on the tile."""
         by_row = () if self.stride is None else tuple(self.stride.by_row)
         self.by_row = tuple(map(self.tiled, by_row))
         """What a stride leaves to its last row or all of them, of one row."""
@@ -87,9 +85,6 @@ class Turn:
         mark = None if self.stride is None else self.stride.mark
         self.price = None if mark is None else self.own(mark.price)
         """The price of a row that a value is marked to."""
-        held = () if self.stride is None else self.stride.held
-        self.gathered = {key: self.found(key.expr) for key in held}
-        """What a stride gathers of a row, on the tile."""
 
     # ---- what is known before the turn ----------------------------------------------------
 
@@ -291,11 +286,6 @@ class Turn:
         if self.uniform(expr):
             return self.tile.read(expr)
         return rebuild_expr(expr, self.own)
-
-    def found(self, expr: Expr) -> Expr:
-        """An expression over a row, from what the tile holds of it as far as that goes."""
-        held = expr in self.halves or expr in self.tile.held or is_word(expr)
-        return self.own(expr) if held else rebuild_expr(expr, self.found)
 
 
 _NOW = "now."

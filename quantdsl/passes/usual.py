@@ -2,10 +2,10 @@
 
 Most turns of a lane meet no order, fill or day's end. `usual` makes such turns one after the
 other, without a call and without writing memory, and stops before the first that is another;
-`slow` makes that one, on the state in memory. What the usual turn reads of a row is what `tile`
-wrote for a stretch of rows: the words and the sums of words that all lanes read alike, side by
-side. So the lanes of a warp go each at their own pace through a tile, and wait for each other only
-where one needs `slow`.
+`slow` makes that one, on the state in memory. What the usual turn reads of a row is what `image`
+wrote: the words and the sums of words that all lanes read alike, side by side. So the lanes of a
+warp go each at their own pace through a stretch of rows, and wait for each other only where one
+needs `slow`.
 """
 
 import functools
@@ -30,6 +30,7 @@ from quantdsl.ir.ops import (
     Module,
     ParamDecl,
     Return,
+    Select,
     Stmt,
     Unary,
     Var,
@@ -40,23 +41,32 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import fold_constants
+from quantdsl.passes.group import COUNT, NUMBER, Group
 from quantdsl.passes.lasting import lasts_to_next
 from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
-from quantdsl.passes.scopes import assigned_names, promoted, reads_of_names
+from quantdsl.passes.scopes import (
+    assigned_names,
+    declared_names,
+    promoted,
+    reads_of_names,
+    renamed,
+)
 from quantdsl.passes.straight import either
 from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
-SLOW, USUAL, LAST, GATHER = "slow", "usual", "last", "gather"
+SLOW, USUAL, LAST, IMAGE, GATHER = "slow", "usual", "last", "image", "gather"
 """The functions: any turns on the state in memory; usual ones; what the end of a run stores; what
-the tile holds of strides."""
-TILE_WORDS, STRIDE_WORDS = "TILE_WORDS", "STRIDE_WORDS"
-"""The module's sizes that say how many words of a tile a row has, and a stride of rows besides."""
+usual turns read of a row; what strides of them read."""
+IMAGE_WORDS, GROUP_WORDS = "IMAGE_WORDS", "GROUP_WORDS"
+"""The module's sizes that say how many words single turns read of a row, and strides of a group."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
-PASS, BEGAN, HALT, NUMBER, STRIDES = "pass@", "began@", "halt@", "number@", "strides@"
-STRODE, STOPPED = "strode@", "stopped@"
+PASS, BEGAN, HALT, GROUPS = "pass@", "began@", "halt@", "groups@"
+STRODE, STOPPED, END, AGAIN = "strode@", "stopped@", "end@", "again@"
+TO_GROUPS = TILE, Var(GROUPS)
+"""What strides read of a tile is in the groups."""
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
@@ -67,36 +77,35 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     """The module with the functions of usual turns beside the entry, which stays as it is.
 
     Of the state, `results` and what later turns read is kept. A turn reads what the next one needs:
-    a tile has room for one row more than there are turns.
+    one row more than there are turns.
 
     It comes as it is where it has no rows, or where no turn makes a call, or every turn makes one
-    or writes memory. STRIDE_WORDS is a size of it, and `gather` a function, where there are strides
+    or writes memory. GROUP_WORDS is a size of it, and `gather` a function, where there are strides
     of turns (stride.py).
 
-        tile(rows, row, inout out, at)                       what `usual` reads of a row
-        gather(inout tile, began, number, strides)           and of stride `number` of the tile
-        usual(inout s, tile, strides, first, from, to, ...)  -> the row it stopped before, or `to`
+        image(rows, row, inout out, at)                     what `usual` reads of a row
+        gather(rows, row, n, inout out, at)                 and of whole strides, a group for each
+        usual(inout s, tile, groups, first, from, to, ...)  -> the row it stopped before, or `to`
         slow(inout s, rows, from, to, end, ...)  -> the row it stopped before: `to` or one behind
-        last(inout s, rows, n)                               after all turns
+        last(inout s, rows, n)                              after all turns
 
-    `first` is the row that the tile begins with, at the word `began`, `strides` where words of
-    strides do.
+    `first` is the row whose image `tile` begins with, and `groups` begins with that of its stride.
     """
     maker = usual_turns(module, entry, results)
     if maker is None:
         return module
     func, sizes = maker.func, dict(module.sizes)
     usual = maker.usual()
-    gather = () if maker.turn.stride is None else (maker.gather(maker.turn.stride),)
-    new = (maker.tile(), *gather, maker.slow(), usual, maker.last())
+    gather = () if maker.group is None else (maker.gather(maker.group),)
+    new = (maker.image(), *gather, maker.slow(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
         funcs += [*new, each] if each is func else [each]
     # What is handed a buffer is an entry.
     entries = (*module.entries, *(each.name for each in new))
-    sizes[TILE_WORDS] = maker.turn.tile.words()
-    if maker.turn.stride is not None:
-        sizes[STRIDE_WORDS] = len(maker.turn.stride.held)
+    sizes[IMAGE_WORDS] = maker.turn.tile.words()
+    if maker.group is not None:
+        sizes[GROUP_WORDS] = maker.group.words
     return fold_constants(
         msgspec.structs.replace(
             module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
@@ -152,6 +161,8 @@ class UsualTurns:
         """What each turn makes anew before it reads it: nobody asks for what it was."""
         types = {let.name: let.type for let in (*self.changed, *self.passing)}
         self.turn = Turn(_tested(given_up, flags), types, {let.name for let in self.passing})
+        stride = self.turn.stride
+        self.group = None if stride is None else Group(self.turn, stride)
 
     def stores(self, words: Iterable[Let]) -> Block:
         """What of the tail stores these words; the rest of it is of the last row."""
@@ -191,7 +202,7 @@ class UsualTurns:
         body = tuple(stmt for stmt in self.tail if stmt not in stored)
         return Func(LAST, self.func.params[:3], None, body)
 
-    def tile(self) -> Func:
+    def image(self) -> Func:
         """Writes what usual turns read of one row."""
         params = (
             ParamDecl(ROWS, BufferType(I64_T)),
@@ -200,48 +211,18 @@ class UsualTurns:
             ParamDecl(SPOT, I64_T),
         )
         base = Let(BASE, I64_T, Binary("imul", Var(ROW), i64(self.width)))
-        return Func(TILE, params, None, (base, *self.turn.tile.writes()))
+        return Func(IMAGE, params, None, (base, *self.turn.tile.writes()))
 
-    def gather(self, stride: Stride) -> Func:
-        """Writes what a stride of usual turns reads of its rows together."""
-        words, held = self.turn.tile.words(), stride.held
-        read = self.turn.gathered
-        first = Binary("iadd", Var(BEGAN), Binary("imul", Var(FROM), i64(words)))
-        spot = Binary("iadd", first, Binary("imul", Var(ROW), i64(words)))
-        put = Binary("iadd", Var(STRIDES), Binary("imul", Var(NUMBER), i64(len(held))))
-        body: Block = (
-            Let(FROM, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE))),
-            *(
-                Let(_at("most", k), I64_T, _placed(read[key], SPOT, first))
-                for key, k in held.items()
-            ),
-            For(
-                ROW,
-                i64(1),
-                i64(STRIDE),
-                tuple(
-                    Assign(
-                        Var(_at("most", k)),
-                        Binary(key.op, Var(_at("most", k)), _placed(read[key], SPOT, spot)),
-                    )
-                    for key, k in held.items()
-                ),
-            ),
-            *(
-                Assign(
-                    Elem(Var(TILE), Binary("iadd", put, i64(k))),
-                    bits_of(Var(_at("most", k))) if key.real else Var(_at("most", k)),
-                )
-                for key, k in held.items()
-            ),
-        )
+    def gather(self, group: Group) -> Func:
+        """Writes what whole strides of usual turns read."""
         params = (
-            ParamDecl(TILE, TILE_TYPE, inout=True),
+            ParamDecl(ROWS, BufferType(I64_T)),
+            ParamDecl(FROM, I64_T),
+            ParamDecl(COUNT, I64_T),
+            ParamDecl(OUT, TILE_TYPE, inout=True),
             ParamDecl(BEGAN, I64_T),
-            ParamDecl(NUMBER, I64_T),
-            ParamDecl(STRIDES, I64_T),
         )
-        return Func(GATHER, params, None, body)
+        return Func(GATHER, params, None, group.fill(self.width, Var(FROM), Var(BEGAN)))
 
     def usual(self) -> Func:
         """Usual turns until one is another; words that turns leave equal are held as one.
@@ -254,7 +235,7 @@ class UsualTurns:
         names = reads_of_names((*map(Return, self.turn.never), *self.turn.body))
         if stride is not None:
             done = (*stride.after, *self.turn.by_row)
-            asked = (*map(Return, stride.tests), *stride.before, *done, *self.turn.strode)
+            asked = (*map(Return, stride.tests), *stride.before, *done, *stride.turn)
             changed = stride.changed()
             read = reads_of_names(asked)
             names.update({name: read[name] for name in read if name not in changed})
@@ -272,7 +253,7 @@ class UsualTurns:
         params = (
             state,
             ParamDecl(TILE, TILE_TYPE),
-            ParamDecl(STRIDES, I64_T),
+            ParamDecl(GROUPS, TILE_TYPE),
             ParamDecl(FIRST, I64_T),
             ParamDecl(FROM, I64_T),
             ParamDecl(TO, I64_T),
@@ -281,65 +262,83 @@ class UsualTurns:
         return Func(USUAL, params, I64_T, body)
 
     def spot(self, row: Expr) -> Expr:
-        """Where the tile holds a row."""
+        """Where the tile holds the image of a row."""
         words = self.turn.tile.words()
         return Binary("imul", Binary("isub", row, Var(FIRST)), i64(words))
 
     def turns(self) -> Block:
         """Usual turns from REACHED on: by strides, and one by one to the end of one that fails."""
-        stride = self.turn.stride
-        if stride is None:
+        if self.group is None:
             return (Let(HALT, I64_T, Var(TO)), *self.single())
         inside = Binary("isub", Var(REACHED), Var(FIRST))
         next_stride = Binary("iand", _plus(inside, STRIDE), i64(-STRIDE))
         halt = Binary("imin", Var(TO), Binary("iadd", Var(FIRST), next_stride))
         short, end = Binary("ilt", Var(REACHED), Var(HALT)), Binary("ige", Var(REACHED), Var(TO))
         stops = If(Binary("or", short, end), (Break(),))
-        one: Block = (*self.strides(stride), Let(HALT, I64_T, halt), *self.single(), stops)
+        one: Block = (*self.strides(self.group), Let(HALT, I64_T, halt), *self.single(), stops)
         return (For(PASS, Var(FROM), Var(TO), one, self.loop.line),)
 
-    def strides(self, stride: Stride) -> Block:
+    def strides(self, group: Group) -> Block:
         """As many strides as there are without a row that stops them, and turns up to such a row.
 
         Where turns do not begin with a stride, or one of it stops, they are made one by one: what
         the stride was asked holds for each of its turns.
         """
-        inside = Binary("isub", Var(REACHED), Var(FIRST))
-        last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(STRIDE_BITS))
-        group = Binary("imul", Var(NUMBER), i64(len(stride.held)))
-        words = self.turn.tile.words()
-        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
-        end = _plus(begin, STRIDE)
-        turns = stride.copies(
-            self.turn.strode, lambda k: _plus(Var(SPOT), k * words), lambda k: _plus(begin, k)
-        )
-        together: Block = (
-            Let(SPOT, I64_T, Binary("imul", Var(NUMBER), i64(STRIDE * words))),
-            *self.begun(stride, RUN),
-            *turns,
-            If(
-                Unary("not", Var(STOPS)),
-                (*stride.after, *self.ended(stride, RUN), Assign(Var(REACHED), end)),
-            ),
-        )
-        one: Block = (
-            Let(GROUP, I64_T, Binary("iadd", Var(STRIDES), group)),
-            Let(STOPS, BOOL_T, either(stride.tests)),
-            If(Var(STOPS), (Break(),)),  # what such a row holds is not to be computed with
-            If(Binary("ieq", Var(REACHED), begin), together),
-            For(STRODE, Var(REACHED), end, self.step(stride), self.loop.line),
-            If(Binary("ilt", Var(REACHED), end), (Break(),)),
-        )
-        price = self.turn.price
+        stride, price = group.stride, self.turn.price
         row = self.spot(_plus(Var(REACHED), -1))
         finish = stride.finish(_placed(price, SPOT, row)) if price is not None else ()
-        strides = For(NUMBER, Binary("lshr", inside, i64(STRIDE_BITS)), last, one)
-        done = If(Binary("igt", Var(REACHED), Var(BEGAN)), finish)
-        able: Block = (strides, done) if finish else (strides,)
+        last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(STRIDE_BITS))
+        able: Block = (
+            Let(END, I64_T, last),
+            For(AGAIN, Var(REACHED), Var(TO), (*self.whole(group), *self.part(group))),
+        )
+        if finish:
+            able = (*able, If(Binary("igt", Var(REACHED), Var(BEGAN)), finish))
         return (
             Let(BEGAN, I64_T, Var(REACHED)),
             *stride.before,
             *((If(_all_of(stride.ready), able),) if stride.ready else able),
+        )
+
+    def whole(self, group: Group) -> Block:
+        """Strides from REACHED on, if one begins there, up to one that is stopped."""
+        stride, inside = group.stride, Binary("isub", Var(REACHED), Var(FIRST))
+        begins = Binary("ieq", Binary("iand", inside, i64(STRIDE - 1)), i64(0))
+        start = Select(begins, Binary("lshr", inside, i64(STRIDE_BITS)), Var(END))
+        first = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        one: Block = (
+            *self.asked(group),
+            *stride.begins(self.turn.same),
+            *self.begun(stride, RUN),
+            *_put(stride.copies(group.turn, group.spot, lambda k: _plus(first, k)), *TO_GROUPS),
+            If(Var(STOPS), (Break(),)),
+            *_put(tuple(stride.after), *TO_GROUPS),
+            *self.ended(stride, RUN),
+            Assign(Var(REACHED), _plus(Var(REACHED), STRIDE)),
+        )
+        return (For(NUMBER, start, Var(END), one, self.loop.line),)
+
+    def part(self, group: Group) -> Block:
+        """The rest of the stride that REACHED lies in, row by row up to one that stops it."""
+        inside = Binary("isub", Var(REACHED), Var(FIRST))
+        end = Binary("iadd", Var(FIRST), Binary("shl", _plus(Var(NUMBER), 1), i64(STRIDE_BITS)))
+        body: Block = (
+            Let(NUMBER, I64_T, Binary("lshr", inside, i64(STRIDE_BITS))),
+            If(Binary("ige", Var(NUMBER), Var(END)), (Break(),)),
+            *self.asked(group),
+            For(STRODE, Var(REACHED), end, self.step(group), self.loop.line),
+            If(Binary("ilt", Var(REACHED), end), (Break(),)),
+        )
+        return renamed(body, {name: f"{name}.part" for name in declared_names(body)})
+
+    def asked(self, group: Group) -> Block:
+        """Breaks where the words of stride NUMBER stop it: what such a row holds is not to be
+        computed with."""
+        begin = Binary("imul", Var(NUMBER), i64(group.words))
+        return (
+            Let(GROUP, I64_T, _plus(begin, group.own)),
+            *_put((Let(STOPS, BOOL_T, either(group.stride.tests)),), *TO_GROUPS),
+            If(Var(STOPS), (Break(),)),
         )
 
     def begun(self, stride: Stride, way: str) -> Block:
@@ -363,17 +362,17 @@ class UsualTurns:
             if let.name in stride.changed() and let.name not in self.turn.same
         )
 
-    def step(self, stride: Stride) -> Block:
+    def step(self, group: Group) -> Block:
         """One turn of a stride by itself, that of row STRODE; it breaks where it may be unusual."""
-        row = Var(STRODE)
+        stride, row = group.stride, Var(STRODE)
+        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        spot = group.spot(Binary("isub", row, begin))
+        turn = _put(tuple(stride.copy(group.turn, STEP, ".step", spot, row)), *TO_GROUPS)
         return (
             Let(STOPPED, BOOL_T, boolean(False)),
+            *stride.begins(self.turn.same),
             *self.begun(stride, STEP),
-            *_put(
-                tuple(stride.copy(self.turn.strode, STEP, ".step", self.spot(row), row)),
-                STOPS,
-                Var(STOPPED),
-            ),
+            *_put(turn, STOPS, Var(STOPPED)),
             If(Var(STOPPED), (Break(),)),
             *_put(self.turn.by_row, SPOT, self.spot(row)),
             *self.ended(stride, STEP),
@@ -429,10 +428,6 @@ def in_memory(body: Block, places: dict[str, Expr]) -> Block:
         return tuple(made for one in stmts for made in stmt(one))
 
     return block(body)
-
-
-def bits_of(value: Expr) -> Expr:
-    return Unary("bits", Unary("i64_to_f64", value))
 
 
 def _at(when: str, word: int) -> str:

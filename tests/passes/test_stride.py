@@ -8,7 +8,7 @@ from quantdsl.ir.ops import BOOL_T, Assign, Binary, Break, Elem, If, Let, Unary,
 from quantdsl.ir.show import show_node
 from quantdsl.passes.rows import BASE, ROWS
 from quantdsl.passes.straight import plain
-from quantdsl.passes.stride import Sunk, in_last_row, loosened, sinks
+from quantdsl.passes.stride import Kept, Sunk, in_last_row, loosened, sinks
 from quantdsl.passes.turn import Turn
 
 X, Y, U, V = map(Var, "xyuv")
@@ -18,15 +18,26 @@ FALLS = Binary("and", BELOW, Binary("fge", U, V))
 LAST = {"u": "x", "v": "y"}
 
 
+def as_asked(cond, beside):
+    return cond
+
+
 def test_a_cross_is_asked_as_a_change():
     either = Binary("or", CROSSES, Binary("and", Unary("not", CROSSES), FALLS))
-    made = show_node(loosened(either, LAST))
+    made = show_node(loosened(either, LAST, as_asked))
     assert made == "or(xor(fgt(x, y), fgt(u, v)), xor(flt(x, y), flt(u, v)))"
+
+
+def test_what_is_asked_beside_a_cross_is_told():
+    asked, told = Var("asked"), []
+    either = Binary("and", asked, Binary("or", CROSSES, FALLS))
+    loosened(either, LAST, lambda cond, beside: told.append((cond.op, beside)) or cond)
+    assert told == [("fgt", (asked,)), ("flt", (asked,))]
 
 
 @pytest.mark.parametrize("last", [{}, {"u": "y", "v": "x"}, {"u": "x", "v": "x"}])
 def test_what_was_something_else_in_the_last_row_stays(last):
-    assert loosened(CROSSES, last) == CROSSES
+    assert loosened(CROSSES, last, as_asked) == CROSSES
 
 
 def test_a_loosened_condition_holds_where_the_given_one_does():
@@ -46,7 +57,7 @@ def test_a_loosened_condition_holds_where_the_given_one_does():
         return holds[expr.op](value(expr.x, known), value(expr.y, known))
 
     either = Binary("or", CROSSES, Binary("and", Unary("not", CROSSES), FALLS))
-    loose, held = loosened(either, LAST), 0
+    loose, held = loosened(either, LAST, as_asked), 0
     for numbers in itertools.product(range(4), repeat=4):
         known = dict(zip("xyuv", numbers, strict=True))
         if value(either, known):
@@ -57,7 +68,7 @@ def test_a_loosened_condition_holds_where_the_given_one_does():
 
 def test_what_a_local_was_in_the_last_row():
     body = (Assign(U, Var("kept")), Assign(Var("kept"), X), Assign(V, X))
-    assert in_last_row(body) == {"u": "x"}
+    assert in_last_row(body) == {"u": Kept("kept", "x")}
 
 
 def test_truth_in_locals_is_asked_where_it_decides():

@@ -14,7 +14,7 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import I64_T, BufferType, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.passes.stride import STRIDE
-from quantdsl.passes.usual import STRIDE_WORDS, TILE_WORDS
+from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
@@ -79,8 +79,8 @@ def test_most_turns_are_usual_and_made_in_strides():
 def test_levels_of_orders_are_asked_of_strides():
     work = swept("bracket", {"fast": "3..5:2"})
     sizes = dict(gpu_part(work.module, work.kept, work.varying).sizes)
-    assert TILE_WORDS in sizes
-    assert STRIDE_WORDS in sizes
+    assert IMAGE_WORDS in sizes
+    assert GROUP_WORDS in sizes
 
 
 class Interpreted:
@@ -92,7 +92,7 @@ class Interpreted:
         self.work, self.module = work, gpu_part(work.module, work.kept, work.varying)
         self.interpreter = Interpreter(self.module)
         sizes = dict(self.module.sizes)
-        self.words, self.stride_words = sizes[TILE_WORDS], sizes[STRIDE_WORDS]
+        self.words, self.group = sizes[IMAGE_WORDS], sizes[GROUP_WORDS]
         self.slow_turns = self.usual_calls = 0
 
     def run(self, lane: int) -> np.ndarray:
@@ -105,20 +105,21 @@ class Interpreted:
         assert code is not None
         maker = code.start(work.template, work.params, work.points[:, lane])
         rows, turns = maker.rows(work.events)
-        at, columns = (self.ROWS + 1) * self.words, np.zeros(1, np.int64)
-        memory = self.interpreter.memory
+        columns, memory = np.zeros(1, np.int64), self.interpreter.memory
         given = memory(BufferType(I64_T), rows.reshape(-1))
         s = memory(StructType("State"), state)
+        made = np.zeros(turns // STRIDE * self.group, np.int64)
+        call("gather", given, 0, turns, filled := memory(BufferType(I64_T), made), 0)
+        filled.store()
         for first in range(0, turns, self.ROWS):
             to = min(first + self.ROWS, turns)
-            tile = memory(BufferType(I64_T), np.zeros(at + 4 * self.stride_words, np.int64))
+            tile = memory(BufferType(I64_T), np.zeros((self.ROWS + 1) * self.words, np.int64))
             for row in range(first, to):
-                call("tile", given, row, tile, (row - first) * self.words)
-            for number in range((to - first) // STRIDE):
-                call("gather", tile, 0, number, at)
+                call("image", given, row, tile, (row - first) * self.words)
+            groups = memory(BufferType(I64_T), made[first // STRIDE * self.group :])
             reached = first
             while reached < to:
-                reached = call("usual", s, tile, at, first, reached, to, columns)
+                reached = call("usual", s, tile, groups, first, reached, to, columns)
                 self.usual_calls += 1
                 if reached < to:
                     behind = call("slow", s, given, reached, reached + 1, to, columns)
