@@ -5,6 +5,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -18,10 +19,12 @@ from quantdsl.data.tick_data import open_tick_data
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Feed, Kind
 from quantdsl.live import record as recorder
+from quantdsl.live.feed import open_feed as open_live_feed
 from quantdsl.live.record import record
 from tests.feeds.test_binance_live import Kept, book_of, good, known, played_to_the_end, spec_of
 from tests.venues import binance
 from tests.venues.server import Venue
+from tests.venues.tape import Message
 from tests.waiting import WAIT_S, until
 
 
@@ -70,9 +73,9 @@ class Told:
             sink.push(events)
 
 
-def ticks_of(path: Path | str) -> Any:
+def ticks_of(path: Path | str, kind: str = "book") -> Any:
     data = open_tick_data(
-        DataSpec(instruments=(SourceSpec(source=str(path)),), ticks=frozenset({"book"}))
+        DataSpec(instruments=(SourceSpec(source=str(path)),), ticks=frozenset({kind}))
     )
     return data, np.concatenate([chunk for feed in data.feeds for chunk in feed.chunks(0)])
 
@@ -163,6 +166,46 @@ def test_bars_are_kept_and_read(tmp_path, capsys):
     with pytest.raises(DataError, match="holds ONE, TWO: name one, as in"):
         open_feed(DataSpec(instruments=(SourceSpec(source=str(folder)),)), 0)
     assert set(universe.sources(str(folder))) == {"ONE", "TWO"}
+
+
+def kline(opened_s: int, prices: list[str], *, final: bool) -> Message:
+    """A bar of a minute in Binance's words."""
+    opened = 1_000 * opened_s
+    names = dict(zip("ohlc", prices, strict=True))
+    bar = {"t": opened, "T": opened + 59_999, "s": "BTCUSDT", "i": "1m", "v": "1.500", "x": final}
+    data = {"e": "kline", "E": opened + 60_000, "s": "BTCUSDT", "k": bar | names}
+    channel = "btcusdt@kline_1m"
+    text = msgspec.json.encode({"stream": channel, "data": data}).decode()
+    return Message((opened_s + 60) * 10**9, "BTCUSDT", channel, text)
+
+
+def test_the_bars_that_a_venue_tells_are_recorded_once_they_are_whole(tmp_path):
+    dialect, stop = binance.made_up(steps=100), threading.Event()
+    first_s = dialect.tape[-1].at_ns // 60_000_000_000 * 60 + 60
+    prices = [[f"{100 + k}.00", f"{102 + k}.25", f"{99 + k}.00", f"{101 + k}.50"] for k in range(5)]
+    for k, one in enumerate(prices):
+        dialect.tape.append(kline(first_s + 60 * k, [*one[:3], "101.00"], final=False))
+        dialect.tape.append(kline(first_s + 60 * k, one, final=True))
+    with Venue(dialect) as venue:
+        spec = msgspec.structs.replace(
+            spec_of(venue), ticks=frozenset({"trades"}), bars=("1m",), symbols=("BTCUSDT",)
+        )
+        feed = open_live_feed(spec)
+        work = threading.Thread(
+            target=lambda: record(feed, tmp_path / "btc", stop, bars="1m"), daemon=True
+        )
+        work.start()
+        trades = sum(one.channel.endswith("@trade") for one in dialect.tape)
+        until(lambda: feed.health.processed == trades + len(prices), lambda: feed.health)
+        stop.set()
+        work.join(WAIT_S)
+    spec = DataSpec(instruments=(SourceSpec(source=str(tmp_path / "btc")),))
+    (rows,) = open_feed(spec, 0).rows()
+    assert rows.ts.tolist() == [(first_s + 60 * k) * 10**9 for k in range(5)]
+    told = [*zip(rows.open, rows.high, rows.low, rows.close, strict=True)]
+    assert told == [tuple(map(float, one)) for one in prices]
+    assert set(rows.volume.tolist()) == {1.5}
+    assert len(ticks_of(tmp_path / "btc", "trades")[1])
 
 
 def test_data_check_says_what_it_holds(recorded, capsys):
