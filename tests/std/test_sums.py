@@ -110,6 +110,18 @@ def test_equal_values_have_no_spread_however_far_from_the_origin() -> None:
     assert (found[9:][np.logical_not(flat)] > 0).all()
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_moments_have_the_bits_of_their_two_blocks(length: int) -> None:
+    """Wherever the first of whole blocks is counted from: so parts of a history may be computed
+    each by itself."""
+    x = spoiled(walk(N))
+    whole, blocks = run("sums.moments", src=x, len=length), N // 3 // length
+    part = run("sums.moments", src=x[blocks * length :], len=length)
+    for name, found in whole.items():
+        there = found[(blocks + 1) * length :]
+        np.testing.assert_array_equal(part[name][length:], there)
+
+
 def test_a_window_of_zeros_sums_to_zero() -> None:
     x = np.concatenate([[0.1, 1e16, 0.3, 7.7], np.zeros(8)])
     assert (run("sums.total", src=x, len=4)[-4:] == 0.0).all()
