@@ -52,6 +52,7 @@ from quantdsl.passes.scopes import (
     reads_of_names,
     renamed,
 )
+from quantdsl.passes.sink import sink_values
 from quantdsl.passes.straight import either
 from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
@@ -65,6 +66,7 @@ IMAGE_WORDS, GROUP_WORDS = "IMAGE_WORDS", "GROUP_WORDS"
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
 PASS, BEGAN, HALT, GROUPS = "pass@", "began@", "halt@", "groups@"
 STRODE, STOPPED, END, AGAIN = "strode@", "stopped@", "end@", "again@"
+USUAL_ROW = "usual@"
 TO_GROUPS = TILE, Var(GROUPS)
 """What strides read of a tile is in the groups."""
 
@@ -106,11 +108,10 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     sizes[IMAGE_WORDS] = maker.turn.tile.words()
     if maker.group is not None:
         sizes[GROUP_WORDS] = maker.group.words
-    return fold_constants(
-        msgspec.structs.replace(
-            module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
-        )
+    made = msgspec.structs.replace(
+        module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
     )
+    return sink_values(fold_constants(made), SLOW)
 
 
 def usual_turns(module: Module, entry: str, results: Set[str] | None) -> "UsualTurns | None":
@@ -148,7 +149,8 @@ class UsualTurns:
         self.func, self.loop, self.tail, self.width = func, loop, tail, width
         self.words = [let for let in head if isinstance(let, Let)]
         self.head = head
-        flags = dict(usual_flags(loop.body))
+        self.flags = flags = dict(usual_flags(loop.body))
+        """The usual flags of a row."""
         self.known = with_flags(loop.body, flags)
         """A turn with the usual flags."""
         changing = assigned_names((loop,))
@@ -188,13 +190,34 @@ class UsualTurns:
             never = (c for c in self.turn.never if changing & reads_of_names((Return(c),)).keys())
             goes_on = either((goes_on, *never))
         end: Block = (Assign(Var(REACHED), reached), If(Unary("not", goes_on), (Break(),)))
-        loop = msgspec.structs.replace(self.loop, lo=Var(FROM), body=(*self.loop.body, *end))
+        loop = msgspec.structs.replace(self.loop, lo=Var(FROM), body=(*self.parted(), *end))
         places = {let.name: let.value for let in self.words if let.value and path_of(let.value)}
         head = tuple(s for s in self.head if not (isinstance(s, Let) and s.name in places))
         start = Let(REACHED, I64_T, Var(FROM))
         body = in_memory((*head, start, loop, Return(Var(REACHED))), places)
         params = (state, rows, ParamDecl(FROM, I64_T), ParamDecl(TO, I64_T), count, *rest)
         return Func(SLOW, params, I64_T, body, inline=False)
+
+    def parted(self) -> Block:
+        """Any turn, with what it does on a usual row by itself, as far as that makes no call.
+
+        Such a row is asked once for all of its flags. Calls stay where they are, for their code is
+        copied to each place; so a turn with an order shares it with one on an unusual row.
+        """
+        usual = Var(USUAL_ROW)
+        made: list[Stmt] = []
+        for stmt in self.loop.body:
+            left = with_flags((stmt,), self.flags)
+            left = renamed(left, {name: f"usual.{name}" for name in declared_names(left)})
+            if not isinstance(stmt, If) or left == (stmt,) or any(map(calls, statements(left))):
+                made.append(stmt)
+            elif made and isinstance(last := made[-1], If) and last.cond == usual:
+                made[-1] = If(usual, (*last.then, *left), (*last.otherwise, stmt), last.line)
+            else:
+                made.append(If(usual, left, (stmt,)))
+        flags = next(k for k, stmt in enumerate(made) if not isinstance(stmt, Let))
+        made.insert(flags, Let(USUAL_ROW, BOOL_T, flags_hold(self.flags)))
+        return tuple(made)
 
     def last(self) -> Func:
         """What is stored once at the end."""
