@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from quantdsl.codegen import scalar, wide
 from quantdsl.codegen.held import Held
-from quantdsl.codegen.idioms import EXPONENT_BIAS, lowest_bit
+from quantdsl.codegen.idioms import EXPONENT_BIAS, lowest_bit, number_kept
 from quantdsl.codegen.places import Local, Spot, Value
 from quantdsl.codegen.simd_text import VectorText
 from quantdsl.codegen.target import TRAILING_ZEROS, WIDE
@@ -426,8 +426,12 @@ class FunctionEmitter:
         return Value(scalar.fused(self.text, operands, single=expr.single), "f64")
 
     def select(self, expr: Select) -> Value:
-        condition, x, y = (self.value(operand) for operand in (expr.cond, expr.x, expr.y))
-        type_ = LLVM_TYPE[x.type]
+        condition, number = self.value(expr.cond), number_kept(expr)
+        if number is None:
+            x = self.value(expr.x)
+        else:
+            x = Value(scalar.kept(self.text, condition.text, self.value(number).text), "i64")
+        y, type_ = self.value(expr.y), LLVM_TYPE[x.type]
         chosen = f"select i1 {condition.text}, {type_} {x.text}, {type_} {y.text}"
         return Value(self.text.pure(chosen), x.type)
 

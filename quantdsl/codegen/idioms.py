@@ -1,6 +1,6 @@
 """What takes several operations of the IR and one instruction of a CPU."""
 
-from quantdsl.ir.ops import Binary, Const, Expr, Unary, i64
+from quantdsl.ir.ops import Binary, Const, Expr, Select, Unary, i64
 
 EXPONENT_BIAS = 1023
 """Of a double: what `lowest_bit` gives for a word without bits."""
@@ -16,4 +16,16 @@ def lowest_bit(expr: Expr) -> Expr | None:
             match power:
                 case Unary("i64_to_f64", Binary("iand", word, Unary("ineg", same))) if word == same:
                     return word if not isinstance(word, Const) else None
+    return None
+
+
+def number_kept(expr: Select) -> Expr | None:
+    """The float that `expr` makes a whole number of where its condition finds it small enough, so
+    that the conversion need not ask for its range; None: it is no such thing."""
+    match expr:
+        case Select(
+            Binary("flt", Unary("fabs", kept), Const(type="f64") as bound),
+            Unary("f64_to_i64", number),
+        ) if kept == number and bound.value <= 2.0**63:
+            return number
     return None

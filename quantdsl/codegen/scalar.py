@@ -81,6 +81,12 @@ def lowest_bit(text: Text, x: str, none: int) -> str:
     return text.pure(f"select i1 {empty}, i64 {none}, i64 {index}")
 
 
+def kept(text: Text, fits: str, x: str) -> str:
+    """A double as a whole number where it fits, else 0."""
+    safe = text.pure(f"select i1 {fits}, double {x}, double 0.0")
+    return text.pure(f"fptosi double {safe} to i64")
+
+
 def unary(text: Text, op: str, x: str) -> str:
     """Emit a unary operation; the name of its value."""
     if op in UNARY:
@@ -125,9 +131,7 @@ def _f64_to_i64(text: Text, x: str) -> str:
     """fptosi outside its range is poison, so what is out of range becomes 0.0 before it."""
     above = text.pure(f"fcmp oge double {x}, {MIN_I64_AS_F64}")
     below = text.pure(f"fcmp olt double {x}, {END_I64_AS_F64}")
-    fits = text.pure(f"and i1 {above}, {below}")
-    safe = text.pure(f"select i1 {fits}, double {x}, double 0.0")
-    return text.pure(f"fptosi double {safe} to i64")
+    return kept(text, text.pure(f"and i1 {above}, {below}"), x)
 
 
 def _idiv(text: Text, x: str, y: str) -> str:

@@ -188,7 +188,7 @@ class UsualTurns:
             # What no turn changes need not be asked after each: `usual` sees it at once.
             changing = assigned_names((self.loop,))
             never = (c for c in self.turn.never if changing & reads_of_names((Return(c),)).keys())
-            goes_on = either((goes_on, *never))
+            goes_on = either((goes_on, *map(_plainly, never)))
         end: Block = (Assign(Var(REACHED), reached), If(Unary("not", goes_on), (Break(),)))
         loop = msgspec.structs.replace(self.loop, lo=Var(FROM), body=(*self.parted(), *end))
         places = {let.name: let.value for let in self.words if let.value and path_of(let.value)}
@@ -451,6 +451,17 @@ def in_memory(body: Block, places: dict[str, Expr]) -> Block:
         return tuple(made for one in stmts for made in stmt(one))
 
     return block(body)
+
+
+def _plainly(cond: Expr) -> Expr:
+    """A condition, where words are compared by their bits with floats that are compared as such.
+
+    It may hold of two that are not numbers where the other does not, and the other way of zeros.
+    """
+    match cond:
+        case Binary("ine", Unary("bits", x), Unary("bits", y)):
+            return Binary("fne", x, y)
+    return cond
 
 
 def _at(when: str, word: int) -> str:
