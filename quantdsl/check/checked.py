@@ -17,6 +17,7 @@ from quantdsl.check.cases import Case, case
 from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
+from quantdsl.check.few import asked_orders
 from quantdsl.check.functions import Declared
 from quantdsl.check.hosted import hold_offline
 from quantdsl.check.imports import Importer
@@ -162,7 +163,7 @@ class Checked(Struct, eq=False, dict=True):
         own = {"USES_RECORDS": 0, "N_RECORDS": 1, "N_BLOCKS": blocks, "USES_DIGEST": int(digest)}
         own["USES_KILL"] = 0  # nobody can reach into a lane
         if few:
-            own |= {"N_ORDERS": few, "FEW_ORDERS": 1}
+            own |= {"N_ORDERS": few, "N_INTENTS": asked_orders(self.strategy), "FEW_ORDERS": 1}
         if "USES_BOOK" in self.strategy.uses:
             own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
         decls = Lanes(self.assembly, plan).lane()

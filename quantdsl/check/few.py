@@ -26,17 +26,23 @@ def few_orders(strategy: Strategy, uses: frozenset[str]) -> int:
         return 0
     if used & {"USES_TICKS", "USES_LINK"}:  # links look for orders that have ended
         return 0
-    funcs = {func.name: func for func in strategy.funcs}
-    asked = 0
-    for handler in strategy.handlers:
-        most = _most(funcs[handler.func].body, funcs)
-        asked += MANY if most and handler.event in ("fill", "order") else most
+    asked = asked_orders(strategy)
     if asked == 0 or asked >= MANY:
         return 0
     if not used & {"USES_LIMIT", "USES_TRIGGER", "USES_EXITS", "USES_TRAIL", "USES_TIF"}:
         return asked  # they fill at the next open
     orders = 2 * asked * (3 if "USES_EXITS" in used else 1)
     return orders if orders < MANY else 0
+
+
+def asked_orders(strategy: Strategy) -> int:
+    """The most intents that one instant notes; MANY and more: that is not known."""
+    funcs = {func.name: func for func in strategy.funcs}
+    asked = 0
+    for handler in strategy.handlers:
+        most = _most(funcs[handler.func].body, funcs)
+        asked += MANY if most and handler.event in ("fill", "order") else most
+    return asked
 
 
 def _most(body: tuple[Stmt, ...], funcs: dict[str, Func]) -> int:

@@ -491,9 +491,11 @@ def book_sizes(ladder: int = 4096, far: int = 16_384, orders: int = 1) -> dict[s
 
 
 def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
-    """The sizes of what only some runs have; 0 in others, whose state is spared the words."""
+    """The sizes of what only some runs have; 0 in others, whose state is spared the words. An
+    instant has room for as many intents as there are orders, where it is not told otherwise."""
     ticks, book = sizes["USES_TICKS"], sizes["USES_BOOK"]
     return {
+        "N_INTENTS": sizes.get("N_INTENTS", sizes["N_ORDERS"]),
         "N_VENUES": ticks * sizes["N_INSTRUMENTS"],
         "N_RESTING": ticks * sizes["N_ORDERS"],
         "N_BOOKS": book * sizes["N_INSTRUMENTS"],
@@ -504,7 +506,7 @@ def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
 
 MODULE_SIZES = frozenset(
     {
-        *("N_INSTRUMENTS", "N_ORDERS", "N_RECORDS", "N_THROTTLE"),
+        *("N_INSTRUMENTS", "N_ORDERS", "N_INTENTS", "N_RECORDS", "N_THROTTLE"),
         *("N_VENUES", "N_RESTING", "N_BOOKS", "N_HOUSE"),
         *NO_BOOK,
         *SINGLE_RUN,
