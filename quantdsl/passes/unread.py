@@ -1,11 +1,12 @@
 """Drop what a whole program writes and nobody reads: fields that no result is made of.
 
-A field is one cell in all structs of its kind, as in possible.py. It is needed if the host reads it
-as a result, if a condition, an index, a call or a local is made of it, or if a needed field is.
-What is stored in any other is dropped, and a struct is copied by the fields that are needed.
+A field is one cell in all structs of its kind, as in possible.py, and so is a scalar local or
+parameter. A cell is needed if the host reads it as a result, if a condition, an index or a result
+of a function is made of it, or if a needed one is. What is stored in any other is dropped, a call
+gives a parameter that is not needed a 0, and a struct is copied by the fields that are needed.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
@@ -24,6 +25,7 @@ from quantdsl.ir.ops import (
     For,
     Func,
     If,
+    Let,
     Module,
     Stmt,
     StructOf,
@@ -65,7 +67,8 @@ def drop_unread(module: Module, entry: str, results: Set[str]) -> Module:
         steps = spelled_path(layout, state, path)
         below = leaves(layout, type_at(layout, state, steps), steps)
         needed.update(field_at(layout, state, leaf) for leaf, _ in below)
-    readers = [_Reader(layout, local_types(func), func) for func in module.funcs]
+    funcs = {func.name: func for func in module.funcs}
+    readers = [_Reader(layout, local_types(func), func, funcs) for func in module.funcs]
     found = -1
     while found != len(needed):
         found = len(needed)
@@ -77,20 +80,30 @@ def drop_unread(module: Module, entry: str, results: Set[str]) -> Module:
 class _Reader:
     """What one function reads, and what is left of it."""
 
-    def __init__(self, layout: Layout, types: dict[str, Type], func: Func) -> None:
-        self.layout, self.types, self.func = layout, types, func
+    def __init__(
+        self, layout: Layout, types: dict[str, Type], func: Func, funcs: Mapping[str, Func]
+    ) -> None:
+        self.layout, self.types, self.func, self.funcs = layout, types, func, funcs
         self.needed: Set[Cell] = frozenset()
+        self.backwards = [*statements(func.body)][::-1]
+        """A local is read after it is made, so what it is made of is found in one go."""
 
     # ---- what is read -------------------------------------------------------------------
 
     def mark(self, needed: set[Cell]) -> None:
         """Add what the function needs, as far as what it makes is needed."""
-        for stmt in statements(self.func.body):
+        for stmt in self.backwards:
             if isinstance(stmt, Assign):
                 needed.update(self.assigned(stmt, needed))
-            else:
+            elif not self.idle(stmt, needed):
                 for root in roots(stmt):
                     needed.update(self.reads(root, needed))
+
+    def idle(self, stmt: Stmt, needed: Set[Cell]) -> bool:
+        """Whether a statement only makes a local that nobody needs."""
+        if not isinstance(stmt, Let) or isinstance(stmt.value, Call):
+            return False
+        return isinstance(stmt.type, str) and local(self.func, stmt.name) not in needed
 
     def assigned(self, stmt: Assign, needed: Set[Cell]) -> Iterator[Cell]:
         for index in indices(stmt.place):
@@ -112,12 +125,26 @@ class _Reader:
             for name, value in zip(self.layout.slots(expr.type.name), expr.values, strict=True):
                 if (expr.type.name, name) in needed:
                     yield from self.reads(value, needed)
+        elif isinstance(expr, Call):
+            for arg in self.taken(expr, needed):
+                yield from self.reads(arg, needed)
         else:
             for operand in operands(expr):
                 yield from self.reads(operand, needed)
 
+    def taken(self, call: Call, needed: Set[Cell]) -> Iterator[Expr]:
+        """The arguments of a call that its function needs."""
+        func = self.funcs[call.func]
+        for param, arg in zip(func.params, call.args, strict=True):
+            # What has no body here has one elsewhere.
+            whole = not isinstance(param.type, str) or not func.body
+            if whole or local(func, param.name) in needed:
+                yield arg
+
     def cell(self, place: Expr) -> Cell | None:
-        """The field that a scalar, or an array of scalars, lies in."""
+        """The field that a scalar, or an array of scalars, lies in; or the local that it is."""
+        if isinstance(place, Var):
+            return local(self.func, place.name) if isinstance(self.type(place), str) else None
         while isinstance(place, Elem):
             place = place.base
         if not isinstance(place, Field):
@@ -151,6 +178,8 @@ class _Reader:
     def stmt(self, stmt: Stmt) -> Block:
         if isinstance(stmt, Assign):
             return self.assign(stmt)
+        if self.idle(stmt, self.needed):
+            return ()
         if isinstance(stmt, If):
             then, otherwise = self.block(stmt.then), self.block(stmt.otherwise)
             return (If(self.expr(stmt.cond), then, otherwise, stmt.line),)
@@ -183,7 +212,9 @@ class _Reader:
         return field_at(self.layout, type_, path) in self.needed
 
     def expr(self, expr: Expr) -> Expr:
-        """An expression in which no struct is made of what nobody needs."""
+        """An expression in which nothing is made of what nobody needs."""
+        if isinstance(expr, Call):
+            return self.call(expr)
         if not isinstance(expr, StructOf):
             return rebuild_expr(expr, self.expr)
         slots = self.layout.slots(expr.type.name).items()
@@ -193,11 +224,27 @@ class _Reader:
         )
         return StructOf(expr.type, values)
 
+    def call(self, call: Call) -> Call:
+        """A call with the arguments that its function needs."""
+        taken = {id(arg) for arg in self.taken(call, self.needed)}
+        args = tuple(
+            Const(param.type, 0)
+            if isinstance(param.type, str) and id(arg) not in taken
+            else self.expr(arg)
+            for param, arg in zip(self.funcs[call.func].params, call.args, strict=True)
+        )
+        return Call(call.func, args, call.sizes)
+
     def field(self, struct: StructType, name: str, type_: Type, value: Expr) -> Expr:
         """What a struct is made with in one field."""
         if (struct.name, name) in self.needed or not isinstance(type_, str):
             return self.expr(value)
         return self.expr(value) if isinstance(value, Call) else Const(type_, 0)
+
+
+def local(func: Func, name: str) -> Cell:
+    """The cell of a scalar local or parameter."""
+    return f"{func.name}()", name
 
 
 def _scalars(type_: Type) -> bool:
