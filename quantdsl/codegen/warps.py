@@ -22,12 +22,13 @@ from quantdsl.codegen.text import alloca, entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
+from quantdsl.passes.held import HELD_WORDS
 from quantdsl.passes.messages import MESSAGE_WORDS
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import STEP_WORDS
-from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS, LAST, SLOW, USUAL
+from quantdsl.passes.usual import GROUP_WORDS, HOLD, IMAGE_WORDS, LAST, SLOW, USUAL
 
 HALTS, SLOW_ROWS = 4, 4
 """After so many turns that were not usual, so many are made at once: averages warm up."""
@@ -113,8 +114,13 @@ whole:
 {wait}
   br label %begin"""
 
+# What is held stands behind the State: in registers it would cost more than it spares.
+HOLDING = """\
+  %held = getelementptr i64, ptr %s, i64 {words}
+  call void @{hold}(ptr %s, ptr %held)
+"""
 TOGETHER = """\
-  %tile = call ptr @quantdsl.shared()
+{hold}  %tile = call ptr @quantdsl.shared()
   call void @llvm.assume(i1 true) ["align"(ptr %tile, i64 16)]
   %rows.made = add i64 %n_events, 1
   %rows.words = mul i64 %rows.made, {row_words}
@@ -150,7 +156,7 @@ pace:
   %from = phi i64 [ %first, %filled ], [ %from.next, %paced ]
   %halts = phi i64 [ 0, %filled ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, ptr %groups, i64 %first, i64 %from, \
-i64 %to, ptr %columns{common})
+i64 %to, ptr %columns{common}{held})
   %waits = icmp slt i64 %reached, %to
   %waits.32 = zext i1 %waits to i32
   %waiting = call i32 @quantdsl.any(i32 %waits.32)
@@ -168,7 +174,7 @@ slowly:
   %inside = icmp slt i64 %far, %to
   %behind = select i1 %inside, i64 %far, i64 %to
   %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, \
-ptr %columns{common})
+ptr %columns{common}{held})
   br label %paced
 paced:
   %from.next = phi i64 [ %slowed, %slowly ], [ %reached, %aside ]
@@ -243,9 +249,10 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     """
     words, symbols = state_words(shared), shared.signatures
     tiled, (most, behind) = tile_size(module, rows) > 0, behind_rows(module, rows)
+    held = 0
     if tiled:
         sizes, size = dict(module.sizes), tile_size(module, rows)
-        rows = tile_rows(module, rows)
+        rows, held = tile_rows(module, rows), sizes[HELD_WORDS]
         run = TOGETHER.format(
             rows=rows,
             halts=HALTS,
@@ -256,6 +263,8 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             copies_more=COPIES - 1,
             groups=(rows + 1) * sizes[IMAGE_WORDS],
             common=common_argument(symbols[SLOW]),
+            hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
+            held=", ptr %held" if held else "",
             **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
         )
         turns = symbols[SLOW]
@@ -293,7 +302,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
         params=params,
-        state="\n".join(alloca("%s", f"[{words} x i64]", 16, None)),
+        state="\n".join(alloca("%s", f"[{words + held} x i64]", 16, None)),
         ready=ready,
         begin=begin_text(words, symbols, apart),
         run=run,

@@ -42,6 +42,7 @@ from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.group import COUNT, NUMBER, Group
+from quantdsl.passes.held import HELD, HELD_TYPE, HELD_WORDS, with_held
 from quantdsl.passes.lasting import lasts_to_next
 from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
@@ -58,9 +59,9 @@ from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS,
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
-SLOW, USUAL, LAST, IMAGE, GATHER = "slow", "usual", "last", "image", "gather"
+SLOW, USUAL, LAST, IMAGE, GATHER, HOLD = "slow", "usual", "last", "image", "gather", "hold"
 """The functions: any turns on the state in memory; usual ones; what the end of a run stores; what
-usual turns read of a row; what strides of them read."""
+usual turns read of a row; what strides of them read; what turns take as it is made once."""
 IMAGE_WORDS, GROUP_WORDS = "IMAGE_WORDS", "GROUP_WORDS"
 """The module's sizes that say how many words single turns read of a row, and strides of a group."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
@@ -87,25 +88,35 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
 
         image(rows, row, inout out, at)                     what `usual` reads of a row
         gather(rows, row, n, inout out, at)                 and of whole strides, a group for each
+        hold(inout s, inout held)                           before all turns, if there is any
         usual(inout s, tile, groups, first, from, to, ...)  -> the row it stopped before, or `to`
         slow(inout s, rows, from, to, end, ...)  -> the row it stopped before: `to` or one behind
         last(inout s, rows, n)                              after all turns
 
+    What `hold` makes (held.py) comes as the last argument of both kinds of turns.
+
     `first` is the row whose image `tile` begins with, and `groups` begins with that of its stride.
     """
+    (func,) = (func for func in module.funcs if func.name == entry)
     maker = usual_turns(module, entry, results)
     if maker is None:
         return module
-    func, sizes = maker.func, dict(module.sizes)
+    holding, held = with_held(func)
+    if held:
+        others = (holding if each is func else each for each in module.funcs)
+        maker = usual_turns(msgspec.structs.replace(module, funcs=tuple(others)), entry, results)
+    assert maker is not None
+    sizes = dict(module.sizes)
     usual = maker.usual()
     gather = () if maker.group is None else (maker.gather(maker.group),)
-    new = (maker.image(), *gather, maker.slow(), usual, maker.last())
+    hold = (maker.hold(held),) if held else ()
+    new = (maker.image(), *gather, *hold, maker.slow(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
         funcs += [*new, each] if each is func else [each]
     # What is handed a buffer is an entry.
     entries = (*module.entries, *(each.name for each in new))
-    sizes[IMAGE_WORDS] = maker.turn.tile.words()
+    sizes[IMAGE_WORDS], sizes[HELD_WORDS] = maker.turn.tile.words(), len(held)
     if maker.group is not None:
         sizes[GROUP_WORDS] = maker.group.words
     made = msgspec.structs.replace(
@@ -218,6 +229,13 @@ class UsualTurns:
         flags = next(k for k, stmt in enumerate(made) if not isinstance(stmt, Let))
         made.insert(flags, Let(USUAL_ROW, BOOL_T, flags_hold(self.flags)))
         return tuple(made)
+
+    def hold(self, held: Iterable[Expr]) -> Func:
+        """Writes what turns would make anew of words that they never change."""
+        puts = (Assign(Elem(Var(HELD), i64(k)), value) for k, value in enumerate(held))
+        places = {let.name: let.value for let in self.words if let.value}
+        params = (self.func.params[0], ParamDecl(HELD, HELD_TYPE, inout=True))
+        return Func(HOLD, params, None, in_memory(tuple(puts), places))
 
     def last(self) -> Func:
         """What is stored once at the end."""

@@ -13,6 +13,7 @@ from quantdsl.devices.work import LaneWork
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import I64_T, BufferType, StructType
 from quantdsl.ir.verify import verify
+from quantdsl.passes.held import HELD_TYPE, HELD_WORDS
 from quantdsl.passes.stride import STRIDE
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
 from tests.backtest.programs import strategy
@@ -72,6 +73,7 @@ def test_most_turns_are_usual_and_made_in_strides():
         found = lanes.run(lane)
         assert np.array_equal(found[work.results], expected[:, lane])
     warm = 2 * (len(work.events) - 600)
+    assert lanes.held_words == 2  # the weights of two averages
     assert lanes.slow_turns < 2 * len(work.events) - 0.9 * warm
     assert lanes.usual_calls < warm / 4
 
@@ -93,6 +95,7 @@ class Interpreted:
         self.interpreter = Interpreter(self.module)
         sizes = dict(self.module.sizes)
         self.words, self.group = sizes[IMAGE_WORDS], sizes[GROUP_WORDS]
+        self.held_words = sizes[HELD_WORDS]
         self.slow_turns = self.usual_calls = 0
 
     def run(self, lane: int) -> np.ndarray:
@@ -111,6 +114,8 @@ class Interpreted:
         made = np.zeros(turns // STRIDE * self.group, np.int64)
         call("gather", given, 0, turns, filled := memory(BufferType(I64_T), made), 0)
         filled.store()
+        held = memory(HELD_TYPE, np.zeros(self.held_words, np.int64))
+        call("hold", s, held)
         for first in range(0, turns, self.ROWS):
             to = min(first + self.ROWS, turns)
             tile = memory(BufferType(I64_T), np.zeros((self.ROWS + 1) * self.words, np.int64))
@@ -119,10 +124,10 @@ class Interpreted:
             groups = memory(BufferType(I64_T), made[first // STRIDE * self.group :])
             reached = first
             while reached < to:
-                reached = call("usual", s, tile, groups, first, reached, to, columns)
+                reached = call("usual", s, tile, groups, first, reached, to, columns, held)
                 self.usual_calls += 1
                 if reached < to:
-                    behind = call("slow", s, given, reached, reached + 1, to, columns)
+                    behind = call("slow", s, given, reached, reached + 1, to, columns, held)
                     self.slow_turns += behind - reached
                     reached = behind
         call("last", s, given, turns)

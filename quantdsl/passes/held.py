@@ -1,0 +1,94 @@
+"""Quotients that a lane's turns would make anew of words that they never change: made once a lane.
+
+A division takes a GPU as long as ten other operations, and nothing that stands between two turns
+that are not usual lets it keep one in a register.
+"""
+
+from collections.abc import Iterator, Set
+
+import msgspec
+
+from quantdsl.ir.ops import (
+    F64_T,
+    Binary,
+    BufferType,
+    Const,
+    Elem,
+    Expr,
+    Fma,
+    For,
+    Func,
+    Let,
+    ParamDecl,
+    Select,
+    Stmt,
+    Unary,
+    Var,
+    i64,
+)
+from quantdsl.ir.walk import operands, rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.passes.places import nodes
+from quantdsl.passes.scopes import assigned_names, promoted
+
+HELD = "held@"
+"""The param that holds them."""
+HELD_WORDS = "HELD_WORDS"
+"""The module's size that says how many there are."""
+HELD_TYPE = BufferType(F64_T)
+
+
+def with_held(entry: Func) -> tuple[Func, tuple[Expr, ...]]:
+    """The entry with such quotients, or what is made of them, read from HELD; and what they are.
+
+    It is one loop behind words that are held in locals. Where it has none it comes as it is.
+    """
+    at = next(at for at, stmt in enumerate(entry.body) if isinstance(stmt, For))
+    loop = entry.body[at]
+    holder = _Holder(promoted(entry).keys(), assigned_names((loop,)))
+    (loop,) = rebuild_body((loop,), holder.stmt)
+    if not holder.found:
+        return entry, ()
+    body = (*entry.body[:at], *holder.lets(), loop, *entry.body[at + 1 :])
+    params = (*entry.params, ParamDecl(HELD, HELD_TYPE))
+    return msgspec.structs.replace(entry, params=params, body=body), tuple(holder.found)
+
+
+class _Holder:
+    """Rewrites a loop over `words`, of which it changes those that are `assigned`."""
+
+    def __init__(self, words: Set[str], assigned: Set[str]) -> None:
+        self.assigned = assigned
+        self.lasting: dict[str, Expr] = {name: Var(name) for name in words - assigned}
+        """What never changes, made of words."""
+        self.found: dict[Expr, str] = {}
+        """What is held, and by which local."""
+
+    def lets(self) -> Iterator[Stmt]:
+        for number, name in enumerate(self.found.values()):
+            yield Let(name, F64_T, Elem(Var(HELD), i64(number)))
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        new = rebuild_stmt(stmt, self.expr, self.stmt)
+        if isinstance(stmt, Let) and stmt.value is not None and stmt.name not in self.assigned:
+            value = self.lasts(stmt.value)
+            if value is not None:
+                self.lasting[stmt.name] = value
+        return new
+
+    def expr(self, expr: Expr) -> Expr:
+        if isinstance(expr, Binary) and expr.op == "fdiv":
+            value = self.lasts(expr)
+            if value is not None and any(isinstance(node, Var) for node in nodes(value)):
+                return Var(self.found.setdefault(value, f"held.{len(self.found)}@"))
+        return rebuild_expr(expr, self.expr)
+
+    def lasts(self, expr: Expr) -> Expr | None:
+        """A value that no turn changes, made of words; None: it is no such thing."""
+        if isinstance(expr, Var):
+            return self.lasting.get(expr.name)
+        if not isinstance(expr, Const | Unary | Binary | Select | Fma):
+            return None
+        parts = {id(operand): self.lasts(operand) for operand in operands(expr)}
+        if None in parts.values():
+            return None
+        return rebuild_expr(expr, lambda operand: parts[id(operand)] or operand)
