@@ -26,6 +26,7 @@ class _Finder:
     def __init__(self, names: frozenset[str], assigned: frozenset[str]) -> None:
         self.names, self.assigned = names, assigned
         self.found: set[str] = set()
+        self.ways = 0
         self.given: dict[str, list[Guards]] = {}
         """Under which conditions a name has been given a value so far."""
 
@@ -33,9 +34,7 @@ class _Finder:
         for stmt in body:
             if isinstance(stmt, If):
                 self.read(stmt.cond, guards)
-                both = frozenset(self.lasting(requirements(stmt.cond)))
-                self.block(stmt.then, guards | both)
-                self.block(stmt.otherwise, guards)
+                self.branch(stmt, guards)
                 continue
             for block in nested(stmt):  # a loop: nothing is known of the order in it
                 self.found |= self.names & reads_of_names(block).keys()
@@ -44,6 +43,24 @@ class _Finder:
                 self.read(root, guards)
             if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
                 self.given.setdefault(stmt.place.name, []).append(guards)
+
+    def branch(self, stmt: If, guards: Guards) -> None:
+        """Both ways; what only one of them gives counts behind it where its condition is asked
+        again, and its value is the same throughout a turn."""
+        parts = frozenset(requirements(stmt.cond))
+        lasting = frozenset(self.lasting(iter(parts)))
+        then = guards | lasting if lasting == parts else guards | lasting | {self.way()}
+        otherwise = guards | {self.way()}
+        self.block(stmt.then, then)
+        self.block(stmt.otherwise, otherwise)
+        for given in self.given.values():
+            if then in given and otherwise in given:
+                given.append(guards)
+
+    def way(self) -> Expr:
+        """Stands for what holds in one block alone."""
+        self.ways += 1
+        return Var(f"way@{self.ways}")
 
     def read(self, expr: Expr, guards: Guards) -> None:
         """Note what an expression reads under some conditions."""
