@@ -6,9 +6,9 @@ Twenty signals of each of 5,000 instruments, an instant after the other, each wi
 instrument. Three spans of each instant, medians over all but the first, in microseconds:
 
     device   from the launch to the number of the instant in pinned memory
-    host     from events in the arena to values: the look at their heads, then `device`
+    host     from events in the arena to values: is it their turn, then `device`
     whole    from events in the feed's memory to answers as the sequencer takes them, the copy into
-             the arena and the table of answers included
+             the arena, with the look at their heads, and the table of answers included
 
 The answers of all instants are held to those of a core, bit by bit.
 """
@@ -97,7 +97,7 @@ def spans_us(device: DeviceSignals, instants: list[Any], first: int) -> dict[str
         device.arena.free()
         if number >= first:
             assert sum(len(one.bits) for one in answers) == len(EQUATIONS) * len(events)
-            # `launch` looks at the heads as well: the look outside is not counted.
+            # `launch` asks that as well: what it took outside is not counted.
             spans["device"].append(there - looked - (looked - in_arena))
             spans["host"].append(there - looked)
             spans["whole"].append(done - came - (looked - in_arena))

@@ -1,5 +1,5 @@
 """Two looks at memory in compiled code, without the GIL: at a word that a device writes, and at
-the heads of events."""
+the heads of events while they are copied."""
 
 from typing import Any
 
@@ -22,20 +22,23 @@ def seen(words: Any, at: int, wanted: int, times: int) -> bool:
     return looks < times
 
 
-@entry("boolean(int64[::1])")
-def plain(rows: Any) -> bool:
-    """Whether events, at least one, are an instant of bars of one clock, sorted by instrument."""
+@entry("boolean(int64[::1], int64[::1])")
+def copied(rows: Any, room: Any) -> bool:
+    """Copy events; whether they are an instant of bars of one clock, sorted by instrument."""
     count = len(rows) // WORDS
-    kind = rows[HEAD] >> 32 & 0xFFFF
-    if kind & 0xFF != _BAR:
+    if count == 0:
         return False
+    kind = rows[HEAD] >> 32 & 0xFFFF
+    plain: bool = kind & 0xFF == _BAR
     before = -1
     for number in range(count):
-        head = rows[WORDS * number + HEAD]
+        first = WORDS * number
+        for word in range(WORDS):
+            room[first + word] = rows[first + word]
+        head = rows[first + HEAD]
         instrument = head & 0xFFFFFFFF
         # All but the last say that more follow: they differ from the last in nothing but that.
         what = kind if number == count - 1 else kind | _MORE
-        if head >> 32 & 0xFFFFFFFF != what or instrument <= before:
-            return False
+        plain = plain and head >> 32 & 0xFFFFFFFF == what and instrument > before
         before = instrument
-    return True
+    return plain

@@ -30,7 +30,7 @@ from quantdsl.devices.failure import refused
 from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInstants
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
-from quantdsl.live.looks import plain, seen
+from quantdsl.live.looks import copied, seen
 from quantdsl.passes.blocks import WARP
 from quantdsl.passes.instants import Cut, cut_instant
 from quantdsl.passes.threads import of_threads
@@ -123,13 +123,21 @@ def open_runner(
     return CudaInstants(device, plan.made, state_words, room), plan
 
 
+class Lent(NamedTuple):
+    """Rows of an arena, and whether they are an instant of bars as the device takes them."""
+
+    begin: int
+    end: int
+    plain: bool
+
+
 class Arena:
     """A ring of events in memory that the device reads: who feeds it copies them in, and what the
     device has had is free again. For one thread that takes and one that frees."""
 
     def __init__(self, rows: Int64s) -> None:
         self.rows = rows
-        self.held: deque[tuple[int, int]] = deque()
+        self.held: deque[Lent] = deque()
         self._at = 0
 
     def copy(self, events: Events) -> Events | None:
@@ -137,7 +145,7 @@ class Arena:
         count, begin = len(events), self._at
         if not self.held:
             begin, limit = 0, len(self.rows)
-        elif (first := self.held[0][0]) >= begin:  # the free rows lie between
+        elif (first := self.held[0].begin) >= begin:  # the free rows lie between
             limit = first - 1
         elif begin + count <= len(self.rows):
             limit = len(self.rows)
@@ -146,11 +154,18 @@ class Arena:
         if begin + count > limit:
             return None
         end = begin + count
-        self.held.append((begin, end))
+        room = self.rows[begin:end].reshape(-1)
+        self.held.append(Lent(begin, end, copied(words_of(events).reshape(-1), room)))
         self._at = end
-        room = self.rows[begin:end].reshape(-1).view(EVENT)
-        room[:] = events
-        return room
+        return room.view(EVENT)
+
+    def plain(self, events: Events) -> bool:
+        """Whether these are the oldest ones held, and an instant of bars of one clock in order."""
+        if not self.held:
+            return False
+        begin, end, plain = self.held[0]
+        here = int(self.rows.ctypes.data) + begin * self.rows.strides[0]
+        return plain and len(events) == end - begin and int(events.ctypes.data) == here
 
     def free(self) -> None:
         """The oldest of them are not needed any more."""
@@ -169,7 +184,7 @@ class DeviceSignals:
         """Events that the device has had since the state was copied."""
         self.instants_since = self.kept = 0
         self._copy = np.empty_like(state)
-        for look in (seen, plain):
+        for look in (seen, copied):
             look.ready()
         self._own = np.zeros(256, bool)
         self._own[[*OWN_KINDS]] = self.made.apart
@@ -178,7 +193,6 @@ class DeviceSignals:
         """Where events are put that do not lie in the arena as the device takes them."""
         self.arena = Arena(runner.events[room:])
         self._begin = int(runner.events.ctypes.data)
-        self._end = self._begin + runner.events.nbytes
         runner.put(state)
 
     def compute(self, events: Events) -> Int64s:
@@ -188,15 +202,16 @@ class DeviceSignals:
         """
         if self.kept > KEPT_EVENTS_MAX:
             self.copy()
-        found = [self._instant(part) for part in parted(events)]
+        parts = [events] if self.takes(events) else parted(events)
+        found = [self._instant(part) for part in parts]
         self.since.append(events.copy())
         self.kept += len(events)
         return np.concatenate(found) if found else np.empty((0, ANSWER_WORDS), np.int64)
 
     def takes(self, events: Events) -> bool:
-        """Whether events are one instant of bars as the device takes them where they lie."""
-        lies = self._begin <= int(events.ctypes.data) < self._end
-        return lies and self.made.apart and bool(plain(words_of(events).reshape(-1)))
+        """Whether events are the oldest in the arena, and one instant of bars as the device takes
+        them."""
+        return self.made.apart and self.arena.plain(events)
 
     def rest(self) -> None:
         """Called when nothing waits: copies the state now and then."""

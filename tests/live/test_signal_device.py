@@ -282,7 +282,10 @@ def test_an_instant_of_bars_is_known(
         change(events)
     except IndexError:
         return
-    assert looks.plain(signal_device.words_of(events).reshape(-1)) == plain
+    words = signal_device.words_of(events).reshape(-1)
+    room = np.zeros_like(words)
+    assert looks.copied(words, room) == plain
+    np.testing.assert_array_equal(room, words)
 
 
 def test_a_word_is_looked_at_so_many_times_at_most() -> None:
