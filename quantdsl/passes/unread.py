@@ -3,7 +3,9 @@
 A field is one cell in all structs of its kind, as in possible.py, and so is a scalar local or
 parameter. A cell is needed if the host reads it as a result, if a condition, an index or a result
 of a function is made of it, or if a needed one is. What is stored in any other is dropped, a call
-gives a parameter that is not needed a 0, and a struct is copied by the fields that are needed.
+gives a parameter that is not needed a 0, and a struct is copied by the fields that are needed. A
+call that only changes structs in fields that are not needed is dropped, though other structs of
+their kind are: a sum that nobody asks for beside one that is a result.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -66,7 +68,9 @@ def drop_unread(module: Module, entry: str, results: Set[str]) -> Module:
     for path in results:
         steps = spelled_path(layout, state, path)
         below = leaves(layout, type_at(layout, state, steps), steps)
-        needed.update(field_at(layout, state, leaf) for leaf, _ in below)
+        for leaf, _ in below:
+            ends = (end for end, step in enumerate(leaf, 1) if isinstance(step, str))
+            needed.update(field_at(layout, state, leaf[:end]) for end in ends)
     funcs = {func.name: func for func in module.funcs}
     readers = [_Reader(layout, local_types(func), func, funcs) for func in module.funcs]
     found = -1
@@ -100,7 +104,13 @@ class _Reader:
                     needed.update(self.reads(root, needed))
 
     def idle(self, stmt: Stmt, needed: Set[Cell]) -> bool:
-        """Whether a statement only makes a local that nobody needs."""
+        """Whether a statement only makes a local, or changes structs, that nobody needs."""
+        if isinstance(stmt, Do):
+            func = self.funcs[stmt.call.func]
+            given = zip(func.params, stmt.call.args, strict=True)
+            changed = [set(self.around(arg)) for param, arg in given if param.inout]
+            lives = not func.body or any(not one or one <= needed for one in changed)
+            return bool(changed) and not lives
         if not isinstance(stmt, Let) or isinstance(stmt.value, Call):
             return False
         return isinstance(stmt.type, str) and local(self.func, stmt.name) not in needed
@@ -118,9 +128,9 @@ class _Reader:
         if isinstance(expr, Field | Elem | Var):
             for index in indices(expr):
                 yield from self.reads(index, needed)
-            cell = self.cell(expr)
-            if cell is not None and _scalars(self.type(expr)):
-                yield cell
+            yield from self.around(expr)
+            if isinstance(expr, Var) and isinstance(self.type(expr), str):
+                yield local(self.func, expr.name)
         elif isinstance(expr, StructOf):
             for name, value in zip(self.layout.slots(expr.type.name), expr.values, strict=True):
                 if (expr.type.name, name) in needed:
@@ -140,6 +150,15 @@ class _Reader:
             whole = not isinstance(param.type, str) or not func.body
             if whole or local(func, param.name) in needed:
                 yield arg
+
+    def around(self, place: Expr) -> Iterator[Cell]:
+        """The fields that a place lies in, one inside the other, itself the first."""
+        while isinstance(place, Field | Elem):
+            if isinstance(place, Field):
+                owner = self.type(place.base)
+                assert isinstance(owner, StructType)
+                yield owner.name, place.name
+            place = place.base
 
     def cell(self, place: Expr) -> Cell | None:
         """The field that a scalar, or an array of scalars, lies in; or the local that it is."""

@@ -5,7 +5,7 @@ import numpy as np
 from quantdsl.backtest.program import STATE
 from quantdsl.codegen.lanes import FINISH, START, InterpretedLanes
 from quantdsl.ir.layout import Layout
-from quantdsl.ir.ops import Assign, Field, Module, StructType
+from quantdsl.ir.ops import Assign, Do, Field, Module, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.ir.walk import statements
 from quantdsl.passes.unread import drop_unread
@@ -49,6 +49,27 @@ def test_only_what_is_asked_for_is_computed():
     offsets = np.array([layout.locate(STATE, path).offset_words for path in sorted(ASKED)])
     found = left_by(work, left, offsets)
     assert found[1].any()
+    assert np.array_equal(found, left_by(work, work.module, offsets))
+
+
+def test_a_sum_that_nobody_asks_for_goes_beside_one_that_stays():
+    work = strategy_work(checked_of(next(p for p in FILES if p.stem == "bracket")), 600)
+    asked = ASKED | {"e.metrics.ret_sum.total", "e.metrics.ret_sum.carry"}
+    left = drop_unused(drop_unread(work.module, "lane", asked))
+    verify(left)
+    added = {
+        stmt.call.args[0].name
+        for func in left.funcs
+        for stmt in statements(func.body)
+        if isinstance(stmt, Do) and stmt.call.func == "sums.add"
+        if isinstance(stmt.call.args[0], Field)
+    }
+    assert "ret_sum" in added
+    assert not added & {"mae_sum", "mfe_sum", "trade_sq", "hold_ns", "traded"}
+    layout = Layout(left.structs)
+    offsets = np.array([layout.locate(STATE, path).offset_words for path in sorted(asked)])
+    found = left_by(work, left, offsets)
+    assert found.any(axis=1).sum() > 2
     assert np.array_equal(found, left_by(work, work.module, offsets))
 
 
