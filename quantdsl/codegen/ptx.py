@@ -170,15 +170,14 @@ def _meet(_: Shared, signature: Signature) -> str:
 def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call.
 
-    Lanes on a book, whose turns end early, pass the events of a message at once.
+    Those whose turns end early look at the events of a message in groups.
     """
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH, varying is not None))
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
-    if usual is lanes:
-        return pass_messages(lanes, "lane")
-    return inline_cold(turns_alone(usual))
+    apart = pass_messages(lanes, "lane") if usual is lanes else turns_alone(usual)
+    return lanes if apart is lanes else inline_cold(apart)
 
 
 def turns_alone(module: Module) -> Module:

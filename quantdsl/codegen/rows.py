@@ -174,13 +174,14 @@ class RowMaker:
 def history_of(before: Words, log: Words) -> Words:
     """The struct PAST_TYPE of passes/past.py: words as they were, and log[change, (word, value)].
 
-    A change of a word is (number of the change, value); those of a word stand together.
+    Beside a word stands where its changes begin, each of them (number of the change, value).
     """
     order = np.argsort(log[:, 0], kind="stable")
-    starts = np.zeros(len(before) + 1, np.int64)
-    np.cumsum(np.bincount(log[:, 0], minlength=len(before)), out=starts[1:])
+    words = np.zeros((len(before) + 1, 2), np.int64)
+    words[:-1, 0] = before
+    np.cumsum(np.bincount(log[:, 0], minlength=len(before)), out=words[1:, 1])
     changes = np.stack((order, log[order, 1]), axis=1)
-    return np.concatenate((before, starts, changes.reshape(-1)))
+    return np.concatenate((words.reshape(-1), changes.reshape(-1)))
 
 
 def load_rows(

@@ -5,9 +5,9 @@ arrived by then? Nine in ten are inside a message, where a turn ends early, and 
 concern. What lanes ask of events is gathered of eight at a time, as a stride's rows are
 (stride.py): the bits of all levels, the latest time. So a lane asks once a group, of words that
 stand side by side behind all rows. Where none of it is of concern only the last event of a message
-has its turn; where one may be, those that are, each behind the turn of the event before it. That
-leaves the words as all before it would: an event of no concern only writes words that the next one
-writes again. That it does is looked at for each message.
+has its turn; where one may be, those that are. An event of no concern only writes words that the
+next one writes again; that it does is looked at for each message. So the turn of the event before
+leaves the words as all before would, and is made first where an event of concern reads them.
 """
 
 import functools
@@ -60,7 +60,8 @@ TURNED = {"igt": "ilt", "ige": "ile", "ilt": "igt", "ile": "ige"}
 GROUP = 8
 """Events at most: more are of concern to some lane too often, of fewer there are many groups."""
 FIRST, LAST, FRESH, NUMBER, SPAN = "first@", "last@", "fresh@", "number@", "span@"
-NONE, INSIDE, FROM, LOOKED = "none@", "inside@", "from@", "looked@"
+NONE, INSIDE, FROM = "none@", "inside@", "from@"
+LOOKED, WEIGHS = "looked@", "weighs@"
 WRITTEN, BROKEN, BEGAN, GROUPS = "written@", "broken@", "began@", "groups@"
 
 Block = tuple[Stmt, ...]
@@ -137,22 +138,23 @@ class _Maker:
             self.note(stmt)
         ending = loop.body[ends]
         assert isinstance(ending, If)
-        self.ending, self.inside = ending, self.known(ending.cond)
+        self.inside = self.known(ending.cond)
         """Whether more events of the message follow an event."""
         self.asked: dict[Asked, list[Expr]] = {ALWAYS: []}
         """What is asked, and of what of a row it is gathered."""
         self.writes: dict[str, list[Expr]] = {}
         """The words that an event of no concern gives a value, and when."""
+        self.done: dict[Asked, list[Stmt]] = {}
+        """What is done where it holds."""
         self.look(self.early, boolean(True))
         self.words = 2 * len(self.asked) + 1
 
     def may(self) -> bool:
         """Whether what is asked lasts as long as no event is of concern."""
-        asked = reads_of_names(tuple(Return(ask.word) for ask in self.asked)).keys()
         own = declared_names(self.early)
         return (
             self.uniform(self.inside)
-            and not asked & (self.writes.keys() | own)
+            and not self.lasting() & (self.writes.keys() | own)
             and not own & reads_of_names(self.late).keys()
         )
 
@@ -196,13 +198,13 @@ class _Maker:
                         self.look(stmt.otherwise, _both(when, Unary("not", cond)))
                         continue
                     for part in alternatives(cond):
-                        self.concern(when, part)
+                        self.concern(when, part, stmt)
                     if stmt.otherwise:
-                        self.concern(when, boolean(True))
+                        self.concern(when, boolean(True), stmt)
                 case Assign(Var(name), value) if self.uniform(self.known(value)):
                     self.writes.setdefault(name, []).append(when)
                 case _:
-                    self.concern(when, boolean(True))
+                    self.concern(when, boolean(True), stmt)
 
     def follows(self, stmt: Let) -> bool:
         return (
@@ -211,7 +213,7 @@ class _Maker:
             and not any(isinstance(node, Call) for node in nodes((stmt,)))
         )
 
-    def concern(self, when: Expr, cond: Expr) -> None:
+    def concern(self, when: Expr, cond: Expr, done: Stmt) -> None:
         """An event is of concern where a row says so, `when`, and this holds."""
         left: list[Expr] = []
         for part in requirements(cond):
@@ -222,6 +224,17 @@ class _Maker:
         found = list(self.question(left[0], when)) if len(left) == 1 else []
         for ask, value in found or [(ALWAYS, Select(when, i64(1), i64(0)))]:
             self.asked.setdefault(ask, []).append(value)
+            self.done.setdefault(ask, []).append(done)
+
+    def weighs(self, ask: Asked) -> bool:
+        """Whether what is done reads what events of no concern write, or changes what is asked."""
+        done = tuple(self.done.get(ask, ()))
+        changed = assigned_names(done) & self.lasting()
+        return bool(changed or reads_of_names(done).keys() & self.writes.keys())
+
+    def lasting(self) -> frozenset[str]:
+        """The words that events are asked beside."""
+        return frozenset(reads_of_names(tuple(Return(ask.word) for ask in self.asked)))
 
     def question(self, cond: Expr, when: Expr) -> Iterator[tuple[Asked, Expr]]:
         """A condition as what is asked, and of what; none where it is of another form."""
@@ -271,21 +284,32 @@ class _Maker:
 
     def events(self, concerns: list[str]) -> For:
         """The turns of a group's events that are of concern, and of a message's last."""
-        at, looked = Var(f"{ROW}.looked"), Var(LOOKED)
+        at, looked, weighs = Var(f"{ROW}.looked"), Var(LOOKED), Var(WEIGHS)
         turn = (*self.loads, *self.early)
         names = {name: f"{name}.inside" for name in (*declared_names(turn), ROW)}
         again = tuple(Assign(Var(name), boolean(True)) for name in concerns)
-        lo = Binary("imax", Var(FRESH), Binary("isub", at, i64(1)))
-        made = For(names[ROW], lo, _sum(at, i64(1)), renamed(turn, names), self.whole.line)
-        asked = (
-            If(Var(name), (Assign(looked, Binary("or", looked, ask.holds(self.of_row(at, k)))),))
-            for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True))
+        before = Binary("imax", Var(FRESH), Binary("isub", at, i64(1)))
+        made = For(
+            names[ROW],
+            Select(weighs, before, at),
+            _sum(at, i64(1)),
+            renamed(turn, names),
+            self.whole.line,
         )
+        asked: list[Stmt] = []
+        for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True)):
+            kind = weighs if self.weighs(ask) else looked
+            holds = Binary("or", kind, ask.holds(self.of_row(at, k)))
+            asked.append(If(Var(name), (Assign(kind, holds),)))
         ends = Binary("and", Binary("ieq", at, Var(LAST)), Unary("not", Var(INSIDE)))
         body: Block = (
             Let(LOOKED, BOOL_T, ends),
+            Let(WEIGHS, BOOL_T, boolean(False)),
             *asked,
-            If(looked, (made, Assign(Var(FRESH), _sum(at, i64(1))), *again)),
+            If(
+                Binary("or", looked, weighs),
+                (made, Assign(Var(FRESH), _sum(at, i64(1))), If(weighs, again)),
+            ),
         )
         return For(at.name, Var(FROM), Var(FIRST), body, self.whole.line)
 

@@ -58,7 +58,7 @@ ROWS_START = "init_rows"
 """What prepares the state that rows are made on; START a lane's, without what is common."""
 COUNT, ROOM, LOG = (Field(Var(COMMON), name) for name in ("count@", "room@", "log@"))
 """How many words have changed, how many changes there is room for, and which they were."""
-CHANGE, PAST_TYPE = StructType("Change@"), StructType("Past@")
+CHANGE, WORD, PAST_TYPE = StructType("Change@"), StructType("Word@"), StructType("Past@")
 CHANGES_MAX = 1 << 31
 MOMENT, NOTE, ASK = "moment@", "note@", "past@"
 
@@ -87,17 +87,17 @@ def with_changes(module: Module) -> Module:
     at = next(k for k, one in enumerate(module.structs) if one.name == COMMON_TYPE.name)
     own = module.structs[at]
     change = StructDecl(CHANGE.name, (FieldDecl("at", I64_T), FieldDecl("value", I64_T)))
+    word = StructDecl(WORD.name, (FieldDecl("value", I64_T), FieldDecl("start", I64_T)))
     words = Layout(module.structs).words(COMMON_TYPE)
     held = StructDecl(
         PAST_TYPE.name,
         (
-            FieldDecl("words", ArrayType(I64_T, words)),
-            FieldDecl("starts", ArrayType(I64_T, words + 1)),
+            FieldDecl("words", ArrayType(WORD, words + 1)),
             FieldDecl("changes", ArrayType(CHANGE, CHANGES_MAX)),
         ),
     )
     grown = msgspec.structs.replace(own, fields=(*own.fields, *count, log))
-    structs = (*module.structs[:at], change, held, grown, *module.structs[at + 1 :])
+    structs = (*module.structs[:at], change, word, held, grown, *module.structs[at + 1 :])
     return msgspec.structs.replace(module, structs=structs)
 
 
@@ -396,12 +396,12 @@ def ask_func() -> Func:
     """past@(common@, at, moment@) -> what a word was after the first `moment@` changes of all."""
     at, lo, hi, middle, first = map(Var, ("at", "lo", "hi", "middle", "first"))
     held = Var(COMMON)
-    starts, changes = Field(held, "starts"), Field(held, "changes")
+    words, changes = Field(held, "words"), Field(held, "changes")
     earlier = Binary("ilt", Field(Elem(changes, middle), "at"), Var(MOMENT))
     body: Block = (
-        Let(first.name, I64_T, Elem(starts, at)),
+        Let(first.name, I64_T, Field(Elem(words, at), "start")),
         Let(lo.name, I64_T, first),
-        Let(hi.name, I64_T, Elem(starts, _sum(at, i64(1)))),
+        Let(hi.name, I64_T, Field(Elem(words, _sum(at, i64(1))), "start")),
         While(
             Binary("ilt", lo, hi),
             i64(64),
@@ -414,7 +414,7 @@ def ask_func() -> Func:
                 ),
             ),
         ),
-        If(Binary("ieq", lo, first), (Return(Elem(Field(held, "words"), at)),)),
+        If(Binary("ieq", lo, first), (Return(Field(Elem(words, at), "value")),)),
         Return(Field(Elem(changes, Binary("isub", lo, i64(1))), "value")),
     )
     params = (ParamDecl(COMMON, PAST_TYPE), ParamDecl("at", I64_T), ParamDecl(MOMENT, I64_T))

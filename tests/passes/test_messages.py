@@ -35,7 +35,7 @@ from quantdsl.passes.messages import MESSAGE_WORDS, MESSAGES, pass_messages
 from quantdsl.passes.rows import BASE, ROW, ROW_WORDS, ROWS
 
 WIDTH = 4
-MORE, WRITES_A, WRITES_B, LEVEL, BUYS = 1, 2, 4, 8, 16
+MORE, WRITES_A, WRITES_B, LEVEL, BUYS, COUNTS = 1, 2, 4, 8, 16, 32
 FIELDS = ("a", "b", "limit", "buys", "sells", "sum")
 """Words of a lane: two that events write, three that it asks events with, and what befell it."""
 STATE = StructType("State")
@@ -74,6 +74,13 @@ def touched() -> Func:
     return Func("touched", (ParamDecl("s", STATE, inout=True), ParamDecl("x", I64_T)), None, body)
 
 
+def counted() -> Func:
+    """What another one does: it tells of itself, of no word that events write, and changes none."""
+    told = sum_of(times("sum", 17), Var("x"))
+    params = (ParamDecl("s", STATE, inout=True), ParamDecl("x", I64_T))
+    return Func("counted", params, None, (Assign(field("sum"), told),))
+
+
 def concerned() -> tuple[Stmt, ...]:
     stores = tuple(Assign(field(name), Var(f"{name}@s")) for name in FIELDS)
     loads = tuple(Assign(Var(f"{name}@s"), field(name)) for name in FIELDS)
@@ -100,6 +107,19 @@ def whole() -> Module:
         ),
         If(flag(WRITES_B), (Assign(Var("b@s"), Var("row.1@")),)),
         If(flag(LEVEL), (Let("x@", I64_T, marks), If(on, concerned()))),
+        If(
+            flag(COUNTS),
+            (
+                If(
+                    Binary("ilt", Var("row.2@"), Var("limit@s")),
+                    (
+                        Assign(field("sum"), Var("sum@s")),
+                        Do(Call("counted", (Var("s"), Var("row.3@")))),
+                        Assign(Var("sum@s"), field("sum")),
+                    ),
+                ),
+            ),
+        ),
         If(flag(MORE), (Continue(),)),
         Assign(
             Var("sum@s"),
@@ -112,10 +132,10 @@ def whole() -> Module:
         *(Assign(field(name), Var(f"{name}@s")) for name in FIELDS),
     )
     params = (ParamDecl("s", STATE, inout=True), ParamDecl(ROWS, words), ParamDecl("n", I64_T))
-    lane = Func("lane", params, None, body)
+    funcs = (touched(), counted(), Func("lane", params, None, body))
     state = StructDecl("State", tuple(FieldDecl(name, I64_T) for name in FIELDS))
     sizes = ((ROW_WORDS, WIDTH),)
-    return Module((state,), (), (touched(), lane), ("lane",), sizes)
+    return Module((state,), (), funcs, ("lane",), sizes)
 
 
 def rows_of(rng: np.random.Generator, n: int, *, alike: bool) -> np.ndarray:
@@ -127,6 +147,7 @@ def rows_of(rng: np.random.Generator, n: int, *, alike: bool) -> np.ndarray:
         for left in reversed(range(size)):
             flags = kind if alike else int(rng.choice([0, WRITES_A, WRITES_B]))
             flags |= LEVEL * int(rng.random() < 0.7) | BUYS * int(rng.random() < 0.5)
+            flags |= COUNTS * int(rng.random() < 0.2)
             row = [flags | MORE * (left > 0), *map(int, rng.integers(0, 60, 3))]
             made.append(row)
     return np.array(made[:n], np.int64)
@@ -144,7 +165,7 @@ def test_groups_leave_what_events_leave(seed: int, group: int, alike: bool, monk
     verify(grouped)
     words = dict(grouped.sizes)[MESSAGE_WORDS]
     one, other = (np.array([0, 0, 55, 0b1011, 0b100, 1], np.int64) for _ in range(2))
-    for n in (1, 40, 133):  # the last message of a piece may go on in the next one
+    for n in (0, 1, 40, 133):  # the last message of a piece may go on in the next one
         rows = rows_of(rng, n, alike=alike).reshape(-1)
         Interpreter(plain).call("lane", one, rows, n)
         behind = np.zeros(n * words, np.int64)
@@ -163,5 +184,5 @@ def test_an_entry_whose_turns_do_not_end_early_stays() -> None:
     other = Func(
         lane.name, lane.params, None, tuple(long if one is loop else one for one in lane.body)
     )
-    module = Module(plain.structs, (), (plain.funcs[0], other), plain.entries, plain.sizes)
+    module = Module(plain.structs, (), (*plain.funcs[:-1], other), plain.entries, plain.sizes)
     assert pass_messages(module, "lane") is module
