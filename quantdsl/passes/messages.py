@@ -21,6 +21,7 @@ from quantdsl.ir.ops import (
     I64_T,
     Assign,
     Binary,
+    Break,
     BufferType,
     Call,
     Const,
@@ -59,9 +60,10 @@ GREATEST = {"igt": "imax", "ige": "imax", "ilt": "imin", "ile": "imin"}
 TURNED = {"igt": "ilt", "ige": "ile", "ilt": "igt", "ile": "ige"}
 GROUP = 8
 """Events at most: more are of concern to some lane too often, of fewer there are many groups."""
-FIRST, LAST, FRESH, NUMBER, SPAN = "first@", "last@", "fresh@", "number@", "span@"
-NONE, INSIDE, FROM = "none@", "inside@", "from@"
-LOOKED, WEIGHS = "looked@", "weighs@"
+FIRST, LAST, FRESH, NUMBER = "first@", "last@", "fresh@", "number@"
+SPAN = "span@"
+NONE, INSIDE, ENDS, AGAIN = "none@", "inside@", "ends@", "again@"
+LOOKED, WEIGHS, HEAVY = "looked@", "weighs@", "heavy@"
 WRITTEN, BROKEN, BEGAN, GROUPS = "written@", "broken@", "began@", "groups@"
 
 Block = tuple[Stmt, ...]
@@ -147,7 +149,9 @@ class _Maker:
         self.done: dict[Asked, list[Stmt]] = {}
         """What is done where it holds."""
         self.look(self.early, boolean(True))
-        self.words = 2 * len(self.asked) + 1
+        self.of_one = max(len(self.asked) + 1, GROUP - 1)
+        """Words of a group; as many as are read behind the last row are there."""
+        self.words = len(self.asked) + self.of_one
 
     def may(self) -> bool:
         """Whether what is asked lasts as long as no event is of concern."""
@@ -258,22 +262,33 @@ class _Maker:
     # ---- what a lane does -----------------------------------------------------------------
 
     def loop(self) -> Block:
-        """In place of the loop over rows: one over groups."""
+        """In place of the loop over rows: one over groups.
+
+        What is asked may have changed behind an event that weighs: the rest of its group is asked
+        again, in a loop of its own, so that the lanes of a warp stay at the same group.
+        """
         rows, concerns = Var(self.count), [f"concern.{k}@" for k in range(len(self.asked))]
-        whole: Block = (
+        asked: Block = (
+            Assign(Var(AGAIN), boolean(False)),
             *(
                 Let(name, BOOL_T, ask.holds(self.of_group(Var(NUMBER), k)))
                 for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True))
             ),
             Let(NONE, BOOL_T, Unary("not", either(map(Var, concerns)))),
+            If(
+                Unary("not", Binary("and", Var(NONE), Var(INSIDE))),
+                (*self.marked(concerns), self.events()),
+            ),
+            If(Var(AGAIN), (Assign(Var(FIRST), Var(FRESH)),)),
+        )
+        whole: Block = (
             Let(SPAN, I64_T, self.of_group(Var(NUMBER), len(self.asked))),
             Let(LAST, I64_T, Binary("ashr", Var(SPAN), i64(1))),
             Let(INSIDE, BOOL_T, Binary("ine", Binary("iand", Var(SPAN), i64(1)), i64(0))),
-            Let(FROM, I64_T, Select(Var(NONE), Var(LAST), Var(FIRST))),
+            Let(AGAIN, BOOL_T, boolean(True)),
+            While(Var(AGAIN), i64(GROUP), asked),
             Assign(Var(NUMBER), _sum(Var(NUMBER), i64(1))),
             Assign(Var(FIRST), _sum(Var(LAST), i64(1))),
-            If(Binary("and", Var(NONE), Var(INSIDE)), (Continue(),)),
-            self.events(concerns),
             If(Var(INSIDE), (Continue(),)),
             Let(ROW, I64_T, Var(LAST)),
             *self.loads,
@@ -282,36 +297,48 @@ class _Maker:
         zeros = (Let(name, I64_T, i64(0)) for name in (NUMBER, FIRST, FRESH))
         return (*zeros, While(Binary("ilt", Var(FIRST), rows), rows, whole, self.whole.line))
 
-    def events(self, concerns: list[str]) -> For:
-        """The turns of a group's events that are of concern, and of a message's last."""
-        at, looked, weighs = Var(f"{ROW}.looked"), Var(LOOKED), Var(WEIGHS)
-        turn = (*self.loads, *self.early)
-        names = {name: f"{name}.inside" for name in (*declared_names(turn), ROW)}
-        again = tuple(Assign(Var(name), boolean(True)) for name in concerns)
-        before = Binary("imax", Var(FRESH), Binary("isub", at, i64(1)))
-        made = For(
-            names[ROW],
-            Select(weighs, before, at),
-            _sum(at, i64(1)),
-            renamed(turn, names),
-            self.whole.line,
-        )
-        asked: list[Stmt] = []
+    def marked(self, concerns: list[str]) -> Iterator[Stmt]:
+        """Finds a bit for each event of a group that has its turn, and for those that weigh.
+
+        All are asked at once, those behind the group too: so no load waits for another.
+        """
+        yield from (Let(name, I64_T, i64(0)) for name in (LOOKED, WEIGHS))
         for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True)):
-            kind = weighs if self.weighs(ask) else looked
-            holds = Binary("or", kind, ask.holds(self.of_row(at, k)))
-            asked.append(If(Var(name), (Assign(kind, holds),)))
-        ends = Binary("and", Binary("ieq", at, Var(LAST)), Unary("not", Var(INSIDE)))
-        body: Block = (
-            Let(LOOKED, BOOL_T, ends),
-            Let(WEIGHS, BOOL_T, boolean(False)),
-            *asked,
-            If(
-                Binary("or", looked, weighs),
-                (made, Assign(Var(FRESH), _sum(at, i64(1))), If(weighs, again)),
+            kind = Var(WEIGHS if self.weighs(ask) else LOOKED)
+            bits: list[Expr] = [
+                Select(ask.holds(self.of_row(_sum(Var(FIRST), i64(j)), k)), i64(1 << j), i64(0))
+                for j in range(GROUP)
+            ]
+            yield If(Var(name), (Assign(kind, Binary("ior", kind, _folded("ior", bits))),))
+        yield Let(ENDS, I64_T, Binary("isub", Var(LAST), Var(FIRST)))
+        there = Binary("isub", Binary("shl", i64(2), Var(ENDS)), i64(1))
+        yield Assign(Var(WEIGHS), Binary("iand", Var(WEIGHS), there))
+        ends = Select(Var(INSIDE), i64(0), Binary("shl", i64(1), Var(ENDS)))
+        looked = Binary("ior", Binary("iand", Var(LOOKED), there), Var(WEIGHS))
+        yield Assign(Var(LOOKED), Binary("ior", looked, ends))
+
+    def events(self) -> For:
+        """The turns of a group's events that are of concern, and of a message's last."""
+        at, turn = Var(f"{ROW}.looked"), (*self.loads, *self.early)
+        names = {name: f"{name}.inside" for name in (*declared_names(turn), ROW)}
+        place = Binary("isub", at, Var(FIRST))
+        before = Binary("imax", Var(FRESH), Binary("isub", at, i64(1)))
+        again = (Assign(Var(AGAIN), boolean(True)), Break())
+        looked: Block = (
+            Let(HEAVY, BOOL_T, _bit(Var(WEIGHS), place)),
+            For(
+                names[ROW],
+                Select(Var(HEAVY), before, at),
+                _sum(at, i64(1)),
+                renamed(turn, names),
+                self.whole.line,
             ),
+            Assign(Var(FRESH), _sum(at, i64(1))),
+            If(Binary("and", Var(HEAVY), Binary("ilt", at, Var(LAST))), again),
         )
-        return For(at.name, Var(FROM), Var(FIRST), body, self.whole.line)
+        body: Block = (If(_bit(Var(LOOKED), place), looked),)
+        first = Select(Var(NONE), Var(LAST), Var(FIRST))
+        return For(at.name, first, _sum(Var(LAST), i64(1)), body, self.whole.line)
 
     def of_row(self, row: Expr, word: int) -> Expr:
         """What is asked of an event."""
@@ -326,11 +353,11 @@ class _Maker:
         return Binary("imul", _sum(Var(self.count), i64(1)), i64(self.width))
 
     def row_word(self, row: Expr, word: int) -> Expr:
-        return _sum(Binary("imul", row, i64(len(self.asked))), i64(word))
+        return _sum(Binary("imul", Var(self.count), i64(word)), row)
 
     def group_word(self, number: Expr, word: int) -> Expr:
         groups = Binary("imul", Var(self.count), i64(len(self.asked)))
-        own = _sum(Binary("imul", number, i64(len(self.asked) + 1)), i64(word))
+        own = _sum(Binary("imul", number, i64(self.of_one)), i64(word))
         return _sum(groups, own)
 
     # ---- what is gathered -----------------------------------------------------------------
@@ -363,20 +390,6 @@ class _Maker:
             Assign(Var(FIRST), _sum(row, i64(1))),
             *begin,
         )
-        always = list(self.asked).index(ALWAYS)
-        each_row = _put(self.row_word(Var("each@"), always), i64(1))
-        each_group = _put(self.group_word(Var("one@"), always), i64(1))
-        looked_at: Block = (
-            For("each@", Var(BEGAN), _sum(row, i64(1)), (each_row,)),
-            For("one@", Var(GROUPS), Var(NUMBER), (each_group,)),
-        )
-        message: Block = (
-            If(Binary("ine", Var(BROKEN), i64(0)), looked_at),
-            Assign(Var(BEGAN), _sum(row, i64(1))),
-            Assign(Var(GROUPS), Var(NUMBER)),
-            Assign(Var(WRITTEN), i64(0)),
-            Assign(Var(BROKEN), i64(0)),
-        )
         turn: Block = (
             Let(BASE, I64_T, Binary("imul", row, i64(self.width))),
             *(Let(name, I64_T, value) for name, value in zip(own, values, strict=True)),
@@ -390,7 +403,7 @@ class _Maker:
             Assign(Var(WRITTEN), Binary("ior", Var(WRITTEN), Var("mask@"))),
             If(Binary("and", self.inside, cut), (Assign(Var(BROKEN), i64(1)),)),
             If(either((ends, full, cut)), grouped),
-            If(Binary("or", ends, cut), message),
+            If(Binary("or", ends, cut), self.message(row)),
         )
         zeros = (NUMBER, FIRST, WRITTEN, BROKEN, BEGAN, GROUPS)
         body: Block = (
@@ -405,6 +418,23 @@ class _Maker:
             ParamDecl(OUT, words, inout=True),
         )
         return Func(MESSAGES, params, None, body)
+
+    def message(self, row: Expr) -> Block:
+        """What is done behind a message: one that is broken has to be looked at row by row."""
+        always = list(self.asked).index(ALWAYS)
+        each_row = _put(self.row_word(Var("each@"), always), i64(1))
+        each_group = _put(self.group_word(Var("one@"), always), i64(1))
+        looked_at: Block = (
+            For("each@", Var(BEGAN), _sum(row, i64(1)), (each_row,)),
+            For("one@", Var(GROUPS), Var(NUMBER), (each_group,)),
+        )
+        return (
+            If(Binary("ine", Var(BROKEN), i64(0)), looked_at),
+            Assign(Var(BEGAN), _sum(row, i64(1))),
+            Assign(Var(GROUPS), Var(NUMBER)),
+            Assign(Var(WRITTEN), i64(0)),
+            Assign(Var(BROKEN), i64(0)),
+        )
 
 
 def _loads(stmt: Let) -> bool:
@@ -422,6 +452,10 @@ def _both(x: Expr, y: Expr) -> Expr:
 
 def _sum(x: Expr, y: Expr) -> Expr:
     return Binary("iadd", x, y)
+
+
+def _bit(x: Expr, at: Expr) -> Expr:
+    return Binary("ine", Binary("iand", Binary("lshr", x, at), i64(1)), i64(0))
 
 
 def _without(x: Expr, y: Expr) -> Expr:
