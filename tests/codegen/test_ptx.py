@@ -29,7 +29,7 @@ from quantdsl.codegen.target import FLOAT_INTRINSICS
 from quantdsl.errors import InternalError, UnavailableError
 from quantdsl.ir.ops import BINARY, UNARY
 from quantdsl.lang.source import Source
-from quantdsl.report.metrics import ACCUMULATORS
+from quantdsl.report.metrics import accumulators
 from tests.codegen.lane_programs import random_lanes
 from tests.codegen.test_scalar import OPERATIONS
 from tests.strategies.headers import ON_BARS
@@ -148,7 +148,7 @@ strategy S:
     for average, length in (("sma", 10), ("ema", 25)):
         checked, _ = check_source(Source(rule.format(average, length)))
         module = checked.lane_module()
-        kept = LaneWords(module, ACCUMULATORS, blocks=1).kept
+        kept = LaneWords(module, accumulators(), blocks=1).kept
         found.append(load_ptx(module, kept, SM_90, cache, Bounds()))
     one, two = found
     assert one.shared == two.shared != ""

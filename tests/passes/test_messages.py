@@ -27,9 +27,11 @@ from quantdsl.ir.ops import (
     StructDecl,
     StructType,
     Var,
+    While,
     i64,
 )
 from quantdsl.ir.verify import verify
+from quantdsl.ir.walk import statements
 from quantdsl.passes import messages
 from quantdsl.passes.messages import MESSAGE_WORDS, MESSAGES, pass_messages
 from quantdsl.passes.rows import BASE, ROW, ROW_WORDS, ROWS
@@ -173,6 +175,23 @@ def test_groups_leave_what_events_leave(seed: int, group: int, alike: bool, monk
         runs.call(MESSAGES, rows, n, behind)
         runs.call("lane", other, np.concatenate((rows, np.zeros(WIDTH, np.int64), behind)), n)
         assert np.array_equal(one, other)
+
+
+def test_every_turn_of_a_lane_is_a_group() -> None:
+    """One that took a turn more would leave the others of its warp for good."""
+    lane = next(func for func in pass_messages(whole(), "lane").funcs if func.name == "lane")
+    (loop,) = (stmt for stmt in lane.body if isinstance(stmt, While))
+    step = Var(messages.NUMBER)
+    ends = [at for at, stmt in enumerate(loop.body) if Continue() in statements((stmt,))]
+    steps = [
+        at
+        for at, stmt in enumerate(loop.body)
+        for one in statements((stmt,))
+        if isinstance(one, Assign) and one.place == step
+    ]
+    assert len(steps) == 1
+    assert isinstance(loop.body[steps[0]], Assign)
+    assert steps[0] < min(ends)
 
 
 def test_an_entry_whose_turns_do_not_end_early_stays() -> None:
