@@ -163,6 +163,8 @@ def on_gpu(gpu: One) -> Iterable[Row]:
         named = one["strategy"] + (" in f32" if one["precision"] == "f32" else "")
         rate, anchor = one["lane_steps_per_s"] / 1e9, one["anchor_lane_steps_per_s"] / 1e9
         value = f"{rate:,.1f} billion lane-steps/s ({anchor:,.0f} by hand)"
+        if "whole_lane_steps_per_s" in one:
+            value += f"; with every metric {one['whole_lane_steps_per_s'] / 1e9:,.1f}"
         yield f"{named}, {one['lanes']:,} lanes", value, GPU
     for one in gpu["sweeps"]:
         spent = f"{one['seconds'] * 1e3:,.0f} ms"
