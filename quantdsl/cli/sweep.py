@@ -40,7 +40,7 @@ OF_THE_SWEEP = """
 @click.option(
     "--metrics",
     metavar="METRIC,...",
-    callback=lambda _context, _option, text: text and [name.strip() for name in text.split(",")],
+    callback=lambda _context, _option, text: None if text is None else _names(text),
     help="Of each point, such as fees,max_drawdown (default all): fewer is faster.",
 )
 @click.option("--top", type=click.IntRange(1, 1000), help="Best points to show (default 10).")
@@ -121,6 +121,10 @@ def command(
     if several:
         save_all(folders, folder)
     return 0
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 class Extras(NamedTuple):

@@ -23,12 +23,11 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.passes.rows import BASE, OUT, ROW
 from quantdsl.passes.stride import GROUP, STRIDE, STRIDE_BITS, Stride
-from quantdsl.passes.tile import SPOT, STEP_WORDS, Tile
-from quantdsl.passes.turn import Turn
+from quantdsl.passes.tile import SPOT, STEP_WORDS, Tile, of_row
 
 COUNT, NUMBER = "n", "number@"
 """How many rows there are; which stride it is."""
-LAST = {"imin": 2**63 - 1, "imax": -(2**63)}
+OF_NONE = {"imin": 2**63 - 1, "imax": -(2**63)}
 """What the least and the greatest of some values begin with."""
 
 Block = tuple[Stmt, ...]
@@ -37,8 +36,8 @@ Block = tuple[Stmt, ...]
 class Group:
     """The groups of some strides."""
 
-    def __init__(self, turn: Turn, stride: Stride) -> None:
-        self.stride, self._uniform, self._tile = stride, turn.uniform, Tile()
+    def __init__(self, stride: Stride) -> None:
+        self.stride, self._tile = stride, Tile()
         self.turn = tuple(map(self._tiled, stride.turn))
         """The turn of one row, on the words at SPOT."""
         self._width = len(self._tile.held)
@@ -66,7 +65,7 @@ class Group:
         begin = Binary("imul", Var(NUMBER), i64(self.words))
         of_stride: Block = (
             Let(GROUP, I64_T, Binary("iadd", at, Binary("iadd", begin, i64(self.own)))),
-            *(Let(name, I64_T, i64(LAST[key.op])) for key, name in most.items()),
+            *(Let(name, I64_T, i64(OF_NONE[key.op])) for key, name in most.items()),
             For(ROW, i64(0), i64(STRIDE), of_row),
             *(
                 Assign(
@@ -84,7 +83,7 @@ class Group:
         return rebuild_stmt(stmt, self._owned, self._tiled)
 
     def _owned(self, expr: Expr) -> Expr:
-        alike = self._uniform(expr) and not isinstance(expr, Const)
+        alike = of_row(expr) and not isinstance(expr, Const)
         return self._tile.read(expr) if alike else rebuild_expr(expr, self._owned)
 
 

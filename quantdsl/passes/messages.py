@@ -28,7 +28,6 @@ from quantdsl.ir.ops import (
     Continue,
     Elem,
     Expr,
-    Fma,
     For,
     Func,
     If,
@@ -45,16 +44,17 @@ from quantdsl.ir.ops import (
     i64,
 )
 from quantdsl.ir.walk import nodes, operands, rebuild_expr
+from quantdsl.passes.group import OF_NONE
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names, renamed
 from quantdsl.passes.straight import alternatives, either, requirements
-from quantdsl.passes.tile import is_word
+from quantdsl.passes.tile import is_word, of_row
 
 MESSAGES = "messages"
 """The function that gathers: messages(rows, n, inout out), for all rows."""
 MESSAGE_WORDS = "MESSAGE_WORDS"
 """The module's size that says how many words stand behind the rows for each of them."""
-NONE_OF = {"imax": -(1 << 63), "imin": (1 << 63) - 1, "ior": 0}
+NONE_OF = OF_NONE | {"ior": 0}
 """What is gathered of no row at all."""
 GREATEST = {"igt": "imax", "ige": "imax", "ilt": "imin", "ile": "imin"}
 TURNED = {"igt": "ilt", "ige": "ile", "ilt": "igt", "ile": "ige"}
@@ -157,7 +157,7 @@ class _Maker:
         """Whether what is asked lasts as long as no event is of concern."""
         own = declared_names(self.early)
         return (
-            self.uniform(self.inside)
+            of_row(self.inside)
             and not self.lasting() & (self.writes.keys() | own)
             and not own & reads_of_names(self.late).keys()
         )
@@ -173,13 +173,6 @@ class _Maker:
         if isinstance(expr, Var) and expr.name in self.given:
             return self.given[expr.name]
         return expr if is_word(expr) else rebuild_expr(expr, self.known)
-
-    def uniform(self, expr: Expr) -> bool:
-        """Whether the words of a row decide a value."""
-        return is_word(expr) or (
-            isinstance(expr, Const | Unary | Binary | Select | Fma)
-            and all(map(self.uniform, operands(expr)))
-        )
 
     def lasts(self, expr: Expr) -> bool:
         """Whether a value is made of words of the lane alone."""
@@ -197,7 +190,7 @@ class _Maker:
                     self.note(stmt)
                 case If():
                     cond = self.known(stmt.cond)
-                    if self.uniform(cond):
+                    if of_row(cond):
                         self.look(stmt.then, _both(when, cond))
                         self.look(stmt.otherwise, _both(when, Unary("not", cond)))
                         continue
@@ -205,7 +198,7 @@ class _Maker:
                         self.concern(when, part, stmt)
                     if stmt.otherwise:
                         self.concern(when, boolean(True), stmt)
-                case Assign(Var(name), value) if self.uniform(self.known(value)):
+                case Assign(Var(name), value) if of_row(self.known(value)):
                     self.writes.setdefault(name, []).append(when)
                 case _:
                     self.concern(when, boolean(True), stmt)
@@ -221,7 +214,7 @@ class _Maker:
         """An event is of concern where a row says so, `when`, and this holds."""
         left: list[Expr] = []
         for part in requirements(cond):
-            if self.uniform(part):
+            if of_row(part):
                 when = _both(when, part)
             else:
                 left.append(part)
@@ -243,9 +236,9 @@ class _Maker:
     def question(self, cond: Expr, when: Expr) -> Iterator[tuple[Asked, Expr]]:
         """A condition as what is asked, and of what; none where it is of another form."""
         match cond:
-            case Binary(op, x, y) if op in GREATEST and self.lasts(x) and self.uniform(y):
+            case Binary(op, x, y) if op in GREATEST and self.lasts(x) and of_row(y):
                 yield from self.question(Binary(TURNED[op], y, x), when)
-            case Binary(op, x, y) if op in GREATEST and self.uniform(x) and self.lasts(y):
+            case Binary(op, x, y) if op in GREATEST and of_row(x) and self.lasts(y):
                 way = GREATEST[op]
                 yield Asked(way, op, y), Select(when, x, i64(NONE_OF[way]))
             case Binary("ine", Binary("iand", Binary("lshr", bits, at), Const(_, 1)), Const(_, 0)):
@@ -253,10 +246,10 @@ class _Maker:
 
     def bit(self, bits: Expr, at: Expr, when: Expr) -> Iterator[tuple[Asked, Expr]]:
         """Whether a bit is on that a row names, of a word that it may choose."""
-        if isinstance(bits, Select) and self.uniform(bits.cond):
+        if isinstance(bits, Select) and of_row(bits.cond):
             yield from self.bit(bits.x, at, _both(when, bits.cond))
             yield from self.bit(bits.y, at, _both(when, Unary("not", bits.cond)))
-        elif self.lasts(bits) and self.uniform(at):
+        elif self.lasts(bits) and of_row(at):
             yield Asked("ior", "ine", bits), Select(when, Binary("shl", i64(1), at), i64(0))
 
     # ---- what a lane does -----------------------------------------------------------------

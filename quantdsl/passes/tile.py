@@ -24,7 +24,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
-from quantdsl.ir.walk import roots
+from quantdsl.ir.walk import operands, roots
 from quantdsl.passes.places import nodes
 from quantdsl.passes.rows import BASE, OUT, ROWS
 
@@ -133,3 +133,11 @@ def is_word(expr: Expr) -> bool:
         case Elem(Var(name), Binary("iadd", Var(base), Const())):
             return name == ROWS and base == BASE
     return False
+
+
+def of_row(expr: Expr) -> bool:
+    """Whether the words of the turn's row decide a value."""
+    return is_word(expr) or (
+        isinstance(expr, Const | Unary | Binary | Select | Fma)
+        and all(map(of_row, operands(expr)))
+    )

@@ -43,7 +43,7 @@ from quantdsl.passes.straight import (
     settled,
 )
 from quantdsl.passes.stride import Stride
-from quantdsl.passes.tile import HALF, Tile, bounded, half, half_of, is_word
+from quantdsl.passes.tile import HALF, Tile, bounded, half, half_of, of_row
 
 Block = tuple[Stmt, ...]
 
@@ -73,7 +73,7 @@ class Turn:
         rest = tuple(map(joined, chosen(merged(rest))))
         self.halves: dict[Expr, Expr] = {}
         """How halves of words are read."""
-        stride = Stride(rest, self.uniform, self.steady)
+        stride = Stride(rest, of_row, self.steady)
         self.stride = stride if stride.worth() else None
         """Several such turns at once, where that is of use."""
         by_row = () if self.stride is None else tuple(self.stride.by_row)
@@ -117,7 +117,7 @@ class Turn:
                     new = If(new.cond, *sides, new.line)
                 elif isinstance(new, Let):
                     value = None if new.name in assigned else new.value
-                    if value is not None and (self.uniform(value) or self.steady(value)):
+                    if value is not None and (of_row(value) or self.steady(value)):
                         given[new.name] = value
                         continue
                     self.varying.add(new.name)
@@ -125,13 +125,6 @@ class Turn:
             return tuple(made)
 
         return block(body)
-
-    def uniform(self, expr: Expr) -> bool:
-        """Whether the words of a row decide a value."""
-        return is_word(expr) or (
-            isinstance(expr, Const | Unary | Binary | Select | Fma)
-            and all(map(self.uniform, operands(expr)))
-        )
 
     def steady(self, expr: Expr) -> bool:
         """Whether a value is the same in all usual turns."""
@@ -208,8 +201,8 @@ class Turn:
 
     def marked(self, conds: list[Expr]) -> list[Expr]:
         """Alternatives where rows that are unusual by themselves are seen by a comparison."""
-        rows = [cond for cond in conds if self.uniform(cond)]
-        others = [cond for cond in conds if not self.uniform(cond)]
+        rows = [cond for cond in conds if of_row(cond)]
+        others = [cond for cond in conds if not of_row(cond)]
         for k, cond in enumerate(others):
             if rows and self.compares(cond) and isinstance(cond, Binary):
                 limit = -(2**63) if cond.op in ("ile", "ilt") else 2**63 - 1
@@ -225,7 +218,7 @@ class Turn:
         return (
             isinstance(cond, Binary)
             and cond.op in DENIES
-            and self.uniform(cond.x)
+            and of_row(cond.x)
             and self.steady(cond.y)
         )
 
@@ -263,7 +256,7 @@ class Turn:
         halves = [
             expr
             for expr in dict.fromkeys(expressions(body))
-            if self.uniform(expr) and expr == half_of(expr)
+            if of_row(expr) and expr == half_of(expr)
         ]
         for low, high in zip(halves[::2], [*halves[1::2], None][: len(halves[::2])], strict=True):
             word = low.x.x if isinstance(low, Binary) and isinstance(low.x, Binary) else low
@@ -283,7 +276,7 @@ class Turn:
             return expr
         if expr in self.halves:
             return self.halves[expr]
-        if self.uniform(expr):
+        if of_row(expr):
             return self.tile.read(expr)
         return rebuild_expr(expr, self.own)
 

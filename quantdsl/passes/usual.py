@@ -175,7 +175,7 @@ class UsualTurns:
         types = {let.name: let.type for let in (*self.changed, *self.passing)}
         self.turn = Turn(_tested(given_up, flags), types, {let.name for let in self.passing})
         stride = self.turn.stride
-        self.group = None if stride is None else Group(self.turn, stride)
+        self.group = None if stride is None else Group(stride)
 
     def stores(self, words: Iterable[Let]) -> Block:
         """What of the tail stores these words; the rest of it is of the last row."""
