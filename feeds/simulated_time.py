@@ -7,7 +7,7 @@ from threading import Event
 import numpy as np
 
 from quantdsl.data.ticks import Events
-from quantdsl.events.merge import Merge
+from quantdsl.events.merge import Merge, in_turns
 from quantdsl.live.feed import Health, Sink
 
 FULL_SPEED = 1e6
@@ -95,13 +95,10 @@ class SimulatedTime:
 def _in_order(chunks: Sequence[Iterator[Events]], key: str) -> Iterator[Events]:
     """What all instruments have, merged by `key`."""
     merge = Merge(len(chunks), key)
-    reached: dict[int, int] = dict.fromkeys(range(len(chunks)), np.iinfo(np.int64).min)
-    while reached:
-        index = min(reached, key=reached.__getitem__)
-        events = next(chunks[index], None)
-        if events is None:
-            del reached[index]
-        elif len(events):
-            reached[index] = int(events[key][-1])
-            merge.push(index, events)
-        yield merge.take(min(reached.values()) if reached else None)
+
+    def add(index: int, events: Events) -> int | None:
+        merge.push(index, events)
+        return int(events[key][-1]) if len(events) else None
+
+    for before in in_turns(chunks, add):
+        yield from merge.take(before)

@@ -32,7 +32,7 @@ from quantdsl.data.times import Interval
 from quantdsl.data.universe import Told
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
-from quantdsl.events.merge import Merge, cut, mark
+from quantdsl.events.merge import Merge, cut, in_turns, mark
 
 Events = npt.NDArray[np.void]
 OUTSIDE = "rows outside the sessions or the span, left out"
@@ -236,8 +236,8 @@ class BarStream:
         new = sessions[sessions > self._last_session]
         self._sessions.update(new[np.flatnonzero(np.diff(new, prepend=-1))].tolist())
 
-    def until(self, before_ns: int | None) -> Events:
-        """Everything earlier than `before_ns`, instants marked."""
+    def until(self, before_ns: int | None) -> Iterator[Events]:
+        """Everything earlier than `before_ns`, instants marked, in pieces of whole instants."""
         opens = self.clockwork.schedule.open_ns
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
         self._sessions.difference_update(ready)
@@ -250,8 +250,8 @@ class BarStream:
             merge.push(self._timer_lane, clockwork.timers(sessions))
             merge.push(self._close_lane, clockwork.closes(sessions))
             merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
-        events = merge.take(before_ns)
-        return mark(self._synchronous(events) if self._sync_all else events)
+        for events in merge.take(before_ns):
+            yield mark(self._synchronous(events) if self._sync_all else events)
 
     def _synchronous(self, events: Events) -> Events:
         """Without the finest bars of those instants in which an instrument has none."""
@@ -281,26 +281,18 @@ class _Stream:
 
     def chunks(self) -> Iterator[Events]:
         sources = [iter(feed.rows()) for feed in self._feeds]
-        reached: list[int | None] = [_INT64.min] * len(sources)
         stream = self._bars_in_order
+
+        def add(index: int, rows: Rows) -> int | None:
+            bars = self._bars(index, rows)
+            stream.add(index, bars)
+            return int(bars.end[-1]) if bars.size else None
+
         bound: int | None = _INT64.min
-        while any(mark is not None for mark in reached):
-            index = min(
-                (i for i, mark in enumerate(reached) if mark is not None),
-                key=lambda i: reached[i] or 0,
-            )
-            rows = next(sources[index], None)
-            if rows is None:
-                reached[index] = None
-            else:
-                bars = self._bars(index, rows)
-                stream.add(index, bars)
-                if bars.size:
-                    reached[index] = int(bars.end[-1])
-            open_marks = [mark for mark in reached if mark is not None]
-            before = min(open_marks) if open_marks else None
+        for before in in_turns(sources, add):
             if before != bound:  # else nothing more is certain than was
-                yield from cut(stream.until(before))
+                for events in stream.until(before):
+                    yield from cut(events)
             bound = before
         self._count()
 

@@ -81,8 +81,6 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     source = spec.instruments[index]
     if source.source is None:
         return _built_in(spec, index, found)
-    import pyarrow as pa
-
     times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
     path, ticker = split_source(source.source)
@@ -107,7 +105,6 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
         )
     _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
-    pa.default_memory_pool().release_unused()  # what decoding needed beyond the rows themselves
     implied, notes = infer(scan, symbol or ticker or symbol_of(path), venue)
     instrument = _merged(implied, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]

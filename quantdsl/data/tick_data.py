@@ -36,7 +36,7 @@ from quantdsl.data.times import Interval
 from quantdsl.data.universe import Told
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import BAR, NO_PRICE, Kind
-from quantdsl.events.merge import Merge, cut, keep
+from quantdsl.events.merge import Merge, cut, in_turns, keep
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
@@ -247,20 +247,14 @@ class _Stream:
     def chunks(self) -> Iterator[Events]:
         data = self._data
         sources = [feed.chunks(i, self._kinds or None) for i, feed in enumerate(data.feeds)]
-        reached: list[int | None] = [_INT64.min] * len(sources)
-        while any(mark is not None for mark in reached):
-            index = min(
-                (i for i, mark in enumerate(reached) if mark is not None),
-                key=lambda i: reached[i] or 0,
-            )
-            events = next(sources[index], None)
-            if events is None:
-                reached[index] = None
-            else:
-                reached[index] = int(events["ts_recv"][-1])
-                self._merge.push(index + 3, self._inside(events))
-            marks = [mark for mark in reached if mark is not None]
-            yield from self._given(min(marks) if marks else None)
+
+        def add(index: int, events: Events) -> int:
+            self._merge.push(index + 3, self._inside(events))
+            return int(events["ts_recv"][-1])
+
+        for before in in_turns(sources, add):
+            for given in self._given(before):
+                yield from cut(given)
 
     def _inside(self, events: Events) -> Events:
         """Without what lies after the end, and without quotes and trades outside the sessions.
@@ -280,8 +274,8 @@ class _Stream:
         data.counts["ticks outside the sessions or the span, left out"] += left_out
         return keep(events, kept)
 
-    def _given(self, before_ns: int | None) -> list[Events]:
-        """Everything received before `before_ns`, in finished pieces."""
+    def _given(self, before_ns: int | None) -> Iterator[Events]:
+        """Everything received before `before_ns`, in pieces of whole messages."""
         data, merge = self._data, self._merge
         opens = data.schedule.open_ns
         ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
@@ -300,4 +294,4 @@ class _Stream:
         merge.push(self._timer_lane, spanned(clockwork.timers(sessions)))
         merge.push(self._close_lane, clockwork.closes(sessions))
         merge.push(self._late_open_lane, clockwork.opens(sessions, joined=True))
-        return cut(merge.take(before_ns))
+        return merge.take(before_ns)

@@ -60,7 +60,7 @@ def sources(source: Any) -> dict[str, Any]:
     known = {naming.plain(name): name for name in names}
     symbol = next((known[alias] for alias in ("symbol", "ticker", "name") if alias in known), None)
     if symbol is not None:
-        return _parts(tables, symbol)
+        return _parts(tables[0], symbol)
     wide = not any(price in known for price in naming.PRICES)
     if not wide:
         return {_symbol_of(Path(str(source))): source}
@@ -104,34 +104,52 @@ def _column(source: Any, tables: Sequence[Any], time: str, name: str) -> Any:
     return ObjectTable(tables[0]._table.select([time, name]), f"{tables[0].name}, column {name}")
 
 
-def _parts(tables: Sequence[Any], symbol: str) -> dict[str, Any]:
+def _parts(table: Any, symbol: str) -> dict[str, Any]:
     """The rows of each symbol of a long table, which is read once.
 
     A part counts rows of its own: its name says whose they are.
     """
     import pyarrow as pa
+
+    names = table.columns()
+    wanted = [name for name in names if naming.plain(name) in _NUMBERS]
+    text = [name for name in names if name not in wanted]
+    batches = list(table.batches(text, wanted))
+    if not batches:
+        raise DataError(f"{table.name}: holds no rows\nhelp: give bars of each instrument")
+    whole = pa.Table.from_batches(batches)
+    symbols, order, ends = _grouped(whole[symbol])
+    texts = {name: whole[name].combine_chunks() for name in text if name != symbol}
+    numbers = {name: whole[name].to_numpy()[order] for name in wanted}
+
+    def part(own: str, rows: slice) -> ObjectTable:
+        # Each has memory of its own: a slice would be hashed with all that it is cut from.
+        columns = {name: texts[name].take(pa.array(order[rows])) for name in texts}
+        columns |= {name: pa.array(numbers[name][rows]) for name in numbers}
+        columns[symbol] = pa.repeat(own, rows.stop - rows.start)
+        in_order = pa.table({name: columns[name] for name in names})
+        return ObjectTable(in_order, f"{table.name}, rows of {own}")
+
+    begins = [0, *ends[:-1]]
+    return {
+        own.upper(): part(own, slice(begin, end))
+        for own, begin, end in zip(symbols, begins, ends, strict=True)
+    }
+
+
+def _grouped(column: Any) -> tuple[list[str], Int64s, list[int]]:
+    """The symbols of a column in order, its rows in their order, and where each symbol's end."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    pieces = []
-    for table in tables:
-        names = table.columns()
-        wanted = [name for name in names if naming.plain(name) in _NUMBERS]
-        text = [name for name in names if name not in wanted]
-        pieces += [pa.Table.from_batches([batch]) for batch in table.batches(text, wanted)]
-    if not pieces:
-        raise DataError(f"{tables[0].name}: holds no rows\nhelp: give bars of each instrument")
-    whole = pa.concat_tables(pieces).combine_chunks()
-    order = pc.sort_indices(whole[symbol])
-    keys = whole[symbol].take(order).to_numpy(zero_copy_only=False)
-    starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    ends = [*starts[1:].tolist(), len(keys)]
-    # Each has memory of its own: a slice would be hashed with all that it is cut from.
-    return {
-        str(keys[first]).upper(): ObjectTable(
-            whole.take(order.slice(first, end - first)), f"{tables[0].name}, rows of {keys[first]}"
-        )
-        for first, end in zip(starts.tolist(), ends, strict=True)
-    }
+    encoded = pc.dictionary_encode(pc.cast(column, pa.string()), null_encoding="encode")
+    encoded = encoded.combine_chunks()
+    names = encoded.dictionary
+    ranks = pc.rank(names, sort_keys="ascending").to_numpy() - 1
+    # The fewer bytes a key has, the fewer times a stable sort passes over all of them.
+    keys = ranks.astype(np.min_scalar_type(len(names)))[encoded.indices.to_numpy()]
+    symbols = [str(name) for name in names.take(np.argsort(ranks)).to_pylist()]
+    return symbols, np.argsort(keys, kind="stable"), np.cumsum(np.bincount(keys)).tolist()
 
 
 _NUMBERS = frozenset({"open", "high", "low", "close", "volume"})
@@ -289,5 +307,3 @@ class Told:
         """The opens of these sessions, each after what is told there."""
         both = np.concatenate((self.until(sessions), opens))
         return both[np.argsort(both["ts_event"], kind="stable")]
-
-

@@ -98,7 +98,7 @@ class BarClock:
         if upto > self.session:
             self.stream.enter(np.arange(self.session, upto))
             self.session = upto
-        events = self.stream.until(certain + 1)
+        events = np.concatenate([np.empty(0, EVENT), *self.stream.until(certain + 1)])
         floor, self.floor = self.floor, certain
         return events[events["ts_event"] > floor]
 

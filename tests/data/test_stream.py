@@ -199,8 +199,9 @@ def test_merge_is_a_stable_sort(lanes: list[list[int]], bound: int) -> None:
         merge.push(number, made[:half])
         merge.push(number, made[half:])
         expected += [(ts, number) for ts in sorted(times)]
-    found = [mark(merge.take(bound)), mark(merge.take(None))]
-    assert all(ts < bound for ts in found[0]["ts_event"])
+    before = [mark(piece) for piece in merge.take(bound)]
+    found = [*before, *(mark(piece) for piece in merge.take(None))]
+    assert all(ts < bound for piece in before for ts in piece["ts_event"])
     joined = [(int(e["ts_event"]), int(e["instrument"])) for part in found for e in part]
     assert joined == sorted(expected)
 
