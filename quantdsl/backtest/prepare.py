@@ -188,7 +188,8 @@ def arrange(
     _hold_ticks(checked, resolved)
     found = opened(data_spec(checked, resolved, known, chosen))
     answered = awaited.notes(checked, resolved.config.signals)
-    notes = (*converted, *chosen.notes, *_notes(checked, found), *answered)
+    ungrouped = universe.ungrouped_notes(checked, found)
+    notes = (*converted, *chosen.notes, *ungrouped, *_notes(checked, found), *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 

@@ -28,6 +28,7 @@ from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.placement import Size, placement
 from quantdsl.backtest.prepare import arrange, hold_admitted
 from quantdsl.backtest.program import Memory
+from quantdsl.backtest.silence import never_started, no_members
 from quantdsl.backtest.turns import Events, Turn, loaded
 from quantdsl.check import Checked
 from quantdsl.check.panel_stages import unstaged
@@ -61,7 +62,8 @@ CORES = ("auto", "cpu")
 class PreparedSignals(Struct, frozen=True, dict=True):
     """Signals that are ready for their first event; asked again, they begin anew.
 
-    `constants` are equations that params alone decide, which are no series and no columns.
+    `constants` are equations that params alone decide, which are no series and no columns;
+    `empty_reasons` say why rows, or values across a universe, are not there at all.
     """
 
     checked: Checked
@@ -72,6 +74,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
     closes: bool
     chosen: Mapping[str, Fraction]
     notes: tuple[str, ...]
+    empty_reasons: tuple[str, ...]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -183,8 +186,10 @@ def prepare_signals(
             opened, notes = best_panel(checked, signals, arranged.data)
         turn = PanelTurn(*given) if opened is None else DeviceTurn(*given, opened)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
+    never = []
     if start:
-        turn.since(parse_instant(start))
+        turn.since(since_ns := parse_instant(start))
+        never = never_started(since_ns, arranged.data)
     return PreparedSignals(
         checked=checked,
         data=arranged.data,
@@ -194,6 +199,7 @@ def prepare_signals(
         closes=closes,
         chosen=chosen,
         notes=(*arranged.notes, *notes),
+        empty_reasons=(*never, *no_members(arranged.data)),
     )
 
 

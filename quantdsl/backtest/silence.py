@@ -10,6 +10,7 @@ from typing import Any
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
 from quantdsl.check.values import PANEL_SHIFT
+from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import DAY_NS, show_instant
 from quantdsl.events.layout import Kind, Trait
 from quantdsl.report.words import plural
@@ -25,19 +26,20 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     run, checked = prepared.run, prepared.checked
     if run.memory.get("e.metrics.fills"):
         return ()
-    found = _never_started(prepared) or _not_warm(prepared) or _no_members(prepared)
+    start, data = int(run.memory.get("trade_from")), prepared.data
+    found = never_started(start, data) or _not_warm(prepared) or no_members(data)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options))
     return tuple(dict.fromkeys(found))
 
 
-def _never_started(prepared: Prepared) -> list[str]:
+def never_started(start: int, data: RunData) -> list[str]:
     """Trading that was to start after the last bar, or to end before the first."""
-    start, end = int(prepared.run.memory.get("trade_from")), prepared.data.spec.end
-    first, last = map(show_instant, prepared.data.span)
-    if start > prepared.data.span[1]:
+    end = data.spec.end
+    first, last = map(show_instant, data.span)
+    if start > data.span[1]:
         return [f"trading starts at {show_instant(start)}, and the data end at {last}"]
-    if end is not None and end <= prepared.data.span[0]:
+    if end is not None and end <= data.span[0]:
         return [f"the run ends at {show_instant(end)}, and the data begin at {first}"]
     return []
 
@@ -61,10 +63,10 @@ def _not_warm(prepared: Prepared) -> list[str]:
     return found
 
 
-def _no_members(prepared: Prepared) -> list[str]:
+def no_members(data: RunData) -> list[str]:
     """A universe whose members were all out of it on each day of the data."""
-    changes = sorted(one for one in prepared.data.spec.changes if one.trait is Trait.MEMBER)
-    first, last = (ns // DAY_NS for ns in prepared.data.span)
+    changes = sorted(one for one in data.spec.changes if one.trait is Trait.MEMBER)
+    first, last = (ns // DAY_NS for ns in data.span)
     at_first = {one.instrument: one.value for one in changes if one.day <= first}
     entered = any(one.value for one in changes if first < one.day <= last)
     if not changes or entered or any(at_first.values()):

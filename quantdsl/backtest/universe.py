@@ -1,6 +1,6 @@
 """Which instruments a strategy's universe has in a run, and what the files say of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from quantdsl.check import Checked
 from quantdsl.check.universe import GROUPS
 from quantdsl.config import UniverseConfig
 from quantdsl.data import universe as files
+from quantdsl.data.many import named
+from quantdsl.data.tick_data import RunData
 from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import Trait
@@ -116,6 +118,18 @@ def changes(
     if wanted:
         found += files.groups(config.groups, wanted, index)
     return tuple(found)
+
+
+def ungrouped_notes(checked: Checked, data: RunData) -> Iterator[str]:
+    """One note for each kind of group that some instruments are never in."""
+    universe = checked.strategy.universe
+    traits = universe.traits if universe is not None else {}
+    for name, which in GROUPS.items():
+        changes = (one for one in data.spec.changes if one.trait is which)
+        told = {one.instrument for one in changes if one.value >= 0}
+        lacking = [one.name for n, one in enumerate(data.instruments) if n not in told]
+        if which in traits and lacking:
+            yield f"no file tells the {name} of {named(lacking)}: missing in what is done by {name}"
 
 
 def _built_in(count: int, traits: Any) -> tuple[Change, ...]:

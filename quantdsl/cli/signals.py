@@ -71,9 +71,10 @@ def command(
     for name in prepared.constants:
         left = f"{name} is no series: params alone decide it, so it is left out"
         click.echo(f"note: {left}", err=True)
-    if silent and rows:
+    if silent:
         told = f"{', '.join(sorted(silent))}: no value at any bar"
-        click.echo(f"note: {told}: the history is shorter than what they wait for, or lacks it")
+        why = "the history is shorter than what they wait for, or lacks it"
+        click.echo(f"note: {told}: {'; '.join(prepared.empty_reasons) or why}")
     notes = (*prepared.notes, *prepared.data.notes)
     for note in notes[:NOTES_MAX]:
         click.echo(f"note: {note}")

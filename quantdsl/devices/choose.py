@@ -9,7 +9,8 @@ all         every GPU and the cores, each taking lanes by its measured speed
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from quantdsl.devices.cpu import CpuRunner
@@ -42,7 +43,8 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
 
         return SimulatedRunner()
     if match := GPU.fullmatch(choice):
-        return _gpu(int(match[1] or 0), say, profile)
+        with _asked_for(choice):
+            return _gpu(int(match[1] or 0), say, profile)
     if choice not in ("auto", "all"):
         raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
     gpus, cpu = _gpus(say, profile), CpuRunner(profile=profile)
@@ -75,7 +77,8 @@ def panel_on(choice: str) -> "Opened | None":
     match = GPU.fullmatch(choice)
     if match is None:
         raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
-    return _panel(int(match[1] or 0))
+    with _asked_for(choice):
+        return _panel(int(match[1] or 0))
 
 
 def first_panel() -> "tuple[Opened | None, str]":
@@ -105,6 +108,17 @@ def on_gpu(choice: str) -> bool:
         return driver().device_count() > 0
     except UnavailableError:
         return False
+
+
+@contextmanager
+def _asked_for(choice: str) -> Iterator[None]:
+    """Have the error of a GPU that is not there say who asked for it, and what runs without."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise UnavailableError(
+            f"--device {choice}: {error}\nhelp: leave --device out, or write --device cpu"
+        ) from error
 
 
 def _gpus(say: Say, profile: Profile | None) -> list[Runner]:

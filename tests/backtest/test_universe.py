@@ -7,6 +7,7 @@ import pytest
 
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.signals import prepare_signals
 from quantdsl.check import check_source
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import Kind
@@ -127,6 +128,22 @@ def test_a_universe_without_a_member_is_told_of(tmp_path: Path) -> None:
     ran = run_checked(compiled(TEXT), Path("x"), data=table(closes), more=more)
     assert ran.no_trade_reasons == (
         "no instrument was a member of the universe on a day of the data",
+    )
+    assert prepare_signals(compiled(TEXT), data=table(closes), more=more).empty_reasons == (
+        ran.no_trade_reasons
+    )
+
+
+def test_who_is_in_no_group_is_told_of(tmp_path: Path) -> None:
+    text = TEXT.replace("xs.scale(one, gross = 50%)", "xs.demean(one, by = sector)")
+    closes = walks(3, 20)
+    first, second, third = closes
+    more = members(tmp_path, [f"{name},," for name in closes])
+    rows = [f"{first},tech", f"{second},"]
+    more["universe.groups"] = write(tmp_path, "sectors.csv", "symbol,sector", rows)
+    (note, *_) = prepare_signals(compiled(text), data=table(closes), more=more).notes
+    assert note == (
+        f"no file tells the sector of {second}, {third}: missing in what is done by sector"
     )
 
 

@@ -48,6 +48,18 @@ def test_a_history_that_is_too_short_is_told_of(
     assert "note: fast, up: no value at any bar" in capsys.readouterr().out
 
 
+def test_rows_that_begin_after_the_data_are_told_of(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["signals", str(file), "--from", "2031-01-01", "--out", str(file.parent / "two.parquet")]
+    assert cli.run(line) == 0
+    said = capsys.readouterr().out
+    assert (
+        "no value at any bar: trading starts at 2031-01-01 00:00 UTC, and the data end at" in said
+    )
+    assert "0 rows of 2 equations" in said
+
+
 def test_a_description_lies_beside_the_table(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ from quantdsl import cli
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.devices import kernel as lanes_kernel
 from quantdsl.devices import rates
-from quantdsl.devices.choose import runner
+from quantdsl.devices.choose import panel_on, runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda import device as cuda_device
 from quantdsl.devices.cuda import driver as cuda_driver
@@ -57,8 +57,10 @@ def test_a_machine_without_a_gpu_says_so_in_one_line(no_gpu):
     assert isinstance(runner("auto", said.append), CpuRunner)
     assert said == ["no GPU: no NVIDIA driver on this machine; running on the CPU"]
     assert isinstance(runner("all", said.append), CpuRunner)
-    with pytest.raises(UnavailableError, match="no NVIDIA driver"):
-        runner("cuda:0", said.append)
+    told = "(?s)--device cuda:0: no NVIDIA driver .*help: leave --device out"
+    for asked in (lambda: runner("cuda:0", said.append), lambda: panel_on("cuda:0")):
+        with pytest.raises(UnavailableError, match=told):
+            asked()
 
 
 def test_each_word_of_device(two_gpus):
