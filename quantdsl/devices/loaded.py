@@ -6,7 +6,7 @@ a first load of a process takes it from there, a later one takes a lookup.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from quantdsl.devices.work import LaneWork
@@ -16,21 +16,27 @@ PROGRAMS_MAX = 32
 """Programs kept a kind; a process sweeps a handful of strategies."""
 
 P = TypeVar("P")
-Key = tuple[int, frozenset[str], bytes]
+Key = tuple[int, frozenset[str], bytes, Hashable]
 
 
 class Loaded(Generic[P]):
-    """Loads each module once; safe to use from several threads."""
+    """Loads each module once, and anew for work that `sort` tells apart; safe to use from several
+    threads.
+    """
 
-    def __init__(self, load: Callable[[LaneWork], P]) -> None:
-        self._load = load
+    def __init__(
+        self,
+        load: Callable[[LaneWork], P],
+        sort: Callable[[LaneWork], Hashable] = lambda _: None,
+    ) -> None:
+        self._load, self._sort = load, sort
         self._lock = threading.Lock()
         # By identity: hashing a module takes longer than loading one from the cache.
         self._programs: OrderedDict[Key, tuple[Module, P]] = OrderedDict()
 
     def __call__(self, work: LaneWork) -> P:
         """The program of some work; two threads that ask at once wait for one compile."""
-        key = id(work.module), work.kept, work.params.tobytes()
+        key = id(work.module), work.kept, work.params.tobytes(), self._sort(work)
         if found := self._programs.get(key):
             return found[1]
         with self._lock:

@@ -13,6 +13,7 @@ from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.kernel import Library
 from quantdsl.devices.cuda.lanes import Compiled, CudaRunner
+from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Ceilings, Profile
 from quantdsl.errors import DeviceError
 from tests.devices.fake_driver import CUresult, FakeDriver, LaneKernel
@@ -222,3 +223,14 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
     assert best.blocks == 5
     assert seen == [(bounds, 32, 5) for bounds in tune.CANDIDATES]
     assert tried(work, cache, {}) == (best, [])
+
+
+def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):
+    """A strategy's lanes keep their module from sweep to sweep."""
+    monkeypatch.setattr(tune, "FEW_LANES", 40)
+    work = random_work(1, lanes=60)
+    few = work._replace(points=work.points[:, :32])
+    loaded = Loaded(tune.by_size, tune.by_size)
+    assert [loaded(one) for one in (few, work, few)] == [tune.FEW, tune.USUAL, tune.FEW]
+    monkeypatch.setattr(tune, "WORTH_LANE_STEPS", 1)
+    assert loaded(work) is None

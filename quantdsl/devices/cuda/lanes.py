@@ -26,7 +26,7 @@ from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.stream import Event, Stream
-from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for
+from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for, by_size
 from quantdsl.devices.failure import Bytes, refused
 from quantdsl.devices.feed import Feed, Piece, whole_bytes
 from quantdsl.devices.kernel import WORDS, grid_of, values
@@ -445,7 +445,7 @@ def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
         def load(work: LaneWork) -> Compiled:
             return compiled(work, bounds_for(work, device.model, architecture, Cache(), measured))
 
-        _LOADED[device.model] = Loaded(load)
+        _LOADED[device.model] = Loaded(load, by_size)
     return _LOADED[device.model]
 
 

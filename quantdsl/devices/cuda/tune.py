@@ -47,11 +47,19 @@ def bounds_for(
     stored = cache.get(key)
     if stored is not None:
         return msgspec.msgpack.decode(stored, type=Bounds)
-    if work.n_lanes * work.lane_steps < WORTH_LANE_STEPS:
-        return USUAL if work.n_lanes > FEW_LANES else FEW
+    known = by_size(work)
+    if known is not None:
+        return known
     best = fastest(CANDIDATES, part(work), measured)
     cache.put(key, msgspec.msgpack.encode(best))
     return best
+
+
+def by_size(work: LaneWork) -> Bounds | None:
+    """The bounds that the size of some work decides; None where a trial is worth its time."""
+    if work.n_lanes * work.lane_steps >= WORTH_LANE_STEPS:
+        return None
+    return USUAL if work.n_lanes > FEW_LANES else FEW
 
 
 def fastest(
