@@ -240,14 +240,15 @@ class Lanes:
         wanted: Sequence[Hoisted],
         asked: Sequence[tuple[ops.Expr, list[ops.Stmt]]] = (),
     ) -> list[ops.Stmt]:
-        """Histories of bars, then the equations: evaluated, or loaded from a column; then what is
-        `asked` for."""
+        """Histories of bars and ticks, then the equations: evaluated, or loaded from a column; then
+        what is `asked` for."""
         names = fields(found.uses)
         parts = [
             (self.assembly.ticks(*key), ring.record(source))
             for key, place in self.strategy.bars.items()
             for source, ring in self.graph.kept(place.name, names)
         ]
+        parts += self.assembly.tick_step.histories(names)
         loads = {one.number: one for one in found.loaded}
         stores = {one.number: one for one in wanted}
         for number in sorted([*found.evaluated, *loads]):

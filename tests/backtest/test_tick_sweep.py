@@ -72,6 +72,28 @@ strategy Touch:
 """
 
 
+LOOKING_BACK = """language 1
+
+strategy Back:
+    "Looks back at prices and trades themselves, not at an equation."
+
+    book depth = 10
+    trades
+
+    param n = 2 in 1..4 step 1
+
+    on book:
+        if flat and bid > bid[n]:
+            buy(1 share)
+        elif not flat and bid < bid[3]:
+            close_position()
+
+    on trade:
+        if trade.price > trade.price[2]:
+            cancel_all()
+"""
+
+
 def finished(sweep: Sweep) -> SweepResult:
     return result_of(sweep, run(sweep, CpuRunner()), "cpu")
 
@@ -113,6 +135,19 @@ def test_every_target_leaves_one_hash(path: Path) -> None:
         assert [outcome.difference for outcome in outcomes] == [""] * len(outcomes)
         assert len({outcome.hash for outcome in outcomes}) == 1
     assert len(few) >= 4
+
+
+def test_a_sweep_looks_back_at_ticks(tmp_path: Path) -> None:
+    path = tmp_path / "back.qdsl"
+    path.write_text(LOOKING_BACK, encoding="utf-8")
+    checked = compile_file(path)
+    sweep = prepare_sweep(checked, path, end=END)
+    result = finished(sweep)
+    assert len(set(result.metric("orders"))) == 4
+    assert_rows_are_single_backtests(sweep, result)
+    machine = targets(NO_COLUMNS, lambda _: None)
+    every = [Target("interpreter", InterpretedRunner()), *machine]
+    assert len({one.hash for one in compared(lanes_of(checked, 2, 250), every)}) == 1
 
 
 def single_orders() -> np.ndarray:
