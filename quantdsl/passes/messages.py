@@ -60,10 +60,13 @@ GREATEST = {"igt": "imax", "ige": "imax", "ilt": "imin", "ile": "imin"}
 TURNED = {"igt": "ilt", "ige": "ile", "ilt": "igt", "ile": "ige"}
 GROUP = 8
 """Events at most: more are of concern to some lane too often, of fewer there are many groups."""
+MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
+"""Of a binary64."""
 FIRST, LAST, FRESH, NUMBER = "first@", "last@", "fresh@", "number@"
 SPAN = "span@"
 NONE, INSIDE, ENDS, AGAIN = "none@", "inside@", "ends@", "again@"
 LOOKED, WEIGHS, HEAVY = "looked@", "weighs@", "heavy@"
+LOW, AT = "low@", "at@"
 WRITTEN, BROKEN, BEGAN, GROUPS = "written@", "broken@", "began@", "groups@"
 
 Block = tuple[Stmt, ...]
@@ -270,7 +273,7 @@ class _Maker:
             Let(NONE, BOOL_T, Unary("not", either(map(Var, concerns)))),
             If(
                 Unary("not", Binary("and", Var(NONE), Var(INSIDE))),
-                (*self.marked(concerns), self.events()),
+                (*self.marked(concerns), *self.events()),
             ),
             If(Var(AGAIN), (Assign(Var(FIRST), Var(FRESH)),)),
         )
@@ -310,15 +313,21 @@ class _Maker:
         looked = Binary("ior", Binary("iand", Var(LOOKED), there), Var(WEIGHS))
         yield Assign(Var(LOOKED), Binary("ior", looked, ends))
 
-    def events(self) -> For:
-        """The turns of a group's events that are of concern, and of a message's last."""
-        at, turn = Var(f"{ROW}.looked"), (*self.loads, *self.early)
+    def events(self) -> Block:
+        """The turns of a group's events that are of concern, and of a message's last.
+
+        Each lane goes from one of its own bits to the next: lanes of a warp, each at its own event,
+        make their turns together.
+        """
+        turn, low, at = (*self.loads, *self.early), Var(LOW), Var(AT)
         names = {name: f"{name}.inside" for name in (*declared_names(turn), ROW)}
-        place = Binary("isub", at, Var(FIRST))
         before = Binary("imax", Var(FRESH), Binary("isub", at, i64(1)))
         again = (Assign(Var(AGAIN), boolean(True)), Break())
         looked: Block = (
-            Let(HEAVY, BOOL_T, _bit(Var(WEIGHS), place)),
+            Let(LOW, I64_T, Binary("iand", Var(LOOKED), Unary("ineg", Var(LOOKED)))),
+            Assign(Var(LOOKED), Binary("ixor", Var(LOOKED), low)),
+            Let(AT, I64_T, _sum(Var(FIRST), _number(low))),
+            Let(HEAVY, BOOL_T, _both_have(Var(WEIGHS), low)),
             For(
                 names[ROW],
                 Select(Var(HEAVY), before, at),
@@ -329,9 +338,7 @@ class _Maker:
             Assign(Var(FRESH), _sum(at, i64(1))),
             If(Binary("and", Var(HEAVY), Binary("ilt", at, Var(LAST))), again),
         )
-        body: Block = (If(_bit(Var(LOOKED), place), looked),)
-        first = Select(Var(NONE), Var(LAST), Var(FIRST))
-        return For(at.name, first, _sum(Var(LAST), i64(1)), body, self.whole.line)
+        return (While(Binary("ine", Var(LOOKED), i64(0)), i64(GROUP), looked, self.whole.line),)
 
     def of_row(self, row: Expr, word: int) -> Expr:
         """What is asked of an event."""
@@ -447,8 +454,14 @@ def _sum(x: Expr, y: Expr) -> Expr:
     return Binary("iadd", x, y)
 
 
-def _bit(x: Expr, at: Expr) -> Expr:
-    return Binary("ine", Binary("iand", Binary("lshr", x, at), i64(1)), i64(0))
+def _both_have(x: Expr, bit: Expr) -> Expr:
+    return Binary("ine", Binary("iand", x, bit), i64(0))
+
+
+def _number(bit: Expr) -> Expr:
+    """Which bit of a word is on: the exponent of its value."""
+    exponent = Binary("lshr", Unary("bits", Unary("i64_to_f64", bit)), i64(MANTISSA_BITS))
+    return Binary("isub", exponent, i64(EXPONENT_BIAS))
 
 
 def _without(x: Expr, y: Expr) -> Expr:
