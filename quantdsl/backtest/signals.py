@@ -5,7 +5,8 @@
 
 The equations are those of a backtest, evaluated by the same code (check/signal_turn.py) without
 handlers, orders and an account, so the values are the ones that a backtest sees at the close of
-that bar. Memory is bounded: events are read ahead by a chunk and rows leave chunk by chunk.
+that bar, or at that tick. Memory is bounded: events are read ahead by a chunk and rows leave chunk
+by chunk.
 """
 
 import hashlib
@@ -235,12 +236,11 @@ def hold_staged(device: str, why: str) -> None:
 def turn_of(checked: Checked, *, closes: bool = False) -> Signals:
     """The turn of a strategy; raises where it has no equation that is a series."""
     strategy = checked.strategy
-    if strategy.ticks:
+    if strategy.ticks and closes:
         raise UnavailableError(
-            f"{checked.source.path}: signals of a strategy on ticks are not available: a table has "
-            "a row for each bar, and no two instruments share an instant of ticks\n"
-            "help: write the equations on bars in a file of their own, such as bars 1m, and give "
-            "bars as data (quantdsl record --bars, quantdsl data fetch)"
+            f"{checked.source.path}: signals of a strategy on ticks have no description: what they "
+            "foretell is a return from one close to another, and ticks have none\n"
+            "help: ask for the table alone, or write the equations on bars in a file of their own"
         )
     turn = Signals(checked.assembly, closes=closes)
     if turn.shown:

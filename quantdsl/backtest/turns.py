@@ -17,6 +17,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
 from quantdsl.data.tick_data import RunData
+from quantdsl.events.layout import Kind
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
@@ -28,6 +29,7 @@ class Turn(Struct, frozen=True):
     executor: Any
     memory: Memory
     width: int
+    instruments: int
 
     def since(self, time_ns: int) -> None:
         """Tell no row from before this time."""
@@ -48,10 +50,13 @@ class Turn(Struct, frozen=True):
     def rows(self, state: Int64s, events: Events) -> Int64s:
         """i64[word, row] of these events; they are whole instants."""
         count = len(events)
-        out = np.empty(self.width * count, np.int64)
+        # A timer may close a bar of each instrument; all else is about one.
+        closings = int(np.count_nonzero(events["kind"] == Kind.TIMER))
+        room = count + closings * (self.instruments - 1)
+        out = np.empty(self.width * room, np.int64)
         flat = np.ascontiguousarray(events).view(np.int64).reshape(-1)
-        rows = self.executor.call(ENTRY, state, flat, count, out, count)
-        return out.reshape(self.width, count)[:, :rows]
+        rows = self.executor.call(ENTRY, state, flat, count, out, room)
+        return out.reshape(self.width, room)[:, :rows]
 
 
 def loaded(
@@ -69,4 +74,5 @@ def loaded(
         memory.set("money_scale", 10.0**data.money_digits)
     values.write(memory, checked.strategy.params, chosen)
     memory.set("trade_from", np.iinfo(np.int64).min)
-    return Turn(program, memory, ROW_WORDS + len(signals.shown) + bool(signals.closes))
+    width = ROW_WORDS + len(signals.shown) + bool(signals.closes)
+    return Turn(program, memory, width, len(data.instruments))

@@ -48,6 +48,8 @@ def unstaged(strategy: "Strategy") -> str:
     universe = strategy.universe
     if universe is None:
         return "it has no universe"
+    if strategy.ticks:
+        return "it is on ticks"
     if len(strategy.bars) != 1:
         return "its bars have several clocks"
     if strategy.hosts:

@@ -1,8 +1,9 @@
 """The IR of `quantdsl signals`: the equations of a strategy without its handlers and orders.
 
 The turn takes events in, evaluates the very equations of a run that a `let` of the strategy needs,
-and writes a row for each bar of the finest clock: time, instrument, a word of each column. What
-is not defined yet is missing there: NaN of a float, MISSING of anything else.
+and writes a row for each bar of the finest clock, on ticks for each instant at which a clock of
+the instrument ticks: time, instrument, a word of each column. What is not defined yet is missing
+there: NaN of a float, MISSING of anything else.
 """
 
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from quantdsl.check.step import (
     TICKED,
     Assembly,
     all_of,
+    band,
     instant,
 )
 from quantdsl.check.types import MISSING, NUMERIC
@@ -92,7 +94,8 @@ class Signals(Lanes):
             *instant(self._counters(fields(uses))),
             ops.If(ticks, (*equations, *rows, *done, clear)),
         )
-        whole = strategy.universe is not None and strategy.universe.factor is not None
+        adjusts = strategy.universe is not None and strategy.universe.factor is not None
+        whole = adjusts or bool(strategy.ticks)  # the core makes factors, and keeps books
         ingest = self.assembly.ingest(uses) if whole else self.assembly.ingest_bars(uses)
         init = self._start(fields(uses), whole=whole)
         funcs = [ingest, _entry(turn), init, self._admission()[1], *strategy.taken(known)]
@@ -155,15 +158,22 @@ class Signals(Lanes):
     # ---- statements ----
 
     def _rows(self) -> list[ops.Stmt]:
-        """A row for each instrument whose finest bar closes now, from the start of trading on."""
+        """A row for each instrument whose finest bar closes now, or that ticks, from the start of
+        trading on."""
+        strategy = self.strategy
+        clocks = range(strategy.width if strategy.ticks else 1)
         since = ops.Binary("ige", ops.Field(ENGINE, "now"), ops.Field(STATE, "trade_from"))
         if self.assembly.panel is not None:
-            each = ops.If(own_tick(1 << PANEL_SHIFT), tuple(self._row(0, THIS)))
+            mask = sum(1 << PANEL_SHIFT + clock for clock in clocks)
+            each = ops.If(own_tick(mask), tuple(self._row(0, THIS)))
             size = ops.SizeOf(ops.SizeName("N_INSTRUMENTS"))
             return [ops.If(since, (ops.For(THIS.name, ops.i64(0), size, (each,)),))]
         bars = [
-            ops.If(self.assembly.ticks(traded.index, 0), tuple(self._row(traded.index, traded.ir)))
-            for traded in self.strategy.instruments
+            ops.If(
+                band(TICKED, sum(1 << strategy.clock_bit(traded.index, clock) for clock in clocks)),
+                tuple(self._row(traded.index, traded.ir)),
+            )
+            for traded in strategy.instruments
         ]
         return [ops.If(since, tuple(bars))]
 
@@ -180,7 +190,8 @@ class Signals(Lanes):
         """Prepares what is named, and of a universe each instrument."""
         panel = self.assembly.panel
         body = [stmt for stmt in self.assembly.prepared() if target(stmt) not in ("", ENGINE.name)]
-        body = kept(body, set(named))
+        limits = self.assembly.tick_step.bar_step.limits.values()
+        body = kept(body, {*named, *(place.name for place in limits)})
         if whole:
             body = [self.assembly.engine_init, *body]
         if panel is not None:

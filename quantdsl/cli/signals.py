@@ -47,8 +47,9 @@ def command(
 ) -> None:
     """Compute every equation of the strategy FILE and write it as one table.
 
-    A row is a bar of an instrument: its time, the instrument, and each 'let' of the strategy as a
-    backtest sees it then; what is not defined yet is null. The same inputs give the same bytes.
+    A row is a bar of an instrument, or an instant at which it ticks: its time, the instrument, and
+    each 'let' of the strategy as a backtest sees it then; what is not defined yet is null. The same
+    inputs give the same bytes.
     A description is printed, and written into a folder beside the table.
     """
     from quantdsl.backtest.signals import CLOSE, ahead, prepare_signals

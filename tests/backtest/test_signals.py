@@ -18,7 +18,7 @@ from quantdsl.check import check_source
 from quantdsl.check.signal_turn import Signals
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.errors import ConfigError, DataError, UnavailableError
-from quantdsl.events.layout import Kind
+from quantdsl.events.layout import MORE, Kind
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.source import Source
 from quantdsl.report.signal_files import GROUP_ROWS, grouped, write
@@ -48,6 +48,23 @@ strategy Ranked:
         fees = 1bps
     risk:
         max_gross = 100% of equity
+"""
+
+
+TICKS = """language 1
+strategy Ticks:
+    "Equations of a book, of trades, and of bars that are built of them."
+    book depth = 10
+    trades
+    bars 30s
+    let fair  = book.microprice(levels = 3)
+    let sigma = ts.ewm_rate_std(fair, halflife = 5s)
+    let was   = bid[2] / ask
+    let past  = trade.price[3] / trade.price
+    let ret   = close / close[1] - 1
+    on book:
+        if flat and was > 1:
+            buy(1 share)
 """
 
 
@@ -92,6 +109,35 @@ def test_signals_are_what_the_trace_of_a_backtest_shows(name: str) -> None:
     for number, plot in enumerate(traced.strategy.plots):
         shown = np.ascontiguousarray(curve[:, CURVE_WORDS + number]).view(np.float64)
         assert same(words(one[plot.name]), shown), plot.name
+
+
+def test_signals_on_ticks_are_what_a_backtest_has_at_each_instant() -> None:
+    checked, options = compiled(TICKS), {"end": "2023-01-03T14:32"}
+    prepared = prepare_signals(checked, **options)
+    found = prepared.table()
+    assert found.equals(interpreted(prepared).table())
+    ran = prepare(checked, **options)
+    named = checked.strategy.scope.names
+    seen: dict[str, list[float]] = {name: [] for name in ("fair", "sigma", "was", "past", "ret")}
+    times = []
+    events = np.concatenate(list(ran.data.chunks()))
+    ends = np.flatnonzero(events["flags"] & MORE == 0) + 1
+    ticks = (Kind.TRADE, Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT, Kind.TIMER)
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        ran.run.feed(events[begin:end])
+        if events["kind"][end - 1] in ticks:
+            times.append(int(events["ts_recv"][end - 1]))
+            for name, values in seen.items():
+                values.append(float(ran.run.memory.get(named[name].get().ir.name)))
+    at = found["time"].cast(pa.int64()).to_numpy()
+    last = np.flatnonzero(np.diff(at, append=0))  # of the rows of one time
+    rows = np.searchsorted(times, at[last], "right") - 1
+    assert len(last) > 1_000
+    for name, values in seen.items():
+        ours, theirs = words(found[name])[last], np.array(values)[rows]
+        there = ~np.isnan(ours)
+        assert there.sum() > len(last) / 3, name
+        assert same(ours[there], theirs[there]), name
 
 
 def universe(folder: Path) -> dict[str, Any]:
@@ -277,6 +323,5 @@ def test_bad_input_is_one_clear_message(tmp_path: Path) -> None:
         prepare_signals(compiled(text), device="simulated")
     with pytest.raises(ConfigError, match=r"requires fast < slow"):
         prepare_signals(compiled(text), params={"fast": 50, "slow": 20})
-    ticks = (ROOT / "strategies" / "imbalance_taker.qdsl").read_text(encoding="utf-8")
-    with pytest.raises(UnavailableError, match="a strategy on ticks"):
-        prepare_signals(compiled(ticks))
+    with pytest.raises(UnavailableError, match="a strategy on ticks have no description"):
+        prepare_signals(compiled(TICKS), closes=True)

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.run import run_checked
+from quantdsl.backtest.signals import prepare_signals
 from quantdsl.backtest.stream import materialised
 from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.backtest.testing import run_tests
@@ -16,10 +18,12 @@ from quantdsl.check.columns import NO_COLUMNS
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 from quantdsl.lang.source import Source
+from tests.backtest.test_signals import interpreted
 from tests.backtest.test_tick_sweep import assert_rows_are_single_backtests, finished
 from tests.std.universe import compiled, write
 
 END = "2023-01-03T14:33"
+SECOND_NS = 1_000_000_000
 HEAD = """language 1
 strategy Ticks:
     "Leans against what is far from its own average, a few lots at a time."
@@ -103,6 +107,32 @@ def test_two_members_trade_as_two_instruments_do() -> None:
     assert len(both) > 40
     for name in ("ts_event", "instrument", "a", "b", "c", "d"):
         assert (both[name] == two[name]).all(), name
+
+
+def test_two_members_have_the_signals_of_two_instruments() -> None:
+    market = 'instrument "SYN1" as a\n    instrument "SYN2" as b'
+    each = EACH.format(**named("a")) + EACH.format(**named("b"))
+    apart = compiled(HEAD.format(market=market, bars="") + each + FOOT)
+    two = prepare_signals(apart, end=END).table()
+    prepared = prepare_signals(universe('"SYN1", "SYN2"', more=""), end=END)
+    both = prepared.table()
+    assert both.equals(interpreted(prepared).table())
+    for alias, symbol in (("a", "SYN1"), ("b", "SYN2")):
+        ours, theirs = (one.filter(pc.equal(one["instrument"], symbol)) for one in (both, two))
+        assert len(ours) > 1_000
+        for name in ("slow", "gap", "was", "lean"):
+            assert ours[name].equals(theirs[f"{alias}_{name}"]), name
+
+
+def test_a_timer_closes_a_bar_of_each_in_its_signals() -> None:
+    prepared = prepare_signals(universe('"SYN1", "SYN2", "SYN3"'), end=END)
+    found = prepared.table()
+    assert found.equals(interpreted(prepared).table())
+    at, rows = np.unique(found["time"].cast("int64").to_numpy(), return_counts=True)
+    closings = rows[at % (5 * SECOND_NS) == 0]
+    assert len(closings) > 10
+    assert set(closings) == {3}
+    assert found["rank"].null_count < len(found)
 
 
 def lanes_of(checked: Checked, n_points: int, n_events: int) -> Lanes:
