@@ -150,9 +150,10 @@ def _missing(field: str, names: Sequence[str], where: str) -> str:
     near = difflib.get_close_matches(field, [plain(name) for name in names], 1, 0.6)
     like = next((name for name in names if near and plain(name) == near[0]), None)
     hint = f"; did you mean {like!r}?" if like is not None else ""
+    name = like or "NAME"
     return (
         f"{where}: no column for {field} among {_list(names)}{hint}\nhelp: name it in the config: "
-        f'data.columns = {{ {field} = "{like or names[0]}" }}'
+        f'data.columns = {{ {field} = "{name}" }}'
     )
 
 

@@ -111,7 +111,7 @@ class TickTableReader:
                 raise DataError(
                     f"{table.name}: {self._holds} need a column for {missing[0]}; it has "
                     f"{_list(table.columns())}\nhelp: name it in the config: "
-                    f'columns = {{ {missing[0]} = "{table.columns()[0]}" }}'
+                    f'columns = {{ {missing[0]} = "NAME" }}'
                 )
         self.has_recv = all("received" in found for found in self._columns)
         self.format = f"table of {self._holds if self._holds != 'book' else 'changes of a book'}"
