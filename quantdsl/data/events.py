@@ -212,8 +212,9 @@ class BarStream:
         bars = len(clocks) * len(finer)
         self._timer_lane, self._close_lane, self._late_open_lane = bars + 2, bars + 3, bars + 4
         self._merge = Merge(bars + 5)
-        self._sessions: set[int] = set()
-        self._last_session = -1  # whose opens, timers and close are in the stream already
+        self._come = np.zeros(len(clockwork.schedule), bool)
+        """The sessions that have come."""
+        self._told_sessions = 0  # whose opens, timers and close are in the stream already
         self._told = told
         self._sync_all = sync_all and len(finer) > 1
         self.incomplete = 0
@@ -233,18 +234,16 @@ class BarStream:
 
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
         """These sessions have come: their borders and timers belong to the stream."""
-        new = sessions[sessions > self._last_session]
-        self._sessions.update(new[np.flatnonzero(np.diff(new, prepend=-1))].tolist())
+        self._come[sessions] = True
 
     def until(self, before_ns: int | None) -> Iterator[Events]:
         """Everything earlier than `before_ns`, instants marked, in pieces of whole instants."""
-        opens = self.clockwork.schedule.open_ns
-        ready = sorted(s for s in self._sessions if before_ns is None or opens[s] < before_ns)
-        self._sessions.difference_update(ready)
-        self._last_session = max([self._last_session, *ready])
-        clockwork, merge = self.clockwork, self._merge
-        if ready:
-            sessions = np.array(ready, np.int64)
+        clockwork, merge, first_new = self.clockwork, self._merge, self._told_sessions
+        opens = clockwork.schedule.open_ns
+        end = len(opens) if before_ns is None else int(np.searchsorted(opens, before_ns, "left"))
+        sessions = first_new + np.flatnonzero(self._come[first_new:end])
+        if sessions.size:
+            self._told_sessions = int(sessions[-1]) + 1
             first = clockwork.opens(sessions, joined=False)
             merge.push(1, first if self._told is None else self._told.before(first, sessions))
             merge.push(self._timer_lane, clockwork.timers(sessions))
