@@ -468,7 +468,7 @@ class VectorEmitter(RunEmitter):
         """A turn in which all lanes are: as a usual one if it is that in all of them."""
         text = self.text
         self.turn = None  # loops inside a turn are none over rows
-        self.prefetch(turn.row)
+        self.ask_ahead(turn.row)
         self.block(turn.head)
         usual, other, after = (text.label() for _ in range(3))
         condition = self.value(turn.usual)
@@ -488,12 +488,16 @@ class VectorEmitter(RunEmitter):
             text.jump(after)
         text.start(after)
 
-    def prefetch(self, row: Row) -> None:
+    def ask_ahead(self, row: Row) -> None:
         """Ask for the lines of a row to come: the CPU stops looking ahead at each page's end."""
-        base = self.spot(row.buffer).base
         ahead = self.text.pure(f"add i64 {self.value(row.number).text}, {ROWS_AHEAD}")
-        address = self.text.pure(f"getelementptr [{row.words} x i64], ptr {base}, i64 {ahead}")
-        for word in range(0, row.read, LINE_WORDS):
+        self.prefetch(row, ahead, row.read)
+
+    def prefetch(self, row: Row, number: str, words: int) -> None:
+        """Ask for the lines of the first words of the row of a number."""
+        base = self.spot(row.buffer).base
+        address = self.text.pure(f"getelementptr [{row.words} x i64], ptr {base}, i64 {number}")
+        for word in range(0, words, LINE_WORDS):
             self.text.prefetch(self.memory.word(address, word))
 
     def below(self, index: Value, hi: Value) -> Value:

@@ -10,11 +10,15 @@ from quantdsl.codegen.simd_values import Local, Wanted
 from quantdsl.codegen.simd_vary import Loop
 from quantdsl.ir.ops import Expr, Func, Var
 from quantdsl.passes.row_strides import Strides
+from quantdsl.passes.row_turn import Row
 from quantdsl.passes.rows import BASE
 from quantdsl.passes.scopes import assigned_names
 from quantdsl.passes.stride import GROUP, STOPS, STRIDE, STRIDE_BITS
 from quantdsl.passes.uniform import Uniform
 from quantdsl.passes.usual import FIRST
+
+STRIDES_AHEAD = 2
+"""How far in front: some hundred nanoseconds."""
 
 
 class StrideEmitter(VectorEmitter):
@@ -35,13 +39,13 @@ class StrideEmitter(VectorEmitter):
         if self.turn is None:
             super().loop(stmt, lo, hi)
         else:
-            self.in_strides(stmt, hi.text, self.turn.row.words)
+            self.in_strides(stmt, hi.text, self.turn.row)
 
-    def in_strides(self, stmt: Loop, count: str, width: int) -> None:
-        """All of `count` rows of `width` words."""
+    def in_strides(self, stmt: Loop, count: str, row: Row) -> None:
+        """All of `count` rows."""
         text = self.text
         text.do(f"store i64 0, ptr {self.number}, align 8")
-        behind = text.pure(f"mul i64 {text.pure(f'add i64 {count}, 1')}, {width}")
+        behind = text.pure(f"mul i64 {text.pure(f'add i64 {count}, 1')}, {row.words}")
         enter, able, left, leave, more, slow, done = (text.label() for _ in range(7))
         text.jump(enter)
         text.start(enter)
@@ -52,25 +56,25 @@ class StrideEmitter(VectorEmitter):
             self.block(self.strides.enter)
             text.branch(self.any_lane(self.strides.unable), slow, head := text.label())
             text.start(head)
-            self.one_stride(count, behind, head, left)
+            self.one_stride(count, behind, row, head, left)
             text.start(left)
             reached = self.loaded_number()
             text.branch(text.pure(f"icmp sgt i64 {reached}, {began}"), leave, more)
             text.start(leave)
             with text.scope():
-                row = text.pure(f"sub i64 {self.first_row(reached)}, 1")
-                self.bind(BASE, Value(text.pure(f"mul i64 {row}, {width}"), "i64", False))
+                last = text.pure(f"sub i64 {self.first_row(reached)}, 1")
+                self.bind(BASE, Value(text.pure(f"mul i64 {last}, {row.words}"), "i64", False))
                 self.block(self.strides.leave)
             text.jump(more)
             text.start(more)
             text.branch(self.before(reached, count), slow, done)
         text.start(slow)
         with text.scope():
-            self.one_by_one(stmt, count)
+            self.one_by_one(stmt, count, row)
         text.jump(enter)
         text.start(done)
 
-    def one_stride(self, count: str, behind: str, head: str, left: str) -> None:
+    def one_stride(self, count: str, behind: str, row: Row, head: str, left: str) -> None:
         """The next stride, and back to `head`; to `left` where it is not whole, or stopped."""
         text, (tested, made, kept) = self.text, (self.text.label() for _ in range(3))
         with text.scope():
@@ -79,6 +83,7 @@ class StrideEmitter(VectorEmitter):
             whole = text.pure(f"icmp sle i64 {text.pure(f'add i64 {first}, {STRIDE}')}, {count}")
             text.branch(whole, tested, left)
             text.start(tested)
+            self.ask_where_it_may_stop(number, row)
             before = text.pure(f"mul i64 {number}, {self.strides.words}")
             begin = text.pure(f"add i64 {behind}, {before}")
             group = text.pure(f"add i64 {begin}, {self.strides.own}")
@@ -93,10 +98,18 @@ class StrideEmitter(VectorEmitter):
             self.next_number(number)
             text.jump(head)
 
-    def one_by_one(self, stmt: Loop, count: str) -> None:
+    def ask_where_it_may_stop(self, number: str, row: Row) -> None:
+        """Ask for what is read first where the strides soon end: the rows before and behind."""
+        behind = self.first_row(self.text.pure(f"add i64 {number}, {STRIDES_AHEAD}"))
+        self.prefetch(row, self.text.pure(f"sub i64 {behind}, 1"), 1)
+        self.prefetch(row, behind, row.read)
+
+    def one_by_one(self, stmt: Loop, count: str, row: Row) -> None:
         """The rows of the next stride, or what there is of them."""
         text, number = self.text, self.loaded_number()
         first = self.first_row(number)
+        for k in range(1, STRIDE):
+            self.prefetch(row, text.pure(f"add i64 {first}, {k}"), row.read)
         end = text.pure(f"add i64 {first}, {STRIDE}")
         inside = text.pure(f"icmp slt i64 {end}, {count}")
         end = text.pure(f"select i1 {inside}, i64 {end}, i64 {count}")

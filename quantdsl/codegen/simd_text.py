@@ -18,6 +18,7 @@ METADATA = f'{RARE} = !{{!"branch_weights", i32 1, i32 4000}}'
 
 LINE_WORDS = 8
 """Words of a cache line."""
+LINE_BYTES = 8 * LINE_WORDS
 
 
 class Value(NamedTuple):
@@ -38,6 +39,15 @@ class VectorText(Text):
         self.words = self.vector("i64")
         self.allowed = target.intrinsics
         self.converts = target.converts
+
+    def alloca(self, type_: str, align: int = 8) -> str:
+        """Stack memory; a vector of words begins where a register's worth of memory does.
+
+        One such and LLVM puts all that it spills there too: else each lies across two cache lines.
+        """
+        if type_.startswith("<") and type_ != self.masks:
+            align = min(8 * self.lanes, LINE_BYTES)
+        return super().alloca(type_, align)
 
     def vector(self, type_: str) -> str:
         """The vector type of an LLVM scalar type."""
