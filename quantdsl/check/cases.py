@@ -124,7 +124,9 @@ def _set(strategy: "Strategy", cx: Context, made: Case, binding: ast.Binding) ->
     name = binding.name.id
     known = {param.name: param for param in strategy.params}
     if name not in known:
-        unknown(cx, name, binding.name.span, list(known), "among the params")
+        declared = strategy.scope.names.get(name)
+        if not (isinstance(declared, Local) and declared.value.bad):  # else that is reported
+            unknown(cx, name, binding.name.span, list(known), "among the params")
         return
     if _once(cx, binding, made.sets):
         return

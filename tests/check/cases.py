@@ -392,7 +392,8 @@ ITEMS = {
     "param of a series": "param n = close\nplot(n)",
     "param in a number": "param n = 5 in 9\nplot(ta.sma(close, n))",
     "range backwards": "param n = 5 in 9..1\nplot(ta.sma(close, n))",
-    "range of other units": "param n = 5m in 1..9\nplot(ta.sma(close, 5) if n > 2m else close)",
+    "range of other units": "param n = 5m in 1..9\nplot(ta.sma(close, 5) if n > 2m else close)\n"
+    'test "a":\n    set n = 3m\n    expect flat',
     "prefix left out": "plot(1.0 if cross_over(open, close) else 0.0)",
     "idle param": "param n = 5 in 1..9\nparam m = 7 in 1..9\nrequire n < m\nplot(ta.sma(close, n))",
     "param only in a test": 'param m = 7 in 1..9\ntest "a":\n    expect m > 3',
