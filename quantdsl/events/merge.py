@@ -18,6 +18,8 @@ _WHOLE = np.dtype((np.void, EVENT.itemsize))
 
 CHUNK_EVENTS = 65_536
 """Events handed to the core at once: 4 MiB, which stays in a second-level cache."""
+SORTED_EVENTS = 4 * CHUNK_EVENTS
+"""Events put in order at once: with fewer, slices of thousands of lanes take longer than that."""
 
 
 def in_turns(
@@ -59,7 +61,7 @@ class Merge:
     def take(self, before_ns: int | None) -> Iterator[Events]:
         """Every event earlier than `before_ns` (all that are left if None), in order.
 
-        Whole instants only, in pieces of about CHUNK_EVENTS, each made when it is asked for.
+        Whole instants only, in pieces of about SORTED_EVENTS, each made when it is asked for.
         """
         ready = []
         for lane in self._lanes:
@@ -75,8 +77,8 @@ class Merge:
         return self._pieces(ready)
 
     def _pieces(self, lanes: list[Events]) -> Iterator[Events]:
-        """Pieces of the sorted lanes: what is sorted at once stays in a cache."""
-        pieces = sum(map(len, lanes)) // (4 * CHUNK_EVENTS)
+        """The lanes in order, cut where samples tell that about as many events lie between."""
+        pieces = sum(map(len, lanes)) // SORTED_EVENTS
         if pieces < 2:
             if lanes:
                 yield self._sorted(lanes)

@@ -1,6 +1,8 @@
 """The event stream: order within an instant, sessions, timers, several instruments."""
 
+import itertools
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -187,8 +189,9 @@ def test_a_second_pass_gives_the_same_bytes() -> None:
 @given(
     lanes=st.lists(st.lists(st.integers(0, 50), max_size=30), min_size=1, max_size=5),
     bound=st.integers(0, 60),
+    at_once=st.integers(1, 40),
 )
-def test_merge_is_a_stable_sort(lanes: list[list[int]], bound: int) -> None:
+def test_merge_is_a_stable_sort(lanes: list[list[int]], bound: int, at_once: int) -> None:
     merge = Merge(len(lanes))
     expected = []
     for number, times in enumerate(lanes):
@@ -199,8 +202,11 @@ def test_merge_is_a_stable_sort(lanes: list[list[int]], bound: int) -> None:
         merge.push(number, made[:half])
         merge.push(number, made[half:])
         expected += [(ts, number) for ts in sorted(times)]
-    before = [mark(piece) for piece in merge.take(bound)]
-    found = [*before, *(mark(piece) for piece in merge.take(None))]
+    with patch("quantdsl.events.merge.SORTED_EVENTS", at_once):
+        before = [mark(piece) for piece in merge.take(bound)]
+        found = [*before, *(mark(piece) for piece in merge.take(None))]
+    for earlier, later in itertools.pairwise(found):
+        assert earlier["ts_event"][-1] < later["ts_event"][0]
     assert all(ts < bound for piece in before for ts in piece["ts_event"])
     joined = [(int(e["ts_event"]), int(e["instrument"])) for part in found for e in part]
     assert joined == sorted(expected)
