@@ -117,7 +117,10 @@ SECTIONS: dict[str, dict[str, tuple[str, Callable[[One], str]]]] = {
         "test_live_decode[quotes_16]": ("A quote decoded, 16 waiting", _of_message),
         "test_live_decode[quote_alone]": ("A quote decoded, alone", _of_message),
         "test_live_decode[diff_20_levels]": ("A change of 20 levels decoded", _of_message),
-        "test_socket_to_order[plain-2,000_a_second]": ("Socket to order, p50", _from_socket),
+        "test_socket_to_order[plain-2,000_a_second]": (
+            "Socket to order at 2,000 quotes/s, p50",
+            _from_socket,
+        ),
         "test_socket_to_order[tls-2,000_a_second]": ("The same with TLS, p50", _from_socket),
         "test_sustained": ("Taken in with nothing lost", _messages),
         "test_recovery[groups_of_64]": ("A journal of 1,000,000 events recovered", _milliseconds),
