@@ -80,6 +80,10 @@ def test_version(capsys):
     assert capsys.readouterr().out.startswith("quantdsl, version 0.")
 
 
+def test_the_package_runs_as_a_module():
+    assert python("-m", "quantdsl", "--version").stdout.startswith("quantdsl")
+
+
 def test_a_misspelt_command_is_answered_with_the_right_one(capsys):
     assert cli.run(["bcktest"]) == 2
     assert "Did you mean 'backtest'?" in capsys.readouterr().err
