@@ -20,6 +20,8 @@ CANDLES_MAX = 40_000
 STRETCHES = 2_000  # of a line; each keeps two values
 TRADES_MAX = 10_000
 NS = 1_000_000_000
+NEAR = 1e-9
+"""Values closer than that, relative, are one value to a histogram: its bars would have no width."""
 
 Packed = dict[str, str]
 
@@ -177,3 +179,11 @@ def _trades(result: RunResult) -> dict[str, Any]:
         "side": ["long" if lots > 0 else "short" for lots in shown["d"].tolist()],
         **{name: pack(values[:TRADES_MAX], EXACT) for name, values in columns.items()},
     }
+
+
+def borders(low: float, high: float) -> tuple[float, float]:
+    """Between what a histogram of values from low to high is drawn, so that bars have a width."""
+    if high - low > NEAR * max(abs(low), abs(high)):
+        return low, high
+    pad = max(abs(low), 1.0) * 0.5
+    return low - pad, high + pad

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from quantdsl.report.chart_data import borders
 from quantdsl.report.result import Float64s, Int64s
 
 HORIZONS = (1, 2, 5, 10, 21)
@@ -167,7 +168,7 @@ def _shown_range(known: Float64s) -> tuple[float, float]:
     if not len(known):
         return 0.0, 1.0
     low, high = np.quantile(known, (0.005, 0.995))
-    return (float(low), float(high)) if low < high else (float(low) - 0.5, float(low) + 0.5)
+    return borders(float(low), float(high))
 
 
 # ---- distribution --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.report.chart_data import curve_data, equity_curve, pack
+from quantdsl.report.chart_data import borders, curve_data, equity_curve, pack
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import Float64s
 from quantdsl.report.sweep_result import Axis, Int64s, SweepResult
@@ -211,9 +211,7 @@ def _histograms(result: SweepResult, study: Study) -> list[dict[str, Any]]:
             marks.append(("best point", float(values[study.best])))
         if name == "sharpe" and study.luck is not None:
             marks.append(("best by luck", study.luck.expected_best))
-        low, high = float(known.min()), float(known.max())
-        pad = 0.0 if high > low else max(abs(low), 1.0) * 0.5
-        counts, edges = np.histogram(known, BARS, (low - pad, high + pad))
+        counts, edges = np.histogram(known, BARS, borders(float(known.min()), float(known.max())))
         found.append(
             {
                 **_objective(result, name),

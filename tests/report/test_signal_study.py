@@ -85,6 +85,15 @@ def test_the_distribution_is_that_of_scipy_and_numpy() -> None:
     assert sum(found.counts) <= len(known)
 
 
+def test_values_that_rounding_alone_tells_apart_have_a_histogram() -> None:
+    closes, signal = panel()
+    near = np.where(signal > 0, 3.0, np.nextafter(3.0, 4.0))
+    cells, values = cells_of(closes, near, across=True)
+    (found,) = study(cells, ["x"], iter([values]))
+    assert found.bins[0] < 3.0 < found.bins[-1]
+    assert sum(found.counts) == found.present
+
+
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_moments_hold_against_exact_sums(offset: float) -> None:
     known = np.sort(np.random.default_rng(2).gamma(2.0, 1.0, 400) + offset)

@@ -116,6 +116,16 @@ def test_a_small_subset_of_a_large_grid_has_larger_cells():
         assert np.isfinite(cells).mean() > 0.7
 
 
+def test_points_that_rounding_alone_tells_apart_are_drawn():
+    """So are the ratios of any two days of which one did not trade."""
+    first, *others = SWEEP.metric("sharpe")
+    values = [np.nextafter(first, 9.0), *(first for _ in others)]
+    near = replace(SWEEP, table=SWEEP.table.drop("sharpe").append_column("sharpe", [values]))
+    (bars,) = sweep_data(near, study(near))["bars"]
+    assert bars["low"] < first < bars["high"]
+    assert sum(bars["counts"]) == len(values)
+
+
 def test_less_of_some_metrics_is_better():
     calm = replace(SWEEP, objective="volatility")
     found = study(calm)
