@@ -75,9 +75,15 @@ class DeviceTurn:
         return self.work(Form(flat=True))
 
     @cached_property
+    def uncut(self) -> PanelWork:
+        """Those for chunks after one with gaps: instruments stand at other bars, so no instant is
+        the begin of a block for all of them."""
+        return self.complete.uncut()
+
+    @cached_property
     def gaps(self) -> PanelWork:
         """The kernels for any chunk."""
-        return self.work(Form(flat=True, gaps=True))
+        return self.work(Form(flat=True, gaps=True)).uncut()
 
     def work(self, form: Form) -> PanelWork:
         """The kernels of one form, with the state that lanes begin with."""
@@ -99,7 +105,12 @@ class DeviceTurn:
         offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
         before = memory.slot("before").offset_words if kernel.stage.across else None
         across, varying = kernel.stage.across, kernel.varying
-        return PanelKernel(module, across, varying, memory.words, offsets, points, before)
+        made = PanelKernel(module, across, varying, memory.words, offsets, points, before)
+        if kernel.stage.window is None:
+            return made
+        amid = memory.words.copy()
+        amid[memory.slot("skipped").offset_words] = kernel.stage.window.lead
+        return made._replace(window=kernel.stage.window, amid=amid)
 
     def point(self, path: str) -> list[int]:
         """The unit of each lane; lanes that are nobody's are like the last."""
@@ -169,6 +180,8 @@ class _Going:
     def __init__(self, turn: DeviceTurn, panel: Panel, fill: Int64s | None = None) -> None:
         self.turn, self.panel, self.fill = turn, panel, fill
         self.slot, self.before = 0, 0
+        self.even = True
+        """Whether every instrument had every bar so far."""
         self.dealing = turn.dealer.begin()
         self.waiting: tuple[int, Int64s, Int64s | None] | None = None
         """The slot that is computed, its times, and who has a bar if not everyone."""
@@ -207,7 +220,8 @@ class _Going:
         seen = None
         if gaps:
             seen = self.cells[turn.columns[SEEN], :n, : turn.count].astype(bool)
-        work = turn.gaps if gaps else turn.complete
+        self.even = self.even and not gaps
+        work = turn.gaps if gaps else turn.complete if self.even else turn.uncut
         self.panel.start(self.slot, work, n, self.before, self.fill if gaps else None)
         started = self.slot, self.dealing.times[:n].copy(), seen
         if self.waiting is not None:

@@ -24,6 +24,7 @@ from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import BOUNDS, along_cubin
 from quantdsl.devices.measured import lanes_at_once, rates
+from quantdsl.devices.panels import PIECES
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
@@ -99,9 +100,11 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
             names += [_name(turn, name) for name in kernel.writes if not names]
             one = None if kernel.stage.across else _taken(checked, kernel)
             told = ""
+            if stage.window is not None:
+                told = f", in {PIECES} pieces of time that begin {stage.window.lead} bars before"
             if one is not None:
                 taken.append(one)
-                told = f", {one.registers} registers, {one.spill_bytes} bytes spilled"
+                told += f", {one.registers} registers, {one.spill_bytes} bytes spilled"
             yield f"     {', '.join(names)}: {WORD_BYTES * words} bytes{told}"
     given = [name for name in made.columns if of_host(name)]
     yield (

@@ -38,6 +38,8 @@ Needs = tuple[tuple[int, Warm], ...]
 READ, WRITTEN = ops.Var(OWN), ops.Var(MADE)
 SPAN, MADE_SPAN = ops.Field(STATE, "span"), ops.Field(STATE, "made_span")
 BEFORE, LANE = ops.Field(STATE, "before"), ops.Field(STATE, "number")
+SKIPPED = ops.Field(STATE, "skipped")
+"""How many bars a lane only takes in: it begins amid time, with what its windows look at."""
 COUNT = ops.Field(STATE, "count")
 """How many of the n bars of a lane along time are there."""
 MONEY = "money_scale"
@@ -184,7 +186,7 @@ class _Builder(ABC):
         """The fields that functions name, and those of the host in any case."""
         named = {*extra, *fields(used_by(funcs))}
         equations = self.strategy.equations
-        own = ("span", "made_span", "before", "number", "count")
+        own = ("span", "made_span", "before", "number", "count", "skipped")
         every = (
             *(ops.FieldDecl(name, ops.I64_T) for name in own),
             ops.FieldDecl(MONEY, ops.F64_T),
@@ -219,9 +221,10 @@ class _Builder(ABC):
         always = (*named, "span", *sized, *(p.field for p in self.strategy.params))
         state = self.state((lane, init), always)
         has = {one.name for one in state.fields}
-        sizes = ("span", "made_span", "before", "number", "count", MONEY)
+        sizes = ("span", "made_span", "before", "number", "count", "skipped", MONEY)
         params = tuple(p.field for p in self.strategy.params)
-        panel = {one.name for one in self.strategy.equations.panel} | {"number", "count"}
+        panel = {one.name for one in self.strategy.equations.panel}
+        panel |= {"number", "count", "skipped"}
         return Kernel(
             stage=self.stage,
             reads=tuple(self.reads),
@@ -242,7 +245,8 @@ class _Along(_Builder):
         written = [name for name in self._names() if name in wanted]
         usual, self.usual = self.usual, False
         body = self._body(written)
-        named = fields(used_in(body))  # by the state of either kind
+        split = self.stage.window is not None
+        named = fields(used_in(body)) | ({"skipped"} if split else set())  # of either kind
         if usual:
             self.usual, self.reads = True, []
             body = self._body(written)
@@ -266,7 +270,8 @@ class _Along(_Builder):
         ]
         loop = ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))
         points = units if self.flat else (*units, "count")
-        return self.built((loop,), written, (), start, points=points, named=named)
+        ends = (ops.Assign(SKIPPED, ops.i64(0)),) if split else ()
+        return self.built((loop, *ends), written, (), start, points=points, named=named)
 
     def _seen(self, body: list[ops.Stmt], written: list[str]) -> ops.If:
         """What is done of a bar that is there; cross-sections find nothing of one that is not."""
@@ -286,6 +291,8 @@ class _Along(_Builder):
         parts = [stmt for n in self.stage.equations for stmt in self._evaluated(n)]
         uses = used_in([*parts, *stores])
         before = [*self._counters(uses), *self._loads(uses), *self._bars(uses)]
+        if self.stage.window is not None and not self.gaps:
+            stores = [ops.If(ops.Binary("ige", ops.Var("k"), SKIPPED), tuple(stores))]
         return [*before, *parts, *stores]
 
     @property

@@ -4,7 +4,8 @@ A lane goes through the bars of one instrument, so a stage has as many lanes as 
 instruments: too few for a GPU, which hides the wait for a result behind other lanes. Indicators of
 one instrument do not need each other either; what each keeps from bar to bar is its own. So those
 that no other output needs become a part, which goes through the same bars beside the others. A
-cheap equation, such as a return, is computed in each part that reads it.
+cheap equation, such as a return, is computed in each part that reads it. A part that looks at
+windows alone may be cut in time, too (panel_windows.py).
 """
 
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, Use, used
 from quantdsl.check.panel_kernels import Form, kernels
 from quantdsl.check.panel_stages import Stage, stages
+from quantdsl.check.panel_windows import window
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:
@@ -66,11 +68,14 @@ class _Cutter:
 
     def part(self, outputs: list[tuple[int | str, frozenset[int]]]) -> Stage:
         """The stage of some outputs alone."""
+        equations = tuple(sorted({n for _, numbers in outputs for n in numbers}))
+        shown = tuple(sorted(one for one, _ in outputs if isinstance(one, int)))
         return Stage(
             across=False,
-            equations=tuple(sorted({n for _, numbers in outputs for n in numbers})),
-            shown=tuple(sorted(one for one, _ in outputs if isinstance(one, int))),
+            equations=equations,
+            shown=shown,
             only=frozenset(one for one, _ in outputs if isinstance(one, str)),
+            window=window(self.turn, self.graph, equations, shown),
         )
 
     def needed(self, stage: Stage, roots: set[Use]) -> frozenset[int]:

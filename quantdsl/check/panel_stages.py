@@ -18,6 +18,7 @@ from quantdsl.check.equations import OF_THIS, Equation
 from quantdsl.check.graph import Graph, Use, fields, used
 from quantdsl.check.step import BASE_FIELDS
 from quantdsl.check.values import PANEL_SHIFT
+from quantdsl.ir.own import Window
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Column, Signals
@@ -36,6 +37,8 @@ class Stage(Struct, frozen=True):
     shown: tuple[int, ...]
     only: frozenset[str] | None = None
     """The columns that it writes for later ones, where it is a part that has others beside it."""
+    window: Window | None = None
+    """What its equations look at, where that is no more than a window."""
 
 
 def stages(turn: "Signals") -> tuple[Stage, ...]:

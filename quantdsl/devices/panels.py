@@ -23,12 +23,16 @@ from quantdsl.devices.columns import HOST, Matrices, Place
 from quantdsl.devices.simulated import SimulatedKernel, install, kernel_of
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
+from quantdsl.ir.own import Window
 from quantdsl.passes import own_passes
 
 LANES = 32
 """A row of a column has so many words, or some times as many."""
 SLOTS = 2
 """Chunks that a device holds: one is computed while another one is filled."""
+PIECES = 2
+"""Of a chunk in time: each begins with a window that it only takes in. More than two took longer on
+a GPU, where the parts of a stage run beside each other as well."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
 SIMULATED_BLOCKS = 2
@@ -51,6 +55,10 @@ class PanelKernel(NamedTuple):
     """[param, lane], flat."""
     before: int | None
     """The word of the State that says how many instants were before the chunk, if it has one."""
+    window: Window | None = None
+    """What a lane looks at, where a chunk may be cut in time."""
+    amid: Words | None = None
+    """A State as a lane starts from it amid time, if there is a window."""
 
 
 class PanelWork(NamedTuple):
@@ -68,9 +76,41 @@ class PanelWork(NamedTuple):
     lanes: int
     """Words of a row."""
 
+    def uncut(self) -> "PanelWork":
+        """It with lanes that go through whole chunks."""
+        steps = [[one._replace(window=None) for one in step] for step in self.steps]
+        return self._replace(steps=steps)
+
     def words(self, columns: int) -> tuple[int, int, int]:
         """The shape of so many columns."""
         return columns, self.instants, self.lanes
+
+
+class Piece(NamedTuple):
+    """Instants of a chunk for lanes of their own; those of a piece after the first are `amid`
+    time, and begin with the window before."""
+
+    first: int
+    n: int
+    amid: bool
+
+
+def pieces(window: Window | None, n: int, before: int) -> list[Piece]:
+    """A chunk of n instants, `before` having been before, cut in time.
+
+    The first piece goes on from the chunk before, the next one from the last.
+    """
+    begins, ends = [0], []
+    if window is not None:
+        rows = max(-(-n // PIECES), 2 * window.lead)
+        for row in range(rows, n, rows):
+            begin = row - window.lead
+            begin -= (before + begin) % window.period
+            if begin > begins[-1]:
+                begins.append(begin)
+                ends.append(begin + window.lead)
+    ends.append(n)
+    return [Piece(one, end - one, one > 0) for one, end in zip(begins, ends, strict=True)]
 
 
 class Panel(Protocol):
@@ -172,13 +212,20 @@ class SimulatedPanel:
         if id(work) not in self.kernels:
             self.loaded.append(work)
             self.kernels[id(work)] = _along_kernel(work)
-        states = self.states.setdefault(key, np.zeros(len(work.template) * lanes, np.int64))
-        buffers = (work.template, work.points, work.params)
-        template, points, params = (one.ctypes.data for one in buffers)
-        self.kernels[id(work)].launch(-(-lanes // LANES), LANES, (
-            template, points, params, len(work.params), 0, 0, 0, self.own.ctypes.data, n,
-            made.ctypes.data, states.ctypes.data, lanes, 0, lanes, 0 if before else START,
-        ))  # fmt: skip
+        points, params = work.points.ctypes.data, work.params.ctypes.data
+        for piece in pieces(work.window, n, before):
+            ahead = 8 * lanes * piece.first
+            own, to = self.own.ctypes.data + ahead, made.ctypes.data + ahead
+            template = work.amid if piece.amid else work.template
+            assert template is not None
+            if piece.amid or key not in self.states:
+                self.states[key] = np.zeros(len(work.template) * lanes, np.int64)
+            states = self.states[key]
+            mode = 0 if before and not piece.amid else START
+            self.kernels[id(work)].launch(-(-lanes // LANES), LANES, (
+                template.ctypes.data, points, params, len(work.params), 0, 0, 0, own, piece.n,
+                to, states.ctypes.data, lanes, 0, lanes, mode,
+            ))  # fmt: skip
 
     def _across(self, work: PanelKernel, made: Words, n: int, before: int) -> None:
         if id(work) not in self.kernels:

@@ -27,6 +27,17 @@ class Steps(NamedTuple):
     made: int
 
 
+class Window(NamedTuple):
+    """How far back equations along time look: `lead` bars before the first one that is wanted.
+
+    Who begins there finds the same to the bit, if so many bars were before as are a multiple of
+    `period`: values are summed up in blocks.
+    """
+
+    lead: int
+    period: int
+
+
 def own_steps(module: Module) -> Steps | None:
     """How the lanes' columns lie; None where all lanes see the same."""
     sizes = dict(module.sizes)

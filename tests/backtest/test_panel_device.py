@@ -17,8 +17,9 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
-from quantdsl.devices.panels import SHARED_BYTES, SimulatedPanel
+from quantdsl.devices.panels import SHARED_BYTES, Piece, SimulatedPanel, pieces
 from quantdsl.errors import UnavailableError
+from quantdsl.ir.own import Window
 from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
 from tests.std.universe import compiled, table, walks
 
@@ -84,6 +85,58 @@ def test_members_and_gaps(tmp_path: Path) -> None:
 def test_twenty_equations() -> None:
     """Those that bench/ measures, long enough for all of them to be warm."""
     Both(compile_file(TWENTY), instants=64, data=table(whole(5, 66)), bars="1d").hold()
+
+
+WINDOWED = """language 1
+strategy Windowed:
+    "Windows that chunks are cut by, and what is not cut."
+    bars 1d
+    universe "ALL"
+    let ret    = close / close[1] - 1
+    let wide   = ts.std(ret, 6)
+    let before = wide[3] - close[9] / close
+    let twice  = ts.std(wide, 5)
+    let both   = ts.corr(ret, float(volume), 7)
+    let ratio  = wide / ts.zscore(float(close), 4)
+    let slow   = ta.ema(ret, 5)
+    let rank   = xs.rank(before)
+    let later  = ts.std(rank, 5)
+
+    plot(xs.mean(later))
+"""
+
+
+@pytest.mark.parametrize("lacks", [range(0), range(130, 133)], ids=["whole", "gaps"])
+def test_chunks_cut_in_time(lacks: range) -> None:
+    """Windows of several lengths, behind each other, behind histories and cross-sections; once
+    somebody lacks a bar, instruments stand at other places of their blocks."""
+    closes = whole(5, 320)
+    for day in lacks:
+        closes["A002"][day] = None
+    both = Both(compiled(WINDOWED), instants=100, data=table(closes))
+    cut = [kernel for step in both.device.complete.steps for kernel in step if kernel.window]
+    assert all(len(pieces(one.window, 100, 100)) > 1 for one in cut)
+    both.hold()
+
+
+def test_only_windows_are_cut() -> None:
+    """A recurrence goes on from the first bar, as do windows of windows."""
+    turn = Signals(compiled(WINDOWED).assembly)
+    found = {
+        turn.table[n].name: part.window for step in parts(turn) for part in step for n in part.shown
+    }
+    assert found["twice"] is None
+    assert found["slow"] is None
+    assert found["both"] == Window(lead=9, period=7)
+
+
+def test_pieces_are_whole_and_begin_with_blocks() -> None:
+    for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):
+        cut = pieces(Window(lead=9, period=7), n, before)
+        told = [row for one in cut for row in range(one.first + 9 * one.amid, one.first + one.n)]
+        assert told == list(range(n))
+        assert all((before + one.first) % 7 == 0 for one in cut[1:])
+    assert pieces(None, 320, 0) == [Piece(0, 320, amid=False)]
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ from quantdsl.devices.panels import (
     SLOTS,
     PanelKernel,
     PanelWork,
+    Piece,
     at_instant,
+    pieces,
 )
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
@@ -116,7 +118,8 @@ class CudaPanel:
         self._made: dict[int, Buffer] = {}
         self._pinned: dict[tuple[str, int], Pinned] = {}
         self._ready: dict[int, _Ready] = {}
-        self._states: dict[tuple[int, int], Buffer] = {}
+        self._states: dict[tuple[int, int], list[Buffer]] = {}
+        """Of each kernel along time: those that it goes on from, then those of pieces amid time."""
         self._marks: dict[int, list[Event]] = {}
         self._works: list[PanelKernel] = []  # whose ids are keys
         self._going_up: dict[int, list[Words]] = {}
@@ -151,11 +154,13 @@ class CudaPanel:
         self._follow(self.main, self.up)
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
-            launches = [
-                self._launch(kernel, (at, part), (own, made), n, before, self._going_up[slot])
+            self._run([
+                launch
                 for part, kernel in enumerate(step)
-            ]
-            self._run(launches)
+                for launch in self._launches(
+                    kernel, (at, part), (own, made), n, before, self._going_up[slot]
+                )
+            ])
             marks.append(self.main.mark())
         self.down.wait_for(marks[-1])
         if self._staying is None:
@@ -199,7 +204,8 @@ class CudaPanel:
     def close(self) -> None:
         """As Panel promises."""
         self.device.synchronize()
-        buffers = [*self._own.values(), *self._made.values(), *self._states.values()]
+        buffers = [*self._own.values(), *self._made.values()]
+        buffers += [one for states in self._states.values() for one in states]
         buffers += [made for made, _ in self._staying or ()]
         buffers += [one for ready in self._ready.values() for one in ready.buffers.values()]
         for buffer in buffers:
@@ -252,7 +258,7 @@ class CudaPanel:
         for _, stream in zip(others, self.beside, strict=False):
             self._follow(self.main, stream)
 
-    def _launch(
+    def _launches(
         self,
         work: PanelKernel,
         key: tuple[int, int],
@@ -260,36 +266,45 @@ class CudaPanel:
         n: int,
         before: int,
         going_up: list[Words],
-    ) -> Callable[[Stream], None]:
-        """A kernel over a chunk, ready to start."""
+    ) -> list[Callable[[Stream], None]]:
+        """A kernel over a chunk, ready to start: its pieces may go beside each other."""
         ready = self._ready.get(id(work)) or self._prepared(work)
         own, made = (buffer.address for buffer in columns)
         if ready.block is None:
-            return self._along(work, ready, key, (own, made), n, before)
+            cut = pieces(work.window, n, before)
+            states = self._states.setdefault(key, [])
+            size = max(8 * len(work.template) * self.work.lanes, 8)
+            for _ in cut[len(states) :]:
+                states.append(self.device.pool.allocate(size, self.main, "states of lanes"))
+            launches = [
+                self._along(work, ready, state, (own, made), piece, before)
+                for piece, state in zip(cut, states, strict=False)
+            ]
+            last = len(cut) - 1
+            states[0], states[last] = states[last], states[0]
+            return [*launches]
         state = at_instant(work, before)
         going_up.append(state)
         self.main.upload(ready.buffers["template"], state)
-        return self._across(ready, (own, made), n)
+        return [self._across(ready, (own, made), n)]
 
     def _along(
         self,
         work: PanelKernel,
         ready: _Ready,
-        key: tuple[int, int],
+        states: Buffer,
         columns: tuple[int, int],
-        n: int,
+        piece: Piece,
         before: int,
     ) -> Launch:
         lanes = self.work.lanes
-        if key not in self._states:
-            size = max(8 * len(work.template) * lanes, 8)
-            self._states[key] = self.device.pool.allocate(size, self.main, "states of lanes")
-        template, points, params = (ready.buffers[k].address for k in ("template", *NAMES))
-        own, made = columns
-        states, mode = self._states[key].address, 0 if before else START
+        begin = "amid" if piece.amid else "template"
+        template, points, params = (ready.buffers[k].address for k in (begin, *NAMES))
+        own, made = (address + 8 * lanes * piece.first for address in columns)
+        mode = 0 if before and not piece.amid else START
         return ready.kernel.prepare((
-            template, points, params, len(work.params), 0, 0, 0, own, n, made, states, lanes, 0,
-            lanes, mode,
+            template, points, params, len(work.params), 0, 0, 0, own, piece.n, made,
+            states.address, lanes, 0, lanes, mode,
         ), -(-lanes // LANES), LANES)  # fmt: skip
 
     def _across(self, ready: _Ready, columns: tuple[int, int], n: int) -> Launch:
@@ -318,6 +333,7 @@ class CudaPanel:
             code = along_code(work, self.target, self.architecture)
             kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
             arrays |= dict(zip(NAMES, (work.points, work.params), strict=True))
+            arrays |= {} if work.amid is None else {"amid": work.amid}
         sizes |= {name: max(words.nbytes, 8) for name, words in arrays.items()}
         take = self.device.pool.allocate
         buffers = {name: take(size, self.main, name) for name, size in sizes.items()}

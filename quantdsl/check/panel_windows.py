@@ -1,0 +1,117 @@
+"""How far back the equations of a part along time look, where that is no more than a window.
+
+Then lanes may begin amid time, a window before the first bar that they are to tell, and find the
+same to the bit. A float recurrence, such as an average that decays, goes on from the first bar.
+"""
+
+from collections.abc import Iterable, Iterator
+from math import lcm
+from typing import TYPE_CHECKING
+
+from quantdsl.check.cross import Gather, Scatter
+from quantdsl.check.equations import Equation
+from quantdsl.check.graph import Graph, fields, used
+from quantdsl.ir import ops
+from quantdsl.ir.own import Window
+from quantdsl.ir.walk import expressions, rebuild_expr, statements
+
+if TYPE_CHECKING:
+    from quantdsl.check.signal_turn import Signals
+    from quantdsl.check.values import Warm
+
+BLOCKWISE = {"sums.moments", "sums.joint"}
+"""They sum up blocks of `len` values anew, of which a window is the end of one and the begin of the
+next: all that is known before the block before is gone."""
+
+
+def window(
+    turn: "Signals", graph: Graph, numbers: Iterable[int], shown: Iterable[int]
+) -> Window | None:
+    """What the equations of these numbers look at, for these columns; None for recurrences."""
+    equations = [graph.all[n] for n in numbers]
+    lens = [one for n in numbers for one in _lens(turn, graph, n)]
+    sizes = [one for one in lens if one is not None]
+    if len(sizes) < len(lens):
+        return None
+    first = _most(need for one in equations if not isinstance(one, Gather) for need in one.needs)
+    gathered = _most(need for one in equations if isinstance(one, Gather) for need in one.needs)
+    told = _most(need for n in shown for need in turn.needed[n])
+    lead = max(first + max(sizes, default=0), gathered, told)
+    return Window(lead, lcm(*sizes))
+
+
+def _most(needs: "Iterable[tuple[int, Warm]]") -> int:
+    most = [need.most for _, need in needs]
+    known = [one for one in most if isinstance(one, int)]
+    assert len(known) == len(most)  # as in panel_kernels.kernels
+    return max(known, default=0)
+
+
+def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
+    """The windows of one equation; None where it looks back without end, or nobody knows."""
+    equation = graph.all[number]
+    if isinstance(equation, Gather):
+        return
+    if isinstance(equation, Scatter) or any(n >= number for n in graph.inputs(number)):
+        yield None
+        return
+    value, own = equation.value, set[str]()
+    if isinstance(value, ops.Call):
+        own = fields(used(value.args[0]))
+        (size,) = value.sizes if len(value.sizes) == 1 else (None,)
+        plain = not any(_keeps(graph.all[n]) for n in _behind(graph, number))
+        fits = plain and isinstance(size, int) and _blockwise(turn, value.func)
+        yield size if fits and isinstance(size, int) else None
+    names = fields(used(_without_histories(graph, value))) - own
+    known = {graph.all[n].place.name for n in graph.inputs(number)}
+    if not names <= known | {place.name for place in turn.strategy.bars.values()}:
+        yield None
+
+
+def _behind(graph: Graph, number: int) -> set[int]:
+    """The equations that one is computed from."""
+    found: set[int] = set()
+    waiting = list(graph.inputs(number))
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            waiting += graph.inputs(one)
+    return found
+
+
+def _without_histories(graph: Graph, value: ops.Expr) -> ops.Expr:
+    """A value with a number for each that it looks back at: where that is kept changes nothing."""
+    slots = {
+        ring.place: fields(used(ring.counter)) if ring.counter else set()
+        for kept in graph.histories.values()
+        for _, ring in kept
+    }
+
+    def expr(node: ops.Expr) -> ops.Expr:
+        if isinstance(node, ops.Elem) and node.base in slots:
+            index = fields(used(node.index))
+            return ops.i64(0) if index <= slots[node.base] else node
+        return rebuild_expr(node, expr)
+
+    return expr(value)
+
+
+def _keeps(equation: Equation) -> bool:
+    return isinstance(equation.value, ops.Call)
+
+
+def _blockwise(turn: "Signals", name: str) -> bool:
+    """Whether all that a function keeps are blocks."""
+    if name in BLOCKWISE:
+        return True
+    func = turn.strategy.library.lookup(name)
+    assert isinstance(func, ops.Func)
+    if not any(param.inout for param in func.params):
+        return True
+    steps = {ops.Field(ops.Var("self"), "step")}
+    assigned = [stmt.place for stmt in statements(func.body) if isinstance(stmt, ops.Assign)]
+    nodes = list(expressions(func.body))
+    counts = any(node == ops.Var("step") for node in nodes)
+    calls = [node.func for node in nodes if isinstance(node, ops.Call)]
+    return set(assigned) <= steps and not counts and all(_blockwise(turn, one) for one in calls)
