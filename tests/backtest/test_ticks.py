@@ -2,7 +2,11 @@
 
 import pytest
 
+from quantdsl.backtest.run import run_checked
+from quantdsl.check import compile_file
 from quantdsl.events.layout import Aggressor, Feed, Kind
+from quantdsl.report import tables
+from quantdsl.shipped import shipped
 from tests.backtest.tick_runs import (
     checked_strategy,
     event,
@@ -113,3 +117,12 @@ def test_state_of_type_time_pauses() -> None:
     )
     events = [trade(0, 1, 1), *(quote(100 * n, 1, 2) for n in range(1, 6))]
     assert states(text, events, "counted", "paused") == [5, 2]
+
+
+def test_what_the_end_closes_is_closed_then() -> None:
+    path = shipped("strategies/twap_execution.qdsl")
+    result = run_checked(compile_file(path), path, end="2023-01-03T14:33")
+    bought, closed = (tables.fills(result)["time"].to_pylist()[row] for row in (0, -1))
+    assert closed == tables.orders(result)["time"].to_pylist()[-1]
+    trips = tables.trades(result).to_pydict()
+    assert (trips["entry_time"][0], *set(trips["exit_time"])) == (bought, closed)
