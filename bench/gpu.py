@@ -8,10 +8,8 @@ the anchor and of our kernel in turn; the anchor takes the best of its block siz
 
 import functools
 import json
-import re
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from bench import gpu_maker, gpu_signals
+from bench.bench_sweep import ema_cross_over
 from bench.cuda import anchors
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.sweep import Lanes, Sweep, prepare_sweep, run
@@ -44,8 +43,8 @@ SINGLE = {"f64": "-DNEVER_EQUAL", "f32": "-DREAL=float"}
 """In single precision averages come to be equal, which the anchor has to see."""
 BLOCKS = (64, 128)
 SMALL_SWEEP = {"fast": "2..51:1", "slow": "514..533:1"}
-MILLION = ("fast = 60  in 2..1001    step 1", "slow = 600 in 1002..2001 step 1")
-"""Ranges of a million points, in place of those of the average cross."""
+MILLION = ("2..1001", "1002..2001")
+"""Ranges of a million points of the average cross."""
 
 
 def prepared(name: str, ranges: dict[str, str], bars: int = BARS, **settings: object) -> Sweep:
@@ -137,11 +136,7 @@ def compared(name: str, ranges: dict[str, str], precision: str = "f64") -> dict[
 
 def million() -> Sweep:
     """The average cross at a million points."""
-    text = (STRATEGIES / "ema_cross.qdsl").read_text()
-    for line in MILLION:
-        text = re.sub(rf"{line.split()[0]} = .*", line, text)
-    path = Path(tempfile.mkdtemp()) / "ema_cross.qdsl"
-    path.write_text(text)
+    path = ema_cross_over(*MILLION)
     return prepare_sweep(compile_file(path), path, data=market(BARS))
 
 

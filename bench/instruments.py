@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.bench_sweep import EMA_CROSS
+from bench.bench_sweep import ema_cross_over
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.check import compile_file
@@ -23,8 +23,8 @@ from quantdsl.devices.work import Runner
 from tests.truth.test_oracle import market
 
 INSTRUMENTS, BARS = 50, 252 * 390
-FASTS, SLOWS = 512, 528
-"""The most values of each average that the strategy's file has in range."""
+FASTS, SLOWS = 1_000, 2_000
+"""The most values of each average: two million points."""
 POINTS = (1_000, 10_000, 100_000)
 LIMIT_S = 60.0
 PATIENCE_S = 600.0
@@ -35,10 +35,11 @@ def prepared(points: int) -> list[Sweep]:
     """The sweep of each instrument, its bars a walk of its own."""
     fasts = min(max(points // 200, 1), FASTS)
     slows = min(points // fasts, SLOWS)
-    ranges = {"fast": f"2..{1 + fasts}:1", "slow": f"514..{513 + slows}:1"}
-    checked = compile_file(EMA_CROSS)
+    path = ema_cross_over(f"2..{1 + FASTS}", f"1002..{1_001 + SLOWS}")
+    ranges = {"fast": f"2..{1 + fasts}:1", "slow": f"1002..{1_001 + slows}:1"}
+    checked = compile_file(path)
     return [
-        prepare_sweep(checked, EMA_CROSS, data=market(BARS, seed), ranges=ranges)
+        prepare_sweep(checked, path, data=market(BARS, seed), ranges=ranges)
         for seed in range(INSTRUMENTS)
     ]
 
