@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.backtest import conduct
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.program import Memory
@@ -71,6 +72,18 @@ strategy Touch:
         latency = 20ms
 """
 
+
+WINDOWED = """language 1
+
+strategy Windowed:
+    "Buys when the middle is above its average."
+    quotes
+    param n = 20 in 10..40 step 10
+    let slow = ts.mean(mid, n)
+    on quote:
+        if flat and mid > slow:
+            buy(1 share)
+"""
 
 LOOKING_BACK = """language 1
 
@@ -148,6 +161,27 @@ def test_a_sweep_looks_back_at_ticks(tmp_path: Path) -> None:
     machine = targets(NO_COLUMNS, lambda _: None)
     every = [Target("interpreter", InterpretedRunner()), *machine]
     assert len({one.hash for one in compared(lanes_of(checked, 2, 250), every)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "lanes_a_core", "asked"),
+    [
+        (MAKER, "auto", conduct.BOOK_LANES_A_CORE, "cpu"),
+        (MAKER, "auto", 1, "auto"),
+        (MAKER, "cuda:0", conduct.BOOK_LANES_A_CORE, "cuda:0"),
+        (WINDOWED, "auto", conduct.BOOK_LANES_A_CORE, "auto"),
+    ],
+    ids=["few lanes", "many lanes", "told", "no book"],
+)
+def test_few_lanes_on_a_book_are_placed_on_cores(
+    text: str, device: str, lanes_a_core: int, asked: str, tmp_path: Path, monkeypatch
+) -> None:
+    path = tmp_path / "placed.qdsl"
+    path.write_text(text, encoding="utf-8")
+    sweep = prepare_sweep(compile_file(path), path, end=END, sweep={"device": device})
+    monkeypatch.setattr(conduct, "BOOK_LANES_A_CORE", lanes_a_core)
+    monkeypatch.setattr(conduct, "cores", lambda: [0, 1])
+    assert conduct.placed_on(sweep) == asked
 
 
 def single_orders() -> np.ndarray:
@@ -274,19 +308,6 @@ def test_a_lane_has_no_book_of_its_own() -> None:
 
 
 # ---- where trading starts -----------------------------------------------------------------------
-
-WINDOWED = """language 1
-
-strategy Windowed:
-    "Buys when the middle is above its average."
-    quotes
-    param n = 20 in 10..40 step 10
-    let slow = ts.mean(mid, n)
-    on quote:
-        if flat and mid > slow:
-            buy(1 share)
-"""
-
 
 def test_all_points_start_after_the_tick_at_which_they_are_warm() -> None:
     checked = checked_text(WINDOWED)
