@@ -76,9 +76,10 @@ class Instrument(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if self.multiplier != 1:
             parts.append(f"multiplier {show_fraction(self.multiplier)}")
         if self.inverse:
-            parts.append("inverse: charted, not traded")
-        known = "currency" in self.named
-        parts.append(self.currency if known else f"{self.currency} (assumed)")
+            known = "" if "inverse" in self.named else " (by its name)"
+            parts.append(f"inverse: charted, not traded{known}")
+        known = "" if "currency" in self.named else " (assumed)"
+        parts.append(f"{self.currency}{known}")
         return f"{self.name}: {', '.join(parts)}"
 
 

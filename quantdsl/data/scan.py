@@ -5,6 +5,7 @@ that they are parsed once; large data are read again.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -197,9 +198,14 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         if digits < scan.sizes.digits or not scan.sizes.exact:
             notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
     prices: Literal["traded", "adjusted"] = "traded" if scan.prices.exact else "adjusted"
-    currency = quote_currency(symbol)
     return Instrument(
-        symbol=symbol, venue=venue, tick=tick, lot=lot, currency=currency, prices=prices
+        symbol=symbol,
+        venue=venue,
+        tick=tick,
+        lot=lot,
+        currency=quote_currency(symbol),
+        inverse=coin_margined(symbol),
+        prices=prices,
     ), notes
 
 
@@ -213,4 +219,10 @@ def quote_currency(symbol: str) -> str:
     return "USD"
 
 
+def coin_margined(symbol: str) -> bool:
+    """Whether the name is one of a coin-margined contract, such as BTCUSD_PERP or ETHUSD_240927."""
+    return _COIN_MARGINED.fullmatch(symbol.upper()) is not None
+
+
+_COIN_MARGINED = re.compile(r"[A-Z0-9]+USD_(PERP|\d{6})")
 _BASES = ("XAU", "XAG", "SOL", "XRP", "LTC", "ADA", "DOGE", "BNB", "DOT", "AVAX", "LINK", "TRX")

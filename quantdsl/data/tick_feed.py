@@ -17,7 +17,7 @@ import numpy.typing as npt
 from quantdsl.data import times
 from quantdsl.data.feed import symbol_of
 from quantdsl.data.instrument import EXACT_MAX, Instrument, show_fraction
-from quantdsl.data.scan import STEP_EVIDENCE, quote_currency
+from quantdsl.data.scan import STEP_EVIDENCE, coin_margined, quote_currency
 from quantdsl.data.ticks import MISSING, UNSIZED, WORDS, Events, Fault, TickReader
 from quantdsl.errors import DataError
 from quantdsl.events.layout import MORE, NO_PRICE, Feed, Kind
@@ -199,6 +199,7 @@ class TickFeed:
             tick=price_unit * self.scan.tick_units,
             lot=size_unit * self.scan.lot_units,
             currency=quote_currency(symbol),
+            inverse=coin_margined(symbol),
         )
         self.instrument = found if own is None else _merged(found, own)
         self._tick = _whole(self.instrument.tick / price_unit, "tick", self.name)
