@@ -4,10 +4,10 @@ A lane that follows a book looks at each event: is it of a level at which an ord
 arrived by then? Nine in ten are inside a message, where a turn ends early, and hardly any is of
 concern. What lanes ask of events is gathered of eight at a time, as a stride's rows are
 (stride.py): the bits of all levels, the latest time. So a lane asks once a group, of words that
-stand side by side behind all rows. Where none of it is of concern only the last event of a message
-has its turn; where one may be, those that are. An event of no concern only writes words that the
-next one writes again; that it does is looked at for each message. So the turn of the event before
-leaves the words as all before would, and is made first where an event of concern reads them.
+stand side by side behind all rows. Only events of concern have their turn. One of no concern only
+writes words that the next one writes again; that it does is looked at for each message. So the
+turn of the event before leaves the words as all before would, and is made first where an event of
+concern reads them; and a message whose last event had no turn ends with what that one writes.
 """
 
 import functools
@@ -64,7 +64,7 @@ MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
 """Of a binary64."""
 FIRST, LAST, FRESH, NUMBER = "first@", "last@", "fresh@", "number@"
 SPAN = "span@"
-NONE, INSIDE, ENDS, AGAIN = "none@", "inside@", "ends@", "again@"
+INSIDE, AGAIN = "inside@", "again@"
 LOOKED, WEIGHS, HEAVY = "looked@", "weighs@", "heavy@"
 LOW, AT = "low@", "at@"
 WRITTEN, BROKEN, BEGAN, GROUPS = "written@", "broken@", "began@", "groups@"
@@ -149,6 +149,8 @@ class _Maker:
         """What is asked, and of what of a row it is gathered."""
         self.writes: dict[str, list[Expr]] = {}
         """The words that an event of no concern gives a value, and when."""
+        self.left: list[Stmt] = []
+        """What does that, without a branch."""
         self.done: dict[Asked, list[Stmt]] = {}
         """What is done where it holds."""
         self.look(self.early, boolean(True))
@@ -203,6 +205,8 @@ class _Maker:
                         self.concern(when, boolean(True), stmt)
                 case Assign(Var(name), value) if of_row(self.known(value)):
                     self.writes.setdefault(name, []).append(when)
+                    kept = Select(when, self.known(value), Var(name))
+                    self.left.append(Assign(Var(name), kept, stmt.line))
                 case _:
                     self.concern(when, boolean(True), stmt)
 
@@ -270,11 +274,7 @@ class _Maker:
                 Let(name, BOOL_T, ask.holds(self.of_group(Var(NUMBER), k)))
                 for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True))
             ),
-            Let(NONE, BOOL_T, Unary("not", either(map(Var, concerns)))),
-            If(
-                Unary("not", Binary("and", Var(NONE), Var(INSIDE))),
-                (*self.marked(concerns), *self.events()),
-            ),
+            If(either(map(Var, concerns)), (*self.marked(concerns), *self.events())),
             If(Var(AGAIN), (Assign(Var(FIRST), Var(FRESH)),)),
         )
         whole: Block = (
@@ -288,6 +288,8 @@ class _Maker:
             If(Var(INSIDE), (Continue(),)),
             Let(ROW, I64_T, Var(LAST)),
             *self.loads,
+            If(Binary("ile", Var(FRESH), Var(LAST)), tuple(self.left)),
+            Assign(Var(FRESH), Var(FIRST)),
             *self.late,
         )
         zeros = (Let(name, I64_T, i64(0)) for name in (NUMBER, FIRST, FRESH))
@@ -306,15 +308,13 @@ class _Maker:
                 for j in range(GROUP)
             ]
             yield If(Var(name), (Assign(kind, Binary("ior", kind, _folded("ior", bits))),))
-        yield Let(ENDS, I64_T, Binary("isub", Var(LAST), Var(FIRST)))
-        there = Binary("isub", Binary("shl", i64(2), Var(ENDS)), i64(1))
-        yield Assign(Var(WEIGHS), Binary("iand", Var(WEIGHS), there))
-        ends = Select(Var(INSIDE), i64(0), Binary("shl", i64(1), Var(ENDS)))
-        looked = Binary("ior", Binary("iand", Var(LOOKED), there), Var(WEIGHS))
-        yield Assign(Var(LOOKED), Binary("ior", looked, ends))
+        behind = Binary("shl", i64(-2), Binary("isub", Var(LAST), Var(FIRST)))
+        yield Assign(Var(WEIGHS), _without(Var(WEIGHS), behind))
+        looked = _without(Var(LOOKED), behind)
+        yield Assign(Var(LOOKED), Binary("ior", looked, Var(WEIGHS)))
 
     def events(self) -> Block:
-        """The turns of a group's events that are of concern, and of a message's last.
+        """The turns of a group's events that are of concern.
 
         Each lane goes from one of its own bits to the next: lanes of a warp, each at its own event,
         make their turns together.
