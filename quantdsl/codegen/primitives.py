@@ -111,6 +111,34 @@ define internal ptr @quantdsl.shared() alwaysinline {
 }
 """
 
+COPIES_AT_ONCE = """\
+define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {
+  %pair = load <2 x i64>, ptr %from, align 16
+  store <2 x i64> %pair, ptr %to, align 16
+  ret void
+}
+define internal void @quantdsl.copied() alwaysinline {
+  ret void
+}
+"""
+"""Two words from memory to shared memory, and where the thread waits for all that it copies."""
+
+COPIES_BESIDE = """\
+define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {
+  %near = addrspacecast ptr %to to ptr addrspace(3)
+  %far = addrspacecast ptr %from to ptr addrspace(1)
+  call void asm sideeffect "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}"(
+    ptr addrspace(3) %near, ptr addrspace(1) %far)
+  ret void
+}
+define internal void @quantdsl.copied() alwaysinline {
+  call void asm sideeffect "cp.async.wait_all;", "~{memory}"()
+  ret void
+}
+"""
+"""The same on a GPU whose copies run beside what the thread does next; they leave the cache of a
+multiprocessor alone."""
+
 
 def on_ptx(shared_words: int | None = None) -> str:
     """The primitives for NVPTX; shared memory of so many words, or as many as a launch says."""

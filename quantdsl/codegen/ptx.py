@@ -17,12 +17,12 @@ from quantdsl.codegen.emit import COMMON, emit
 from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.jit import SPEED_LEVEL, optimised
 from quantdsl.codegen.lanes import KERNEL
-from quantdsl.codegen.primitives import on_ptx
+from quantdsl.codegen.primitives import COPIES_AT_ONCE, COPIES_BESIDE, on_ptx
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.units import split
-from quantdsl.codegen.warps import tile_size, warp_text
+from quantdsl.codegen.warps import shared_words, warp_text
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
@@ -48,6 +48,9 @@ PTX_OF_ARCHITECTURE = {
     "sm_121": 88,
 }
 """The PTX version, times ten, that first knows an architecture."""
+
+WITHOUT_COPIES = "sm_75"
+"""The one whose copies to shared memory go through registers."""
 
 PTX_LEAST = 80
 """Versions below are of no use: a driver that is older runs none of our launches either."""
@@ -152,7 +155,7 @@ def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
 
 def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:
     """The PTX of a module after all passes: its kernel if it has entries, else its exports."""
-    outside = functools.partial(thread_kernel, bounds) if module.entries else _primitives
+    outside = functools.partial(thread_kernel, bounds, target) if module.entries else _primitives
     text = emit(module, target, outside, bodies={MEET: _meet})
     if any(func.name == MEET for func in module.funcs):
         # No function may be called by some lanes of a warp first and by others later.
@@ -224,8 +227,9 @@ def _primitives(module: Module, _: Shared) -> Iterator[str]:
         yield on_ptx(0)
 
 
-def thread_kernel(bounds: Bounds, module: Module, shared: Shared) -> Iterator[str]:
+def thread_kernel(bounds: Bounds, target: Target, module: Module, shared: Shared) -> Iterator[str]:
     """The kernel as each thread of a GPU runs it, on one lane."""
     yield warp_text("ptx_kernel ", module, shared, bounds.rows, WARP)
-    yield on_ptx(tile_size(module, bounds.rows))
+    yield on_ptx(shared_words(module, bounds.rows))
+    yield COPIES_AT_ONCE if target.cpu == WITHOUT_COPIES else COPIES_BESIDE
     yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

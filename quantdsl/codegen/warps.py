@@ -120,41 +120,40 @@ HOLDING = """\
   call void @{hold}(ptr %s, ptr %held)
 """
 TOGETHER = """\
-{hold}  %tile = call ptr @quantdsl.shared()
-  call void @llvm.assume(i1 true) ["align"(ptr %tile, i64 16)]
+{hold}  %shared = call ptr @quantdsl.shared()
+  call void @llvm.assume(i1 true) ["align"(ptr %shared, i64 16)]
   %rows.made = add i64 %n_events, 1
   %rows.words = mul i64 %rows.made, {row_words}
   %images = getelementptr i64, ptr %events, i64 %rows.words
   %pair = shl i64 %thread, 1
   %pairs = shl i64 %threads, 1
-  %groups = getelementptr i64, ptr %tile, i64 {groups}
+  %some = icmp sgt i64 %n_events, 0
+  %words.some = select i1 %some, i64 {size}, i64 0
+  call void @tile.fetch(ptr %shared, ptr %images, i64 %words.some, i64 %pair, i64 %pairs)
   br label %stretch
 stretch:
   %first = phi i64 [ 0, %run ], [ %to, %stretched ]
   %image = phi ptr [ %images, %run ], [ %image.next, %stretched ]
+  %side = phi i64 [ 0, %run ], [ %side.next, %stretched ]
   %more = icmp slt i64 %first, %n_events
-  br i1 %more, label %fetch, label %turned
-fetch:
+  br i1 %more, label %fetched, label %turned
+fetched:
+  call void @quantdsl.copied()
   call void @quantdsl.barrier()
+  %tile = getelementptr i64, ptr %shared, i64 %side
+  %groups = getelementptr i64, ptr %tile, i64 {groups}
   %end = add i64 %first, {rows}
-  %whole = icmp sle i64 %end, %n_events
-  %to = select i1 %whole, i64 %end, i64 %n_events
+  %behind.it = icmp slt i64 %end, %n_events
+  %to = select i1 %behind.it, i64 %end, i64 %n_events
+  %words.ahead = select i1 %behind.it, i64 {size}, i64 0
   %image.next = getelementptr i64, ptr %image, i64 {size}
-  br label %copy
-copy:
-  %at = phi i64 [ %pair, %fetch ], [ %at.next, %copied ]
-  %some = icmp slt i64 %at, {size}
-  br i1 %some, label %copied, label %filled
-copied:
-{copies}
-  %at.next = add i64 %at.{copies_more}, %pairs
-  br label %copy
-filled:
-  call void @quantdsl.barrier()
+  %side.next = sub i64 {size}, %side
+  %tile.next = getelementptr i64, ptr %shared, i64 %side.next
+  call void @tile.fetch(ptr %tile.next, ptr %image.next, i64 %words.ahead, i64 %pair, i64 %pairs)
   br label %pace
 pace:
-  %from = phi i64 [ %first, %filled ], [ %from.next, %paced ]
-  %halts = phi i64 [ 0, %filled ], [ %halts.next, %paced ]
+  %from = phi i64 [ %first, %fetched ], [ %from.next, %paced ]
+  %halts = phi i64 [ 0, %fetched ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, ptr %groups, i64 %first, i64 %from, \
 i64 %to, ptr %columns{common}{held})
   %waits = icmp slt i64 %reached, %to
@@ -185,13 +184,26 @@ stretched:
 turned:
   call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
 
-COPY = """\
-  %inside.{k} = icmp slt i64 %at.{k}, {last}
-  %which.{k} = select i1 %inside.{k}, i64 %at.{k}, i64 {last}
-  %source.{k} = getelementptr i64, ptr %image, i64 %which.{k}
-  %words.{k} = load <2 x i64>, ptr %source.{k}, align 16"""
-COPIES = 8
-"""Pairs of words that a thread loads before it stores the first: memory is far away."""
+FETCH = """\
+define internal void @tile.fetch(ptr %tile, ptr %image, i64 %words, i64 %first, i64 %step)
+    alwaysinline {
+entry:
+  br label %next
+next:
+  %at = phi i64 [ %first, %entry ], [ %at.next, %copy ]
+  %some = icmp slt i64 %at, %words
+  br i1 %some, label %copy, label %done
+copy:
+  %to = getelementptr i64, ptr %tile, i64 %at
+  %from = getelementptr i64, ptr %image, i64 %at
+  call void @quantdsl.copy_pair(ptr %to, ptr %from)
+  %at.next = add nsw i64 %at, %step
+  br label %next
+done:
+  ret void
+}"""
+SIDES = 2
+"""Tiles that a block has room for: while its threads are at one, the next comes from memory."""
 
 LONGER = 4
 """So many times the rows has a tile of strides: what a tile costs counts for more beside them."""
@@ -205,14 +217,19 @@ def tile_rows(module: Module, rows: int) -> int:
     """Rows of a tile: `rows` without strides, with them as many times as have room."""
     sizes = dict(module.sizes)
     longest = rows * LONGER if GROUP_WORDS in sizes else rows
-    while longest > rows and _words(sizes, longest) > SHARED_WORDS:
+    while longest > rows and SIDES * _words(sizes, longest) > SHARED_WORDS:
         longest //= 2
     return longest
 
 
 def tile_size(module: Module, rows: int) -> int:
-    """Words of shared memory that a block needs for a tile, one row read ahead, and strides."""
+    """Words of a tile, with one row read ahead, and of strides."""
     return _words(dict(module.sizes), tile_rows(module, rows))
+
+
+def shared_words(module: Module, rows: int) -> int:
+    """Words of shared memory that a block needs: for the tile at hand and the next."""
+    return SIDES * tile_size(module, rows)
 
 
 def behind_rows(module: Module, rows: int) -> tuple[int, int]:
@@ -228,17 +245,6 @@ def _words(sizes: dict[str, int], rows: int) -> int:
     words = (rows + 1) * sizes.get(IMAGE_WORDS, 0)
     words += (rows >> STRIDE_BITS) * sizes.get(GROUP_WORDS, 0)
     return -(-words // STEP_WORDS) * STEP_WORDS
-
-
-def _copies(size: int) -> str:
-    """The lines that copy COPIES pairs of a tile's words, the last pair in place of any beyond."""
-    lines = ["  %at.0 = add i64 %at, 0"]
-    lines += [f"  %at.{k} = add i64 %at.{k - 1}, %pairs" for k in range(1, COPIES)]
-    lines += [COPY.format(k=k, last=size - 2) for k in range(COPIES)]
-    for k in range(COPIES):
-        lines.append(f"  %target.{k} = getelementptr i64, ptr %tile, i64 %which.{k}")
-        lines.append(f"  store <2 x i64> %words.{k}, ptr %target.{k}, align 16")
-    return "\n".join(lines)
 
 
 def warp_text(convention: str, module: Module, shared: Shared, rows: int, group: int = 1) -> str:
@@ -259,8 +265,6 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             long=SLOW_ROWS,
             row_words=sizes[ROW_WORDS],
             size=size,
-            copies=_copies(size),
-            copies_more=COPIES - 1,
             groups=(rows + 1) * sizes[IMAGE_WORDS],
             common=common_argument(symbols[SLOW]),
             hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
@@ -296,9 +300,10 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         )
         apart = "%apart"
     params = kernel_params(turns.decl)
+    before = f"{FETCH}\n" if tiled else ""
     if group > 1 and takes_common(turns.decl) and not takes_past(turns.decl):
         params = params.replace("noalias %states", "%states")  # other lanes write to it too
-    return THREAD.format(
+    return before + THREAD.format(
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
         params=params,

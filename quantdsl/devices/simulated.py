@@ -21,11 +21,11 @@ from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import assemble
 from quantdsl.codegen.lanes import INTERFACE
-from quantdsl.codegen.primitives import DECLARED
+from quantdsl.codegen.primitives import COPIES_AT_ONCE, DECLARED
 from quantdsl.codegen.ptx import GPU_DEPTH, Bounds, gpu_part
 from quantdsl.codegen.rows import RowsCode, kernel_form
 from quantdsl.codegen.target import Target, native
-from quantdsl.codegen.warps import tile_size, warp_text
+from quantdsl.codegen.warps import shared_words, warp_text
 from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
@@ -344,7 +344,7 @@ def _load(work: LaneWork) -> LanesKernel:
         _text,
         INTERFACE,
     )
-    shared_bytes = 8 * tile_size(gpu_part(work.module, kept, varying), TILE_ROWS)
+    shared_bytes = 8 * shared_words(gpu_part(work.module, kept, varying), TILE_ROWS)
     program = load(work.module, native(), Cache(), form)
     together = shared_bytes > 0
     kernel = SimulatedKernel(program.address("lanes"), 15, together=together, owner=program)
@@ -358,6 +358,7 @@ def _text(module: Module, target: Target) -> str:
 def _kernel(module: Module, shared: Shared) -> Iterator[str]:
     yield warp_text("", module, shared, TILE_ROWS)
     yield DECLARED
+    yield COPIES_AT_ONCE
     yield "attributes #2 = { nounwind }"
 
 
