@@ -75,6 +75,7 @@ def row_strides(module: Module, entry: str) -> Strides | None:
             *stride.begins(same),
             *maker.begun(stride, RUN),
             *map(_read, copies),
+            Assign(Var(STOPS), stride.stopped()),
         ),
         keep=(*map(_read, stride.after), *maker.ended(stride, RUN)),
         leave=(*finish, *(Assign(Var(name), Var(other)) for name, other in same.items())),

@@ -157,9 +157,18 @@ def _both(x: Expr, y: Expr) -> Expr:
 
 
 def either(parts: Iterable[Expr]) -> Expr:
+    """The condition that one of these holds."""
     whole: Expr = boolean(False)
     for part in parts:
         whole = part if isinstance(whole, Const) else Binary("or", whole, part)
+    return whole
+
+
+def all_of(parts: Iterable[Expr]) -> Expr:
+    """The condition that all of these hold."""
+    whole: Expr = boolean(True)
+    for part in parts:
+        whole = part if isinstance(whole, Const) else Binary("and", whole, part)
     return whole
 
 

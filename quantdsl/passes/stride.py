@@ -22,7 +22,6 @@ from quantdsl.ir.ops import (
     Assign,
     Binary,
     Break,
-    Const,
     Expr,
     Fma,
     For,
@@ -36,10 +35,11 @@ from quantdsl.ir.ops import (
     i64,
 )
 from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.changes import changes, in_last_row, loosened
 from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
-from quantdsl.passes.straight import DENIES, alternatives, either, plain, requirements
+from quantdsl.passes.straight import DENIES, all_of, alternatives, either, plain, requirements
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
 STRIDE_BITS = 3
@@ -112,6 +112,10 @@ class Stride:
         """What of each row must be exact as a float."""
         self.known: dict[tuple[str, str, str], str] = {}
         """How two words compare where a stride begins -> the name of that."""
+        self.always: dict[str, str] = {}
+        """Of some of those: the name of whether it was so in all rows."""
+        self.ways: list[tuple[str, str]] = []
+        """Pairs of them of which one must have been so in all rows."""
         self.sunk: Sunk | None = None
         self.mark, body = marked(plain(body), uniform, steady)
         self.turn = self.made(body)
@@ -180,11 +184,28 @@ class Stride:
                     self.tests.append(contrary)
                 else:
                     rest.append(part)
-            left.append(_all(rest))
+            left.append(all_of(rest))
         if left:
             last = {name: kept.of for name, kept in self.kept.items()}
-            loose = loosened(either(left), last, self.begun)
-            yield Assign(Var(STOPS), either((Var(STOPS), *alternatives(loose))))
+            loose = list(alternatives(loosened(either(left), last, self.begun)))
+            yield from self.all_one_way(loose)
+            if loose:
+                yield Assign(Var(STOPS), either((Var(STOPS), *loose)))
+
+    def all_one_way(self, alts: list[Expr]) -> Iterator[Stmt]:
+        """What notes whether x > y holds in all rows, and x < y, in place of two of `alts`.
+
+        If it was so where the stride began nothing has changed. Each row adds to what is known by
+        the comparison itself: nothing waits for it.
+        """
+        for more in changes(alts, "fgt"):
+            for less in changes(alts, "flt"):
+                if (more.now.x, more.now.y) == (less.now.x, less.now.y):
+                    for begun, now in (more, less):
+                        alts.remove(Binary("xor", now, begun))
+                        always = self.always.setdefault(begun.name, f"always.{begun.name}")
+                        yield Assign(Var(always), Binary("and", Var(always), now))
+                    self.ways.append((more.begun.name, less.begun.name))
 
     def begun(self, cond: Binary, beside: Sequence[Expr]) -> Expr:
         """How two locals of the last row compared, or did so where the stride began.
@@ -205,6 +226,17 @@ class Stride:
         for (op, *words), name in self.known.items():
             x, y = (Var(same.get(word, word)) for word in words)
             yield Let(name, BOOL_T, Binary(op, x, y))
+        for always in self.always.values():
+            yield Let(always, BOOL_T, boolean(True))
+
+    def stopped(self) -> Expr:
+        """Whether one of the turns that were made is not usual, or may be."""
+        return either((Var(STOPS), *(Unary("not", self.one_way(*way)) for way in self.ways)))
+
+    def one_way(self, more: str, less: str) -> Expr:
+        """Whether two numbers compared in all rows as where the stride began, and not as equal."""
+        sides = (Binary("and", Var(name), Var(self.always[name])) for name in (more, less))
+        return either(sides)
 
     def of_row(self, cond: Expr) -> bool:
         """Whether a condition compares a whole number of a row with one that lasts."""
@@ -225,7 +257,7 @@ class Stride:
                 self.held, self.ready, self.narrow = before
                 return None
             asked.append(cond)
-        return _all(asked)
+        return all_of(asked)
 
     def asked(self, cond: Expr) -> Expr | None:
         """A condition of a stride that holds where the given one does for one of its rows.
@@ -395,17 +427,20 @@ class Stride:
 
     def copy(self, turn: Block, way: str, end: str, spot: Expr, row: Expr) -> Iterator[Stmt]:
         """One turn on copies of the words that are called `way`, its locals ending in `end`."""
-        changed, inner = assigned_names(turn) - {STOPS}, declared_names(turn)
+        changed, inner = assigned_names(turn) - self.own(), declared_names(turn)
         given = {SPOT: spot, ROW: row}
         return (_renamed(stmt, changed, inner, end, given, way) for stmt in turn)
 
     def changed(self) -> Set[str]:
         """The words that the turns of a stride change, in their copies."""
-        return assigned_names(self.turn) - {STOPS} - declared_names(self.turn)
+        return assigned_names(self.turn) - self.own() - declared_names(self.turn)
+
+    def own(self) -> Set[str]:
+        """What the turns of a stride note of it."""
+        return {STOPS, *self.always.values()}
 
 
 AT_ZERO, LOTS, SHORT = "at_zero@", "lots@", "short@"
-BECOMES = frozenset({("fgt", "fle"), ("flt", "fge")})
 CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 
 
@@ -498,68 +533,6 @@ def _often(body: Block) -> Block:
     return tuple(stmt for stmt in body if not _rare(stmt))
 
 
-def loosened(
-    cond: Expr,
-    last: Mapping[str, str],
-    begun: Callable[[Binary, Sequence[Expr]], Expr],
-    beside: Sequence[Expr] = (),
-) -> Expr:
-    """A condition that holds for a row of a stride where the given one does, and rarely besides.
-
-    What is denied of one alternative, as `elif` does it of all before, need not be asked of it.
-    That x > y has become so since the last row is asked as: has x > y changed? `last` tells the
-    names of what a local was in the last row, `begun` what a comparison of those is, if these
-    others are asked too; `beside` is asked besides all of it.
-    """
-    alts = list(alternatives(cond))
-    if len(alts) > 1:
-        kept = (
-            _all([x for x in requirements(alt) if not (isinstance(x, Unary) and x.x in alts)])
-            for alt in alts
-        )
-        return either(loosened(alt, last, begun, beside) for alt in kept)
-    parts = list(requirements(cond))
-    if len(parts) > 1:
-        parts = [
-            loosened(part, last, begun, (*beside, *parts[:k], *parts[k + 1 :]))
-            for k, part in enumerate(parts)
-        ]
-    for now in parts:
-        for part in parts:
-            if _has_become(now, part, last):
-                assert isinstance(now, Binary)
-                assert isinstance(part, Binary)
-                rest = [one for one in parts if one is not now and one is not part]
-                before = begun(Binary(now.op, part.x, part.y), (*beside, *rest))
-                return _all([*rest, Binary("xor", now, before)])
-    return cond
-
-
-def _has_become(now: Expr, part: Expr, last: Mapping[str, str]) -> bool:
-    """Whether x > y is asked, or x < y, and that it was not so in the last row."""
-    match now, part:
-        case Binary(op, Var(x), Var(y)), Binary(was, Var(u), Var(v)):
-            return (op, was) in BECOMES and (last.get(u), last.get(v)) == (x, y)
-    return False
-
-
-class Kept(NamedTuple):
-    """What a turn copies from a word that the turn before gave the value of a local."""
-
-    word: str
-    of: str
-
-
-def in_last_row(body: Block) -> dict[str, Kept]:
-    """What of the last row each word of a turn holds."""
-    copied = {
-        stmt.place.name: stmt.value.name
-        for stmt in body
-        if isinstance(stmt, Assign) and isinstance(stmt.place, Var) and isinstance(stmt.value, Var)
-    }
-    return {name: Kept(word, copied[word]) for name, word in copied.items() if word in copied}
-
-
 def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:
     return None if x is None or y is None else Binary(op, x, y)
 
@@ -582,13 +555,6 @@ def _compares(cond: Expr, name: str, firm: Set[str]) -> bool:
 def _rare(stmt: Stmt) -> bool:
     """Whether a statement is a branch that most turns jump over."""
     return isinstance(stmt, If) and not stmt.otherwise and any(map(nested, stmt.then))
-
-
-def _all(parts: Sequence[Expr]) -> Expr:
-    whole: Expr = boolean(True)
-    for part in parts:
-        whole = part if isinstance(whole, Const) else Binary("and", whole, part)
-    return whole
 
 
 def _real(name: str) -> str:

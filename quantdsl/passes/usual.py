@@ -8,7 +8,6 @@ warp go each at their own pace through a stretch of rows, and wait for each othe
 needs `slow`.
 """
 
-import functools
 from collections.abc import Iterable, Set
 
 import msgspec
@@ -54,7 +53,7 @@ from quantdsl.passes.scopes import (
     renamed,
 )
 from quantdsl.passes.sink import sink_values
-from quantdsl.passes.straight import either
+from quantdsl.passes.straight import all_of, either
 from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
@@ -338,7 +337,7 @@ class UsualTurns:
         return (
             Let(BEGAN, I64_T, Var(REACHED)),
             *stride.before,
-            *((If(_all_of(stride.ready), able),) if stride.ready else able),
+            *((If(all_of(stride.ready), able),) if stride.ready else able),
         )
 
     def whole(self, group: Group) -> Block:
@@ -348,11 +347,11 @@ class UsualTurns:
         start = Select(begins, Binary("lshr", inside, i64(STRIDE_BITS)), Var(END))
         first = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
         one: Block = (
-            *self.asked(group),
+            *self.asks(group),
             *stride.begins(self.turn.same),
             *self.begun(stride, RUN),
             *_put(stride.copies(group.turn, group.spot, lambda k: _plus(first, k)), *TO_GROUPS),
-            If(Var(STOPS), (Break(),)),
+            If(stride.stopped(), (Break(),)),
             *_put(tuple(stride.after), *TO_GROUPS),
             *self.ended(stride, RUN),
             Assign(Var(REACHED), _plus(Var(REACHED), STRIDE)),
@@ -366,20 +365,19 @@ class UsualTurns:
         body: Block = (
             Let(NUMBER, I64_T, Binary("lshr", inside, i64(STRIDE_BITS))),
             If(Binary("ige", Var(NUMBER), Var(END)), (Break(),)),
-            *self.asked(group),
+            *self.asks(group),
+            If(Var(STOPS), (Break(),)),
             For(STRODE, Var(REACHED), end, self.step(group), self.loop.line),
             If(Binary("ilt", Var(REACHED), end), (Break(),)),
         )
         return renamed(body, {name: f"{name}.part" for name in declared_names(body)})
 
-    def asked(self, group: Group) -> Block:
-        """Breaks where the words of stride NUMBER stop it: what such a row holds is not to be
-        computed with."""
+    def asks(self, group: Group) -> Block:
+        """Notes whether the words of stride NUMBER stop it."""
         begin = Binary("imul", Var(NUMBER), i64(group.words))
         return (
             Let(GROUP, I64_T, _plus(begin, group.own)),
             *_put((Let(STOPS, BOOL_T, either(group.stride.tests)),), *TO_GROUPS),
-            If(Var(STOPS), (Break(),)),
         )
 
     def begun(self, stride: Stride, way: str) -> Block:
@@ -413,8 +411,7 @@ class UsualTurns:
             Let(STOPPED, BOOL_T, boolean(False)),
             *stride.begins(self.turn.same),
             *self.begun(stride, STEP),
-            *_put(turn, STOPS, Var(STOPPED)),
-            If(Var(STOPPED), (Break(),)),
+            *_put((*turn, If(stride.stopped(), (Break(),))), STOPS, Var(STOPPED)),
             *_put(self.turn.by_row, SPOT, self.spot(row)),
             *self.ended(stride, STEP),
             Assign(Var(REACHED), _plus(row, 1)),
@@ -497,11 +494,6 @@ def _here(body: Block, words: frozenset[int]) -> Block:
         return rebuild_stmt(one, expr, stmt)
 
     return tuple(map(stmt, body))
-
-
-def _all_of(conds: Iterable[Expr]) -> Expr:
-    first, *rest = conds
-    return functools.reduce(lambda x, y: Binary("and", x, y), rest, first)
 
 
 def _plus(value: Expr, number: int) -> Expr:

@@ -4,11 +4,12 @@ import itertools
 
 import pytest
 
-from quantdsl.ir.ops import BOOL_T, Assign, Binary, Break, Elem, If, Let, Unary, Var, i64
+from quantdsl.ir.ops import BOOL_T, F64_T, Assign, Binary, Break, Elem, If, Let, Unary, Var, i64
 from quantdsl.ir.show import show_node
+from quantdsl.passes.changes import Kept, in_last_row, loosened
 from quantdsl.passes.rows import BASE, ROWS
 from quantdsl.passes.straight import plain
-from quantdsl.passes.stride import Kept, Sunk, in_last_row, loosened, sinks
+from quantdsl.passes.stride import Sunk, sinks
 from quantdsl.passes.turn import Turn
 
 X, Y, U, V = map(Var, "xyuv")
@@ -129,3 +130,29 @@ def test_a_level_that_rows_raise_is_asked_where_the_stride_takes_it():
     (after,) = stride.after
     assert show_node(after.value) == "imax(level, isub(tile[iadd(group@, 1)], trail))"
     assert stride.by_row == [body[1]]
+
+
+def test_a_crossing_either_way_is_asked_by_how_all_rows_compare():
+    kept, other = Var("kept"), Var("other")
+    above = Binary("and", Binary("fgt", X, Y), Binary("fle", U, V))
+    below = Binary("and", Binary("flt", X, Y), Binary("fge", U, V))
+    body = (
+        Assign(U, kept),
+        Assign(V, other),
+        Let("x", F64_T, Binary("fadd", kept, Unary("from_bits", word(1)))),
+        Let("y", F64_T, Binary("fadd", other, Unary("from_bits", word(2)))),
+        If(Binary("or", above, below), (Break(),)),
+        Assign(kept, X),
+        Assign(other, Y),
+    )
+    words = dict.fromkeys(("kept", "other", "u", "v"), F64_T)
+    stride = Turn(body, words, {"u", "v"}).stride
+    assert stride is not None
+    noted = [show_node(stmt.value) for stmt in stride.turn[4:6]]
+    assert noted == [
+        "and(always.begun.0@, fgt(x, y))",
+        "and(always.begun.1@, flt(x, y))",
+    ]
+    assert show_node(stride.stopped()) == (
+        "or(stops@, not(or(and(begun.0@, always.begun.0@), and(begun.1@, always.begun.1@))))"
+    )
