@@ -8,7 +8,7 @@ from quantdsl.codegen.ptx import ENTRY
 from quantdsl.devices import failure
 from quantdsl.devices.cpu import scalar
 from quantdsl.devices.cuda import lanes as cuda_lanes
-from quantdsl.devices.cuda import tune
+from quantdsl.devices.cuda import order, tune
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.kernel import Library
@@ -23,7 +23,7 @@ from tests.devices.lane_work import expected, random_work, run
 class Machine:
     """A fake GPU and a runner on it."""
 
-    def __init__(self, work, profile=None, **options):
+    def __init__(self, work, profile=None, second=None, **options):
         self.fake = FakeDriver(**options)
         program, rows = scalar(work)
         self.kernel = LaneKernel(program)
@@ -34,7 +34,7 @@ class Machine:
         def load(_):
             return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows)
 
-        self.runner = CudaRunner(self.device, self.said.append, profile, load)
+        self.runner = CudaRunner(self.device, self.said.append, profile, load, second)
 
     def close(self):
         self.runner.close()
@@ -56,6 +56,17 @@ def test_lanes_have_the_interpreters_bits(lanes):
     machine = Machine(work)
     assert np.array_equal(run(machine.runner, work), expected(work))
     assert not machine.said
+    machine.close()
+
+
+@pytest.mark.parametrize("piece_share", [4, 1_000_000])
+def test_lanes_in_another_order_come_back_in_that_of_their_points(monkeypatch, piece_share):
+    """Whether all events are there at once or pass in pieces."""
+    monkeypatch.setattr(cuda_lanes, "PIECE_SHARE", piece_share)
+    work = random_work(11, lanes=300)
+    machine = Machine(work, second=lambda _: 2)
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    assert (np.diff(order.order_of(work.points, 2)) < 0).any()
     machine.close()
 
 
@@ -223,6 +234,27 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
     assert best.blocks == 5
     assert seen == [(bounds, 32, 5) for bounds in tune.CANDIDATES]
     assert tried(work, cache, {}) == (best, [])
+
+
+def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
+    """Params behind the second are candidates: by the first two lanes are sorted as they come."""
+    work, cache = random_work(1, lanes=60, events=40), Cache(tmp_path / "cache")
+    speeds, seen = {None: 100, 2: 104}, []
+
+    def measured(trial, second):
+        seen.append((second, trial.n_lanes, trial.lane_steps))
+        return speeds[second]
+
+    def tried(work):
+        return order.second_for(work, "GPU", "sm_90", cache, measured)
+
+    assert tried(work) is None
+    assert not seen
+    monkeypatch.setattr(order, "WORTH_LANE_STEPS", 1)
+    assert [tried(work), tried(work)] == [2, 2]
+    assert seen == [(2, 60, 3), (None, 60, 3)]
+    speeds[2] = 102
+    assert tried(work._replace(points=work.points[:, :40])) is None  # too little to count
 
 
 def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):

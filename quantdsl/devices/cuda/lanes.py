@@ -25,6 +25,7 @@ from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
+from quantdsl.devices.cuda.order import Order, order_of, restored, second_for
 from quantdsl.devices.cuda.stream import Event, Stream
 from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for, by_size
 from quantdsl.devices.failure import Bytes, refused
@@ -33,7 +34,7 @@ from quantdsl.devices.kernel import WORDS, grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Profile
 from quantdsl.devices.sizes import evaluate
-from quantdsl.devices.work import Finished, LaneWork, Plan
+from quantdsl.devices.work import Finished, LaneWork, Plan, Words
 from quantdsl.errors import DeviceError
 
 STREAMS = 5
@@ -79,9 +80,13 @@ class CudaRunner:
         say: Callable[[str], None] = lambda _: None,
         profile: Profile | None = None,
         load: Callable[[LaneWork], Compiled] | None = None,
+        second: Callable[[LaneWork], int | None] | None = None,
     ) -> None:
+        """`load` gives the code of some work, `second` the param that turns slower (order.py)."""
         self.device, self._say, self._profile = device, say, profile
         self._load = load or _of_kind(device)
+        self._second = second or self._tried
+        self._ordered: tuple[Words, int | None] | None = None  # points, and theirs
         self._inputs: _Inputs | None = None
         self._reached = 0  # lanes below are reported
 
@@ -106,13 +111,14 @@ class CudaRunner:
         kernel, compiled = self._kernel(work)
         layout = self._layout(work, kernel, compiled, hi - lo)
         kernel.spare_cache(layout.block)
+        second = self._second(work)
         self._reached = lo
         if self._profile is not None:
             self._told(self._profile, kernel, layout)
         while lo < hi:
             try:
                 inputs = self._resident(work, compiled.rows, layout)
-                lo = self._run(kernel, layout, inputs, lo, hi, finished)
+                lo = self._run(kernel, layout, inputs, second, lo, hi, finished)
             except DeviceError as error:
                 chunk = max(layout.chunk // 2 // WARP * WARP, WARP)
                 if error.kind != "memory":
@@ -147,6 +153,28 @@ class CudaRunner:
         threads = self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
         return self.device.attribute("MULTIPROCESSOR_COUNT") * threads
 
+    def _tried(self, work: LaneWork) -> int | None:
+        """The param that is to turn slower, as a trial of this kind of device has told."""
+
+        def measured(part: LaneWork, second: int | None) -> float:
+            profile = Profile()
+            trial = CudaRunner(
+                self.device, profile=profile, load=lambda _: compiled, second=lambda _: second
+            )
+            for _ in range(2):  # the first run waits for what it allocates
+                profile.intervals.clear()
+                trial.run(part, 0, part.n_lanes, lambda *_: None)
+            trial.close()
+            return profile.rows()[0].lane_steps_per_s
+
+        compiled = self._load(work)
+
+        if self._ordered is None or self._ordered[0] is not work.points:
+            kind, architecture = self.device.model, architecture_of(self.device.capability)
+            second = second_for(work, kind, architecture, Cache(), measured)
+            self._ordered = work.points, second
+        return self._ordered[1]
+
     def _kernel(self, work: LaneWork) -> tuple[Kernel, Compiled]:
         compiled = self._load(work)
         return compiled.library.kernel(self.device, ENTRY), compiled
@@ -178,6 +206,7 @@ class CudaRunner:
         kernel: Kernel,
         layout: Layout,
         inputs: "_Inputs",
+        second: int | None,
         lo: int,
         hi: int,
         finished: Finished,
@@ -196,7 +225,7 @@ class CudaRunner:
                 if len(running) == len(slots):
                     self._report(running.popleft(), begin, work, finished)
                 slot = slots[number % len(slots)]
-                slot.start(kernel, layout, inputs, start, min(start + layout.chunk, hi))
+                slot.start(kernel, layout, inputs, second, start, min(start + layout.chunk, hi))
                 running.append(slot)
             while running:
                 self._report(running.popleft(), begin, work, finished)
@@ -306,13 +335,23 @@ class _Slot:
         self.pinned = pinned
         self.began, self.ended, self.down = (Event(stream.device) for _ in range(3))
         self.lo = self.hi = 0
+        self._order: Order | None = None
 
-    def start(self, kernel: Kernel, layout: Layout, inputs: _Inputs, lo: int, hi: int) -> None:
+    def start(
+        self,
+        kernel: Kernel,
+        layout: Layout,
+        inputs: _Inputs,
+        second: int | None,
+        lo: int,
+        hi: int,
+    ) -> None:
         """Start lanes lo to hi: points up, kernel (one a piece of the events), results down."""
         self.lo, self.hi = lo, hi
         work, n = inputs.feed.work, hi - lo
-        points = self.pinned.words(len(work.points), n)
-        points[:] = work.points[:, lo:hi]
+        points, own = self.pinned.words(len(work.points), n), work.points[:, lo:hi]
+        self._order = order_of(own, second)
+        points[:] = own if self._order is None else own[:, self._order]
         self.stream.upload(self.points, points)
         self.stream.mark(self.began)
         for place, piece in inputs.pieces():
@@ -320,10 +359,15 @@ class _Slot:
             self._launch(kernel, layout, inputs, place, piece)
             self.stream.mark(inputs.worked[place])
         self.stream.mark(self.ended)
-        self.stream.download(self.results(work), self.results_there)
+        self.stream.download(self._results(work), self.results_there)
         self.stream.mark(self.down)
 
     def results(self, work: LaneWork) -> npt.NDArray[np.int64]:
+        """The results of the chunk, which is done, lane by lane."""
+        found = self._results(work)
+        return found if self._order is None else restored(found, self._order)
+
+    def _results(self, work: LaneWork) -> npt.NDArray[np.int64]:
         """Where the results of the chunk come to lie, behind its points."""
         n = self.hi - self.lo
         offset = len(work.points) * n

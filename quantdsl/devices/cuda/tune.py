@@ -80,5 +80,10 @@ def part(work: LaneWork) -> LaneWork:
 
 
 def _key(work: LaneWork, device: str, architecture: str) -> str:
-    program = cache_key(work.module, target_of(architecture), " ".join(sorted(work.kept)))
+    program = program_key(work, architecture)
     return hashlib.sha256(f"bounds {device} {program} {CANDIDATES}".encode()).hexdigest()
+
+
+def program_key(work: LaneWork, architecture: str) -> str:
+    """What tells the program of some work from others."""
+    return cache_key(work.module, target_of(architecture), " ".join(sorted(work.kept)))
