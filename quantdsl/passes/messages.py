@@ -2,7 +2,7 @@
 
 A lane that follows a book looks at each event: is it of a level at which an order rests, has one
 arrived by then? Nine in ten are inside a message, where a turn ends early, and hardly any is of
-concern. What lanes ask of events is gathered of eight at a time, as a stride's rows are
+concern. What lanes ask of events is gathered of sixteen at a time, as a stride's rows are
 (stride.py): the bits of all levels, the latest time. So a lane asks once a group, of words that
 stand side by side behind all rows. Only events of concern have their turn. One of no concern only
 writes words that the next one writes again; that it does is looked at for each message. So the
@@ -58,7 +58,7 @@ NONE_OF = OF_NONE | {"ior": 0}
 """What is gathered of no row at all."""
 GREATEST = {"igt": "imax", "ige": "imax", "ilt": "imin", "ile": "imin"}
 TURNED = {"igt": "ilt", "ige": "ile", "ilt": "igt", "ile": "ige"}
-GROUP = 8
+GROUP = 16
 """Events at most: more are of concern to some lane too often, of fewer there are many groups."""
 MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
 """Of a binary64."""
