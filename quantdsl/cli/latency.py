@@ -170,6 +170,7 @@ def _compare(found: list["Change"], slower: list["Change"], most: float, *, err:
         click.echo(f"the core itself is {found[0].pace - 1.0:.1%} slower: taken off", err=err)
     said = f"grew by more than {most:.0%}" if slower else f"no median grew by more than {most:.0%}"
     click.echo(f"{len(slower)} of {len(found)} {said}" if slower else said, err=err)
+    click.echo("single stages are differences of spans: the step that they make up counts", err=err)
 
 
 def _write_page(report: "Report", path: Path, *, told: bool) -> None:
