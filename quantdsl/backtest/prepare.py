@@ -27,6 +27,7 @@ from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.report.words import plural
 
 NS_PER_DAY = 86_400_000_000_000
 
@@ -403,8 +404,9 @@ def _source(paths: list[Any], index: int, count: int) -> Any:
         return None
     if len(paths) not in (1, count):
         raise ConfigError(
-            f"--data names {len(paths)} files for {count} instruments; give one for "
-            "each, separated by commas, in the order of the strategy"
+            f"--data names {len(paths)} files for {plural(count, 'instrument')}; give one for "
+            "each, separated by commas, in the order of the strategy\n"
+            "help: where one instrument has several files, name a folder of them"
         )
     return paths[index] if len(paths) == count else paths[0]
 

@@ -10,7 +10,7 @@ from quantdsl.data.recording import head_of, is_recording
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import open_tick_feed
 from quantdsl.data.tick_feed import TickFeed
-from quantdsl.data.tick_formats import recognised
+from quantdsl.data.tick_formats import files_of, recognised
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.errors import ConfigError
 from quantdsl.files import create
@@ -101,11 +101,13 @@ def fetch(
 
 
 def _holds_ticks(path: str) -> bool:
-    """Whether PATH, or the part before its #, is a file of ticks."""
+    """Whether PATH, or the part before its #, is a file of ticks, or a folder
+    of such files."""
     file = Path(split_source(path)[0])
     if is_recording(file):
         return head_of(file).ticks
-    return file.is_file() and recognised(file) is not None
+    files = files_of(file) if file.is_dir() else [file] if file.is_file() else []
+    return bool(files) and all(recognised(one) is not None for one in files)
 
 
 def _tick_facts(feed: TickFeed, tz: str) -> list[tuple[str, str]]:

@@ -129,7 +129,8 @@ class TickData:
                         n for n, kinds in KINDS.items() if any(feed.scan.kinds[k] for k in kinds)
                     ]
                     raise DataError(
-                        f"{feed.name}: holds {', '.join(held)}, and the strategy asks for {name}"
+                        f"{feed.name}: holds {', '.join(held)}, and the strategy asks for {name}\n"
+                        f"help: put this file and one of its {name} into a folder, and name that"
                     )
 
     @property

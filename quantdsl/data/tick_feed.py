@@ -190,6 +190,7 @@ class TickFeed:
     ) -> None:
         self.reader, self.name = reader, reader.name
         self.scan = TickScan(reader, kept_max)
+        self._decoded = reader.tally.counts.copy()
         price_unit = Fraction(1, 10**reader.price_digits)
         size_unit = Fraction(1, 10**reader.size_digits)
         symbol = symbol or reader.symbol or symbol_of(reader.name)
@@ -257,7 +258,7 @@ class TickFeed:
         """The messages as instrument `index`, of these kinds alone if given; whole messages."""
         tally = self.reader.tally
         own = self.scan.events()
-        decoded = tally.counts.copy()  # by a reader that is not read again
+        tally.counts = self._decoded.copy()  # a reader that is read again counts anew
         latest = np.iinfo(np.int64).min
         for raw in own:
             events = raw.copy()
@@ -276,7 +277,6 @@ class TickFeed:
                 events = keep(events, np.isin(events["kind"], [*kinds, Kind.FEED]))
             if len(events):
                 yield events
-        tally.counts |= decoded
 
     def _judged(self, events: Events, latest: int) -> tuple[Events, int]:
         """The events in ticks and lots, the bad ones made harmless."""

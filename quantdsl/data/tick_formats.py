@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from quantdsl.data.columns import plain
 from quantdsl.data.recording import RecordingReader, is_recording
@@ -47,11 +48,10 @@ def open_ticks(opening: Opening, name: str = "") -> TickReader:
     path = Path(opening.path)
     if path.is_dir() and is_recording(path):
         return _recording(opening)
-    if path.is_dir() or not path.exists():
-        what = "is a folder: name one file of ticks" if path.is_dir() else "there is no such file"
-        if any(path.glob("*.part")):
-            what = "is a recording without a file that is whole yet (record --minutes-a-file)"
-        raise DataError(f"{path}: {what}")
+    if path.is_dir():
+        return _folder(opening, name)
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file")
     if name:
         chosen = next((one for one in FORMATS if one.name == name), None)
         if chosen is None:
@@ -67,6 +67,26 @@ def open_ticks(opening: Opening, name: str = "") -> TickReader:
             "with the columns time, bid, ask or time, price, size or time, side, price, size"
         )
     return found.open(opening)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The files of a folder of ticks in order of name; DataError where there is none."""
+    found = sorted(one for one in folder.iterdir() if one.is_file() and one.name[0] != ".")
+    if any(one.suffix == ".part" for one in found):
+        why = "is a recording without a file that is whole yet (record --minutes-a-file)"
+        raise DataError(f"{folder}: {why}")
+    if not found:
+        raise DataError(f"{folder}: the folder holds no file of ticks")
+    return found
+
+
+def _folder(opening: Opening, name: str) -> TickReader:
+    from quantdsl.data.tick_folder import TickFolder
+
+    files = files_of(Path(opening.path))
+    readers = [open_ticks(replace(opening, path=str(file)), name) for file in files]
+    reader: TickReader = TickFolder(Path(opening.path), readers, opening.bad_rows)
+    return reader
 
 
 def recognised(path: Path) -> Format | None:
