@@ -17,12 +17,32 @@ from quantdsl.backtest.panel_events import Dealer
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.panel_deal import Table
-from quantdsl.check.panel_kernels import INSTANTS, MONEY, SEEN, Form, Kernel, kernels, of_host
+from quantdsl.check.panel_kernels import (
+    AHEAD,
+    INSTANTS,
+    MONEY,
+    SEEN,
+    SKIPPED,
+    Form,
+    Kernel,
+    kernels,
+    of_host,
+)
 from quantdsl.check.panel_parts import parts
+from quantdsl.check.panel_tiles import TILE
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.data.tick_data import RunData
 from quantdsl.devices.columns import Matrices
-from quantdsl.devices.panels import LANES, SLOTS, Opened, Panel, PanelKernel, PanelWork
+from quantdsl.devices.panels import (
+    LANES,
+    SLOTS,
+    Amid,
+    Opened,
+    Panel,
+    PanelKernel,
+    PanelWork,
+    piece_rows,
+)
 from quantdsl.events import layout
 
 Events = npt.NDArray[np.void]
@@ -101,16 +121,25 @@ class DeviceTurn:
         memory.set("span", self.instants * self.lanes)
         if MONEY in kernel.host:
             memory.set(MONEY, 10.0**self.data.money_digits)
-        points = np.array([self.point(path) for path in kernel.points], np.int64).reshape(-1)
+        points = np.array([self.point(path) for path in kernel.points], np.int64)
+        points = points.reshape(-1, self.lanes)
         offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
         before = memory.slot("before").offset_words if kernel.stage.across else None
         across, varying = kernel.stage.across, kernel.varying
         made = PanelKernel(module, across, varying, memory.words, offsets, points, before)
-        if kernel.stage.window is None:
+        window = kernel.stage.window
+        if window is None:
             return made
-        amid = memory.words.copy()
-        amid[memory.slot("skipped").offset_words] = kernel.stage.window.lead
-        return made._replace(window=kernel.stage.window, amid=amid)
+        template = memory.words.copy()
+        template[memory.slot(SKIPPED.name).offset_words] = window.lead
+        # A lane's words begin a row behind those of the same instrument's lane of the piece before.
+        words = len(template) + TILE * len(kernel.reads)
+        rows = piece_rows(window, (self.instants, self.lanes), words)
+        most = max(self.instants // rows, 1)
+        ahead = np.repeat(np.arange(most) * (rows - 1), self.lanes)
+        points = np.concatenate([np.tile(points, most), ahead[None]])
+        offsets = np.append(offsets, memory.slot(AHEAD.name).offset_words)
+        return made._replace(window=window, amid=Amid(rows, template, offsets, points))
 
     def point(self, path: str) -> list[int]:
         """The unit of each lane; lanes that are nobody's are like the last."""

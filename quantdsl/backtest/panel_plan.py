@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from quantdsl.backtest.placement import Size, placement, placement_text
+from quantdsl.backtest.program import Memory
 from quantdsl.backtest.stages import ARCHITECTURE
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
@@ -19,15 +20,17 @@ from quantdsl.check.panel_kernels import (
 )
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
+from quantdsl.check.panel_tiles import TILE
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import BOUNDS, along_cubin
 from quantdsl.devices.measured import lanes_at_once, rates
-from quantdsl.devices.panels import PIECES
+from quantdsl.devices.panels import piece_rows, pieces
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
+from quantdsl.ir.own import Window
 from quantdsl.ir.walk import expressions
 
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
@@ -101,7 +104,9 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
             one = None if kernel.stage.across else _taken(checked, kernel)
             told = ""
             if stage.window is not None:
-                told = f", in {PIECES} pieces of time that begin {stage.window.lead} bars before"
+                lead = stage.window.lead
+                many = _pieces(checked, kernel, stage.window)
+                told = f", {PLANNED_INSTANTS} bars in {many} pieces that begin {lead} bars before"
             if one is not None:
                 taken.append(one)
                 told += f", {one.registers} registers, {one.spill_bytes} bytes spilled"
@@ -123,6 +128,14 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
         f"lack), {WORD_BYTES * len(turn.shown)} down, on streams of their own while the chunk "
         "between is computed; none between kernels."
     )
+
+
+def _pieces(checked: Checked, kernel: Kernel, window: Window) -> int:
+    """How many pieces of time a kernel of the planned panel has."""
+    memory = Memory(checked.kernel_module(kernel, PLANNED_INSTRUMENTS))
+    words = len(memory.words) + TILE * len(kernel.reads)
+    rows = piece_rows(window, (PLANNED_INSTANTS, PLANNED_INSTRUMENTS), words)
+    return sum(one.times for one in pieces(window, rows, PLANNED_INSTANTS, 0))
 
 
 def _taken(checked: Checked, kernel: Kernel) -> Cubin | None:

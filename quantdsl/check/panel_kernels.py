@@ -12,6 +12,7 @@ next instant. On a GPU all columns are flat like that, in rows of whole warps.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -21,7 +22,10 @@ from msgspec.structs import replace
 from quantdsl.check.cross import Across, Gather, Scatter, nothing, present
 from quantdsl.check.equations import OF_THIS, STATE, Equation
 from quantdsl.check.graph import Graph, Use, fields, kept, target, used, used_by, used_in
+from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage
+from quantdsl.check.panel_tiles import in_tiles, tiled
+from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, of_word, to_word
 from quantdsl.check.signal_turn import Column, column_word
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
 from quantdsl.check.types import Type, stored
@@ -35,13 +39,16 @@ if TYPE_CHECKING:
     from quantdsl.ir.link import Decl
 
 Needs = tuple[tuple[int, Warm], ...]
-READ, WRITTEN = ops.Var(OWN), ops.Var(MADE)
-SPAN, MADE_SPAN = ops.Field(STATE, "span"), ops.Field(STATE, "made_span")
+MADE_SPAN = ops.Field(STATE, "made_span")
 BEFORE, LANE = ops.Field(STATE, "before"), ops.Field(STATE, "number")
 SKIPPED = ops.Field(STATE, "skipped")
 """How many bars a lane only takes in: it begins amid time, with what its windows look at."""
+AHEAD = ops.Field(STATE, "ahead")
+"""How many instants further on its first bar is than where its words begin."""
 COUNT = ops.Field(STATE, "count")
 """How many of the n bars of a lane along time are there."""
+PLACED = (SKIPPED.name, AHEAD.name)
+"""What places the lanes of a piece of time."""
 MONEY = "money_scale"
 """Money units of one of the currency: a word of the state as a run has it."""
 INSTANTS_MAX = 128
@@ -67,7 +74,6 @@ SORTS_OF_BLOCK = {"xs.sort": "xs.sort_each", "xs.rank": "xs.rank_each"}
 SEEN = "seen"
 """The column of who has a bar, of flat columns."""
 N = ops.SizeName("N_INSTRUMENTS")
-TO_WORD = {ops.F64_T: "bits", ops.BOOL_T: "bool_to_i64"}
 
 
 class Form(NamedTuple):
@@ -186,7 +192,7 @@ class _Builder(ABC):
         """The fields that functions name, and those of the host in any case."""
         named = {*extra, *fields(used_by(funcs))}
         equations = self.strategy.equations
-        own = ("span", "made_span", "before", "number", "count", "skipped")
+        own = ("span", "made_span", "before", "number", "count", *PLACED)
         every = (
             *(ops.FieldDecl(name, ops.I64_T) for name in own),
             ops.FieldDecl(MONEY, ops.F64_T),
@@ -221,10 +227,10 @@ class _Builder(ABC):
         always = (*named, "span", *sized, *(p.field for p in self.strategy.params))
         state = self.state((lane, init), always)
         has = {one.name for one in state.fields}
-        sizes = ("span", "made_span", "before", "number", "count", "skipped", MONEY)
+        sizes = ("span", "made_span", "before", "number", "count", *PLACED, MONEY)
         params = tuple(p.field for p in self.strategy.params)
         panel = {one.name for one in self.strategy.equations.panel}
-        panel |= {"number", "count", "skipped"}
+        panel |= {"number", "count", *PLACED}
         return Kernel(
             stage=self.stage,
             reads=tuple(self.reads),
@@ -241,12 +247,17 @@ class _Builder(ABC):
 class _Along(_Builder):
     """A stage along time."""
 
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Its equations that are told the same as others of it."""
+        return Sharing(self.strategy.library.lookup, (self.all[n] for n in self.stage.equations))
+
     def kernel(self, wanted: frozenset[str]) -> Kernel:
         written = [name for name in self._names() if name in wanted]
         usual, self.usual = self.usual, False
         body = self._body(written)
         split = self.stage.window is not None
-        named = fields(used_in(body)) | ({"skipped"} if split else set())  # of either kind
+        named = fields(used_in(body)) | (set(PLACED) if split else set())  # of either kind
         if usual:
             self.usual, self.reads = True, []
             body = self._body(written)
@@ -263,15 +274,25 @@ class _Along(_Builder):
             and one.type.kind in ("float", "na")
             and one.place.name in named
         ]
-        rows = {"at": ops.SizeName(ROW), "to": self.made_row}
-        first = [
-            ops.Let(name, ops.I64_T, ops.Binary("imul", ops.Var("k"), ops.SizeOf(row)))
-            for name, row in rows.items()
-        ]
-        loop = ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))
         points = units if self.flat else (*units, "count")
-        ends = (ops.Assign(SKIPPED, ops.i64(0)),) if split else ()
-        return self.built((loop, *ends), written, (), start, points=points, named=named)
+        ends = (ops.Assign(one, ops.i64(0)) for one in (SKIPPED, AHEAD) if split)
+        return self.built((self._loop(body), *ends), written, (), start, points=points, named=named)
+
+    def _place(self, instant: ops.Expr, row: ops.SizeName) -> ops.Expr:
+        """Where in a column an instant of the chunk is."""
+        if self.stage.window is not None:
+            instant = ops.Binary("iadd", instant, AHEAD)
+        return ops.Binary("imul", instant, ops.SizeOf(row))
+
+    def _loop(self, body: list[ops.Stmt]) -> ops.For:
+        """What is done of each bar, over the bars of a chunk."""
+        k, own = ops.Var("k"), ops.SizeName(ROW)
+        places = {"at": self._place(k, own), "to": self._place(k, self.made_row)}
+        first = [ops.Let(name, ops.I64_T, place) for name, place in places.items()]
+        if self.flat:
+            columns = {name: self.column(name) for name in self.reads}
+            return in_tiles(columns, lambda bar: self._place(bar, own), (*first, *body))
+        return ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))
 
     def _seen(self, body: list[ops.Stmt], written: list[str]) -> ops.If:
         """What is done of a bar that is there; cross-sections find nothing of one that is not."""
@@ -288,7 +309,8 @@ class _Along(_Builder):
     def _body(self, written: list[str]) -> list[ops.Stmt]:
         """What is done of each bar."""
         stores = [*self._stores(written)]
-        parts = [stmt for n in self.stage.equations for stmt in self._evaluated(n)]
+        parts = self.sharing.answers()
+        parts += [stmt for n in self.stage.equations for stmt in self._evaluated(n)]
         uses = used_in([*parts, *stores])
         before = [*self._counters(uses), *self._loads(uses), *self._bars(uses)]
         if self.stage.window is not None and not self.gaps:
@@ -317,8 +339,7 @@ class _Along(_Builder):
             ((source, _),) = used(equation.value)
             value = of_word(self._read(source), stored(equation.type))
             return [ops.Assign(equation.place, value), *self._kept(equation)]
-        stmts = [ops.Assign(equation.place, equation.value, equation.line), *self._kept(equation)]
-        return self._guarded(equation, stmts)
+        return self._guarded(equation, [*self.sharing.assigned(equation), *self._kept(equation)])
 
     def _guarded(self, equation: Equation, stmts: list[ops.Stmt]) -> list[ops.Stmt]:
         """Statements that wait until all that an equation needs is there."""
@@ -335,7 +356,8 @@ class _Along(_Builder):
         return self.turn.strategy.equations.evaluate(equation)[1:]
 
     def _read(self, name: str) -> ops.Expr:
-        return at(READ, self.read(name))
+        number = self.read(name)
+        return tiled(name) if self.flat else at(READ, number)
 
     def _loads(self, uses: set[Use]) -> list[ops.Stmt]:
         """What stages before this one, and the host, have for this bar."""
@@ -608,29 +630,11 @@ def each(index: ops.Var, stmt: ops.Stmt) -> ops.Stmt:
     return ops.For(index.name, ops.i64(0), ops.SizeOf(N), (stmt,))
 
 
-def at(buffer: ops.Var, column: int) -> ops.Elem:
-    """The word of this bar."""
-    first = ops.Binary("imul", ops.i64(column), SPAN)
-    return ops.Elem(buffer, ops.Binary("iadd", first, ops.Var("at")))
-
-
 def place(index: ops.Expr) -> ops.Expr:
     """Where an instrument stands in a column, at the first instant of a block."""
     ahead = ops.Binary("iand", index, ops.i64(-WIDTH))
     beside = ops.Binary("iand", index, ops.i64(WIDTH - 1))
     return ops.Binary("iadd", ops.Binary("imul", ahead, ops.i64(INSTANTS_MAX)), beside)
-
-
-def of_word(value: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """What a word of memory holds."""
-    if type_ == ops.F64_T:
-        return ops.Unary("from_bits", value)
-    return ops.Binary("ine", value, ops.i64(0)) if type_ == ops.BOOL_T else value
-
-
-def to_word(value: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """A value as a word of memory."""
-    return ops.Unary(TO_WORD[type_], value) if type_ in TO_WORD else value
 
 
 def flattened(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:

@@ -15,6 +15,7 @@ from quantdsl.check.columns import live
 from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, Use, used
 from quantdsl.check.panel_kernels import Form, kernels
+from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage, stages
 from quantdsl.check.panel_windows import window
 from quantdsl.ir import ops
@@ -42,6 +43,7 @@ class _Cutter:
         self.turn = turn
         self.graph = Graph(turn.strategy)
         self.numbers = {one.place.name: n for n, one in enumerate(self.graph.all)}
+        self.sharing = Sharing(turn.strategy.library.lookup, self.graph.all)
 
     def cut(self, stage: Stage, writes: Iterable[str]) -> list[Stage]:
         """The parts of a stage along time that writes these columns for later ones."""
@@ -88,8 +90,13 @@ class _Cutter:
         return frozenset(found) & set(stage.equations)
 
     def dear(self, numbers: Iterable[int]) -> frozenset[int]:
-        """The indicators among equations: they keep something from bar to bar."""
-        return frozenset(n for n in numbers if _steps(self.graph.all[n]))
+        """The indicators among equations: they keep something from bar to bar.
+
+        Those that are told the same as another one count as that.
+        """
+        every = (self.graph.all[n] for n in numbers)
+        names = (self.sharing.first(one.place.name) for one in every if _steps(one))
+        return frozenset(self.numbers[name] for name in names)
 
 
 def _steps(equation: Equation) -> bool:

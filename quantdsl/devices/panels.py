@@ -14,7 +14,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared
-from quantdsl.codegen.lanes import INTERFACE, KERNEL, START
+from quantdsl.codegen.lanes import FINISH, INTERFACE, KERNEL, START
 from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
 from quantdsl.codegen.primitives import DECLARED
 from quantdsl.codegen.target import Target, native
@@ -30,9 +30,10 @@ LANES = 32
 """A row of a column has so many words, or some times as many."""
 SLOTS = 2
 """Chunks that a device holds: one is computed while another one is filled."""
-PIECES = 2
-"""Of a chunk in time: each begins with a window that it only takes in. More than two took longer on
-a GPU, where the parts of a stage run beside each other as well."""
+CACHE_BYTES = 50 << 20
+"""Of such a GPU, where the States of the lanes of a part should lie."""
+PIECE_LEADS = 2
+"""A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
 SIMULATED_BLOCKS = 2
@@ -52,13 +53,41 @@ class PanelKernel(NamedTuple):
     params: Words
     """The word of the State of each row of `points`."""
     points: Words
-    """[param, lane], flat."""
+    """[param, lane]"""
     before: int | None
     """The word of the State that says how many instants were before the chunk, if it has one."""
     window: Window | None = None
     """What a lane looks at, where a chunk may be cut in time."""
-    amid: Words | None = None
-    """A State as a lane starts from it amid time, if there is a window."""
+    amid: "Amid | None" = None
+    """How lanes start amid time, if there is a window."""
+
+    def pieces(self, n: int, before: int) -> list["Piece"]:
+        """A chunk of n instants, `before` having been before, cut in time."""
+        return pieces(self.window, self.amid.rows if self.amid else n, n, before)
+
+    def arrays(self) -> dict[str, Words]:
+        """What a device has of it beside the code, by name."""
+        found: dict[str, Words] = {}
+        for ahead, one in (("", self), ("amid ", self.amid)):
+            if one is not None:
+                found |= {f"{ahead}{name}": getattr(one, name) for name in STARTS}
+        return found
+
+
+class Amid(NamedTuple):
+    """How lanes start amid time, and where pieces have lanes beside each other.
+
+    As a kernel has it; points are those of the lanes of as many pieces as a chunk has at most.
+    """
+
+    rows: int
+    """The instants that a piece tells."""
+    template: Words
+    params: Words
+    points: Words
+
+
+STARTS = ("template", "params", "points")
 
 
 class PanelWork(NamedTuple):
@@ -87,30 +116,55 @@ class PanelWork(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Instants of a chunk for lanes of their own; those of a piece after the first are `amid`
-    time, and begin with the window before."""
+    """Instants of a chunk for lanes of their own.
+
+    Those after the first are `amid` time and begin with the window before; so many `times` does
+    the piece stand there, each `piece_rows` after the one before.
+    """
 
     first: int
     n: int
     amid: bool
+    times: int = 1
+
+    def mode(self, before: int, *, last: bool) -> int:
+        """Of the kernel: only the last piece leaves a State that others go on from."""
+        return (0 if before and not self.amid else START) | (0 if last else FINISH)
+
+    @property
+    def start(self) -> tuple[str, str, str]:
+        """The names of the template, the params and the points that its lanes start from."""
+        beside = "amid " * (self.times > 1)
+        return "amid " * self.amid + "template", f"{beside}params", f"{beside}points"
 
 
-def pieces(window: Window | None, n: int, before: int) -> list[Piece]:
-    """A chunk of n instants, `before` having been before, cut in time.
+def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
+    """The instants that a piece tells of a chunk of so many instants and lanes.
+
+    A lane has so many words.
+    """
+    instants, lanes = chunk
+    most = max(CACHE_BYTES // (8 * words * lanes), 1)
+    rows = max(-(-instants // most), PIECE_LEADS * window.lead)
+    return -(-rows // window.period) * window.period
+
+
+def pieces(window: Window | None, rows: int, n: int, before: int) -> list[Piece]:
+    """A chunk of n instants, `before` having been before, cut into pieces of so many rows.
 
     The first piece goes on from the chunk before, the next one from the last.
     """
-    begins, ends = [0], []
-    if window is not None:
-        rows = max(-(-n // PIECES), 2 * window.lead)
-        for row in range(rows, n, rows):
-            begin = row - window.lead
-            begin -= (before + begin) % window.period
-            if begin > begins[-1]:
-                begins.append(begin)
-                ends.append(begin + window.lead)
-    ends.append(n)
-    return [Piece(one, end - one, one > 0) for one, end in zip(begins, ends, strict=True)]
+    if window is None:
+        return [Piece(0, n, amid=False)]
+    lead = window.lead
+    begin = rows - lead
+    begin -= (before + begin) % window.period
+    more = -(-(n - begin - lead) // rows)
+    if begin <= 0 or more <= 0:
+        return [Piece(0, n, amid=False)]
+    last = begin + (more - 1) * rows
+    between = [Piece(begin, rows + lead, True, more - 1)] if more > 1 else []
+    return [Piece(0, begin + lead, False), *between, Piece(last, n - last, True)]
 
 
 class Panel(Protocol):
@@ -212,19 +266,18 @@ class SimulatedPanel:
         if id(work) not in self.kernels:
             self.loaded.append(work)
             self.kernels[id(work)] = _along_kernel(work)
-        points, params = work.points.ctypes.data, work.params.ctypes.data
-        for piece in pieces(work.window, n, before):
+        if key not in self.states:
+            self.states[key] = np.zeros(len(work.template) * lanes, np.int64)
+        arrays, cut = work.arrays(), work.pieces(n, before)
+        for piece in cut:
             ahead = 8 * lanes * piece.first
             own, to = self.own.ctypes.data + ahead, made.ctypes.data + ahead
-            template = work.amid if piece.amid else work.template
-            assert template is not None
-            if piece.amid or key not in self.states:
-                self.states[key] = np.zeros(len(work.template) * lanes, np.int64)
-            states = self.states[key]
-            mode = 0 if before and not piece.amid else START
-            self.kernels[id(work)].launch(-(-lanes // LANES), LANES, (
-                template.ctypes.data, points, params, len(work.params), 0, 0, 0, own, piece.n,
-                to, states.ctypes.data, lanes, 0, lanes, mode,
+            template, params, points = (arrays[name] for name in piece.start)
+            count = piece.times * lanes
+            mode = piece.mode(before, last=piece is cut[-1])
+            self.kernels[id(work)].launch(-(-count // LANES), LANES, (
+                template.ctypes.data, points.ctypes.data, params.ctypes.data, len(params), 0, 0, 0,
+                own, piece.n, to, self.states[key].ctypes.data, points.shape[1], 0, count, mode,
             ))  # fmt: skip
 
     def _across(self, work: PanelKernel, made: Words, n: int, before: int) -> None:

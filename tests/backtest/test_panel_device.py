@@ -17,7 +17,7 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
-from quantdsl.devices.panels import SHARED_BYTES, Piece, SimulatedPanel, pieces
+from quantdsl.devices.panels import SHARED_BYTES, Piece, SimulatedPanel, piece_rows, pieces
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.own import Window
 from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
@@ -113,9 +113,9 @@ def test_chunks_cut_in_time(lacks: range) -> None:
     closes = whole(5, 320)
     for day in lacks:
         closes["A002"][day] = None
-    both = Both(compiled(WINDOWED), instants=100, data=table(closes))
+    both = Both(compiled(WINDOWED), instants=150, data=table(closes))
     cut = [kernel for step in both.device.complete.steps for kernel in step if kernel.window]
-    assert all(len(pieces(one.window, 100, 100)) > 1 for one in cut)
+    assert all(sum(p.times for p in one.pieces(150, 150)) > 3 for one in cut)
     both.hold()
 
 
@@ -131,12 +131,17 @@ def test_only_windows_are_cut() -> None:
 
 
 def test_pieces_are_whole_and_begin_with_blocks() -> None:
+    window = Window(lead=9, period=7)
+    assert piece_rows(window, (320, 5024), 200) == 56
+    rows = piece_rows(window, (320, 32), 200)
+    assert rows == 21
     for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):
-        cut = pieces(Window(lead=9, period=7), n, before)
-        told = [row for one in cut for row in range(one.first + 9 * one.amid, one.first + one.n)]
+        cut = pieces(window, rows, n, before)
+        begins = [(one, one.first + k * rows) for one in cut for k in range(one.times)]
+        told = [row for one, b in begins for row in range(b + 9 * one.amid, b + one.n)]
         assert told == list(range(n))
-        assert all((before + one.first) % 7 == 0 for one in cut[1:])
-    assert pieces(None, 320, 0) == [Piece(0, 320, amid=False)]
+        assert all((before + begin) % 7 == 0 for _, begin in begins[1:])
+    assert pieces(None, 320, 320, 0) == [Piece(0, 320, amid=False)]
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.cubin import Cubin, assembled, link_ptx
 from quantdsl.codegen.jit import optimised
-from quantdsl.codegen.lanes import START
 from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_block_text
 from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
 from quantdsl.codegen.ptx import Bounds, Ptx, architecture_of, ptx_text, target_of
@@ -31,9 +30,7 @@ from quantdsl.devices.panels import (
     SLOTS,
     PanelKernel,
     PanelWork,
-    Piece,
     at_instant,
-    pieces,
 )
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
@@ -154,13 +151,12 @@ class CudaPanel:
         self._follow(self.main, self.up)
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
-            self._run([
-                launch
+            parts = [
+                self._launches(kernel, (at, part), (own, made), n, before, self._going_up[slot])
                 for part, kernel in enumerate(step)
-                for launch in self._launches(
-                    kernel, (at, part), (own, made), n, before, self._going_up[slot]
-                )
-            ])
+            ]
+            # Lanes that go through the whole chunk take longest.
+            self._run([launch for part in sorted(parts, key=len) for launch in part])
             marks.append(self.main.mark())
         self.down.wait_for(marks[-1])
         if self._staying is None:
@@ -251,11 +247,14 @@ class CudaPanel:
         first, *others = launches
         while len(self.beside) < len(others):
             self.beside.append(self.device.streams.take())
-        for launch, stream in zip(others, self.beside, strict=False):
-            self._follow(stream, self.main)
+        streams = self.beside[: len(others)]
+        begin = self.main.mark()
+        for stream in streams:
+            stream.wait_for(begin)
+        begin.close()
+        for launch, stream in zip((first, *others), (self.main, *streams), strict=True):
             launch(stream)
-        first(self.main)
-        for _, stream in zip(others, self.beside, strict=False):
+        for stream in streams:
             self._follow(self.main, stream)
 
     def _launches(
@@ -271,18 +270,7 @@ class CudaPanel:
         ready = self._ready.get(id(work)) or self._prepared(work)
         own, made = (buffer.address for buffer in columns)
         if ready.block is None:
-            cut = pieces(work.window, n, before)
-            states = self._states.setdefault(key, [])
-            size = max(8 * len(work.template) * self.work.lanes, 8)
-            for _ in cut[len(states) :]:
-                states.append(self.device.pool.allocate(size, self.main, "states of lanes"))
-            launches = [
-                self._along(work, ready, state, (own, made), piece, before)
-                for piece, state in zip(cut, states, strict=False)
-            ]
-            last = len(cut) - 1
-            states[0], states[last] = states[last], states[0]
-            return [*launches]
+            return self._along(work, ready, key, (own, made), n, before)
         state = at_instant(work, before)
         going_up.append(state)
         self.main.upload(ready.buffers["template"], state)
@@ -292,20 +280,32 @@ class CudaPanel:
         self,
         work: PanelKernel,
         ready: _Ready,
-        states: Buffer,
+        key: tuple[int, int],
         columns: tuple[int, int],
-        piece: Piece,
+        n: int,
         before: int,
-    ) -> Launch:
-        lanes = self.work.lanes
-        begin = "amid" if piece.amid else "template"
-        template, points, params = (ready.buffers[k].address for k in (begin, *NAMES))
-        own, made = (address + 8 * lanes * piece.first for address in columns)
-        mode = 0 if before and not piece.amid else START
-        return ready.kernel.prepare((
-            template, points, params, len(work.params), 0, 0, 0, own, piece.n, made,
-            states.address, lanes, 0, lanes, mode,
-        ), -(-lanes // LANES), LANES)  # fmt: skip
+    ) -> list[Callable[[Stream], None]]:
+        """The pieces of a chunk: the first one reads States, the last one writes some."""
+        cut = work.pieces(n, before)
+        states, arrays = self._states.setdefault(key, []), work.arrays()
+        size = max(8 * len(work.template) * self.work.lanes, 8)
+        while len(states) < min(len(cut), 2):
+            states.append(self.device.pool.allocate(size, self.main, "states of lanes"))
+        launches: list[Callable[[Stream], None]] = []
+        for piece in cut:
+            ends = piece is cut[-1]
+            template, params, points = (ready.buffers[name].address for name in piece.start)
+            _, offsets, starts = (arrays[name] for name in piece.start)
+            own, made = (address + 8 * self.work.lanes * piece.first for address in columns)
+            lanes = piece.times * self.work.lanes
+            launches.append(ready.kernel.prepare((
+                template, points, params, len(offsets), 0, 0, 0, own, piece.n, made,
+                states[ends and len(cut) > 1].address, starts.shape[1], 0, lanes,
+                piece.mode(before, last=ends),
+            ), -(-lanes // LANES), LANES))  # fmt: skip
+        if len(cut) > 1:
+            states.reverse()
+        return launches
 
     def _across(self, ready: _Ready, columns: tuple[int, int], n: int) -> Launch:
         assert ready.block is not None
@@ -332,8 +332,7 @@ class CudaPanel:
             block, blocks = None, 0
             code = along_code(work, self.target, self.architecture)
             kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
-            arrays |= dict(zip(NAMES, (work.points, work.params), strict=True))
-            arrays |= {} if work.amid is None else {"amid": work.amid}
+            arrays = work.arrays()
         sizes |= {name: max(words.nbytes, 8) for name, words in arrays.items()}
         take = self.device.pool.allocate
         buffers = {name: take(size, self.main, name) for name, size in sizes.items()}
@@ -342,6 +341,3 @@ class CudaPanel:
         made = self._ready[id(work)] = _Ready(kernel, block, buffers, blocks)
         self._works.append(work)
         return made
-
-
-NAMES = ("points", "params")
