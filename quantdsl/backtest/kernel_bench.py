@@ -1,8 +1,9 @@
-"""The kernels of a strategy on a device, beside one core: the same bits, and how long it took."""
+"""The kernels of a strategy on a device, beside one core: the same bits, or how far off where
+@fast lets factors be rounded; and how long it took."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,10 @@ SIZE = 64
 """Of a tensor, where nothing else is said."""
 
 
+APART_MOST = {"bf16": 0.01, "f16": 0.002, "tf32": 0.002}
+"""What rounded factors leave of drawn values, of the largest: more is another fault."""
+
+
 class Compared(NamedTuple):
     """A kernel over some work; times are seconds, the device's None where it plays one."""
 
@@ -29,10 +34,23 @@ class Compared(NamedTuple):
     core_s: float
     device_s: float | None
     same: bool
+    rounded: str = ""
+    """What factors may be rounded to, where the kernel is @fast."""
+    apart: float = 0.0
+    """The largest difference then, of the largest value."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bits are the same, or no further off than rounded factors make them."""
+        return self.same or (bool(self.rounded) and self.apart <= APART_MOST[self.rounded])
 
     def __str__(self) -> str:
         took = "" if self.device_s is None else f" in {1e3 * self.device_s:.3f} ms"
         bits = "the same bits" if self.same else "OTHER BITS"
+        if self.rounded and not self.same:
+            far = "" if self.holds else ", which is TOO FAR"
+            told = f"{100 * self.apart:.2g}% of the largest value off{far}"
+            bits = f"factors rounded to {self.rounded}: at most {told}"
         core = f"{self.over}, one core {1e3 * self.core_s:.3f} ms"
         return f"{self.kernel}: {core}, {self.device}{took}, {bits}"
 
@@ -93,7 +111,16 @@ def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> 
         _, times = kernel.run(kernel.bound((), other), device, ROUNDS)
         device_s = min(times)
     over = ", ".join(f"{name} = {size:,}" for name, size in known.items()) or "given sizes"
-    return Compared(kernel.facts.name, over, name, core_s, device_s, same)
+    fast = kernel.facts.fast
+    apart = max(_apart(core[name], other[name]) for name in arrays) if fast else 0.0
+    return Compared(kernel.facts.name, over, name, core_s, device_s, same, fast, apart)
+
+
+def _apart(exact: Any, rounded: Any) -> float:
+    """The largest difference of two arrays of f32, of the largest value; NaN is one value."""
+    with np.errstate(invalid="ignore"):
+        off = np.where(np.isnan(exact) & np.isnan(rounded), 0.0, np.abs(exact - rounded))
+    return float(np.max(off) / max(np.nanmax(np.abs(exact)), np.finfo(np.float32).tiny))
 
 
 def _on_core(work: BlockWork) -> tuple[Words, float]:

@@ -132,7 +132,7 @@ class TensorKernel:
         module = link(lambda name: sized if name == self.ir_name else lookup(name),
                       [self.ir_name], sizes)  # fmt: skip
         elements = {f"p.{one.name}": str(one.type.elem) for one in self.facts.tensors}
-        return TensorWork(module, self.ir_name, elements, self.facts.threads)
+        return TensorWork(module, self.ir_name, elements, self.facts.threads, self.facts.fast)
 
     def _prepared(
         self, bound: Bound, place: str, number: int | None

@@ -1,4 +1,4 @@
-"""Annotations: which there are, where each may stand, and which this version cannot verify yet.
+"""Annotations: which there are, and where each may stand.
 
 An annotation is an assertion that the compiler verifies; one that it cannot verify is refused,
 never ignored.
@@ -36,6 +36,7 @@ AVAILABLE = {
     "unroll": (ast.Kernel,),
     "lanes": (ast.Kernel,),
     "kernel": (ast.Kernel,),
+    "fast": (ast.Kernel,),
 }
 WHERE: dict[tuple[type, ...], str] = {
     HANDLERS: "a handler",
@@ -56,10 +57,6 @@ SHAPES = {
 FORMS = {signals.NOTE: signals.fits, hosted.NOTE: hosted.fits, placing.NOTE: placing.fits}
 PROVEN = ("critical_path", "no_allocation", "inline_always", "vectorizable")
 """What is said of machine code, and held against it; these have no argument."""
-LATER = ("fast",)
-
-MEANING = ("fast",)
-"""This is part of what a program means; the others only assert something of it."""
 
 Annotated = (
     ast.Let
@@ -151,17 +148,8 @@ def _fits(note: ast.Annotation) -> bool:
 
 def _one(cx: Context, node: ast.Node, annotation: ast.Annotation) -> None:
     name = annotation.name
-    if name in LATER:
-        cx.error(
-            "QD0216",
-            f"'@{name}' is not available yet",
-            annotation.span,
-            reason="an annotation is a promise that the compiler checks",
-            help=None if name in MEANING else "delete the line; it changes no result",
-        )
-        return
     if name not in AVAILABLE:
-        unknown(cx, name, annotation.span, [*AVAILABLE, *LATER], "among the annotations")
+        unknown(cx, name, annotation.span, [*AVAILABLE], "among the annotations")
         return
     if not isinstance(node, AVAILABLE[name]):
         where = WHERE.get(AVAILABLE[name], "an indicator")

@@ -29,6 +29,8 @@ from quantdsl.lang.diagnostics import Label
 
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
+ROUNDED = ("bf16", "f16", "tf32")
+"""What the factors of a product may be rounded to: @fast(bf16)."""
 VIEWS = frozenset({"window", "tensor", "error"})
 
 
@@ -62,11 +64,17 @@ class KernelFacts(Struct, frozen=True):
         x, y, z = launches.dims_of(self.node.annotations) or (STRANDS, 1, 1)
         return x * y * z
 
+    @property
+    def fast(self) -> str:
+        """What @fast lets the factors of a product be rounded to, on tensor cores; else empty."""
+        return next((_word(note) for note in self.node.annotations if note.name == "fast"), "")
+
     def __str__(self) -> str:
         if self.tensors:
             over = " and ".join(str(one.type) for one in self.tensors)
             block = f", blocks of {self.threads} threads" if self.kind == "threads" else ""
-            return f"{self.kind}, over {over}{block}"
+            fast = f", factors rounded to {self.fast} on tensor cores" if self.fast else ""
+            return f"{self.kind}, over {over}{block}{fast}"
         lengths = " and ".join(f"{length:,}" for length in self.windows)
         if self.kind == "threads":
             return f"{self.kind}, over {lengths} values, {self.threads} threads"
@@ -180,6 +188,8 @@ class KernelBuilder(Builder):
         assert isinstance(self.node, ast.Kernel)
         kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
+        tensors = {str(one.type.elem) for one in routine.params if one.type.kind == "tensor"}
+        _require_product(self.cx, self.node, single=kind == "matmul" and tensors == {"f32"})
         source = self.module.source
         made = self.cx.threads
         met = tuple(
@@ -235,6 +245,24 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
         elif note.name == "lanes":
             made = [n for n in inside(node.body) if isinstance(n, ast.For) and n.parallel]
             _counted(cx, note, made, "parallel loop")
+
+
+def _require_product(cx: Context, node: ast.Kernel, *, single: bool) -> None:
+    """`@fast(bf16)`: of products of f32 alone, whose factors it lets be rounded."""
+    for note in node.annotations:
+        if note.name != "fast":
+            continue
+        if _word(note) not in ROUNDED:
+            shapes = ", ".join(f"@fast({name})" for name in ROUNDED[:-1])
+            _shape(cx, note, f"{shapes} or @fast({ROUNDED[-1]})")
+        elif not single:
+            cx.error(
+                "QD0906",
+                "this kernel is no product of f32",
+                note.span,
+                reason="@fast lets tensor cores round the factors of a matrix product of tensors",
+                help="delete the line",
+            )
 
 
 def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:

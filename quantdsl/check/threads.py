@@ -20,7 +20,8 @@ from quantdsl.ir.strands import called
 from quantdsl.lang import ast
 
 LATER = {
-    "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops",
+    "mma": "a matrix product is c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in three loops; above "
+    "a kernel of that, @fast(bf16) lets it run on tensor cores",
 }
 """Words that are not built -> what is there instead."""
 NUMBERS = range(1, 16)

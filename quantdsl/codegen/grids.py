@@ -3,23 +3,25 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from quantdsl.codegen import products
+from quantdsl.codegen import products, tensor_cores
 from quantdsl.codegen.blocks import BATCH, ENTRY, Batch, batch_text, linked_batch, with_bodies
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.target import Target
 from quantdsl.ir import ops, tensors
 from quantdsl.passes.blocks import PRIMITIVES, as_word, blocked, size_of
 from quantdsl.passes.grids import (
+    PACKED,
     RESULT,
     SCRATCH,
     SCRATCH_PARAM,
     THREADS,
     Stage,
+    Stages,
     lowered,
     on_core,
-    staged,
 )
 from quantdsl.passes.nests import Product
+from quantdsl.passes.packs import Packs
 
 FUNCTIONS = (*PRIMITIVES, *tensors.FUNCTIONS)
 
@@ -45,24 +47,8 @@ class Grids(NamedTuple):
     scratch_words: int
 
 
-def grids(
-    module: ops.Module,
-    kernel: str,
-    elements: Mapping[str, str],
-    threads: int,
-    target: Target,
-    *,
-    gpu: bool,
-    watched: bool = False,
-) -> Grids:
-    """The launches of a kernel of a linked module; `elements` says what each tensor holds.
-
-    `threads` are those of a block of a kernel that says what they do. Where it is `watched` it
-    tells the simulated device of each access to memory. Raises UnavailableError where its body is
-    more than parallel loops and numbers.
-    """
-    own = next(func for func in module.funcs if func.name == kernel)
-    made = staged(own, elements, threads, watched=watched)
+def grids(module: ops.Module, made: Stages, target: Target, *, gpu: bool) -> Grids:
+    """The launches of a kernel of a linked module for a target, or the simulated device."""
     starts = tuple(_start(module, stage, target, gpu=gpu) for stage in made.stages)
     return Grids(starts, made.scratch_words)
 
@@ -70,6 +56,8 @@ def grids(
 def _start(module: ops.Module, stage: Stage, target: Target, *, gpu: bool) -> Start:
     if stage.product is not None:
         return _product(stage.product, target, gpu=gpu)
+    if stage.packs is not None:
+        return _tensor_cores(stage.what, stage.packs, target)
     assert stage.func is not None
     func, words = stage.func, stage.shared_words
     if words is None:
@@ -88,6 +76,21 @@ def _product(product: Product, target: Target, *, gpu: bool) -> Start:
     text = f'target triple = "{target.triple}"\n{launch.text}'
     sizes = (launch.grid, launch.threads, launch.shared_bytes)
     return Start("product", text, products.ENTRY, *sizes, names)
+
+
+def _tensor_cores(what: str, packs: Packs, target: Target) -> Start:
+    """One of the launches of a product on tensor cores: PACKED names them."""
+    rows, columns, _ = PACKED
+    if what in (rows, columns):
+        pack = packs.a if what == rows else packs.b
+        launch = tensor_cores.pack_launch(pack, packs.rounded, across=what == columns)
+        entry, names = tensor_cores.PACK_ENTRY, (pack.operand.name, SCRATCH.name)
+    else:
+        launch = tensor_cores.multiply_launch(packs)
+        entry, names = tensor_cores.ENTRY, (SCRATCH.name, packs.product.c.name)
+    text = f'target triple = "{target.triple}"\n{launch.text}'
+    sizes = launch.grid, launch.threads, launch.shared_bytes
+    return Start(f"{what}, {packs.rounded}", text, entry, *sizes, names)
 
 
 def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) -> ops.Module:

@@ -13,6 +13,7 @@ what comes of that is not stored.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quantdsl.codegen.instructions import Instructions
 from quantdsl.codegen.primitives import on_ptx
 from quantdsl.passes.nests import Operand, Product
 
@@ -85,10 +86,11 @@ class _Side(NamedTuple):
     letter: str
 
 
-class _Maker:
+class _Maker(Instructions):
     """Writes the text of one product."""
 
     def __init__(self, product: Product, tiles: Tiles, *, aligned: bool) -> None:
+        super().__init__()
         self.product, self.tiles, self.aligned = product, tiles, aligned
         self.type, self.bytes = ("float", 4) if product.single else ("double", 8)
         self.fma = "llvm.fma.f32" if product.single else "llvm.fma.f64"
@@ -100,8 +102,6 @@ class _Maker:
         self.shared_elements = 2 * self.half
         self.a = self._side(product.a, product.rows, "a")
         self.b = self._side(product.b, product.columns, "b")
-        self.names = 0
-        self.body: list[str] = []
 
     def _side(self, operand: Operand, size: int, letter: str) -> _Side:
         """Runs go along what lies in a row in memory; odd sizes are loaded one by one."""
@@ -115,34 +115,6 @@ class _Maker:
                      letter)  # fmt: skip
 
     # ---- text ----
-
-    def value(self, instruction: str) -> str:
-        """The name of an instruction's result."""
-        self.names += 1
-        self.body.append(f"  %v{self.names} = {instruction}")
-        return f"%v{self.names}"
-
-    def do(self, line: str) -> None:
-        self.body.append(f"  {line}")
-
-    def label(self, name: str) -> None:
-        self.body.append(f"{name}:")
-
-    def number(self, op: str, x: str, y: int | str) -> str:
-        """Arithmetic on whole numbers."""
-        return self.value(f"{op} i64 {x}, {y}")
-
-    def sum(self, *terms: str) -> str:
-        """The sum of whole numbers."""
-        total = terms[0]
-        for term in terms[1:]:
-            total = self.number("add", total, term)
-        return total
-
-    def least(self, x: str, y: int) -> str:
-        """The smaller of two whole numbers."""
-        below = self.value(f"icmp slt i64 {x}, {y}")
-        return self.value(f"select i1 {below}, i64 {x}, i64 {y}")
 
     def alignment(self, width: int) -> int:
         """Of so many elements in a row: arrays of this process begin anywhere."""
@@ -189,8 +161,7 @@ class _Maker:
 
     def _begin(self) -> None:
         """Where this thread is, what its chains begin with, and the first piece."""
-        thread = self.value(f"zext i32 {self.value('call i32 @quantdsl.thread()')} to i64")
-        block = self.value(f"zext i32 {self.value('call i32 @quantdsl.block()')} to i64")
+        thread, block = self.thread(), self.of_grid()
         self.shared = self.value("call ptr @quantdsl.shared()")
         side = self.tiles.side
         down, across = (

@@ -17,13 +17,14 @@ from quantdsl.codegen.grids import Grids, Start, core_module, core_text, grids
 from quantdsl.codegen.jit import Program, assemble, optimised
 from quantdsl.codegen.ptx import target_of
 from quantdsl.codegen.target import Target, native
+from quantdsl.codegen.tensor_cores import has_tensor_cores
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.failure import refused
 from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel_of
 from quantdsl.devices.watch import Fault
 from quantdsl.ir import ops
-from quantdsl.passes.grids import RESULT, SCRATCH, on_core
+from quantdsl.passes.grids import RESULT, SCRATCH, on_core, staged
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +37,8 @@ class TensorWork(NamedTuple):
     elements: dict[str, str]
     threads: int
     """Of a block, where the kernel says what each of them does."""
+    fast: str = ""
+    """What the factors of its products may be rounded to, where there are tensor cores."""
 
     @property
     def func(self) -> ops.Func:
@@ -50,8 +53,9 @@ class TensorWork(NamedTuple):
 
 def launches_of(work: TensorWork, target: Target, *, gpu: bool, watched: bool = False) -> Grids:
     """The launches of a kernel for a target, or the simulated device."""
-    module, kernel, elements, threads = work
-    return grids(module, kernel, elements, threads, target, gpu=gpu, watched=watched)
+    fast = work.fast if has_tensor_cores(target) else ""
+    made = staged(work.func, work.elements, work.threads, fast=fast, watched=watched)
+    return grids(work.module, made, target, gpu=gpu)
 
 
 class OnCore:

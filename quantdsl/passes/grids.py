@@ -42,6 +42,7 @@ from quantdsl.passes.blocks import (
     with_shared,
 )
 from quantdsl.passes.nests import Loop, Product, affine, loop_of, numbers, product_of
+from quantdsl.passes.packs import Packs, packed
 from quantdsl.passes.thread_grids import DONE, TICKET, blocks_of, grid_form, is_grid
 from quantdsl.passes.touches import Told, Touches
 
@@ -51,6 +52,8 @@ GRID_MAX = 4_096
 """Blocks of such a loop; with more turns than they have threads, a thread makes several."""
 SCRATCH = ops.Var("scratch")
 SCRATCH_PARAM = ops.ParamDecl(SCRATCH.name, tensors.BUFFER, inout=True)
+PACKED = ("rows", "columns", "tensor cores")
+"""The launches of a product on tensor cores."""
 RESULT = 0
 """The word of scratch memory that holds the kernel's result."""
 
@@ -68,6 +71,8 @@ class Stage(NamedTuple):
     """Of a block."""
     together: bool = False
     """Whether all blocks are there at once, since they wait for each other."""
+    packs: Packs | None = None
+    """Of a product on tensor cores: packing its rows, its columns, and the product itself."""
 
 
 class Stages(NamedTuple):
@@ -147,19 +152,25 @@ def on_core(func: ops.Func, elements: Mapping[str, str]) -> OnCore:
 
 
 def staged(
-    func: ops.Func, elements: Mapping[str, str], threads: int, *, watched: bool = False
+    func: ops.Func,
+    elements: Mapping[str, str],
+    threads: int,
+    *,
+    fast: str = "",
+    watched: bool = False,
 ) -> Stages:
     """The launches of a linked kernel of tensors; `threads` are those of a block, if it says so.
 
-    Raises UnavailableError where its body is more than parallel loops and numbers.
+    `fast` is what tensor cores may round the factors of products of f32 to. Raises
+    UnavailableError where its body is more than parallel loops and numbers.
     """
-    stager = _Stager(func, elements)
+    stager = _Stager(func, elements, fast)
     return stager.of_threads(threads, watched=watched) if is_grid(func) else stager.run()
 
 
 class _Stager:
-    def __init__(self, func: ops.Func, elements: Mapping[str, str]) -> None:
-        self.func, self.elements = func, elements
+    def __init__(self, func: ops.Func, elements: Mapping[str, str], fast: str) -> None:
+        self.func, self.elements, self.fast = func, elements, fast
         self.written = {param.name for param in func.params if param.inout}
         self.known = numbers(func.body)
         self.before: list[ops.Stmt] = []
@@ -255,7 +266,7 @@ class _Stager:
         """A loop that reduces nothing."""
         product = product_of(loop, self.known)
         if product is not None and _stored_as(product, self.elements):
-            self.stages.append(Stage("product", 0, product=product))
+            self.product(product)
             return
         count = _known(loop.turns, self.known)
         inner = _flat(loop, self.known, set(self.elements)) if count else None
@@ -278,6 +289,15 @@ class _Stager:
             self.stages.append(Stage("loop", blocks, self.entry(
                 [*self.before, *_shared(turns, blocks, (*counters, *body))]
             )))  # fmt: skip
+
+    def product(self, product: Product) -> None:
+        """A matrix product, in order or as @fast lets it be."""
+        if not (self.fast and product.single):
+            self.stages.append(Stage("product", 0, product=product))
+            return
+        packs = packed(product, self.fast, self.words)
+        self.words = packs.b.first + packs.b.words
+        self.stages += [Stage(what, 0, packs=packs) for what in PACKED]
 
     def turns_of(self, scan: scans.Scan) -> int | None:
         """How many turns a scan has, where sizes alone say so."""

@@ -12,6 +12,7 @@ kernel product(a: tensor[{type}, n, k], b: tensor[{type}, k, m], inout c: tensor
             for l in 0..<k:
                 c[i, j] = fma(a[i, l], b[l, j], c[i, j])
 """
+FAST = PRODUCT.format(type="f32").replace("@kernel(matmul)", "@kernel(matmul)\n@fast({rounded})")
 TRANSPOSED = """language 1
 
 @kernel(matmul)

@@ -16,6 +16,7 @@ from quantdsl.passes.grids import on_core
 from quantdsl.passes.sorts import TILE, Sort
 from tests.backtest.tensor_programs import (
     COUNTED,
+    FAST,
     LINE,
     PRODUCT,
     RANKS,
@@ -356,6 +357,23 @@ def test_a_sort_is_machine_code_of_a_gpu(name, tmp_path):
     texts = ptx_of(made, work, "sm_90")
     assert "vote.sync.ballot.b32" in texts[-3 if "ranks" in name else -1]
     assert all(assembled(text, "sm_90").startswith(b"\x7fELF") for text in texts)
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90"])
+def test_a_fast_product_is_packed_where_there_are_tensor_cores(architecture, tmp_path):
+    path = tmp_path / "fast.qdsl"
+    path.write_text(FAST.format(rounded="tf32"))
+    kernel = quantdsl.kernel(path)
+    assert repr(kernel).endswith("factors rounded to tf32 on tensor cores>")
+    work, target = kernel.work({"n": 37, "k": 21, "m": 140}), target_of(architecture)
+    made = launches_of(work, target, gpu=True)
+    whats = ["rows, tf32", "columns, tf32", "tensor cores, tf32"]
+    assert [one.what for one in made.starts] == (["product"] if "75" in architecture else whats)
+    texts = ptx_of(made, work, architecture)
+    assert all(assembled(text, architecture).startswith(b"\x7fELF") for text in texts)
+    if made.scratch_words > 1:
+        steps, strips = 3, 1 + 2
+        assert made.scratch_words == 2 + steps * (strips * 8 * 512 + 8 * 512) // 8
 
 
 def test_the_tiles_of_a_sort_are_in_groups():

@@ -92,6 +92,14 @@ KERNELS = {
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@kernel(fast)\nkernel l(r: window[float, 4], n: const int) -> float"}
     ),
+    "fast where there is no product": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@fast(bf16)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
+    "fast by a type that there is not": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@fast(fp8)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
     "sort of a window": ("sort(r)\nreturn r[0]", {}),
     "sort of places of another size": (
         "var a: array[float, 8] = 0\nvar b: array[int, 9] = 0\nsort(a, b)\nreturn a[0]", {}

@@ -7,6 +7,8 @@ import quantdsl
 from quantdsl import cli
 from quantdsl.backtest import kernel_bench
 from quantdsl.backtest.drawn import drawn_works
+from quantdsl.backtest.tensor_kernel import TensorKernel
+from quantdsl.check import compile_file
 from quantdsl.codegen.blocks import ENTRY
 from quantdsl.devices.batches import on_core, on_gpu, on_simulated, watched
 from quantdsl.devices.cuda.device import CudaDevice
@@ -15,7 +17,7 @@ from quantdsl.devices.cuda.memory import words_at
 from quantdsl.devices.grids import OnGpu
 from quantdsl.errors import DeviceError
 from tests.backtest.kernel_programs import PROGRAMS, THREADED
-from tests.backtest.tensor_programs import LINE
+from tests.backtest.tensor_programs import FAST, LINE
 from tests.backtest.test_lane_entry import checked_text
 from tests.devices.fake_driver import CUresult, FakeDriver
 
@@ -100,6 +102,29 @@ def test_the_command_runs_kernels_of_tensors_of_given_sizes(tmp_path, capsys):
     for size, told in wrong.items():
         assert cli.run(["bench", "kernels", str(path), "--size", size]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("apart", "told", "holds"),
+    [(0.0, "the same bits", True), (0.004, "at most 0.4% of the largest value off", True),
+     (0.5, "at most 50% of the largest value off, which is TOO FAR", False)],
+)  # fmt: skip
+def test_how_far_off_rounded_factors_are_is_told(apart, told, holds, tmp_path, monkeypatch):
+    """Where there are no tensor cores a product that may be fast is as exact as any."""
+    path = tmp_path / "product.qdsl"
+    path.write_text(FAST.format(rounded="bf16"))
+    run = TensorKernel.run
+
+    def rounded(kernel, bound, device, rounds=1):
+        left = run(kernel, bound, device, rounds)
+        c = bound.arrays["p.c"].host
+        c[0, 0] += apart * np.abs(c).max() * (device == "simulated")
+        return left
+
+    monkeypatch.setattr(TensorKernel, "run", rounded)
+    checked = compile_file(path, library_too=True)
+    (found,) = kernel_bench.compared(checked, "simulated", 1, {"n": 40})
+    assert (str(found).endswith(told), found.holds) == (True, holds)
 
 
 def test_a_gpu_takes_copies_of_tensors_and_gives_its_memory_back(tmp_path):

@@ -21,7 +21,7 @@ EXAMPLES = {
     re.findall(r"kernel (\w+)\(", text)[0]: text
     for text in re.findall(r"```quantdsl\n(.*?)```", PAGE, re.DOTALL)
 }
-OF_TENSORS = {"product", "risen", "smoothed", "tally"}
+OF_TENSORS = {"near", "product", "risen", "smoothed", "tally"}
 CALLS = {"distance": "distance(close / close[1], 8)"}
 STRATEGY = """language 1
 
