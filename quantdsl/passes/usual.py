@@ -287,8 +287,8 @@ class UsualTurns:
             if isinstance(stmt, Assign) and isinstance(stmt.value, Var)
         )
         able: Block = (*self.turns(), If(Binary("igt", Var(REACHED), Var(FROM)), stores))
-        for cond in self.turn.never:
-            able = (If(Unary("not", cond), able),)
+        if self.turn.never:  # asked at once: their words come from memory side by side
+            able = (If(Unary("not", either(self.turn.never)), able),)
         body = (*head, Let(REACHED, I64_T, Var(FROM)), *able, Return(Var(REACHED)))
         params = (
             state,
@@ -315,7 +315,13 @@ class UsualTurns:
         halt = Binary("imin", Var(TO), Binary("iadd", Var(FIRST), next_stride))
         short, end = Binary("ilt", Var(REACHED), Var(HALT)), Binary("ige", Var(REACHED), Var(TO))
         stops = If(Binary("or", short, end), (Break(),))
-        one: Block = (*self.strides(self.group), Let(HALT, I64_T, halt), *self.single(), stops)
+        one: Block = (
+            *self.strides(self.group),
+            If(end, (Break(),)),
+            Let(HALT, I64_T, halt),
+            *self.single(),
+            stops,
+        )
         return (For(PASS, Var(FROM), Var(TO), one, self.loop.line),)
 
     def strides(self, group: Group) -> Block:

@@ -1,5 +1,6 @@
 """The runner of a GPU against a fake driver: the interpreter's bits, chunks, pieces, memory."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -234,6 +235,13 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
     assert best.blocks == 5
     assert seen == [(bounds, 32, 5) for bounds in tune.CANDIDATES]
     assert tried(work, cache, {}) == (best, [])
+
+
+@pytest.mark.parametrize(("orders", "bounds"), [(1, tune.ONE_ORDER), (2, tune.FEW)])
+def test_few_lanes_of_one_order_take_long_tiles(orders, bounds):
+    work = random_work(1, lanes=60)
+    module = msgspec.structs.replace(work.module, sizes=(("N_ORDERS", orders),))
+    assert tune.by_size(work._replace(module=module)) == bounds
 
 
 def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):

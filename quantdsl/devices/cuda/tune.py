@@ -19,6 +19,9 @@ USUAL = Bounds()
 FEW_LANES = 32_768
 FEW = Bounds(32, 8, 8)
 """Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
+ONE_ORDER = Bounds(32, 8, 32)
+"""The same for a strategy that never has two orders: what costs its lanes most beside usual turns
+is to begin a tile, and they turn aside too seldom to gain by staying together."""
 ROOMY = Bounds(128, 2, 8)
 """Where registers would run out: so does a kernel whose lanes have many orders at prices. In short
 tiles such lanes stay together, so that more of them make a turn with an order at once."""
@@ -60,7 +63,9 @@ def by_size(work: LaneWork) -> Bounds | None:
     """The bounds that the size of some work decides; None where a trial is worth its time."""
     if work.n_lanes * work.lane_steps >= WORTH_LANE_STEPS:
         return None
-    return USUAL if work.n_lanes > FEW_LANES else FEW
+    if work.n_lanes > FEW_LANES:
+        return USUAL
+    return ONE_ORDER if dict(work.module.sizes).get("N_ORDERS") == 1 else FEW
 
 
 def fastest(
