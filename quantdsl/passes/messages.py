@@ -2,7 +2,7 @@
 
 A lane that follows a book looks at each event: is it of a level at which an order rests, has one
 arrived by then? Nine in ten are inside a message, where a turn ends early, and hardly any is of
-concern. What lanes ask of events is gathered of sixteen at a time, as a stride's rows are
+concern. What lanes ask of events is gathered of eight at a time, as a stride's rows are
 (stride.py): the bits of all levels, the latest time. So a lane asks once a group, of words that
 stand side by side behind all rows. Only events of concern have their turn. One of no concern only
 writes words that the next one writes again; that it does is looked at for each message. So the
@@ -62,9 +62,10 @@ GROUP = 16
 """Events at most: more are of concern to some lane too often, of fewer there are many groups."""
 MANTISSA_BITS, EXPONENT_BIAS = 52, 1023
 """Of a binary64."""
-FIRST, LAST, FRESH, NUMBER = "first@", "last@", "fresh@", "number@"
-SPAN = "span@"
-INSIDE, AGAIN = "inside@", "again@"
+FIRST, LAST, FRESH, NUMBER, GROUP_AT = "first@", "last@", "fresh@", "number@", "group@"
+SPAN, SPAN_BITS, MORE, CUT = "span@", 2, 1, 2
+"""Beside a group's last row: whether more of its message follow, or would behind the last row."""
+AGAIN = "again@"
 LOOKED, WEIGHS, HEAVY = "looked@", "weighs@", "heavy@"
 LOW, AT = "low@", "at@"
 WRITTEN, BROKEN, BEGAN, GROUPS = "written@", "broken@", "began@", "groups@"
@@ -262,38 +263,45 @@ class _Maker:
     # ---- what a lane does -----------------------------------------------------------------
 
     def loop(self) -> Block:
-        """In place of the loop over rows: one over groups.
+        """In place of the loop over rows: one over messages, in it one over their groups.
 
-        What is asked may have changed behind an event that weighs: the rest of its group is asked
-        again, in a loop of its own, so that the lanes of a warp stay at the same group.
+        So that lanes of a warp come together once behind a group, and once behind a message. What
+        is asked may have changed behind an event that weighs: the rest of its group is asked again,
+        in a loop of its own, so that the lanes of a warp stay at the same group.
         """
-        rows, concerns = Var(self.count), [f"concern.{k}@" for k in range(len(self.asked))]
-        asked: Block = (
+        rows = Var(self.count)
+        asked = [ask.holds(self.of_group(k)) for k, ask in enumerate(self.asked)]
+        concerns = [f"concern.{k}@" for k in range(len(asked))]
+        turns: Block = (
             Assign(Var(AGAIN), boolean(False)),
-            *(
-                Let(name, BOOL_T, ask.holds(self.of_group(Var(NUMBER), k)))
-                for k, (name, ask) in enumerate(zip(concerns, self.asked, strict=True))
-            ),
-            If(either(map(Var, concerns)), (*self.marked(concerns), *self.events())),
+            *(Let(name, BOOL_T, held) for name, held in zip(concerns, asked, strict=True)),
+            *self.marked(concerns),
+            *self.events(),
             If(Var(AGAIN), (Assign(Var(FIRST), Var(FRESH)),)),
         )
-        whole: Block = (
-            Let(SPAN, I64_T, self.of_group(Var(NUMBER), len(self.asked))),
-            Let(LAST, I64_T, Binary("ashr", Var(SPAN), i64(1))),
-            Let(INSIDE, BOOL_T, Binary("ine", Binary("iand", Var(SPAN), i64(1)), i64(0))),
-            Let(AGAIN, BOOL_T, boolean(True)),
-            While(Var(AGAIN), i64(GROUP), asked),
-            Assign(Var(NUMBER), _sum(Var(NUMBER), i64(1))),
+        group: Block = (
+            Assign(Var(SPAN), self.of_group(len(asked))),
+            Assign(Var(LAST), Binary("ashr", Var(SPAN), i64(SPAN_BITS))),
+            Let(AGAIN, BOOL_T, either(asked)),
+            While(Var(AGAIN), i64(GROUP), turns),
+            Assign(Var(GROUP_AT), _sum(Var(GROUP_AT), i64(self.of_one))),
             Assign(Var(FIRST), _sum(Var(LAST), i64(1))),
-            If(Var(INSIDE), (Continue(),)),
+        )
+        message: Block = (
+            Let(LAST, I64_T, i64(0)),
+            Let(SPAN, I64_T, i64(MORE)),
+            While(_both_have(Var(SPAN), i64(MORE)), rows, group),
+            If(_both_have(Var(SPAN), i64(CUT)), (Break(),)),
             Let(ROW, I64_T, Var(LAST)),
             *self.loads,
             If(Binary("ile", Var(FRESH), Var(LAST)), tuple(self.left)),
             Assign(Var(FRESH), Var(FIRST)),
             *self.late,
         )
-        zeros = (Let(name, I64_T, i64(0)) for name in (NUMBER, FIRST, FRESH))
-        return (*zeros, While(Binary("ilt", Var(FIRST), rows), rows, whole, self.whole.line))
+        whole = While(Binary("ilt", Var(FIRST), rows), rows, message, self.whole.line)
+        groups = _sum(self.behind(), self.group_word(i64(0), 0))
+        zeros = (Let(name, I64_T, i64(0)) for name in (FIRST, FRESH))
+        return (Let(GROUP_AT, I64_T, groups), *zeros, whole)
 
     def marked(self, concerns: list[str]) -> Iterator[Stmt]:
         """Finds a bit for each event of a group that has its turn, and for those that weigh.
@@ -344,9 +352,9 @@ class _Maker:
         """What is asked of an event."""
         return Elem(Var(ROWS), _sum(self.behind(), self.row_word(row, word)))
 
-    def of_group(self, number: Expr, word: int) -> Expr:
+    def of_group(self, word: int) -> Expr:
         """The same of a group; the last word tells its last row, and whether more follow."""
-        return Elem(Var(ROWS), _sum(self.behind(), self.group_word(number, word)))
+        return Elem(Var(ROWS), _sum(Var(GROUP_AT), i64(word)))
 
     def behind(self) -> Expr:
         """Where what stands behind all rows begins."""
@@ -376,7 +384,7 @@ class _Maker:
         cut = Binary("ieq", row, Binary("isub", rows, i64(1)))
         full = Binary("ieq", Binary("isub", row, Var(FIRST)), i64(GROUP - 1))
         ends = Unary("not", self.inside)
-        more = Unary("bool_to_i64", self.inside)
+        more = Select(self.inside, Select(cut, i64(CUT), i64(MORE)), i64(0))
         begin = tuple(
             Assign(Var(name), i64(NONE_OF[op])) for name, op in zip(group, ops, strict=True)
         )
@@ -384,7 +392,7 @@ class _Maker:
             *(_put(self.group_word(Var(NUMBER), k), Var(name)) for k, name in enumerate(group)),
             _put(
                 self.group_word(Var(NUMBER), len(ops)),
-                Binary("ior", Binary("shl", row, i64(1)), more),
+                Binary("ior", Binary("shl", row, i64(SPAN_BITS)), more),
             ),
             Assign(Var(NUMBER), _sum(Var(NUMBER), i64(1))),
             Assign(Var(FIRST), _sum(row, i64(1))),

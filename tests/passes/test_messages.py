@@ -8,6 +8,7 @@ from quantdsl.ir.ops import (
     I64_T,
     Assign,
     Binary,
+    Break,
     BufferType,
     Call,
     Continue,
@@ -156,7 +157,7 @@ def rows_of(rng: np.random.Generator, n: int, *, alike: bool) -> np.ndarray:
 
 
 @pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("group", [1, 3, 8])
+@pytest.mark.parametrize("group", [1, 3, 16])
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_leave_what_events_leave(seed: int, group: int, alike: bool, monkeypatch) -> None:
     monkeypatch.setattr(messages, "GROUP", group)
@@ -180,18 +181,17 @@ def test_groups_leave_what_events_leave(seed: int, group: int, alike: bool, monk
 def test_every_turn_of_a_lane_is_a_group() -> None:
     """One that took a turn more would leave the others of its warp for good."""
     lane = next(func for func in pass_messages(whole(), "lane").funcs if func.name == "lane")
-    (loop,) = (stmt for stmt in lane.body if isinstance(stmt, While))
-    step = Var(messages.NUMBER)
-    ends = [at for at, stmt in enumerate(loop.body) if Continue() in statements((stmt,))]
+    (messages_,) = (stmt for stmt in lane.body if isinstance(stmt, While))
+    (groups,) = (stmt for stmt in messages_.body if isinstance(stmt, While))
     steps = [
-        at
-        for at, stmt in enumerate(loop.body)
-        for one in statements((stmt,))
-        if isinstance(one, Assign) and one.place == step
+        stmt
+        for stmt in statements(lane.body)
+        if isinstance(stmt, Assign) and stmt.place == Var(messages.GROUP_AT)
     ]
     assert len(steps) == 1
-    assert isinstance(loop.body[steps[0]], Assign)
-    assert steps[0] < min(ends)
+    apart = tuple(stmt for stmt in groups.body if not isinstance(stmt, While))
+    assert steps[0] in apart
+    assert not any(isinstance(one, Break | Continue) for one in statements(apart))
 
 
 def test_an_entry_whose_turns_do_not_end_early_stays() -> None:
