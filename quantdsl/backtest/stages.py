@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from quantdsl.backtest.critical import proofs
+from quantdsl.backtest.critical import proofs, prove_critical
 from quantdsl.backtest.kernel_text import kernels_text
 from quantdsl.backtest.lane_code import lane_code
 from quantdsl.check import Checked, compile_file
@@ -74,6 +74,12 @@ def _proof_text(checked: Checked, module: Module) -> str:
     for title, proof in proofs(checked, module, target, cache):
         lines += ["", f"{title}, by itself:", *proof.lines()]
     return "\n".join(lines)
+
+
+def hold_proof(path: Path) -> None:
+    """Raise SourceError at each annotation that the machine code does not keep."""
+    checked = compile_file(path)
+    prove_critical(checked, checked.module(), Cache())
 
 
 def _after(module: Module, last: str) -> Module:

@@ -42,7 +42,15 @@ def command(
     if stage is None:
         _explain_code(subject)
         return
-    from quantdsl.backtest.stages import GPU_STAGES, KERNELS, PLAN, STAGES, show
+    from quantdsl.backtest.stages import (
+        GPU_STAGES,
+        KERNELS,
+        PLAN,
+        PROOF,
+        STAGES,
+        hold_proof,
+        show,
+    )
 
     if stage not in STAGES:
         raise ConfigError(f"there is no stage '{stage}'\nhelp: one of {', '.join(STAGES)}")
@@ -62,6 +70,8 @@ def command(
         raise ConfigError(f"--range belongs to --stage {PLAN}")
     else:
         click.echo(show(Path(subject), stage, precision or "f64", sizes_said(sizes)))
+        if stage == PROOF:
+            hold_proof(Path(subject))
 
 
 def _explain_code(subject: str) -> None:

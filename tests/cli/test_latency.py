@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from quantdsl.cli import cli
 from quantdsl.codegen.target import native
+from quantdsl.lang.diagnostics import SourceError
 from quantdsl.shipped import shipped
 
 pytestmark = pytest.mark.skipif(
@@ -101,3 +102,31 @@ def test_the_proof_of_a_file(folder):
     assert "the whole turn, from ring to ring" in text
     assert "holds      no call, no system call" in text
     assert "an estimate" in text
+
+
+NARROW = """language 1
+
+@vectorizable
+fn total(a: array[float, 64]) -> float:
+    var sum = 0.0
+    for i in 0..<64:
+        sum += a[i]
+    return sum
+
+strategy Narrow:
+    "A promise that its machine code does not keep."
+    bars 1h
+    state kept: array[float, 64] = 0.0
+    on bar:
+        kept[bar_index mod 64] = close - open
+        if flat and total(kept) > 0.0:
+            buy(1 share)
+"""
+
+
+def test_a_proof_that_fails_is_shown_and_is_an_error(folder):
+    (folder / "narrow.qdsl").write_text(NARROW, encoding="utf-8")
+    with pytest.raises(SourceError) as told:
+        quantdsl("explain", "narrow.qdsl", "--stage", "proof", folder=folder)
+    assert [one.code for one in told.value.diagnostics] == ["QD0901"]
+    assert NARROW[told.value.diagnostics[0].span[0] :].startswith("for i in 0..<64")
