@@ -24,7 +24,7 @@ from quantdsl.devices.simulated import SimulatedKernel, install, kernel_of
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import Window
-from quantdsl.passes import own_passes
+from quantdsl.passes import along_passes
 
 LANES = 32
 """A row of a column has so many words, or some times as many."""
@@ -306,7 +306,7 @@ def at_instant(work: PanelKernel, before: int) -> Words:
 
 def _along_kernel(work: PanelKernel) -> SimulatedKernel:
     install()
-    form = Form(f"simulated own {sorted(work.varying)}", own_passes, _text, INTERFACE)
+    form = Form(f"simulated own {sorted(work.varying)}", along_passes, _text, INTERFACE)
     program = load(work.module, native(), Cache(), form)
     address = program.address(KERNEL.name)
     return SimulatedKernel(address, len(KERNEL.params), together=False, owner=program)

@@ -11,6 +11,7 @@ from quantdsl.ir.ops import Module
 from quantdsl.passes.cold import outline_cold
 from quantdsl.passes.common import hold_common
 from quantdsl.passes.dead import drop_dead
+from quantdsl.passes.divide import divide_by_reciprocals
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.known import settle_known
@@ -104,6 +105,11 @@ def own_passes(module: Module) -> Module:
     for _, apply in steps:
         module = apply(module)
     return module
+
+
+def along_passes(module: Module) -> Module:
+    """The same for a thread a lane of a GPU."""
+    return divide_by_reciprocals(own_passes(module), LANE)
 
 
 def panel_passes(module: Module) -> Module:

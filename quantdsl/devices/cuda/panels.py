@@ -34,7 +34,7 @@ from quantdsl.devices.panels import (
 )
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
-from quantdsl.passes import own_passes
+from quantdsl.passes import along_passes
 
 BOUNDS = Bounds(threads=LANES, blocks=8)
 """Of a kernel along time: small blocks, so that few lanes are dealt to all multiprocessors."""
@@ -44,7 +44,7 @@ THREADS = 1024
 
 def along_cubin(module: Module, target: Target, architecture: str) -> Cubin:
     """A kernel along time as a GPU has it."""
-    text = ptx_text(own_passes(module), target, BOUNDS)
+    text = ptx_text(along_passes(module), target, BOUNDS)
     return link_ptx(Ptx(text, ""), architecture, None, BOUNDS)
 
 

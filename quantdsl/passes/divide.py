@@ -1,0 +1,118 @@
+"""Divide by what a loop does not change with its reciprocal, to the same bits.
+
+A GPU finds the reciprocal anew in each division: a chain of a dozen steps, which a lane that goes
+along time has little beside to wait with. Where the divisor d stays, y = 1 / d is found once: a * y
+is within two units of the quotient's last place, one correction brings it within one, and from
+there a second one gives the rounded quotient (P. Markstein, Computation of elementary functions on
+the IBM RISC System/6000 processor, 1990), as long as nothing on the way under- or overflows. Else
+it divides.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from quantdsl.ir import ops
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
+from quantdsl.passes.scopes import assigned_names
+
+LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
+"""Of a and d: what is formed of them then keeps all its bits."""
+
+
+def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
+    """The module whose entry divides so in its loops."""
+    funcs = tuple(_Divider(f).func() if f.name == entry else f for f in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+class _Divider:
+    def __init__(self, func: ops.Func) -> None:
+        self.old, self.count = func, 0
+        words = {s.name for s in func.body if isinstance(s, ops.Let) and s.type == ops.F64_T}
+        self.steady = words - assigned_names(func.body)
+        """Locals that are the same all the way."""
+        self.reciprocals: dict[ops.Expr, ops.Let] = {}
+        self.before: list[ops.Stmt] = []
+        """What stands before the statement that is at work."""
+
+    def func(self) -> ops.Func:
+        """The function, with the reciprocals before its first loop."""
+        body: list[ops.Stmt] = []
+        for stmt in self.old.body:
+            made = self.block((stmt,)) if isinstance(stmt, ops.For) else (stmt,)
+            body += made
+        first = next((n for n, stmt in enumerate(body) if isinstance(stmt, ops.For)), 0)
+        body[first:first] = self.reciprocals.values()
+        return msgspec.structs.replace(self.old, body=tuple(body))
+
+    def block(self, body: Iterable[ops.Stmt]) -> tuple[ops.Stmt, ...]:
+        return tuple(new for stmt in body for new in self.stmt(stmt))
+
+    def stmt(self, stmt: ops.Stmt) -> Iterator[ops.Stmt]:
+        if not isinstance(stmt, ops.Let | ops.Assign):
+            names = [n for n in ("then", "otherwise", "body") if hasattr(stmt, n)]
+            blocks = {name: self.block(getattr(stmt, name)) for name in names}
+            yield msgspec.structs.replace(stmt, **blocks)
+            return
+        self.before = []
+        made = rebuild_stmt(stmt, self.expr, lambda inner: inner)
+        yield from self.before
+        yield made
+
+    def expr(self, expr: ops.Expr) -> ops.Expr:
+        made = rebuild_expr(expr, self.expr)
+        match made:
+            case ops.Binary("fdiv", ops.Const()):
+                return made
+            case ops.Binary("fdiv", dividend, divisor) if self.stays(divisor):
+                return self.divided(dividend, divisor)
+        return made
+
+    def stays(self, divisor: ops.Expr) -> bool:
+        """Whether it is the same all the way, and no power of two, which LLVM multiplies by."""
+        match divisor:
+            case ops.Const(ops.F64_T):
+                return True
+            case ops.Unary("i64_to_f64", ops.Const()):
+                return True
+            case ops.Var(name):
+                return name in self.steady
+        return False
+
+    def divided(self, a: ops.Expr, d: ops.Expr) -> ops.Var:
+        """A local with the quotient."""
+        self.count += 1
+        name = f"quotient.{self.count}"
+        if d not in self.reciprocals:
+            inverse = ops.Binary("fdiv", ops.f64(1.0), d)
+            number = len(self.reciprocals)
+            self.reciprocals[d] = ops.Let(f"reciprocal.{number}", ops.F64_T, inverse)
+        y, q, x = ops.Var(self.reciprocals[d].name), ops.Var(name), ops.Var(f"{name}.of")
+        rest = ops.Fma(ops.Unary("fneg", d), q, x)
+        nearer = ops.Assign(q, ops.Fma(rest, y, q))
+        fits = ops.Binary("and", _fits(x), _fits(d))
+        self.before += [
+            ops.Let(x.name, ops.F64_T, a),
+            ops.Let(name, ops.F64_T, ops.Binary("fmul", x, y)),
+            nearer,
+            nearer,
+            ops.If(ops.Unary("not", fits), _really(q, x, d), ()),
+        ]
+        return q
+
+
+def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
+    """Division, in more steps than LLVM would take ahead of the branch round them."""
+    slow = ops.Var(f"{q.name}.slow")
+    missing = ops.Unary("isnan", slow)
+    return (
+        ops.Let(slow.name, ops.F64_T, ops.Binary("fdiv", x, d)),
+        ops.Assign(q, ops.Select(missing, ops.f64(math.nan), slow)),
+    )
+
+
+def _fits(value: ops.Expr) -> ops.Expr:
+    size = ops.Unary("fabs", value)
+    return ops.Binary("and", ops.Binary("fle", LEAST, size), ops.Binary("fle", size, MOST))
