@@ -29,7 +29,6 @@ from quantdsl.check.panel_kernels import (
     of_host,
 )
 from quantdsl.check.panel_parts import parts
-from quantdsl.check.panel_tiles import TILE
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.data.tick_data import RunData
 from quantdsl.devices.columns import Matrices
@@ -133,8 +132,7 @@ class DeviceTurn:
         template = memory.words.copy()
         template[memory.slot(SKIPPED.name).offset_words] = window.lead
         # A lane's words begin a row behind those of the same instrument's lane of the piece before.
-        words = len(template) + TILE * len(kernel.reads)
-        rows = piece_rows(window, (self.instants, self.lanes), words)
+        rows = piece_rows(window, (self.instants, self.lanes), len(template))
         most = max(self.instants // rows, 1)
         ahead = np.repeat(np.arange(most) * (rows - 1), self.lanes)
         points = np.concatenate([np.tile(points, most), ahead[None]])

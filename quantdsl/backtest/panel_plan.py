@@ -20,7 +20,6 @@ from quantdsl.check.panel_kernels import (
 )
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
-from quantdsl.check.panel_tiles import TILE
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
@@ -133,8 +132,7 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
 def _pieces(checked: Checked, kernel: Kernel, window: Window) -> int:
     """How many pieces of time a kernel of the planned panel has."""
     memory = Memory(checked.kernel_module(kernel, PLANNED_INSTRUMENTS))
-    words = len(memory.words) + TILE * len(kernel.reads)
-    rows = piece_rows(window, (PLANNED_INSTANTS, PLANNED_INSTRUMENTS), words)
+    rows = piece_rows(window, (PLANNED_INSTANTS, PLANNED_INSTRUMENTS), len(memory.words))
     return sum(one.times for one in pieces(window, rows, PLANNED_INSTANTS, 0))
 
 

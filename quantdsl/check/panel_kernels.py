@@ -276,7 +276,8 @@ class _Along(_Builder):
         ]
         points = units if self.flat else (*units, "count")
         ends = (ops.Assign(one, ops.i64(0)) for one in (SKIPPED, AHEAD) if split)
-        return self.built((self._loop(body), *ends), written, (), start, points=points, named=named)
+        lane = (*self._loop(body), *ends)
+        return self.built(lane, written, (), start, points=points, named=named)
 
     def _place(self, instant: ops.Expr, row: ops.SizeName) -> ops.Expr:
         """Where in a column an instant of the chunk is."""
@@ -284,7 +285,7 @@ class _Along(_Builder):
             instant = ops.Binary("iadd", instant, AHEAD)
         return ops.Binary("imul", instant, ops.SizeOf(row))
 
-    def _loop(self, body: list[ops.Stmt]) -> ops.For:
+    def _loop(self, body: list[ops.Stmt]) -> list[ops.Stmt]:
         """What is done of each bar, over the bars of a chunk."""
         k, own = ops.Var("k"), ops.SizeName(ROW)
         places = {"at": self._place(k, own), "to": self._place(k, self.made_row)}
@@ -292,7 +293,7 @@ class _Along(_Builder):
         if self.flat:
             columns = {name: self.column(name) for name in self.reads}
             return in_tiles(columns, lambda bar: self._place(bar, own), (*first, *body))
-        return ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))
+        return [ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))]
 
     def _seen(self, body: list[ops.Stmt], written: list[str]) -> ops.If:
         """What is done of a bar that is there; cross-sections find nothing of one that is not."""

@@ -1,53 +1,56 @@
-"""The loop of a lane on a GPU: a tile of bars is loaded before the first of them is looked at.
+"""The loop of a lane on a GPU: while it goes through a tile of bars, the next one is on its way.
 
-Memory is far away, and a lane that goes along time has few others beside it to wait with. Loads
-that need nothing of each other wait together.
+Memory is far away, and a lane that goes along time has few others beside it to wait with. So words
+are loaded a tile ahead into registers, which move down by one at each bar: an array would lie in
+local memory, and what windows keep drives it out of the cache.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from quantdsl.check.panel_words import READ, at
 from quantdsl.ir import ops
 
-TILE = 8
-"""Bars: more of them take room of the cache that windows want."""
-TURN = ops.Var("turn")
+TILE = 4
+"""Bars: for so many a lane takes longer than memory does to answer."""
 
 
-def tiled(name: str) -> ops.Elem:
+def tiled(name: str) -> ops.Var:
     """The word of a column at this bar."""
-    return ops.Elem(_tile(name), TURN)
+    return ops.Var(f"here.{name}.0")
 
 
 def in_tiles(
-    columns: Mapping[str, int],
-    where: Callable[[ops.Expr], ops.Expr],
-    body: Iterable[ops.Stmt],
-) -> ops.For:
+    columns: Mapping[str, int], where: Callable[[ops.Expr], ops.Expr], body: Iterable[ops.Stmt]
+) -> list[ops.Stmt]:
     """The loop over n bars, in whose body `tiled` tells the words of these columns at bar `k`.
 
     The columns have numbers; `where` tells how far in one a bar is.
     """
-    n, first = ops.Var("n"), ops.Var("first")
-    last, up = ops.Binary("isub", n, ops.i64(1)), ops.Binary("iadd", n, ops.i64(TILE - 1))
-    arrays = [ops.Let(_tile(c).name, ops.ArrayType(ops.I64_T, TILE), None) for c in columns]
-    loads: list[ops.Stmt] = []
-    stores: list[ops.Stmt] = []
-    for turn in range(TILE):
-        bar = ops.Binary("imin", ops.Binary("iadd", first, ops.i64(turn)), last)
-        place = ops.Var(f"at.{turn}")
-        loads.append(ops.Let(place.name, ops.I64_T, where(bar)))
-        for name, number in columns.items():
-            loaded = ops.Var(f"{_tile(name).name}.{turn}")
-            loads.append(ops.Let(loaded.name, ops.I64_T, at(READ, number, place)))
-            stores.append(ops.Assign(ops.Elem(_tile(name), ops.i64(turn)), loaded))
-    k = ops.Let("k", ops.I64_T, ops.Binary("iadd", first, TURN))
-    rest = ops.Binary("imin", ops.Binary("isub", n, first), ops.i64(TILE))
-    turns = ops.For(TURN.name, ops.i64(0), rest, (k, *body))
-    begin = ops.Let("first", ops.I64_T, ops.Binary("imul", ops.Var("tile"), ops.i64(TILE)))
-    tiles = ops.Binary("idiv", up, ops.i64(TILE))
-    return ops.For("tile", ops.i64(0), tiles, (begin, *arrays, *loads, *stores, turns))
+    n, first, tile = ops.Var("n"), ops.Var("first"), ops.i64(TILE)
+    last = ops.Binary("imax", ops.Binary("isub", n, ops.i64(1)), ops.i64(0))
 
+    def loads(begin: ops.Expr, name: str) -> Iterator[ops.Let]:
+        """The words from a bar on; past the end they are those of the last bar."""
+        for turn in range(TILE):
+            bar = ops.Binary("imin", ops.Binary("iadd", begin, ops.i64(turn)), last)
+            place = ops.Var(f"{name}.{turn}")
+            yield ops.Let(place.name, ops.I64_T, where(bar))
+            for column, number in columns.items():
+                word = at(READ, number, place)
+                yield ops.Let(f"{name}.{column}.{turn}", ops.I64_T, word)
 
-def _tile(name: str) -> ops.Var:
-    return ops.Var(f"tile.{name}")
+    words = [f"{column}.{turn}" for turn in range(TILE) for column in columns]
+    coming = [ops.Let(f"next.{word}", ops.I64_T, ops.Var(f"begin.{word}")) for word in words]
+    here = [ops.Let(f"here.{word}", ops.I64_T, ops.i64(0)) for word in words]
+    takes = [ops.Assign(ops.Var(f"here.{word}"), ops.Var(f"next.{word}")) for word in words]
+    asks = [ops.Assign(ops.Var(f"next.{word}"), ops.Var(f"ahead.{word}")) for word in words]
+    up = zip(words, words[len(columns) :], strict=False)
+    moves = [ops.Assign(ops.Var(f"here.{one}"), ops.Var(f"here.{next_}")) for one, next_ in up]
+    k = ops.Let("k", ops.I64_T, ops.Binary("iadd", first, ops.Var("turn")))
+    rest = ops.Binary("imin", ops.Binary("isub", n, first), tile)
+    turns = ops.For("turn", ops.i64(0), rest, (k, *body, *moves))
+    begin = ops.Let("first", ops.I64_T, ops.Binary("imul", ops.Var("tile"), tile))
+    after = loads(ops.Binary("iadd", first, tile), "ahead")
+    tiles = ops.Binary("idiv", ops.Binary("iadd", n, ops.i64(TILE - 1)), tile)
+    loop = ops.For("tile", ops.i64(0), tiles, (begin, *takes, *after, *asks, turns))
+    return [*loads(ops.i64(0), "begin"), *coming, *here, loop]
