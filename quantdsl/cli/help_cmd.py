@@ -38,7 +38,10 @@ def command(name: str | None) -> None:
 
 def _page(entry: "Entry") -> str:
     lines = [click.style(entry.signature, bold=True), f"  {entry.summary}"]
-    lines += [f"  {label:<8} {entry.details[label]}" for label in LABELS if label in entry.details]
+    for label in LABELS:
+        if label in entry.details:
+            told = entry.details[label].replace("\n", "\n" + " " * 11)
+            lines.append(f"  {label:<8} {told}")
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from quantdsl.check import words
+from quantdsl.check import line_words, words
 from quantdsl.check.builtins import TABLE
 from quantdsl.check.library import ALIASES, STD
 from quantdsl.check.market import OF_ACCOUNT, OF_INSTRUMENT, Traded
@@ -47,7 +47,7 @@ class Entry(Struct, frozen=True):
 def entries() -> tuple[Entry, ...]:
     """Everything with documentation, by name; an overloaded name has several entries."""
     found = [*_builtins(), *_threads(), *_orders(), *_account(), *_limits(), *_settings()]
-    for section, rows in words.SECTIONS.items():
+    for section, rows in {**line_words.SECTIONS, **words.SECTIONS}.items():
         found += [_word(section, name, row) for name, row in rows.items()]
     for path in sorted(STD.glob("*.qdsl")):
         space = path.stem.partition("_")[0]
@@ -57,9 +57,11 @@ def entries() -> tuple[Entry, ...]:
 
 
 def find(name: str) -> list[Entry]:
-    """The entries of one name, with or without its namespace."""
+    """The entries of one name, with or without its namespace; else those that are written with it,
+    as tif is with ioc."""
     exact = [entry for entry in entries() if entry.name == name]
-    return exact or [entry for entry in entries() if entry.name.rpartition(".")[2] == name]
+    bare = [entry for entry in entries() if entry.name.rpartition(".")[2] == name]
+    return exact or bare or [one for one in entries() if name in re.findall(r"\w+", one.signature)]
 
 
 def _builtins() -> list[Entry]:

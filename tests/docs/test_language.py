@@ -1,10 +1,12 @@
 """What is written about the language is true: every example compiles, and no name is missing."""
 
 import re
+import textwrap
 
 import pytest
 
 from quantdsl.backtest.testing import run_tests
+from quantdsl.check import line_words
 from quantdsl.check.bindings import Local
 from quantdsl.check.book import BookBinding
 from quantdsl.check.checked import check_source
@@ -12,6 +14,7 @@ from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
 from quantdsl.check.universe import NeedsUniverse
 from quantdsl.cli.reference import EVERYWHERE, KERNELS, THREADS, Entry, entries
+from quantdsl.lang import words
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
 from tests.docs import tour
@@ -120,6 +123,12 @@ def in_a_strategy(entry: Entry) -> str:
         return f"{THREAD_KERNEL.format(example=whole)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
         )
+    if entry.section == "lines of a strategy":
+        return with_line(entry.name, example)
+    if entry.section == "lines of a handler":
+        return STRATEGY.format(**{**PLAIN, "handler": textwrap.indent(example, " " * 8).strip()})
+    if entry.section == "a file":
+        return STRATEGY.format(**PLAIN).replace("language 1\n", f"language 1\n\n{example}\n")
     if entry.section == "xs":
         return UNIVERSE.format(example=example)
     if entry.section == "risk:":
@@ -131,6 +140,23 @@ def in_a_strategy(entry: Entry) -> str:
     event = entry.name.partition(".")[0] if entry.section == "news of orders" else "bar"
     text = STRATEGY.format(**{**PLAIN, "event": event, "handler": handler})
     return on_ticks(text) if entry.section == TICKS or entry.name in TICK_WORDS else text
+
+
+def with_line(name: str, line: str) -> str:
+    """A strategy that has this line of its own, in place of one of its kind."""
+    found = STRATEGY.format(**PLAIN)
+    if name == "universe":
+        return UNIVERSE.format(example="score")
+    if name in ("quotes", "trades", "book"):
+        found = found.replace("bars 1h", line).replace("on bar:", f"on {name.removesuffix('s')}:")
+    elif name == "instrument":
+        found = found.replace("bars 1h", f"{line}\n    bars 1h").replace("n()", "n(y)")
+    elif name in ("bars", "session", "risk", "backtest"):
+        found = re.sub(rf"    {name}\b.*(\n     .*)*", textwrap.indent(line, "    "), found)
+    else:
+        found = found.rstrip() + "\n\n" + textwrap.indent(line, "    ") + "\n"
+    assert textwrap.indent(line, "    ") in found
+    return found
 
 
 def on_ticks(text: str) -> str:
@@ -152,11 +178,18 @@ def test_the_example_of_help_compiles(entry):
 
 def test_every_entry_is_placed_and_says_what_it_does():
     sections = {entry.section for entry in entries()}
-    others = {"risk:", "backtest:", "xs", KERNELS, THREADS}
+    others = {"risk:", "backtest:", "xs", KERNELS, THREADS, *line_words.SECTIONS}
     assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | others
     for entry in entries():
         assert entry.signature, entry.name
         assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name
+
+
+def test_help_knows_every_word_that_begins_a_line():
+    opening = words.TOP_WORDS | words.ITEM_WORDS | words.STATEMENT_WORDS - {"assert"}  # not yet
+    told = [entry for entry in entries() if entry.section in {*line_words.SECTIONS, "orders"}]
+    text = " ".join(f"{entry.name} {entry.signature}" for entry in told)
+    assert opening - set(re.findall(r"\w+", text)) == set()
 
 
 @pytest.mark.parametrize("kind", [str, on_ticks])
