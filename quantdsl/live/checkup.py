@@ -45,7 +45,7 @@ def checkup(
         _cache(default_directory()),
         _shared_memory(),
         _graphics(gpu),
-        *_engine_core(here),
+        *_engine_core(here, root),
         *_time(here),
         *_rights(here, root),
     ]
@@ -125,7 +125,18 @@ def _gpu() -> tuple[str, str]:
         return "", str(missing).splitlines()[0]
 
 
-def _engine_core(machine: Machine) -> Iterator[Finding]:
+def _boots_with(flags: str, root: Path) -> str:
+    """The command that gives the kernel these flags, by the system's own tool."""
+    if not (root / "etc/debian_version").exists():
+        return f'sudo grubby --update-kernel=ALL --args="{flags}" && sudo reboot'
+    name = "GRUB_CMDLINE_LINUX_DEFAULT"
+    return (
+        f"echo '{name}=\"${name} {flags}\"' | sudo tee /etc/default/grub.d/engine.cfg && "
+        "sudo update-grub && sudo reboot"
+    )
+
+
+def _engine_core(machine: Machine, root: Path) -> Iterator[Finding]:
     """What makes a core the engine's own."""
     numbers = [core.number for core in machine.cores]
     shown = ", ".join(map(str, numbers))
@@ -142,7 +153,7 @@ def _engine_core(machine: Machine) -> Iterator[Finding]:
         flags = f"isolcpus={last} nohz_full={last} rcu_nocbs={last}"
         yield Finding(
             "isolated core", False, "none: the kernel runs other threads on the engine's core",
-            mend=f'sudo grubby --update-kernel=ALL --args="{flags}" && sudo reboot',
+            mend=_boots_with(flags, root),
         )  # fmt: skip
     shares = any(len(core.siblings) > 1 for core in machine.cores)
     yield Finding(

@@ -43,6 +43,7 @@ def test_each_lack_has_its_command(tmp_path):
     path.write_text("950000\n")
     got = found(POOR, tmp_path, ("", "no driver"))
     mends = {name: one.mend for name, one in got.items() if not one.ok}
+    assert mends["isolated core"].startswith("sudo grubby")
     assert "isolcpus=0 nohz_full=0" in mends["isolated core"]
     assert mends["governor"] == "sudo cpupower frequency-set -g performance"
     assert "smt/control" in mends["hyperthreads"]
@@ -53,6 +54,14 @@ def test_each_lack_has_its_command(tmp_path):
     assert {"cores", "cycle counter", "GPU"} <= set(mends)
     assert "no driver" in got["GPU"].found
     assert not any(one.needed for one in got.values() if not one.ok)
+
+
+def test_debian_is_told_its_own_command(tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/debian_version").write_text("12.5\n")
+    mend = found(POOR, tmp_path)["isolated core"].mend
+    assert "isolcpus=0 nohz_full=0" in mend
+    assert "sudo update-grub" in mend
 
 
 def test_a_cache_folder_that_others_may_read(tmp_path, own_cache):
