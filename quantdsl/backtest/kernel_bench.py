@@ -15,14 +15,16 @@ from quantdsl.devices.choose import GPU
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.work import Words
 from quantdsl.errors import ConfigError
+from quantdsl.ir.tensors import ORDER
 
 ROUNDS = 5
 SIZE = 64
 """Of a tensor, where nothing else is said."""
 
 
-APART_MOST = {"bf16": 0.01, "f16": 0.002, "tf32": 0.002}
-"""What rounded factors leave of drawn values, of the largest: more is another fault."""
+APART_MOST = {"bf16": 0.01, "f16": 0.002, "tf32": 0.002, ORDER: 1e-9}
+"""How far off drawn values come to be, of the largest, where @fast lets factors be rounded or the
+order be another: more is another fault."""
 
 
 class Compared(NamedTuple):
@@ -34,23 +36,23 @@ class Compared(NamedTuple):
     core_s: float
     device_s: float | None
     same: bool
-    rounded: str = ""
-    """What factors may be rounded to, where the kernel is @fast."""
+    fast: str = ""
+    """What factors may be rounded to, or ORDER, where the kernel is @fast."""
     apart: float = 0.0
     """The largest difference then, of the largest value."""
 
     @property
     def holds(self) -> bool:
-        """Whether the bits are the same, or no further off than rounded factors make them."""
-        return self.same or (bool(self.rounded) and self.apart <= APART_MOST[self.rounded])
+        """Whether the bits are the same, or no further off than @fast explains."""
+        return self.same or (bool(self.fast) and self.apart <= APART_MOST[self.fast])
 
     def __str__(self) -> str:
         took = "" if self.device_s is None else f" in {1e3 * self.device_s:.3f} ms"
         bits = "the same bits" if self.same else "OTHER BITS"
-        if self.rounded and not self.same:
+        if self.fast and not self.same:
+            how = "in another order" if self.fast == ORDER else f"factors rounded to {self.fast}"
             far = "" if self.holds else ", which is TOO FAR"
-            told = f"{100 * self.apart:.2g}% of the largest value off{far}"
-            bits = f"factors rounded to {self.rounded}: at most {told}"
+            bits = f"{how}: at most {100 * self.apart:.2g}% of the largest value off{far}"
         core = f"{self.over}, one core {1e3 * self.core_s:.3f} ms"
         return f"{self.kernel}: {core}, {self.device}{took}, {bits}"
 
@@ -112,12 +114,15 @@ def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> 
         device_s = min(times)
     over = ", ".join(f"{name} = {size:,}" for name, size in known.items()) or "given sizes"
     fast = kernel.facts.fast
-    apart = max(_apart(core[name], other[name]) for name in arrays) if fast else 0.0
+    pairs = [(core[name], other[name]) for name in arrays]
+    if kernel.facts.result.kind == "float":
+        pairs.append((np.int64(left).view(np.float64), np.int64(found).view(np.float64)))
+    apart = max(_apart(*pair) for pair in pairs) if fast else 0.0
     return Compared(kernel.facts.name, over, name, core_s, device_s, same, fast, apart)
 
 
 def _apart(exact: Any, rounded: Any) -> float:
-    """The largest difference of two arrays of f32, of the largest value; NaN is one value."""
+    """The largest difference of floats, of the largest value; NaN is one value."""
     with np.errstate(invalid="ignore"):
         off = np.where(np.isnan(exact) & np.isnan(rounded), 0.0, np.abs(exact - rounded))
     return float(np.max(off) / max(np.nanmax(np.abs(exact)), np.finfo(np.float32).tiny))

@@ -83,7 +83,9 @@ _of_kernel(
     "a kernel of threads over tensors. @unroll(n) says that each innermost loop has n turns or a\n"
     "multiple, known when compiling; @lanes(n) says so of each parallel loop.\n"
     "@device(cpu) or @device(cuda) says where signals that call it are computed; those of one\n"
-    "strategy lie together. They change no result; one that is not true is an error.",
+    "strategy lie together. They change no result; one that is not true is an error.\n"
+    "@fast(bf16), @fast(f16) and @fast(tf32) stand above a product of f32 tensors, @fast(order)\n"
+    "above a scan of tensors; those let a device's result be another one.",
     _file(note="@kernel(scan)\n"),
 )
 _of_kernel(

@@ -23,14 +23,13 @@ from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import STRANDS
+from quantdsl.ir.tensors import ORDER, ROUNDED
 from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
 
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
-ROUNDED = ("bf16", "f16", "tf32")
-"""What the factors of a product may be rounded to: @fast(bf16)."""
 VIEWS = frozenset({"window", "tensor", "error"})
 
 
@@ -66,7 +65,7 @@ class KernelFacts(Struct, frozen=True):
 
     @property
     def fast(self) -> str:
-        """What @fast lets the factors of a product be rounded to, on tensor cores; else empty."""
+        """What @fast lets be another than in order: one of ROUNDED, or ORDER; else empty."""
         return next((_word(note) for note in self.node.annotations if note.name == "fast"), "")
 
     def __str__(self) -> str:
@@ -74,6 +73,8 @@ class KernelFacts(Struct, frozen=True):
             over = " and ".join(str(one.type) for one in self.tensors)
             block = f", blocks of {self.threads} threads" if self.kind == "threads" else ""
             fast = f", factors rounded to {self.fast} on tensor cores" if self.fast else ""
+            if self.fast == ORDER:
+                fast = ", summed up in any order on a device"
             return f"{self.kind}, over {over}{block}{fast}"
         lengths = " and ".join(f"{length:,}" for length in self.windows)
         if self.kind == "threads":
@@ -189,7 +190,7 @@ class KernelBuilder(Builder):
         kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
         tensors = {str(one.type.elem) for one in routine.params if one.type.kind == "tensor"}
-        _require_product(self.cx, self.node, single=kind == "matmul" and tensors == {"f32"})
+        _require_fast(self.cx, self.node, kind, tensors)
         source = self.module.source
         made = self.cx.threads
         met = tuple(
@@ -247,22 +248,23 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
             _counted(cx, note, made, "parallel loop")
 
 
-def _require_product(cx: Context, node: ast.Kernel, *, single: bool) -> None:
-    """`@fast(bf16)`: of products of f32 alone, whose factors it lets be rounded."""
+def _require_fast(cx: Context, node: ast.Kernel, kind: str, tensors: set[str]) -> None:
+    """`@fast(bf16)`: of products of f32 alone, `@fast(order)`: of scans of tensors alone."""
     for note in node.annotations:
         if note.name != "fast":
             continue
-        if _word(note) not in ROUNDED:
-            shapes = ", ".join(f"@fast({name})" for name in ROUNDED[:-1])
-            _shape(cx, note, f"{shapes} or @fast({ROUNDED[-1]})")
-        elif not single:
-            cx.error(
-                "QD0906",
-                "this kernel is no product of f32",
-                note.span,
-                reason="@fast lets tensor cores round the factors of a matrix product of tensors",
-                help="delete the line",
-            )
+        said = _word(note)
+        if said not in (*ROUNDED, ORDER):
+            shapes = ", ".join(f"@fast({name})" for name in ROUNDED)
+            _shape(cx, note, f"{shapes} or @fast({ORDER})")
+        elif said == ORDER and not (kind == "scan" and tensors):
+            reason = "@fast(order) lets the sums of a scan of tensors be put together in any order"
+            cx.error("QD0906", "this kernel is no scan of tensors", note.span,
+                     reason=reason, help="delete the line")  # fmt: skip
+        elif said in ROUNDED and not (kind == "matmul" and tensors == {"f32"}):
+            reason = "tensor cores may round the factors of a matrix product of tensors"
+            cx.error("QD0906", "this kernel is no product of f32", note.span,
+                     reason=reason, help="delete the line")  # fmt: skip
 
 
 def _workgroup(cx: Context, note: ast.Annotation, *, alone: bool) -> None:

@@ -24,6 +24,7 @@ from quantdsl.devices.failure import refused
 from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel_of
 from quantdsl.devices.watch import Fault
 from quantdsl.ir import ops
+from quantdsl.ir.tensors import ORDER
 from quantdsl.passes.grids import RESULT, SCRATCH, on_core, staged
 
 Array = npt.NDArray[Any]
@@ -38,7 +39,8 @@ class TensorWork(NamedTuple):
     threads: int
     """Of a block, where the kernel says what each of them does."""
     fast: str = ""
-    """What the factors of its products may be rounded to, where there are tensor cores."""
+    """What the factors of its products may be rounded to, where there are tensor cores; or ORDER,
+    where its sums may be put together in any."""
 
     @property
     def func(self) -> ops.Func:
@@ -53,7 +55,7 @@ class TensorWork(NamedTuple):
 
 def launches_of(work: TensorWork, target: Target, *, gpu: bool, watched: bool = False) -> Grids:
     """The launches of a kernel for a target, or the simulated device."""
-    fast = work.fast if has_tensor_cores(target) else ""
+    fast = work.fast if work.fast == ORDER or has_tensor_cores(target) else ""
     made = staged(work.func, work.elements, work.threads, fast=fast, watched=watched)
     return grids(work.module, made, target, gpu=gpu)
 

@@ -14,6 +14,10 @@ ELEMENTS: dict[str, ops.ScalarType] = {
     "bool": ops.BOOL_T,
 }
 """How an element is called -> what it is in a register."""
+ROUNDED = ("bf16", "f16", "tf32")
+"""What @fast lets the factors of a product be rounded to, on tensor cores."""
+ORDER = "order"
+"""@fast(order): the sums of a scan may be put together in any."""
 BUFFER = ops.BufferType(ops.I64_T)
 
 

@@ -42,7 +42,7 @@ from quantdsl.passes.blocks import (
     with_shared,
 )
 from quantdsl.passes.nests import Loop, Product, affine, loop_of, numbers, product_of
-from quantdsl.passes.packs import Packs, packed
+from quantdsl.passes.packs import LINKS, Packs, packed
 from quantdsl.passes.thread_grids import DONE, TICKET, blocks_of, grid_form, is_grid
 from quantdsl.passes.touches import Told, Touches
 
@@ -161,7 +161,7 @@ def staged(
 ) -> Stages:
     """The launches of a linked kernel of tensors; `threads` are those of a block, if it says so.
 
-    `fast` is what tensor cores may round the factors of products of f32 to. Raises
+    `fast` is what tensor cores may round the factors of products of f32 to, or ORDER. Raises
     UnavailableError where its body is more than parallel loops and numbers.
     """
     stager = _Stager(func, elements, fast)
@@ -187,7 +187,7 @@ class _Stager:
             self.sort(memory)
         found = _Reduction()
         for stmt in self.func.body:
-            loop, carried = loop_of(stmt), scans.scan_of(stmt, self.written)
+            loop, carried = loop_of(stmt), self.scan_of(stmt)
             turns = None if carried is None else self.turns_of(carried)
             if loop is not None:
                 self.grid(loop)
@@ -292,12 +292,16 @@ class _Stager:
 
     def product(self, product: Product) -> None:
         """A matrix product, in order or as @fast lets it be."""
-        if not (self.fast and product.single):
+        if self.fast not in LINKS or not product.single:
             self.stages.append(Stage("product", 0, product=product))
             return
         packs = packed(product, self.fast, self.words)
         self.words = packs.b.first + packs.b.words
         self.stages += [Stage(what, 0, packs=packs) for what in PACKED]
+
+    def scan_of(self, stmt: ops.Stmt) -> scans.Scan | None:
+        """The scan that a loop is, whose turns threads may share."""
+        return scans.scan_of(stmt, self.written, any_order=self.fast == tensors.ORDER)
 
     def turns_of(self, scan: scans.Scan) -> int | None:
         """How many turns a scan has, where sizes alone say so."""
@@ -316,7 +320,8 @@ class _Stager:
         ):
             func = with_shared(self.entry([*self.before, *body]))
             self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
-        self.before.append(ops.Assign(scan.carried, ops.Elem(SCRATCH, ops.i64(slot))))
+        last = as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
+        self.before.append(ops.Assign(scan.carried, last))
         self.words = first + blocks
 
     def sort(self, memory: sorts.Memory) -> None:

@@ -1,9 +1,10 @@
-"""A loop that carries one int along its turns, as three launches that share its turns.
+"""A loop that carries one number along its turns, as three launches that share its turns.
 
-The sum, the least or the largest so far: operations that come out the same however they are put
-together. So each thread folds some turns in a row, the threads of a block find by shuffles what
-lies before each of them, and one block does the same for all blocks. Then every thread knows what
-its first turn begins with, and makes its turns as they are written.
+The sum, the least or the largest int so far: operations that come out the same however they are put
+together; or the sum of floats, where @fast(order) lets it be another. So each thread folds some
+turns in a row, the threads of a block find by shuffles what lies before each of them, and one block
+does the same for all blocks. Then every thread knows what its first turn begins with, and makes its
+turns as they are written.
 """
 
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from quantdsl.passes.blocks import (
     THREAD_NUMBER,
     WARP,
     WARP_LOG2,
+    as_value,
+    as_word,
     root,
 )
 
@@ -27,7 +30,12 @@ THREADS = 256
 WARPS = THREADS // WARP
 TURNS = 8
 """Of a thread, in a row: a line of memory, so that none of it is read twice."""
-NEUTRAL = {"iadd": 0, "imin": 2**63 - 1, "imax": -(2**63)}
+NEUTRAL = {
+    "iadd": ops.i64(0),
+    "imin": ops.i64(2**63 - 1),
+    "imax": ops.i64(-(2**63)),
+    "fadd": ops.f64(-0.0),
+}
 ME, BLOCK = ops.Var("scan.me"), ops.Var("scan.block")
 
 
@@ -42,6 +50,11 @@ class Scan(NamedTuple):
     op: str
 
     @property
+    def kind(self) -> ops.ScalarType:
+        """Of what it carries."""
+        return NEUTRAL[self.op].type
+
+    @property
     def folded(self) -> tuple[ops.Stmt, ...]:
         """A turn without what it writes to tensors."""
         kept = (ops.Let, ops.Assign)
@@ -53,8 +66,11 @@ class Scan(NamedTuple):
         )
 
 
-def scan_of(stmt: ops.Stmt, written: set[str]) -> Scan | None:
-    """The scan that a loop is, or None; `written` are the tensors that the kernel writes."""
+def scan_of(stmt: ops.Stmt, written: set[str], *, any_order: bool) -> Scan | None:
+    """The scan that a loop is, or None; `written` are the tensors that the kernel writes.
+
+    One whose result is another in another order is one only where `any_order` lets it be.
+    """
     if not isinstance(stmt, ops.For):
         return None
     takes = [s for s in stmt.body if isinstance(s, ops.Assign) and isinstance(s.place, ops.Var)]
@@ -64,6 +80,8 @@ def scan_of(stmt: ops.Stmt, written: set[str]) -> Scan | None:
     value, carried = take.value, take.place
     assert isinstance(carried, ops.Var)
     if not isinstance(value, ops.Binary) or value.op not in NEUTRAL:
+        return None
+    if value.op == "fadd" and not any_order:
         return None
     part = value.y if value.x == carried else value.x
     if carried not in (value.x, value.y) or carried in _all(part):
@@ -114,26 +132,25 @@ def launches(scan: Scan, turns: int, place: ops.Place, first: int, slot: int) ->
     `place` is scratch memory: a word a block from `first` on, and the last value at `slot`.
     """
     blocks = blocks_of(turns)
-    neutral = ops.i64(NEUTRAL[scan.op])
     mine = ops.Var("scan.mine")
     fold: list[ops.Stmt] = [
-        ops.Let("scan.from", ops.I64_T, scan.carried),
-        ops.Assign(scan.carried, neutral),
+        ops.Assign(scan.carried, NEUTRAL[scan.op]),
         _turns(scan, turns, scan.folded),
-        ops.Let(mine.name, ops.I64_T, scan.carried),
+        ops.Let(mine.name, scan.kind, scan.carried),
     ]
     found = Across(scan.op, mine)
     totals: list[ops.Stmt] = [*here(), *fold, *found.statements()]
     last = ops.Binary("ieq", ME, ops.i64(THREADS - 1))
     word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), BLOCK))
-    totals.append(ops.If(last, (ops.Assign(word, _op(scan.op, found.before, mine)),)))
+    total = as_word(_op(scan.op, found.before, mine), scan.kind)
+    totals.append(ops.If(last, (ops.Assign(word, total),)))
     at_end = ops.Binary("ieq", ops.Var("scan.end"), ops.i64(turns))
-    final = ops.Assign(ops.Elem(place, ops.i64(slot)), scan.carried)
+    final = ops.Assign(ops.Elem(place, ops.i64(slot)), as_word(scan.carried, scan.kind))
     body: list[ops.Stmt] = [
         *here(),
         *fold,
         *found.statements(),
-        ops.Assign(scan.carried, _op(scan.op, word, found.before)),
+        ops.Assign(scan.carried, _op(scan.op, as_value(word, scan.kind), found.before)),
         _turns(scan, turns, scan.body),
         ops.Let("scan.end", ops.I64_T, _end(turns)),
         ops.If(ops.Binary("and", at_end, ops.Binary("ilt", _begin(), ops.i64(turns))), (final,)),
@@ -148,17 +165,19 @@ def _all_blocks(scan: Scan, blocks: int, place: ops.Place, first: int) -> Iterat
     inside = ops.Binary("ilt", at, ops.i64(blocks))
     found = Across(scan.op, mine)
     yield from here()
-    yield ops.Let(carry.name, ops.I64_T, scan.carried)
+    yield ops.Let(carry.name, scan.kind, scan.carried)
     ahead = ops.Binary("imul", ops.Var("scan.round"), ops.i64(THREADS))
     all_of_them: ops.Expr = carry
     for warp in range(WARPS):
-        all_of_them = _op(scan.op, all_of_them, ops.Elem(SHARED, ops.i64(warp)))
+        of_warp = as_value(ops.Elem(SHARED, ops.i64(warp)), scan.kind)
+        all_of_them = _op(scan.op, all_of_them, of_warp)
+    before = _op(scan.op, carry, found.before)
     body: list[ops.Stmt] = [
         ops.Let(at.name, ops.I64_T, ops.Binary("iadd", ME, ahead)),
-        ops.Let(mine.name, ops.I64_T, ops.i64(NEUTRAL[scan.op])),
-        ops.If(inside, (ops.Assign(mine, word),)),
+        ops.Let(mine.name, scan.kind, NEUTRAL[scan.op]),
+        ops.If(inside, (ops.Assign(mine, as_value(word, scan.kind)),)),
         *found.statements(),
-        ops.If(inside, (ops.Assign(word, _op(scan.op, carry, found.before)),)),
+        ops.If(inside, (ops.Assign(word, as_word(before, scan.kind)),)),
         ops.Assign(carry, all_of_them),
         WAIT,
     ]
@@ -206,33 +225,34 @@ class Across(NamedTuple):
 
     def statements(self) -> Iterator[ops.Stmt]:
         """Shuffles in each warp, then the warps by shared memory; all threads come here."""
-        neutral = ops.i64(NEUTRAL[self.op])
+        neutral, kind = NEUTRAL[self.op], NEUTRAL[self.op].type
         lane, sum_ = ops.Var("scan.lane"), ops.Var("scan.sum")
         yield ops.Let(lane.name, ops.I64_T, ops.Binary("iand", ME, ops.i64(WARP - 1)))
-        yield ops.Let(sum_.name, ops.I64_T, self.mine)
+        yield ops.Let(sum_.name, kind, self.mine)
         for level in range(WARP_LOG2):
             step = 1 << level
             other = ops.Var(f"scan.other.{level}")
-            yield ops.Let(other.name, ops.I64_T, _from(sum_, lane, step))
+            yield ops.Let(other.name, kind, _from(sum_, lane, step, kind))
             both = _op(self.op, other, sum_)
             within = ops.Binary("ige", lane, ops.i64(step))
             yield ops.Assign(sum_, ops.Select(within, both, sum_))
         warp = ops.Binary("lshr", ME, ops.i64(WARP_LOG2))
         last = ops.Binary("ieq", lane, ops.i64(WARP - 1))
-        yield ops.Let("scan.left", ops.I64_T, _from(sum_, lane, 1))
-        yield ops.If(last, (ops.Assign(ops.Elem(SHARED, warp), sum_),))
+        yield ops.Let("scan.left", kind, _from(sum_, lane, 1, kind))
+        yield ops.If(last, (ops.Assign(ops.Elem(SHARED, warp), as_word(sum_, kind)),))
         yield WAIT
         none = ops.Binary("ieq", lane, ops.i64(0))
         own = ops.Select(none, neutral, ops.Var("scan.left"))
-        yield ops.Let(self.before.name, ops.I64_T, own)
+        yield ops.Let(self.before.name, kind, own)
         for number in range(WARPS):
             earlier = ops.Binary("ilt", ops.i64(number), warp)
-            word = ops.Select(earlier, ops.Elem(SHARED, ops.i64(number)), neutral)
-            yield ops.Assign(self.before, _op(self.op, self.before, word))
+            left = as_value(ops.Elem(SHARED, ops.i64(number)), kind)
+            value = ops.Select(earlier, left, neutral)
+            yield ops.Assign(self.before, _op(self.op, self.before, value))
 
 
-def _from(value: ops.Expr, lane: ops.Expr, step: int) -> ops.Expr:
+def _from(value: ops.Expr, lane: ops.Expr, step: int, kind: ops.ScalarType) -> ops.Expr:
     """What the lane `step` below has; of the lowest ones, what nobody looks at."""
     below = ops.Binary("iand", ops.Binary("isub", lane, ops.i64(step)), ops.i64(WARP - 1))
-    return ops.Call(SHUFFLE_FROM, (value, below))
+    return as_value(ops.Call(SHUFFLE_FROM, (as_word(value, kind), below)), kind)
 

@@ -88,6 +88,18 @@ kernel running(x: tensor[int, n], inout y: tensor[int, n], first: int) -> int:
         s += x[i]
     return s
 """
+SUMS = """language 1
+
+@kernel(scan)
+@fast(order)
+kernel totals(x: tensor[float, n], inout y: tensor[float, n], first: float) -> float:
+    "All up to each element, and all of them."
+    var s = first
+    for i in 0..<n:
+        s += x[i]
+        y[i] = s
+    return s
+"""
 PEAKS = """language 1
 
 @kernel(general)

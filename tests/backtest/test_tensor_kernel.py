@@ -21,6 +21,7 @@ from tests.backtest.tensor_programs import (
     PRODUCT,
     RANKS,
     RUNNING,
+    SUMS,
     TENSOR_PROGRAMS,
     drawn,
 )
@@ -250,6 +251,24 @@ def test_a_running_sum_is_that_of_numpy(device, tmp_path):
     y = np.zeros_like(x)
     assert kernel(x, y, 7, device=device) == 7 + x.sum()
     assert (y == 7 + np.cumsum(x) - x).all()
+
+
+@pytest.mark.parametrize("size", [1, 5, 2_047, 4_099])
+def test_a_running_sum_of_floats_may_be_in_any_order(size, tmp_path):
+    """Said of it, threads share its turns; each sum of theirs is as near as its roundings."""
+    kernel = kernel_of(SUMS, tmp_path)
+    assert repr(kernel).endswith("summed up in any order on a device>")
+    x = np.random.default_rng(8).standard_normal(size)
+    exact, found = np.zeros_like(x), np.zeros_like(x)
+    assert kernel(x, exact, 0.25) == exact[-1]
+    assert kernel(x, found, 0.25, device="simulated") == found[-1]
+    assert np.abs(found - exact).max() <= 1e-13 * size
+    assert size < 100 or found.tobytes() != exact.tobytes()
+    work = kernel.work({"n": size})
+    texts = ptx_of(launches_of(work, target_of("sm_90"), gpu=True), work, "sm_90")
+    assert [assembled(text, "sm_90")[:4] for text in texts] == [b"\x7fELF"] * 4
+    with pytest.raises(UnavailableError, match="on a device"):
+        kernel_of(SUMS.replace("@fast(order)\n", ""), tmp_path)(x, found, 0.25, device="simulated")
 
 
 def test_memory_of_its_own_has_a_limit(tmp_path):

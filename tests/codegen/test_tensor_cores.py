@@ -18,8 +18,9 @@ from quantdsl.codegen.tensor_cores import (
     pack_launch,
 )
 from quantdsl.devices.simulated import kernel_of
+from quantdsl.ir.tensors import ROUNDED
 from quantdsl.passes.nests import Operand, Product
-from quantdsl.passes.packs import Packs, packed
+from quantdsl.passes.packs import LINKS, Packs, packed
 
 
 def packs(n: int, k: int, m: int, rounded: str) -> Packs:
@@ -96,6 +97,10 @@ def test_a_factor_lies_as_the_instruction_takes_it(across):
     assert np.array_equal(found[: len(rows), :37], rows.astype(np.float16))
     assert not found[len(rows) :].any()
     assert not found[:, 37:].any()
+
+
+def test_all_types_are_packed_and_multiplied():
+    assert tuple(LINKS) == tuple(TYPES) == ROUNDED
 
 
 def test_entries_are_those_that_are_started():
