@@ -140,6 +140,7 @@ class _Maker:
         self.given: dict[str, Expr] = {}
         """What locals of a turn are made of."""
         self.changing = assigned_names(loop.body)
+        self.own = declared_names(self.early)
         for stmt in self.loads[1:]:
             self.note(stmt)
         ending = loop.body[ends]
@@ -161,11 +162,10 @@ class _Maker:
 
     def may(self) -> bool:
         """Whether what is asked lasts as long as no event is of concern."""
-        own = declared_names(self.early)
         return (
             of_row(self.inside)
-            and not self.lasting() & (self.writes.keys() | own)
-            and not own & reads_of_names(self.late).keys()
+            and not self.lasting() & (self.writes.keys() | self.own)
+            and not self.own & reads_of_names(self.late).keys()
         )
 
     # ---- what is of concern ---------------------------------------------------------------
@@ -204,6 +204,8 @@ class _Maker:
                         self.concern(when, part, stmt)
                     if stmt.otherwise:
                         self.concern(when, boolean(True), stmt)
+                case Assign(Var(name)) if name in self.own:
+                    continue  # nothing of it is left behind the turn that declares it
                 case Assign(Var(name), value) if of_row(self.known(value)):
                     self.writes.setdefault(name, []).append(when)
                     kept = Select(when, self.known(value), Var(name))

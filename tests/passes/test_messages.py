@@ -38,7 +38,7 @@ from quantdsl.passes.messages import MESSAGE_WORDS, MESSAGES, pass_messages
 from quantdsl.passes.rows import BASE, ROW, ROW_WORDS, ROWS
 
 WIDTH = 4
-MORE, WRITES_A, WRITES_B, LEVEL, BUYS, COUNTS = 1, 2, 4, 8, 16, 32
+MORE, WRITES_A, WRITES_B, LEVEL, BUYS, COUNTS, OWN = 1, 2, 4, 8, 16, 32, 64
 FIELDS = ("a", "b", "limit", "buys", "sells", "sum")
 """Words of a lane: two that events write, three that it asks events with, and what befell it."""
 STATE = StructType("State")
@@ -123,6 +123,14 @@ def whole() -> Module:
                 ),
             ),
         ),
+        If(
+            flag(OWN),
+            (
+                Let("own@", I64_T, i64(0)),
+                Assign(Var("own@"), Var("row.2@")),
+                Assign(Var("sum@s"), sum_of(Binary("imul", Var("sum@s"), i64(13)), Var("own@"))),
+            ),
+        ),
         If(flag(MORE), (Continue(),)),
         Assign(
             Var("sum@s"),
@@ -150,7 +158,7 @@ def rows_of(rng: np.random.Generator, n: int, *, alike: bool) -> np.ndarray:
         for left in reversed(range(size)):
             flags = kind if alike else int(rng.choice([0, WRITES_A, WRITES_B]))
             flags |= LEVEL * int(rng.random() < 0.7) | BUYS * int(rng.random() < 0.5)
-            flags |= COUNTS * int(rng.random() < 0.2)
+            flags |= COUNTS * int(rng.random() < 0.2) | OWN * int(rng.random() < 0.1)
             row = [flags | MORE * (left > 0), *map(int, rng.integers(0, 60, 3))]
             made.append(row)
     return np.array(made[:n], np.int64)
