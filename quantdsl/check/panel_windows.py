@@ -35,7 +35,7 @@ def window(
         return None
     first = _most(need for one in equations if not isinstance(one, Gather) for need in one.needs)
     gathered = _most(need for one in equations if isinstance(one, Gather) for need in one.needs)
-    told = _most(need for n in shown for need in turn.needed[n])
+    told = _most(need for n in shown for need in turn.table[n].warm)
     lead = max(first + max(sizes, default=0), gathered, told)
     return Window(lead, lcm(*sizes))
 

@@ -44,12 +44,13 @@ ENGINE_FIELDS = ("instruments", "now")
 
 
 class Column(Struct, frozen=True):
-    """A column of the table: `kind` is float, int, bool or time."""
+    """A column of the table: `kind` is float, int, bool or time; `warm` tells what it waits for."""
 
     name: str
     kind: str
     value: ops.Expr
     defined: ops.Expr
+    warm: tuple[tuple[int, Warm], ...] = ()
 
 
 class Signals(Lanes):
@@ -64,8 +65,6 @@ class Signals(Lanes):
         super().__init__(assembly, NO_COLUMNS)
         self.constants: list[str] = []
         """Equations that are no series: params alone decide them."""
-        self.needed: list[tuple[tuple[int, Warm], ...]] = []
-        """What each column waits for."""
         self.shown = tuple(self._columns() if of is None else self._arguments(of))
         self.closes = tuple(self._closes()) if closes else ()
 
@@ -136,14 +135,14 @@ class Signals(Lanes):
 
     def _column(self, name: str, value: Value) -> Column:
         assert value.series is not None
-        kind = value.type.kind
-        self.needed.append(value.series.warm)
-        defined = all_of(self.assembly.needs(value.series.warm))
+        kind, warm = value.type.kind, value.series.warm
+        defined = all_of(self.assembly.needs(warm))
         if kind in ("bool", "time"):
-            return Column(name, kind, value.ir, defined)
+            return Column(name, kind, value.ir, defined, warm)
         if kind in ("float", "na") or (kind in NUMERIC and kind != "int"):
-            return Column(name, "float", arith.as_float(self.strategy.cx, value).ir, defined)
-        return Column(name, "int", value.ir, defined)
+            number = arith.as_float(self.strategy.cx, value).ir
+            return Column(name, "float", number, defined, warm)
+        return Column(name, "int", value.ir, defined, warm)
 
     def _closes(self) -> Iterator[ops.Expr]:
         """The last close of each, of a universe of THIS one: adjusted if asked for."""

@@ -33,11 +33,17 @@ class Both:
     """One strategy on one market: on cores, and on the simulated device."""
 
     def __init__(
-        self, checked: Checked, *, instants: int, shared_bytes: int = SHARED_BYTES, **options: Any
+        self,
+        checked: Checked,
+        *,
+        instants: int,
+        shared_bytes: int = SHARED_BYTES,
+        closes: bool = False,
+        **options: Any,
     ) -> None:
         arranged = arrange(checked, **options)
         checked = arranged.sized(checked)
-        signals = Signals(checked.assembly)
+        signals = Signals(checked.assembly, closes=closes)
         given = checked, signals, arranged.data, chosen(checked.strategy.params, arranged.given)
         self.names = ["time", "instrument", *(one.name for one in signals.table)]
         self.data = arranged.data
@@ -117,6 +123,11 @@ def test_chunks_cut_in_time(lacks: range) -> None:
     cut = [kernel for step in both.device.complete.steps for kernel in step if kernel.window]
     assert all(sum(p.times for p in one.pieces(150, 150)) > 3 for one in cut)
     both.hold()
+
+
+def test_closes_behind_the_columns() -> None:
+    """As --describe asks for them: a column of no equation, cut as windows are."""
+    Both(compiled(WINDOWED), instants=150, closes=True, data=table(whole(5, 160))).hold()
 
 
 def test_only_windows_are_cut() -> None:
