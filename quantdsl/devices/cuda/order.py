@@ -21,8 +21,8 @@ from quantdsl.devices.work import LaneWork, Words
 Order = npt.NDArray[np.int64]
 WORTH_LANE_STEPS = 5 * 10**8
 """A sweep below takes less than the trial."""
-TRIAL_SHARE = 16
-"""A trial takes one in so many events."""
+TRIALS_SHARE = 8
+"""All trials together take one in so many events."""
 GAIN = 1.03
 """Another order has to be so much faster: where nothing trades yet the speeds say nothing."""
 SAMPLE = 4_096
@@ -61,9 +61,10 @@ def second_for(
     stored = cache.get(key)
     if stored is not None:
         return msgspec.msgpack.decode(stored, type=int | None)
-    events = -(-work.lane_steps // TRIAL_SHARE)
+    tried = range(2, len(work.points))
+    events = -(-work.lane_steps // (TRIALS_SHARE * (len(tried) + 1)))
     trial = work._replace(events=work.events[:events], columns=work.columns[:events])
-    speeds = {second: measured(trial, second) for second in range(2, len(work.points))}
+    speeds = {second: measured(trial, second) for second in tried}
     best = max(speeds, key=lambda second: speeds[second])
     found = best if speeds[best] > GAIN * measured(trial, None) else None
     cache.put(key, msgspec.msgpack.encode(found))
