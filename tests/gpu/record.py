@@ -3,11 +3,18 @@
     python -m tests.gpu.record OUT COMMIT
 
 A run on a real GPU is recorded in recorded.json, which test_recorded.py holds against the CPU.
+Works are compared in several processes, since most of the time goes into compiling for both; OUT
+is written after each, so that a run that is cut short keeps what it has.
 """
 
+import functools
 import json
 import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from quantdsl.codegen.ptx import architecture_of
 from quantdsl.devices.batches import on_core, on_gpu
@@ -15,6 +22,7 @@ from quantdsl.devices.choose import runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.cuda.driver import shown
+from quantdsl.devices.work import Runner
 from tests.backtest.tensor_programs import TENSOR_PROGRAMS
 from tests.gpu.works import (
     KERNELS,
@@ -30,50 +38,78 @@ from tests.gpu.works import (
     work_named,
 )
 
+PROCESSES = 12
+
+
+@functools.cache
+def gpu() -> Runner:
+    """The first GPU's, once a process."""
+    return runner("cuda:0", print)
+
+
+def lanes(name: str) -> tuple[Any, bool]:
+    """What is recorded of a sweep's lanes, and whether the CPU leaves the same."""
+    work = work_named(name)
+    left = digest_of(work, gpu())
+    code = ptx_digest(work, architecture_of(open_device(0).capability))
+    return {"results": left, "ptx": code}, left == digest_of(work, CpuRunner(1))
+
+
+def kernel(name: str) -> tuple[Any, bool]:
+    """The same of a kernel of threads and blocks."""
+    work = kernel_named(name)
+    words, _ = on_gpu(work, open_device(0))
+    left = words_digest(words)
+    code = kernel_digest(work, architecture_of(open_device(0).capability))
+    return {"results": left, "ptx": code}, left == words_digest(on_core(work))
+
+
+def panel(name: str) -> tuple[Any, bool]:
+    """The same of signals over a universe."""
+    left = panel_digest(name, "cuda:0")
+    return left, left == panel_digest(name, "cpu")
+
+
+def tensors(name: str) -> tuple[Any, bool]:
+    """The same of a kernel of tensors."""
+    left = tensors_digest(name, "cuda:0")
+    return left, left == tensors_digest(name, "cpu")
+
+
+KINDS: dict[str, tuple[Callable[[str], tuple[Any, bool]], list[str]]] = {
+    "results": (lanes, list(NAMES)),
+    "kernels": (kernel, list(KERNELS)),
+    "panels": (panel, list(PANELS)),
+    "tensors": (tensors, list(TENSOR_PROGRAMS)),
+}
+"""What is compared, and how, by its name in the record."""
+
+
+def compared(work: tuple[str, str]) -> tuple[Any, bool]:
+    """What is recorded of a work of some kind, and whether the CPU leaves the same."""
+    kind, name = work
+    return KINDS[kind][0](name)
+
 
 def main(out: Path, commit: str) -> int:
     """Write the digests of the GPU; the number of comparisons that failed."""
-    device, gpu, cpu = open_device(0), runner("cuda:0", print), CpuRunner()
-    architecture = architecture_of(device.capability)
-    results, different = {}, []
-    for name in NAMES:
-        work = work_named(name)
-        left, right = digest_of(work, gpu), digest_of(work, cpu)
-        if left != right:
-            different.append(name)
-        results[name] = {"results": left, "ptx": ptx_digest(work, architecture)}
-    kernels = {}
-    for name in KERNELS:
-        kernel = kernel_named(name)
-        words, _ = on_gpu(kernel, device)
-        if words_digest(words) != words_digest(on_core(kernel)):
-            different.append(f"kernel {name}")
-        code = kernel_digest(kernel, architecture)
-        kernels[name] = {"results": words_digest(words), "ptx": code}
-    panels = {}
-    for name in PANELS:
-        panels[name] = panel_digest(name, "cuda:0")
-        if panels[name] != panel_digest(name, "cpu"):
-            different.append(f"panel {name}")
-    tensors = {}
-    for name in TENSOR_PROGRAMS:
-        tensors[name] = tensors_digest(name, "cuda:0")
-        if tensors[name] != tensors_digest(name, "cpu"):
-            different.append(f"tensors {name}")
-    record = {
+    device, different = open_device(0), list[str]()
+    record: dict[str, Any] = {
         "device": device.model,
-        "architecture": architecture,
+        "architecture": architecture_of(device.capability),
         "driver": f"CUDA {shown(device.driver.version())}",
         "commit": commit,
         "different": different,
-        "results": results,
-        "kernels": kernels,
-        "panels": panels,
-        "tensors": tensors,
+        **{kind: {} for kind in KINDS},
     }
-    out.write_text(json.dumps(record, indent=1) + "\n")
-    compared = len(results) + len(kernels) + len(panels) + len(tensors)
-    sys.stdout.write(f"{compared} compared, {len(different)} different: {different}\n")
+    works = [(kind, name) for kind, (_, names) in KINDS.items() for name in names]
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        for (kind, name), (entry, same) in zip(works, pool.map(compared, works), strict=True):
+            record[kind][name] = entry
+            if not same:
+                different.append(f"{kind} {name}")
+            out.write_text(json.dumps(record, indent=1) + "\n")
+    sys.stdout.write(f"{len(works)} compared, {len(different)} different: {different}\n")
     return len(different)
 
 
