@@ -157,7 +157,8 @@ body:
   %published = load i64, ptr %published.at, align 8
   store i64 %published, ptr %ahead.at, align 8
   store i64 0, ptr %seen.at, align 8
-{begin}  %unused = call i64 @{probe}(ptr %copy, ptr %event, i64 %batch, ptr %curve)
+{begin}  %told = call i64 @{probe}(ptr %copy, ptr %event, i64 %batch, ptr %curve)
+  call void asm sideeffect "", "r"(i64 %told)
 {end}  %seen = load i64, ptr %seen.at, align 8
   %none.seen = icmp eq i64 %seen, 0
   %until = select i1 %none.seen, i64 %ended, i64 %seen
@@ -281,13 +282,36 @@ PROBE = "probe"
 """The function of a module that `sampled` runs between its stamps; it has the params of `run`."""
 
 
-def load_sampled(module: Module, target: Target, cache: Cache | None) -> Program:
+def sampled_form(routine: str = "") -> Form:
+    """`sampled` of a module with the function PROBE.
+
+    A `routine` that it repeats stays a call: copied into the loop, what it reads of the state would
+    be read once for all records, and several of them decided side by side.
+    """
+    interface = Module((), (), (SAMPLED,), (SAMPLED.name,))
+    return Form(
+        f"{SAMPLED.name} {routine}",
+        functools.partial(_whole, routine),
+        lambda m, t: hot_text(m, t, _sampled, _seen),
+        interface,
+    )
+
+
+def load_sampled(
+    module: Module, target: Target, cache: Cache | None, routine: str = ""
+) -> Program:
     """`sampled` for the function PROBE of a module."""
     need_counter(target)
-    interface = Module((), (), (SAMPLED,), (SAMPLED.name,))
-    passes = functools.partial(whole, entry=PROBE)
-    form = Form(SAMPLED.name, passes, lambda m, t: hot_text(m, t, _sampled, _seen), interface)
-    return load(module, target, cache, form)
+    return load(module, target, cache, sampled_form(routine))
+
+
+def _whole(routine: str, module: Module) -> Module:
+    found = whole(module, entry=PROBE)
+    apart = (
+        msgspec.structs.replace(func, inline=func.inline and func.name != routine)
+        for func in found.funcs
+    )
+    return msgspec.structs.replace(found, funcs=tuple(apart))
 
 
 def load_gauges(target: Target) -> Program:

@@ -2,13 +2,13 @@
 
     turn(state, inbound, outbound, control, curve, polls) -> DRY, STOPPED or FULL
 
-It is `run` of the strategy, the very IR that a backtest calls, with a loop around it and everything
-inlined: no call is left. Each event is given to `run` by itself, and the records of an instant are
-in the outbound ring before the next event is read. What cannot be done here is the host's: the
-function returns DRY after `polls` empty looks at the ring, so that the host may yield; STOPPED once
-control[STOP] is set; FULL when the outbound ring has no room for the records of the last instant,
-which stay where they are and go first when it is called again. Nothing is ever dropped, and an
-event is released once its records are visible.
+It is `run` of the strategy, the very IR that a backtest calls, with a loop around it and inlined as
+far as there is room: no call leaves the object. Each event is given to `run` by itself, and the
+records of an instant are in the outbound ring before the next event is read. What cannot be done
+here is the host's: the function returns DRY after `polls` empty looks at the ring, so that the host
+may yield; STOPPED once control[STOP] is set; FULL when the outbound ring has no room for the
+records of the last instant, which stay where they are and go first when it is called again. Nothing
+is ever dropped, and an event is released once its records are visible.
 
 An order does not wait for its instant to end: once the gate has let it pass and its record is
 written, all records so far are in the ring and its second cursor, AHEAD, covers them. A leg of an

@@ -298,7 +298,7 @@ class Bench:
         if still:
             state, full, warm, parts = self.middle(), self.gauges, 0, parts[:0]
         stamps = np.zeros(len(starts), np.int64)
-        load_sampled(probe.module, native(), Cache()).call(
+        load_sampled(probe.module, native(), Cache(), probe.routine).call(
             "sampled", state, state.copy(), state.copy(), parts.reshape(-1), len(parts),
             inputs.reshape(-1), starts, len(starts), warm, batch, self.curve(), stamps,
             full.address("still" if still else "run"), self.scratch.words, int(early),

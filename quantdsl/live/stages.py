@@ -45,18 +45,18 @@ ENGINE = Field(STATE, "e")
 STAGES = ("decode", "market", "equations", "handlers", "risk and orders", "metrics")
 """In the order in which an event passes them."""
 INPUT = Elem(Var("events"), Var("k"))
-LIMIT = Field(INPUT, "c")
+LOTS, LIMIT = Field(INPUT, "b"), Field(INPUT, "c")
 CLOSE = Field(Elem(Field(ENGINE, "market"), i64(0)), "close")
 GATE: dict[str, Expr] = {
-    "lots": Field(INPUT, "b"),
-    "opens": Field(INPUT, "b"),
+    "lots": LOTS,
+    "position": Binary("iadd", Field(Elem(Field(ENGINE, "positions"), i64(0)), "lots"), LOTS),
     # An order without a price of its own is judged by the last one.
     "ticks": Select(Binary("ieq", LIMIT, i64(NO_PRICE)), CLOSE, LIMIT),
     "priced": boolean(True),
 }
 """Params of the risk gate, from an ORDER record; the rest of them are 0 or false."""
 BOOK: dict[str, Expr] = {
-    "lots": Field(INPUT, "b"),
+    "lots": LOTS,
     "ticks": Field(INPUT, "c"),
     "fee": Field(INPUT, "d"),
 }
@@ -68,6 +68,8 @@ class Probe(NamedTuple):
 
     name: str
     module: Module
+    routine: str = ""
+    """What it calls once for each record."""
 
 
 def stage_probes(module: Module) -> list[Probe]:
@@ -85,17 +87,17 @@ def stage_probes(module: Module) -> list[Probe]:
 
 def gate_probe(module: Module) -> Probe:
     """The risk gate alone, on ORDER records."""
-    return Probe("risk gate", _with(module, _repeated(module, "risk.gate", GATE)))
+    return _repeated(module, "risk gate", "risk.gate", GATE)
 
 
 def hold_probe(module: Module) -> Probe:
     """A fill into position, cash and equity alone, on FILL records."""
-    return Probe("position update", _with(module, _repeated(module, "account.hold", BOOK)))
+    return _repeated(module, "position update", "account.hold", BOOK)
 
 
 def book_probe(module: Module) -> Probe:
     """The same with the round trips that it closes and their records."""
-    return Probe("fill booked", _with(module, _repeated(module, "account.book", BOOK)))
+    return _repeated(module, "fill booked", "account.book", BOOK)
 
 
 PROBE_STEP = "probe_step"
@@ -150,9 +152,11 @@ def _probe_of_run(module: Module) -> Func:
     return msgspec.structs.replace(run, name=PROBE, body=changed(run.body))
 
 
-def _repeated(module: Module, name: str, given: dict[str, Expr]) -> Func:
+def _repeated(module: Module, title: str, name: str, given: dict[str, Expr]) -> Probe:
     """A loop that calls a routine of the core once for each record."""
     routine, run = _func(module, name), _func(module, "run")
+    if not given.keys() <= {param.name.removeprefix("p.") for param in routine.params}:
+        raise InternalError(f"QD9510 live: {name} does not take what it is measured with")
     args = [_argument(param, given) for param in routine.params]
     call = Call(name, tuple(args))
     total: Expr = Var("total")
@@ -166,7 +170,7 @@ def _repeated(module: Module, name: str, given: dict[str, Expr]) -> Func:
         For("k", i64(0), Var("n"), stmts),
         Return(total),
     )
-    return Func(PROBE, run.params, I64_T, body)
+    return Probe(title, _with(module, Func(PROBE, run.params, I64_T, body)), name)
 
 
 def _argument(param: ParamDecl, given: dict[str, Expr]) -> Expr:

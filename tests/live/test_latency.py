@@ -7,7 +7,9 @@ import pytest
 from quantdsl.backtest.program import Run
 from quantdsl.check.annotations import Promises
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import load
+from quantdsl.codegen.compile import load, object_files
+from quantdsl.codegen.gauges import SAMPLED, sampled_form
+from quantdsl.codegen.proof import prove
 from quantdsl.codegen.target import native
 from quantdsl.errors import ConfigError, InternalError
 from quantdsl.ir.interp import Interpreter
@@ -103,6 +105,40 @@ def test_routines_run_on_records(make):
     assert np.array_equal(left[0][1], left[1][1])
     if make is not gate_probe:
         assert not np.array_equal(left[0][1], start)
+
+
+@pytest.mark.parametrize("make", [gate_probe, hold_probe, book_probe])
+def test_a_routine_is_called_once_for_each_record(make):
+    """Copied into the loop it went with its result, where it changes nothing: a gate took 0 ns."""
+    probe = make(checked("sma_cross").module())
+    forms = (sampled_form(), sampled_form(probe.routine))
+    found = [object_files(probe.module, native(), None, form)[0] for form in forms]
+    copied, called = (prove(code, SAMPLED.name) for code in found)
+    assert called.callees == copied.callees + 1
+
+
+def test_a_gate_is_measured_with_the_position_that_an_order_leads_to():
+    prepared = ready("sma_cross")
+    probe = gate_probe(checked("sma_cross").module())
+    records = np.zeros((1, 8), np.int64)
+    records[:, 4:6] = [3, 10_000]  # lots, ticks
+    slot, told = prepared.run.memory.slot("e.limits.max_notional"), []
+    unit = prepared.run.memory.get("e.instruments[0].money_per_tick_lot")
+    for most in (2, 3):
+        words = prepared.run.memory.words.copy()
+        words[slot.offset_words] = most * 10_000 * unit
+        told.append(Interpreter(probe.module).call("probe", words, records.reshape(-1), 1, words))
+    assert told[0] != told[1] == 0
+
+
+def test_a_routine_that_takes_something_else_is_our_fault():
+    module = checked("sma_cross").module()
+    funcs = tuple(
+        msgspec.structs.replace(f, params=f.params[:3]) if f.name == "risk.gate" else f
+        for f in module.funcs
+    )
+    with pytest.raises(InternalError, match=r"risk\.gate does not take"):
+        gate_probe(msgspec.structs.replace(module, funcs=funcs))
 
 
 def test_a_step_that_cannot_be_taken_apart_is_our_fault():
