@@ -187,7 +187,7 @@ class Stride:
             left.append(all_of(rest))
         if left:
             last = {name: kept.of for name, kept in self.kept.items()}
-            loose = list(alternatives(loosened(either(left), last, self.begun)))
+            loose = list(dict.fromkeys(alternatives(loosened(either(left), last, self.begun))))
             yield from self.all_one_way(loose)
             if loose:
                 yield Assign(Var(STOPS), either((Var(STOPS), *loose)))
@@ -206,6 +206,7 @@ class Stride:
                         always = self.always.setdefault(begun.name, f"always.{begun.name}")
                         yield Assign(Var(always), Binary("and", Var(always), now))
                     self.ways.append((more.begun.name, less.begun.name))
+                    break
 
     def begun(self, cond: Binary, beside: Sequence[Expr]) -> Expr:
         """How two locals of the last row compared, or did so where the stride began.

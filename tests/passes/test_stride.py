@@ -8,7 +8,7 @@ from quantdsl.ir.ops import BOOL_T, F64_T, Assign, Binary, Break, Elem, If, Let,
 from quantdsl.ir.show import show_node
 from quantdsl.passes.changes import Kept, in_last_row, loosened
 from quantdsl.passes.rows import BASE, ROWS
-from quantdsl.passes.straight import plain
+from quantdsl.passes.straight import either, plain
 from quantdsl.passes.stride import Sunk, sinks
 from quantdsl.passes.turn import Turn
 
@@ -132,22 +132,28 @@ def test_a_level_that_rows_raise_is_asked_where_the_stride_takes_it():
     assert stride.by_row == [body[1]]
 
 
-def test_a_crossing_either_way_is_asked_by_how_all_rows_compare():
+def crossings(*asked):
+    """A turn that is not usual where one of these has become so."""
+    ways = {
+        "above": Binary("and", Binary("fgt", X, Y), Binary("fle", U, V)),
+        "below": Binary("and", Binary("flt", X, Y), Binary("fge", U, V)),
+    }
     kept, other = Var("kept"), Var("other")
-    above = Binary("and", Binary("fgt", X, Y), Binary("fle", U, V))
-    below = Binary("and", Binary("flt", X, Y), Binary("fge", U, V))
     body = (
         Assign(U, kept),
         Assign(V, other),
         Let("x", F64_T, Binary("fadd", kept, Unary("from_bits", word(1)))),
         Let("y", F64_T, Binary("fadd", other, Unary("from_bits", word(2)))),
-        If(Binary("or", above, below), (Break(),)),
+        If(either(ways[way] for way in asked), (Break(),)),
         Assign(kept, X),
         Assign(other, Y),
     )
     words = dict.fromkeys(("kept", "other", "u", "v"), F64_T)
-    stride = Turn(body, words, {"u", "v"}).stride
-    assert stride is not None
+    return Turn(body, words, {"u", "v"}).stride
+
+
+def test_a_crossing_either_way_is_asked_by_how_all_rows_compare():
+    stride = crossings("above", "below")
     noted = [show_node(stmt.value) for stmt in stride.turn[4:6]]
     assert noted == [
         "and(always.begun.0@, fgt(x, y))",
@@ -156,3 +162,8 @@ def test_a_crossing_either_way_is_asked_by_how_all_rows_compare():
     assert show_node(stride.stopped()) == (
         "or(stops@, not(or(and(begun.0@, always.begun.0@), and(begun.1@, always.begun.1@))))"
     )
+
+
+@pytest.mark.parametrize("again", ["above", "below"])
+def test_a_crossing_that_is_asked_twice_is_asked_once(again):
+    assert crossings("above", "below", again).turn == crossings("above", "below").turn
