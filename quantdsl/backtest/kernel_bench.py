@@ -122,7 +122,8 @@ def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> 
 
 
 def _apart(exact: Any, rounded: Any) -> float:
-    """The largest difference of floats, of the largest value; NaN is one value."""
+    """The largest difference of two arrays, of the largest value; NaN is one value."""
+    exact, rounded = np.float64(exact), np.float64(rounded)
     with np.errstate(invalid="ignore"):
         off = np.where(np.isnan(exact) & np.isnan(rounded), 0.0, np.abs(exact - rounded))
     return float(np.max(off) / max(np.nanmax(np.abs(exact)), np.finfo(np.float32).tiny))

@@ -2,7 +2,7 @@
 
 A lane that follows a book looks at each event: is it of a level at which an order rests, has one
 arrived by then? Nine in ten are inside a message, where a turn ends early, and hardly any is of
-concern. What lanes ask of events is gathered of eight at a time, as a stride's rows are
+concern. What lanes ask of events is gathered of sixteen at a time, as a stride's rows are
 (stride.py): the bits of all levels, the latest time. So a lane asks once a group, of words that
 stand side by side behind all rows. Only events of concern have their turn. One of no concern only
 writes words that the next one writes again; that it does is looked at for each message. So the

@@ -17,7 +17,7 @@ from quantdsl.devices.cuda.memory import words_at
 from quantdsl.devices.grids import OnGpu
 from quantdsl.errors import DeviceError
 from tests.backtest.kernel_programs import PROGRAMS, THREADED
-from tests.backtest.tensor_programs import FAST, LINE
+from tests.backtest.tensor_programs import FAST, LINE, SUMS
 from tests.backtest.test_lane_entry import checked_text
 from tests.devices.fake_driver import CUresult, FakeDriver
 
@@ -125,6 +125,15 @@ def test_how_far_off_rounded_factors_are_is_told(apart, told, holds, tmp_path, m
     checked = compile_file(path, library_too=True)
     (found,) = kernel_bench.compared(checked, "simulated", 1, {"n": 40})
     assert (str(found).endswith(told), found.holds) == (True, holds)
+
+
+def test_flags_beside_a_sum_in_any_order_are_compared(tmp_path):
+    path = tmp_path / "flagged.qdsl"
+    flagged = SUMS.replace("first:", "inout high: tensor[bool, n], first:")
+    path.write_text(flagged.replace("y[i] = s", "y[i] = s\n        high[i] = s > first"))
+    checked = compile_file(path, library_too=True)
+    (found,) = kernel_bench.compared(checked, "simulated", 1, {"n": 5_000})
+    assert (found.fast, found.same, found.holds) == ("order", False, True)
 
 
 def test_a_gpu_takes_copies_of_tensors_and_gives_its_memory_back(tmp_path):
