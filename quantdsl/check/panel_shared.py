@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from quantdsl.check.calls import bind_size
 from quantdsl.check.equations import Equation
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions, rebuild_expr
@@ -104,9 +105,7 @@ class _Put:
         self.name = name
         names = (param.name for param in func.params)
         self.args = dict(zip(names, call.args, strict=True))
-        self.sizes: dict[ops.Size, ops.Size] = {
-            ops.SizeName(size): bound for size, bound in zip(func.sizes, call.sizes, strict=True)
-        }
+        self.sizes = dict(zip(func.sizes, call.sizes, strict=True))
 
     def let(self, let: ops.Let) -> ops.Let:
         assert let.value is not None
@@ -117,9 +116,9 @@ class _Put:
             case ops.Var(name):
                 return self.args.get(name, ops.Var(f"{self.name}.{name}"))
             case ops.SizeOf(size):
-                return ops.SizeOf(self.sizes.get(size, size))
+                return ops.SizeOf(bind_size(size, self.sizes))
         made = rebuild_expr(expr, self.expr)
         if isinstance(made, ops.Call):
-            sizes = tuple(self.sizes.get(size, size) for size in made.sizes)
+            sizes = tuple(bind_size(size, self.sizes) for size in made.sizes)
             return ops.Call(made.func, made.args, sizes)
         return made

@@ -5,9 +5,11 @@ same to the bit. A float recurrence, such as an average that decays, goes on fro
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import lcm
 from typing import TYPE_CHECKING
 
+from quantdsl.check.calls import bind_size
 from quantdsl.check.cross import Gather, Scatter
 from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, fields, used
@@ -29,15 +31,16 @@ def window(
 ) -> Window | None:
     """What the equations of these numbers look at, for these columns; None for recurrences."""
     equations = [graph.all[n] for n in numbers]
-    lens = [one for n in numbers for one in _lens(turn, graph, n)]
-    sizes = [one for one in lens if one is not None]
-    if len(sizes) < len(lens):
+    lens = [list(_lens(turn, graph, n)) for n in numbers]
+    sizes = [[one for one in of_one if one is not None] for of_one in lens]
+    if sizes != lens:
         return None
+    longest = max(map(sum, sizes), default=0)  # what looks at blocks may be summed up in blocks
     first = _most(need for one in equations if not isinstance(one, Gather) for need in one.needs)
     gathered = _most(need for one in equations if isinstance(one, Gather) for need in one.needs)
     told = _most(need for n in shown for need in turn.table[n].warm)
-    lead = max(first + max(sizes, default=0), gathered, told)
-    return Window(lead, lcm(*sizes))
+    lead = max(first + longest, gathered, told)
+    return Window(lead, lcm(*chain(*sizes)))
 
 
 def _most(needs: "Iterable[tuple[int, Warm]]") -> int:
@@ -48,7 +51,7 @@ def _most(needs: "Iterable[tuple[int, Warm]]") -> int:
 
 
 def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
-    """The windows of one equation; None where it looks back without end, or nobody knows."""
+    """The blocks of one equation; None where it looks back without end, or nobody knows."""
     equation = graph.all[number]
     if isinstance(equation, Gather):
         return
@@ -58,10 +61,8 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
     value, own = equation.value, set[str]()
     if isinstance(value, ops.Call):
         own = fields(used(value.args[0]))
-        (size,) = value.sizes if len(value.sizes) == 1 else (None,)
         plain = not any(_keeps(graph.all[n]) for n in _behind(graph, number))
-        fits = plain and isinstance(size, int) and _blockwise(turn, value.func)
-        yield size if fits and isinstance(size, int) else None
+        yield from (plain and list(_blocks(turn, value.func, value.sizes))) or [None]
     names = fields(used(_without_histories(graph, value))) - own
     known = {graph.all[n].place.name for n in graph.inputs(number)}
     if not names <= known | {place.name for place in turn.strategy.bars.values()}:
@@ -101,17 +102,21 @@ def _keeps(equation: Equation) -> bool:
     return isinstance(equation.value, ops.Call)
 
 
-def _blockwise(turn: "Signals", name: str) -> bool:
-    """Whether all that a function keeps are blocks."""
+def _blocks(turn: "Signals", name: str, sizes: tuple[ops.Size, ...]) -> Iterator[int | None]:
+    """The lengths of all blocks that a function keeps; None where it keeps anything else."""
     if name in BLOCKWISE:
-        return True
+        yield from (one if isinstance(one, int) else None for one in sizes)
+        return
     func = turn.strategy.library.lookup(name)
     assert isinstance(func, ops.Func)
     if not any(param.inout for param in func.params):
-        return True
+        return
     steps = {ops.Field(ops.Var("self"), "step")}
-    assigned = [stmt.place for stmt in statements(func.body) if isinstance(stmt, ops.Assign)]
+    assigned = {stmt.place for stmt in statements(func.body) if isinstance(stmt, ops.Assign)}
     nodes = list(expressions(func.body))
-    counts = any(node == ops.Var("step") for node in nodes)
-    calls = [node.func for node in nodes if isinstance(node, ops.Call)]
-    return set(assigned) <= steps and not counts and all(_blockwise(turn, one) for one in calls)
+    if not assigned <= steps or any(node == ops.Var("step") for node in nodes):
+        yield None
+    bound = dict(zip(func.sizes, sizes, strict=True))
+    for node in nodes:
+        if isinstance(node, ops.Call):
+            yield from _blocks(turn, node.func, tuple(bind_size(one, bound) for one in node.sizes))

@@ -125,6 +125,47 @@ def test_chunks_cut_in_time(lacks: range) -> None:
     both.hold()
 
 
+WITHIN = """language 1
+
+@warmup(2 * len)
+indicator wide(src: series[float], len: const int) -> float:
+    "Of a window twice as long."
+    let m = sums.moments(src, 2 * len)
+    return m.squares / len
+
+@warmup(2 * len)
+indicator level(src: series[float], len: const int) -> float:
+    "Another answer of the same sums."
+    let m = sums.moments(src, 2 * len)
+    return m.mean / len
+
+@warmup(len)
+indicator early(src: series[float], len: const int) -> float:
+    "A window of windows that says something before they are whole."
+    let wide = ts.std(src, len)
+    let both = ts.std(wide ?? 0.0, len)
+    return both
+
+strategy Within:
+    "Indicators that ask others with windows of their own."
+    bars 1d
+    universe "ALL"
+    let ret   = close / close[1] - 1
+    let one   = wide(ret, 3)
+    let same  = level(ret, 3)
+    let other = wide(ret, 4)
+    let soon  = early(ret, 5)
+"""
+
+
+def test_windows_within_indicators() -> None:
+    """What an indicator asks another one for may be longer than what it was asked for itself."""
+    both = Both(compiled(WITHIN), instants=150, data=table(whole(5, 320)))
+    windows = {kernel.window for step in both.device.complete.steps for kernel in step}
+    assert {one.period for one in windows if one is not None} == {1, 5, 6, 8}
+    both.hold()
+
+
 def test_closes_behind_the_columns() -> None:
     """As --describe asks for them: a column of no equation, cut as windows are."""
     Both(compiled(WINDOWED), instants=150, closes=True, data=table(whole(5, 160))).hold()
