@@ -340,7 +340,8 @@ class TickFeed:
         tally = self.reader.tally
         for code in np.unique(fault[fault >= 0]).tolist():
             at = int(np.argmax(fault == code))
-            where = times.show_instant(int(events["ts_recv"][at]))
+            where = times.show_instant(int(events["ts_recv"][at]), exact=True)
+            where = f"after {where}" if code == Fault.BACKWARD else where
             tally.note(Fault(code), int(np.count_nonzero(fault == code)), where)
         bad, kind = fault >= 0, events["kind"]
         empty = bad & (kind == Kind.QUOTE)

@@ -132,8 +132,10 @@ class TickTableReader:
             numbers = [columns[field] for field in _NUMBERS if field in columns]
             text = [name for name in dict.fromkeys(columns.values()) if name not in numbers]
             lost: Counter[str] | None = Counter() if self._bad_rows == "drop" else None
+            rows = 0
             for batch in table.batches(text, numbers, lost):
-                events = self._events(batch, columns, table.name)
+                events = self._events(batch, columns, table.name, rows)
+                rows += batch.num_rows
                 if self._holds == "book":
                     events = state.messages(events)
                 if len(events):
@@ -144,14 +146,15 @@ class TickTableReader:
         if len(rest):
             yield rest
 
-    def _events(self, batch: Any, columns: Mapping[str, str], where: str) -> Events:
-        """A row an event; snapshot rows of a book carry the mark in their last word."""
-        happened, valid = self._times(batch.column(columns["time"]), where)
+    def _events(self, batch: Any, columns: Mapping[str, str], where: str, rows: int) -> Events:
+        """A row an event, after `rows` of the table; a snapshot has its mark in the last word."""
+        happened, known = self._times(batch.column(columns["time"]), where)
+        fine = {"time": known}
         events = np.zeros(len(happened), EVENT)
         events["ts_event"] = events["ts_recv"] = happened
         if self.has_recv:
-            events["ts_recv"], known = self._times(batch.column(columns["received"]), where)
-            valid &= known
+            column = batch.column(columns["received"])
+            events["ts_recv"], fine["received"] = self._times(column, where)
         payload = events["payload"]
         for at, field in enumerate(_PAYLOAD[self._holds]):
             if field not in columns:
@@ -160,8 +163,7 @@ class TickTableReader:
                 payload[:, at] = _identity(batch.column(columns[field]))
             else:
                 real = values(batch.column(columns[field]), null=np.nan)
-                payload[:, at], fine = _fixed(real, missing=field in ("bid", "ask"))
-                valid &= fine
+                payload[:, at], fine[field] = _fixed(real, missing=field in ("bid", "ask"))
         if self._holds == "quotes":
             events["kind"] = Kind.QUOTE
             for price, size, name in ((0, 2, "bid_size"), (1, 3, "ask_size")):
@@ -171,14 +173,17 @@ class TickTableReader:
                     payload[~nobody, size] = MISSING
         else:
             events["kind"] = Kind.TRADE if self._holds == "trades" else Kind.BOOK_DELTA
-            side, known = self._sides(batch, columns)
-            events["side"], valid = side, valid & known
+            events["side"], fine["side"] = self._sides(batch, columns)
         if self._holds == "book" and self._snapshots:
             marks = _truths(batch.column(columns["snapshot"]))
             payload[:, 4] = marks
-        bad = int(np.count_nonzero(~valid))
-        if bad:
-            self.tally.note(Fault.UNREADABLE, bad, f"row {int(np.argmin(valid)) + 1} of a block")
+        valid = np.logical_and.reduce(list(fine.values()))
+        if not valid.all():
+            at = int(np.argmin(valid))
+            field = next(field for field, known in fine.items() if not known[at])
+            told = batch.column(columns[field])[at].as_py()
+            first = f"row {rows + at + 1}: {columns[field]} = {told}"
+            self.tally.note(Fault.UNREADABLE, int(np.count_nonzero(~valid)), first)
         return events[valid]
 
     def _times(self, column: Any, where: str) -> tuple[Int64s, Bools]:

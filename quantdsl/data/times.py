@@ -98,10 +98,15 @@ def parse_instant(text: str, tz: str = "UTC") -> int:
     return (since.days * 86_400 + since.seconds) * SECOND_NS + since.microseconds * 1_000
 
 
-def show_instant(ts_ns: int) -> str:
-    """ns since 1970 as `2024-01-31 15:30 UTC`, seconds only where they are not zero."""
+def show_instant(ts_ns: int, *, exact: bool = False) -> str:
+    """ns since 1970 as `2024-01-31 15:30 UTC`, seconds only where they are not zero.
+
+    Fractions of a second are shown where it is to be `exact`, to the last ns that is not zero.
+    """
     moment = dt.datetime.fromtimestamp(ts_ns // SECOND_NS, dt.UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC")
+    rest = f"{ts_ns % SECOND_NS:09}".rstrip("0") if exact else ""
+    seconds = f":%S.{rest}" if rest else ":%S" if moment.second else ""
+    return moment.strftime(f"%Y-%m-%d %H:%M{seconds} UTC")
 
 
 def exact_instant(ts_ns: int) -> str:

@@ -125,11 +125,26 @@ def test_a_bad_quote_is_no_market_until_the_next(row, said, tmp_path):
 def test_out_of_order_is_told_and_time_never_goes_back(tmp_path):
     lines = [f"{at(s)},10.0,10.1,1,1" for s in (0, 2, 1, 3)]
     path = table(tmp_path, quotes(*lines))
-    with pytest.raises(DataError, match="backward time"):
+    with pytest.raises(DataError, match="after 2024-01-03 14:30:02 UTC: backward time"):
         streamed(spec(path))
     events = streamed(spec(path, bad_rows="drop"))
     assert np.all(np.diff(events["ts_recv"]) >= 0)
     assert events["payload"][2, 0] == NO_PRICE
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (f"{at(1)},inf,10.1,1,1", "row 3: bid = inf: message not understood"),
+        (f"{at(1)},10.0,10.1,1,1e19", r"row 3: ask_size = 1e\+19: message not understood"),
+        (",10.0,10.1,1,1", "row 3: time = None: message not understood"),
+        (f"{at(1.25)},10.0,-1,1,1", r"14:30:01\.25 UTC: price not positive"),
+    ],
+)
+def test_where_a_row_is_bad_is_told(row, said, tmp_path):
+    good = [f"{at(0)},10.0,10.1,1,1"] * 2
+    with pytest.raises(DataError, match=said):
+        streamed(spec(table(tmp_path, quotes(*good, row))))
 
 
 BOOK = "time,side,price,size,is_snapshot"
