@@ -130,7 +130,7 @@ class TickData:
                     ]
                     raise DataError(
                         f"{feed.name}: holds {', '.join(held)}, and the strategy asks for {name}\n"
-                        f"help: put this file and one of its {name} into a folder, and name that"
+                        f"help: name a folder that holds a file of its {name} as well"
                     )
 
     @property

@@ -70,22 +70,22 @@ def open_ticks(opening: Opening, name: str = "") -> TickReader:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of a folder of ticks in order of name; DataError where there is none."""
-    found = sorted(one for one in folder.iterdir() if one.is_file() and one.name[0] != ".")
-    if any(one.suffix == ".part" for one in found):
-        why = "is a recording without a file that is whole yet (record --minutes-a-file)"
-        raise DataError(f"{folder}: {why}")
-    if not found:
-        raise DataError(f"{folder}: the folder holds no file of ticks")
-    return found
+    """The files of a folder in order of name, but for hidden ones."""
+    return sorted(one for one in folder.iterdir() if one.is_file() and one.name[0] != ".")
 
 
 def _folder(opening: Opening, name: str) -> TickReader:
     from quantdsl.data.tick_folder import TickFolder
 
-    files = files_of(Path(opening.path))
+    path = Path(opening.path)
+    files = files_of(path)
+    if any(one.suffix == ".part" for one in files):
+        why = "is a recording without a file that is whole yet (record --minutes-a-file)"
+        raise DataError(f"{path}: {why}")
+    if not files:
+        raise DataError(f"{path}: the folder holds no file of ticks")
     readers = [open_ticks(replace(opening, path=str(file)), name) for file in files]
-    reader: TickReader = TickFolder(Path(opening.path), readers, opening.bad_rows)
+    reader: TickReader = TickFolder(path, readers, opening.bad_rows)
     return reader
 
 

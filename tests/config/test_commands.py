@@ -70,6 +70,13 @@ def test_data_check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "exists already" in output(capsys, *again, status=2)
 
 
+def test_data_check_of_a_folder_of_bars(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "holds no data file" in output(capsys, "data", "check", str(tmp_path), status=2)
+    (tmp_path / "eurusd.csv").write_text(ROWS)
+    (tmp_path / "gbpusd.csv.part").write_text("time,op")  # a download that is not whole
+    assert "2 bars of 1m" in output(capsys, "data", "check", str(tmp_path))
+
+
 def test_data_check_counts_bad_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(ROWS + "2024-01-02 10:01,1,2,1,1,4\n2024-01-02 10:02,1,2,1,1,4\n")
