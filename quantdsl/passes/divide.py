@@ -71,7 +71,7 @@ class _Divider:
         return made
 
     def stays(self, divisor: ops.Expr) -> bool:
-        """Whether it is the same all the way, and no power of two, which LLVM multiplies by."""
+        """Whether it is the same all the way."""
         match divisor:
             case ops.Const(ops.F64_T):
                 return True
