@@ -58,10 +58,12 @@ def entries() -> tuple[Entry, ...]:
 
 def find(name: str) -> list[Entry]:
     """The entries of one name, with or without its namespace; else those that are written with it,
-    as tif is with ioc."""
-    exact = [entry for entry in entries() if entry.name == name]
-    bare = [entry for entry in entries() if entry.name.rpartition(".")[2] == name]
-    return exact or bare or [one for one in entries() if name in re.findall(r"\w+", one.signature)]
+    as tif is with ioc, but for functions, of which a hundred have a `len`."""
+    every = entries()
+    exact = [entry for entry in every if entry.name == name]
+    bare = [entry for entry in every if entry.name.rpartition(".")[2] == name]
+    others = [entry for entry in every if not entry.signature.startswith(f"{entry.name}(")]
+    return exact or bare or [one for one in others if name in re.findall(r"\w+", one.signature)]
 
 
 def _builtins() -> list[Entry]:

@@ -361,6 +361,9 @@ def test_help_describes_a_function(capsys):
     assert "warm-up  len" in page
     assert cli.run(["help", "ta.smma"]) == 2
     assert "ta.sma" in capsys.readouterr().err
+    assert cli.run(["help", "len"]) == 2  # what it takes is told with it alone
+    assert cli.run(["help", "ioc"]) == 0
+    assert capsys.readouterr().out.startswith("tif = ")
 
 
 def test_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
