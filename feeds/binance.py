@@ -4,6 +4,7 @@ A line is `<time of receipt, ns> <JSON>`; the JSON is a message of a combined st
 message, or the answer to a request for a snapshot, as binance_messages.py understands them.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -11,11 +12,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from quantdsl.feeds.binance_messages import (
+    ABSENT,
     BOOK_WORDS,
     DIGITS,
     FIELDS,
     LEVEL_BYTES,
     SNAP,
+    SYMBOL,
+    SYMBOL_END,
     SYNC,
     WAITING,
     message,
@@ -30,19 +34,35 @@ from quantdsl.feeds.kernels import head, inner, whole_number
 from quantdsl.codegen.decoders import entry
 from quantdsl.data.table import file_sha256
 from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
+from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
 
 _PENDING_MAX = 65_536
 """Messages held until a snapshot says which of them count; more, and the oldest are dropped."""
+SYMBOLS_SHOWN = 8
 
 # Words of the decoder's state.
 _TAKEN, _OUT, _LINES, _STOP, _BAD_LINE, _STATE_WORDS = range(6)
 
 
-@inner(
-    "void(uint8[::1], int64, int64, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1])"
-)
-def _line(text, at, end, out, state, book, faults, fields):
+_OWN = "int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1]"
+
+
+@inner("boolean(uint8[::1], int64[::1], uint8[::1])")
+def _of_another(text, fields, symbol):
+    """Whether the message names another symbol; one that names none is the file's own."""
+    at, size = fields[SYMBOL], len(symbol)
+    if at == ABSENT or size == 0:
+        return False
+    offset = 0
+    if fields[SYMBOL_END] - at == size:
+        while offset < size and text[at + offset] == symbol[offset]:
+            offset += 1
+    return offset < size
+
+
+@inner(f"void(uint8[::1], int64, int64, {_OWN})")
+def _line(text, at, end, out, state, book, faults, fields, symbol):
     """Decodes text[at:end] into `out`; a fault leaves a FEED gap where a book may be hurt."""
     row = state[_OUT]
     local, at = whole_number(text, at, end)
@@ -51,6 +71,9 @@ def _line(text, at, end, out, state, book, faults, fields):
         kind, last = message(text, at, end, out, row, fields)
     else:
         local = np.int64(0)
+    if kind >= 0 and _of_another(text, fields, symbol):
+        faults[Fault.UNKNOWN_INSTRUMENT.value] += 1
+        return
     if kind >= 0:
         event = time_of(fields, local)
         state[_OUT] = settle(kind, last, event, local, out, row, fields, book, faults)
@@ -66,8 +89,8 @@ def _line(text, at, end, out, state, book, faults, fields):
     book[SYNC] = WAITING
 
 
-@entry("void(uint8[::1], boolean, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1])")
-def _decode(text, final, out, state, book, faults, fields):
+@entry(f"void(uint8[::1], boolean, {_OWN})")
+def _decode(text, final, out, state, book, faults, fields, symbol):
     """Whole lines of `text` into `out`, up to and with the first snapshot."""
     at, end = 0, len(text)
     state[_OUT] = 0
@@ -83,21 +106,34 @@ def _decode(text, final, out, state, book, faults, fields):
         while last > at and text[last - 1] <= 32:
             last -= 1
         if last > at:
-            _line(text, at, last, out, state, book, faults, fields)
+            _line(text, at, last, out, state, book, faults, fields, symbol)
         at = stop + 1
     state[_TAKEN] = min(at, end)
 
 
 class BinanceReader:
-    """The messages of one recording. See the module for what is understood and how it begins."""
+    """The messages of one symbol of a recording; `symbol` chooses it where there are several.
+
+    Those of others are counted. See the module for what is understood and how it begins.
+    """
 
     format = "Binance stream recording"
     price_digits = size_digits = DIGITS
     has_recv = True
 
-    def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
+    def __init__(self, path: Path, bad_rows: Literal["stop", "drop"], symbol: str = "") -> None:
         self._path, self.name = path, str(path)
-        self.symbol = _symbol(path)
+        symbols = _symbols(path)
+        if len(symbols) > 1 and symbol not in symbols:
+            held = ", ".join(symbols[:SYMBOLS_SHOWN])
+            raise DataError(
+                f"{path}: has no symbol {symbol!r}; it holds {held}"
+                if symbol
+                else f"{path}: holds {len(symbols)} symbols ({held}): choose one as in "
+                f"{path}#{symbols[0]}"
+            )
+        self.symbol = symbol if symbol in symbols else next(iter(symbols), "")
+        self._own = np.frombuffer(self.symbol.encode(), np.uint8).copy()
         self.notes: list[str] = []
         self.tally = Tally(self.name, bad_rows)
 
@@ -116,7 +152,7 @@ class BinanceReader:
             out = np.empty((len(window.bytes) // LEVEL_BYTES + 16, WORDS), np.int64)
             faults = np.zeros(FAULTS, np.int64)
             waiting = book[SYNC] == WAITING
-            _decode(window.bytes, window.ended, out, state, book, faults, fields)
+            _decode(window.bytes, window.ended, out, state, book, faults, fields, self._own)
             window.take(int(state[_TAKEN]))
             self._note(faults, state)
             events = out[: state[_OUT]].view(EVENT).reshape(-1)
@@ -154,9 +190,9 @@ class BinanceReader:
             self.tally.note(fault, int(faults[fault]), where)
 
 
-def _symbol(path: Path) -> str:
-    """The symbol of the first message that names one; empty where none does."""
-    window = Window(path, 1 << 16)
+def _symbols(path: Path) -> list[str]:
+    """The symbols that the first megabyte of messages names, in order."""
+    window = Window(path)
     window.fill()
-    _, found, rest = window.bytes.tobytes().partition(b'"s":"')
-    return rest.split(b'"', 1)[0].decode("ascii", "replace") if found else ""
+    found = re.findall(rb'"s":"([^"]*)"', window.bytes.tobytes())
+    return [name.decode("ascii", "replace") for name in dict.fromkeys(found)]

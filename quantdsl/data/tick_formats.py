@@ -177,7 +177,7 @@ def _never(_: Path, __: bytes) -> bool:
 def _binance(opening: Opening) -> TickReader:
     from quantdsl.feeds.binance import BinanceReader
 
-    reader: TickReader = BinanceReader(Path(opening.path), opening.bad_rows)
+    reader: TickReader = BinanceReader(Path(opening.path), opening.bad_rows, opening.symbol)
     return reader
 
 

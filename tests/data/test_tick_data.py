@@ -147,6 +147,15 @@ def test_where_a_row_is_bad_is_told(row, said, tmp_path):
         streamed(spec(table(tmp_path, quotes(*good, row))))
 
 
+def test_a_recording_is_not_read_as_that_of_another_symbol(tmp_path):
+    trade = '{"e":"trade","E":1704292200000,"s":"XY","t":7,"p":"99.5","q":"1.0","m":true}'
+    path = tmp_path / "x.txt"
+    path.write_text(f"{OPEN} {trade}\n")
+    assert len(streamed(spec(f"{path}#XY", ticks="trades"))) == 1
+    with pytest.raises(DataError, match=r"x\.txt: holds XY and no XX"):
+        streamed(spec(f"{path}#XX", ticks="trades"))
+
+
 BOOK = "time,side,price,size,is_snapshot"
 
 

@@ -77,6 +77,28 @@ def test_a_missing_change_is_a_gap_until_the_next_snapshot(tmp_path):
     assert tally.counts[Fault.GAP] == 1
 
 
+def of(symbol: str, text: str) -> str:
+    return text.replace('"s":"XY"', f'"s":"{symbol}"')
+
+
+def test_messages_of_another_symbol_are_none_of_ours(tmp_path):
+    """They were taken into the one book, with prices of another market."""
+    others = [of("XZ", change(11, 14)), of("XYZ", change(11, 14))]
+    trade = '{"e":"trade","E":1723161256000,"s":"%s","t":7,"p":"99.5","q":"1.0","m":true}'
+    messages = [SNAPSHOT, change(11, 12), *others, trade % "XZ", trade % "XY", change(13, 13)]
+    path = recording(tmp_path, messages)
+    with pytest.raises(DataError, match=r"holds 3 symbols \(XY, XZ, XYZ\): choose .*x\.txt#XY$"):
+        decoded(path)
+    with pytest.raises(DataError, match="has no symbol 'XX'; it holds XY, XZ, XYZ"):
+        open_ticks(Opening(path, symbol="XX"))
+    reader = open_ticks(Opening(path, symbol="XY"))
+    events = np.concatenate(list(reader.chunks()))
+    assert shown(events) == [*BOOK, "BOOK_DELTA", "TRADE", "BOOK_DELTA"]
+    assert reader.tally.counts == {Fault.UNKNOWN_INSTRUMENT: 3}
+    reader = open_ticks(Opening(path, symbol="XZ"))
+    assert shown(np.concatenate(list(reader.chunks()))) == [*BOOK, "BOOK_DELTA", "TRADE"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
