@@ -4,7 +4,7 @@ The host only carries: it writes config and params into the state, streams event
 drains records. Every decision, fill, fee and metric is made by the compiled core.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,30 @@ def result(prepared: Prepared, path: Path, bars: BarTable | None = None) -> RunR
         plots=plots,
         settings=settings_of(resolved, signals=bool(strategy.signals)),
         execution=_execution(prepared),
-        notes=(*prepared.notes, *data.notes, *map(str, answers(checked, run.memory))),
+        notes=(
+            *prepared.notes, *data.notes, *_of_books(prepared),
+            *map(str, answers(checked, run.memory)),
+        ),
         warnings=warnings_of(checked, resolved),
         reasons=reasons(checked),
         messages=dict(enumerate(strategy.messages)),
     )
+
+
+def _of_books(prepared: Prepared) -> Iterator[str]:
+    """When a book was no market, and what of it was too far away to be kept."""
+    if "USES_BOOK" not in prepared.checked.strategy.uses:
+        return
+    memory = prepared.run.memory
+    for index, one in enumerate(prepared.data.instruments):
+        book = f"e.books[{index}]"
+        words = {word: int(memory.get(f"{book}.{word}")) for word in ("crossed", "locked")}
+        far = sum(int(memory.get(f"{book}.sides[{side}].given_up")) for side in (0, 1))
+        said = ", ".join(f"{word} after {n:,} messages" for word, n in words.items() if n)
+        if said:
+            yield f"{one.symbol}: the book was {said}: no order met it then"
+        if far:
+            yield f"{one.symbol}: {far:,} levels were more than the book keeps, until a snapshot"
 
 
 def _execution(prepared: Prepared) -> Execution | None:

@@ -1,8 +1,11 @@
-"""What a report notes of a strategy and its data before the first event."""
+"""What a report notes of a strategy and its data."""
+
+from pathlib import Path
 
 import pytest
 
 from quantdsl.backtest.prepare import arrange
+from quantdsl.backtest.run import run_checked
 from tests.backtest.test_lane_entry import checked_text
 
 TEXT = """language 1
@@ -37,3 +40,46 @@ def test_a_timer_inside_a_bar_is_noted(bars, when, said):
         note for note in notes if said and note.startswith(said)
     ]
     assert any(said in note for note in notes) or not said
+
+
+MAKER = """language 1
+
+strategy Maker:
+    book depth = 5
+
+    on book:
+        buy(1 lot)
+
+    backtest:
+        fees = 1bps
+"""
+AT = 1_704_292_200_000_000_000
+BOTH = [f"{AT},bid,300.00,5,true", f"{AT},ask,300.02,5,true"]
+FAR = [f"{AT},bid,{299.99 - 0.01 * level:.2f},5,true" for level in range(20_000)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], None),
+        (FAR[:10_000], None),
+        (FAR, "T: 10,290 levels were more than the book keeps, until a snapshot"),
+        (
+            [f"{AT + 1},bid,300.05,5,false", f"{AT + 2},ask,300.05,5,false"],
+            "T: the book was crossed after 2 messages: no order met it then",
+        ),
+        (
+            [f"{AT + 1},bid,300.02,5,false", f"{AT + 2},bid,300.03,1,false"],
+            "T: the book was crossed after 1 messages, locked after 1 messages: "
+            "no order met it then",
+        ),
+    ],
+)
+def test_a_book_that_was_no_market_is_noted(rows, said, tmp_path):
+    """The core counted it; nobody was told."""
+    path = tmp_path / "T.csv"
+    path.write_text("\n".join(["time,side,price,size,is_snapshot", *BOTH, *rows, ""]))
+    notes = run_checked(checked_text(MAKER), Path("maker.qdsl"), data=str(path)).notes
+    assert [note for note in notes if "the book" in note and note.startswith("T:")] == (
+        [said] if said else []
+    )
