@@ -11,6 +11,7 @@ from quantdsl.check.kernels import KernelFacts
 from quantdsl.codegen.blocks import AT_END
 from quantdsl.devices.batches import BlockWork
 from quantdsl.ir import ops
+from quantdsl.ir.link import alone
 
 SEED = 5
 LATE = 2**20
@@ -18,12 +19,40 @@ LATE = 2**20
 
 
 def drawn_works(checked: Checked, instruments: int) -> Iterator[tuple[KernelFacts, BlockWork]]:
-    """Each kernel that a strategy calls, on so many instruments."""
-    module = checked.module()
+    """Each kernel of windows on so many instruments, but those that `unknown` has."""
+    for facts, module, func in window_kernels(checked):
+        yield facts, drawn_work(module, func, facts, instruments)
+
+
+def window_kernels(checked: Checked) -> Iterator[tuple[KernelFacts, ops.Module, ops.Func]]:
+    """Each kernel that a strategy calls, as its call says, and those that nothing calls."""
+    module, called = checked.module(), set()
     for func in module.funcs:
-        facts = checked.library.kernels.get(func.name.partition("[")[0])
+        facts = checked.library.kernels.get(name := func.name.partition("[")[0])
         if facts is not None:
-            yield facts, drawn_work(module, func, facts, instruments)
+            called.add(name)
+            yield facts, module, func
+    lookup = checked.library.lookup
+    for name, facts in checked.library.kernels.items():
+        if name in called or facts.tensors or _consts(facts):
+            continue
+        own = lookup(name)
+        assert isinstance(own, ops.Func)
+        made = alone(lookup, name, dict(zip(own.sizes, facts.windows, strict=True)))
+        yield facts, made, next(func for func in made.funcs if func.name == name)
+
+
+def unknown(checked: Checked) -> Iterator[KernelFacts]:
+    """Kernels of windows that nothing calls, so that their const ints are no numbers."""
+    called = {func.name.partition("[")[0] for func in checked.module().funcs}
+    for name, facts in checked.library.kernels.items():
+        if name not in called and not facts.tensors and _consts(facts):
+            yield facts
+
+
+def _consts(facts: KernelFacts) -> list[str]:
+    """The names of its const ints."""
+    return [param.name.id for param in facts.node.params if param.const]
 
 
 def drawn_work(
@@ -37,9 +66,8 @@ def drawn_work(
     arrays: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.int64]]] = {}
     scalars: dict[str, int] = {}
     single = {p.name.id for p in facts.node.params if p.type is not None and "f32" in str(p.type)}
-    consts = [param.name.id for param in facts.node.params if param.const]
     bound = func.name.partition("[")[2].rstrip("]").split(",")
-    most = dict(zip(consts, bound, strict=False))  # the sizes of the call, these first
+    most = dict(zip(_consts(facts), bound, strict=False))  # the sizes of the call, these first
     for param in func.params:
         at = param.name.removeprefix("p.")
         if isinstance(param.type, ops.ArrayType):

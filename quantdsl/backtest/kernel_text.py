@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Mapping
 
+from quantdsl.backtest.drawn import window_kernels
 from quantdsl.backtest.kernel_bench import with_sizes
 from quantdsl.backtest.tensor_kernel import TensorKernel, tensor_kernels
 from quantdsl.check import Checked
@@ -19,23 +20,19 @@ from quantdsl.passes.blocks import size_of
 
 
 def kernels_text(checked: Checked, target: Target, sizes: Mapping[str, int]) -> str:
-    """Each kernel that the strategy calls, for a block an instrument; then those of tensors.
+    """Each kernel of windows, for a block an instrument; then those of tensors.
 
     Raises ConfigError for a file without kernels or an unknown size.
     """
-    texts = [*_called(checked, target), *_of_tensors(checked, target, sizes)]
+    texts = [*_of_windows(checked, target), *_of_tensors(checked, target, sizes)]
     if not texts:
         raise ConfigError(f"{checked.source.path} calls no kernel, and has none of tensors")
     return "\n".join(texts)
 
 
-def _called(checked: Checked, target: Target) -> Iterator[str]:
-    """The kernels that the strategy calls."""
-    module = checked.module()
-    for func in module.funcs:
-        facts = checked.library.kernels.get(func.name.partition("[")[0])
-        if facts is None:
-            continue
+def _of_windows(checked: Checked, target: Target) -> Iterator[str]:
+    """Those that the strategy calls, and those that nothing calls."""
+    for facts, module, func in window_kernels(checked):
         made = batch(module, func.name, facts.threads)
         shared = f"{made.threads} threads, {8 * made.shared_words:,} bytes shared"
         yield f"// {facts.name}: {facts}; {shared}"

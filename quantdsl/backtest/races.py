@@ -28,7 +28,7 @@ class Watched(NamedTuple):
 
 
 def races(checked: Checked) -> list[Watched]:
-    """What is found in each kernel on drawn values: those that the strategy calls, and tensors'."""
+    """What is found in each kernel on drawn values, but those that `unknown` names."""
     found = [
         Watched(facts.name, f"{facts.threads} threads", watched(work))
         for facts, work in drawn_works(checked, ROUNDS)

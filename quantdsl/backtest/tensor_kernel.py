@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from quantdsl import limits
@@ -24,7 +23,7 @@ from quantdsl.devices.grids import OnCore, OnGpu, OnSimulated, TensorWork
 from quantdsl.devices.watch import Fault
 from quantdsl.errors import ConfigError
 from quantdsl.ir import ops, threads
-from quantdsl.ir.link import link
+from quantdsl.ir.link import alone
 from quantdsl.ir.walk import statements
 from quantdsl.passes.blocks import size_of
 
@@ -125,12 +124,7 @@ class TensorKernel:
 
     def work(self, sizes: Mapping[str, int]) -> TensorWork:
         """The kernel linked for such sizes."""
-        lookup = self.checked.library.lookup
-        own = lookup(self.ir_name)
-        assert isinstance(own, ops.Func)
-        sized = msgspec.structs.replace(own, sizes=())
-        module = link(lambda name: sized if name == self.ir_name else lookup(name),
-                      [self.ir_name], sizes)  # fmt: skip
+        module = alone(self.checked.library.lookup, self.ir_name, sizes)
         elements = {f"p.{one.name}": str(one.type.elem) for one in self.facts.tensors}
         return TensorWork(module, self.ir_name, elements, self.facts.threads, self.facts.fast)
 

@@ -83,6 +83,7 @@ def _over_limit(checked: "Checked") -> "list[Diagnostic]":
 
 def _races(checked: "Checked") -> int:
     """Say what the threads of each kernel do to memory that no order makes right."""
+    from quantdsl.backtest.drawn import unknown
     from quantdsl.backtest.races import races
 
     code = 0
@@ -92,6 +93,8 @@ def _races(checked: "Checked") -> int:
             code = EXIT_RACE
         if not one.faults:
             click.echo(f"kernel {one.kernel}: no race was seen among {one.seen}")
+    for facts in unknown(checked):
+        click.echo(f"kernel {facts.name}: not run, for only a call says its const ints")
     return code
 
 

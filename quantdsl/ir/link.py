@@ -50,6 +50,14 @@ Lookup = Callable[[str], Decl | None]
 """Name -> declaration, None where there is no such name. Names are unique over all kinds."""
 
 
+def alone(lookup: Lookup, name: str, sizes: Mapping[str, int]) -> Module:
+    """The module of one function, whose own sizes are bound as those of the module are."""
+    own = lookup(name)
+    assert isinstance(own, Func)
+    sized = msgspec.structs.replace(own, sizes=())
+    return link(lambda wanted: sized if wanted == name else lookup(wanted), [name], sizes)
+
+
 def link(lookup: Lookup, entries: Iterable[str], sizes: Mapping[str, int]) -> Module:
     """The module of everything `entries` reach; `sizes` binds the module-wide sizes.
 

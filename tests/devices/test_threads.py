@@ -289,3 +289,28 @@ def test_the_command_tells_of_races(tmp_path, capsys):
     path.write_text(THREADED["warps"])
     assert cli.run(["check", str(path), "--races"]) == 0
     assert "kernel warps: no race was seen among 128 threads" in capsys.readouterr().out
+
+
+ALONE = """language 1
+
+@workgroup(64)
+kernel racy(r: window[float, 64]) -> float:
+    var s: shared[float, 64] = 0
+    s[thread.x] = r[thread.x]
+    return s[(thread.x + 1) mod 64]
+
+kernel sized(r: window[float, 64], n: const int) -> float:
+    return r[min(n, 63)]
+"""
+
+
+def test_races_of_a_kernel_that_nothing_calls_are_found(tmp_path, capsys):
+    """It has no call that says its const ints: who has some is named."""
+    path = tmp_path / "alone.qdsl"
+    path.write_text(ALONE)
+    assert cli.run(["check", str(path), "--races"]) == 1
+    said = capsys.readouterr().out
+    assert "race in kernel racy: one thread writes a word" in said
+    assert "kernel sized: not run, for only a call says its const ints" in said
+    assert cli.run(["explain", str(path), "--stage", "kernels"]) == 0
+    assert "// racy: threads" in capsys.readouterr().out
