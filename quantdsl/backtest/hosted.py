@@ -28,6 +28,8 @@ from quantdsl.report.result import Float64s, Int64s
 CUTS, SAMPLED = 3, 3
 """Where a history is cut to try it out, evenly spread; and of how many instruments."""
 Function = Callable[..., Any]
+AS_DECLARED: dict[str, Callable[[float], object]] = {"int": int, "bool": bool}
+"""What a constant is to Python; a float, where nothing else is declared."""
 
 
 def attach(
@@ -93,7 +95,8 @@ class _Told:
         count = len(call.series)
         self.series = list(words[:count])
         constants = words[count:, 0].tolist() if rows.shape[1] else []
-        self.constants = dict(zip((key for key, _ in call.constants), constants, strict=False))
+        declared = zip(call.constants, call.kinds, constants, strict=False)
+        self.constants = {key: AS_DECLARED.get(kind, float)(x) for (key, _), kind, x in declared}
         self._known: Float64s | None = None
 
     def values(self) -> Float64s:

@@ -46,6 +46,8 @@ class HostCall(Struct, frozen=True):
     line: int
     series: tuple[Value, ...]
     constants: tuple[tuple[str, Value], ...]
+    kinds: tuple[str, ...]
+    """Of the constants, as they are declared: int, bool, float."""
     raw: ops.Field
     needs: Series
 
@@ -143,6 +145,7 @@ class HostIndicator(Binding):
             panel = strategy.universe is not None
             clocks = 1 << PANEL_SHIFT if panel else strategy.mask(0)
             joined = equations.settle(Series(clocks, joined.warm))
+            constants = [(p, v) for p, v in given if v.series and not v.series.clocks]
             raw = equations.field("c", ops.F64_T, panel=panel)
             place = equations.field("v", ops.F64_T, panel=panel)
             hosts[key] = HostCall(
@@ -150,7 +153,8 @@ class HostIndicator(Binding):
                 cx.module.source.text[slice(*node.span)],
                 cx.line(node),
                 tuple(equations.keep(cx, value) for value in series),
-                tuple((p.name.id, v) for p, v in given if v.series and not v.series.clocks),
+                tuple((p.name.id, v) for p, v in constants),
+                tuple(p.type.name if p.type is not None else "float" for p, _ in constants),
                 raw,
                 joined,
             )

@@ -24,6 +24,7 @@ from quantdsl.data import times
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.columns import plain
 from quantdsl.data.instrument import Instrument
+from quantdsl.data.many import named
 from quantdsl.data.table import Table, open_table
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Action, Kind
@@ -64,6 +65,11 @@ class Actions:
     ) -> None:
         self.path = path
         self._instruments, self._scale, self._schedule = instruments, 10**money_digits, schedule
+        self._numbers = {
+            name.upper(): number
+            for number, one in reversed(list(enumerate(instruments)))
+            for name in (one.symbol, one.name)
+        }
         self.counts: Counter[str] = Counter()
         tables = open_table(Path(path)) if path else []
         self._tables = tables
@@ -72,9 +78,10 @@ class Actions:
         inside = (events["ts_event"] >= span[0]) & (events["ts_event"] <= span[1])
         kept = events[inside]
         self.events: Events = kept[np.argsort(kept["ts_event"], kind="stable")]
+        self._require_single()
         if tables and not len(kept):
             raise DataError(
-                f"{path}: holds no action of {', '.join(one.name for one in instruments)} from "
+                f"{path}: holds no action of {named([one.name for one in instruments])} from "
                 f"{times.show_instant(span[0])} to {times.show_instant(span[1])}"
             )
         for action in kept["side"].tolist():
@@ -88,6 +95,16 @@ class Actions:
         """One line that says what is applied, none where no file was named."""
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
         return [f"{self.path}: {counted}"] if self.path else []
+
+    def _require_single(self) -> None:
+        """DataError where an instrument is split twice at one instant."""
+        splits = self.events[self.events["side"] == Action.SPLIT]
+        for (moment, at), count in Counter(splits[["ts_event", "instrument"]].tolist()).items():
+            if count > 1:
+                raise DataError(
+                    f"{self.path}: splits {self._instruments[at].name} twice at "
+                    f"{times.show_instant(moment)}\nhelp: leave one of the lines out"
+                )
 
     def _of(self, table: Table) -> list[Events]:
         columns = _columns(table)
@@ -105,6 +122,11 @@ class Actions:
     ) -> list[Events]:
         moments = self._moments(batch.column(columns["time"]), where)
         symbols = batch.column(columns["symbol"]).to_pylist() if "symbol" in columns else None
+        if symbols is None and len(self._instruments) > 1:
+            raise DataError(
+                f"{where}: does not say whose actions these are, and the run has "
+                f"{named([one.name for one in self._instruments])}\nhelp: give it a column 'symbol'"
+            )
         instruments = [self._index(one) for one in symbols] if symbols else [0] * len(moments)
         if not wide:
             words = batch.column(columns["action"]).to_pylist()
@@ -127,11 +149,7 @@ class Actions:
 
     def _index(self, symbol: object) -> int | None:
         """Which instrument of the run a symbol is; a file may hold those of many others."""
-        name = str(symbol).strip()
-        for index, one in enumerate(self._instruments):
-            if name in (one.symbol, one.name):
-                return index
-        return None
+        return self._numbers.get(str(symbol).strip().upper())
 
     def _moments(self, column: Any, where: str) -> list[int]:
         try:

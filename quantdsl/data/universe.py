@@ -225,6 +225,7 @@ def groups(path: str, wanted: Iterable[str], index: Mapping[str, int]) -> list[C
     """
     names = list(wanted)
     found = []
+    first: dict[tuple[int, int, str], tuple[int, int]] = {}
     table = list(rows(path, ("symbol", *names)))
     for name in names:
         numbers = {g: n for n, g in enumerate(sorted({row[name] for _, row in table} - {""}))}
@@ -233,6 +234,12 @@ def groups(path: str, wanted: Iterable[str], index: Mapping[str, int]) -> list[C
             if symbol in index:
                 day = day_of(row.get("from", ""), f"{path}:{line}", ALWAYS)
                 number = numbers.get(row[name], -1)
+                before = first.setdefault((index[symbol], day, name), (number, line))
+                if before[0] != number:
+                    raise DataError(
+                        f"{path}:{line}: {symbol} has another {name} in line {before[1]}\n"
+                        "help: leave one of them out, or say by a column 'from' since when it holds"
+                    )
                 found.append(Change(day, index[symbol], GROUPS[name], number))
         if not any(one.trait is GROUPS[name] and one.value >= 0 for one in found):
             raise _names_none(path, name, (row["symbol"] for _, row in table if row[name]), index)

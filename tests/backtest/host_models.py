@@ -8,11 +8,11 @@ CALLS: list[int] = []
 NO_FUNCTION = 1.0
 
 
-def move(src: Floats, n: float) -> Floats:
-    """src - src[n]."""
+def move(src: Floats, n: int) -> Floats:
+    """src - src[n]; n is an int, as it is declared."""
     CALLS.append(len(src))
     found = np.full(len(src), np.nan)
-    found[int(n) :] = src[int(n) :] - src[: -int(n) or None]
+    found[n:] = src[n:] - src[: -n or None]
     return found
 
 

@@ -103,12 +103,34 @@ def test_every_target_applies_them_alike(tmp_path, bars):
         ("time,symbol,action,value\n,KO,split,2\n2024-01-09,KO,split,2\n", "row 1 has no time"),
         ("time,symbol,action,value\n2024-01-09,PEP,split,2\n", "holds no action of KO"),
         ("time,close\n2024-01-09,4\n", "is no table of actions"),
+        (f"date,symbol,split\n{SPLIT},KO,4\n{SPLIT},KO,2\n", "splits KO twice at"),
     ],
 )
 def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):
     with pytest.raises(DataError, match=said) as raised:
         result(tmp_path, bars, table)
     assert "actions.csv" in str(raised.value)
+
+
+PAIR = HOLD.replace("    bars 1d", '    universe "KO", "PEP"\n    bars 1d')
+
+
+def test_whose_actions_they_are_is_told_by_symbols_of_any_case(tmp_path, bars):
+    (tmp_path / "folder").mkdir()
+    for name in ("KO", "PEP"):
+        (tmp_path / "folder" / f"{name}.csv").write_text(bars.read_text())
+    (tmp_path / "pair.qdsl").write_text(PAIR)
+    (tmp_path / "config.toml").write_text(f'[data]\nactions = "{tmp_path}/actions.csv"\n')
+
+    def notes(table: str) -> str:
+        (tmp_path / "actions.csv").write_text(table)
+        config = tmp_path / "config.toml"
+        ran = quantdsl.backtest(tmp_path / "pair.qdsl", tmp_path / "folder", config=config)
+        return "\n".join(ran.result.notes)
+
+    assert "split 2" in notes(f"date,symbol,split\n{SPLIT},ko,4\n{SPLIT},PEP,4\n")
+    with pytest.raises(DataError, match="whose actions these are, and the run has KO, PEP"):
+        notes(f"date,split\n{SPLIT},4\n")
 
 
 def test_adjusted_prices_are_not_split_again(tmp_path, bars):

@@ -157,6 +157,22 @@ def test_a_file_of_groups_of_nobody_here_is_refused(rows: list[str], tmp_path: P
         run_checked(compiled(text), Path("x"), data=table(closes), more=more)
 
 
+def test_one_instrument_in_two_groups_at_once_is_refused(tmp_path: Path) -> None:
+    text = TEXT.replace("xs.scale(one, gross = 50%)", "xs.demean(one, by = sector)")
+    closes = walks(2, 20)
+    first, second = closes
+    more = members(tmp_path, [f"{name},," for name in closes])
+
+    def told(*rows: str) -> list[str]:
+        more["universe.groups"] = write(tmp_path, "sectors.csv", "symbol,sector,from", [*rows])
+        return prepare_signals(compiled(text), data=table(closes), more=more).notes
+
+    once = (f"{first},tech,", f"{second},tech,")
+    assert told(*once, f"{first},tech,") == told(*once, f"{first},oil,2030-01-02") == told(*once)
+    with pytest.raises(DataError, match=rf"sectors.csv:4: {first} has another sector in line 2"):
+        told(*once, f"{first},oil,")
+
+
 def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:
     text = TEXT.replace("xs.scale(one", "xs.scale(xs.demean(one, by = sector)")
     with pytest.raises(ConfigError, match=r"members = .*line 5(.|\n)*groups = .*sector, line 7"):
