@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from quantdsl.check.columns import live
-from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, Use, used
 from quantdsl.check.panel_kernels import Form, kernels
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage, stages
-from quantdsl.check.panel_windows import window
-from quantdsl.ir import ops
+from quantdsl.check.panel_windows import keeps, window
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
@@ -95,9 +93,5 @@ class _Cutter:
         Those that are told the same as another one count as that.
         """
         every = (self.graph.all[n] for n in numbers)
-        names = (self.sharing.first(one.place.name) for one in every if _steps(one))
+        names = (self.sharing.first(one.place.name) for one in every if keeps(one))
         return frozenset(self.numbers[name] for name in names)
-
-
-def _steps(equation: Equation) -> bool:
-    return isinstance(equation.value, ops.Call)

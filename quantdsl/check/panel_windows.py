@@ -61,7 +61,7 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
     value, own = equation.value, set[str]()
     if isinstance(value, ops.Call):
         own = fields(used(value.args[0]))
-        plain = not any(_keeps(graph.all[n]) for n in _behind(graph, number))
+        plain = not any(keeps(graph.all[n]) for n in _behind(graph, number))
         yield from (plain and list(_blocks(turn, value.func, value.sizes))) or [None]
     names = fields(used(_without_histories(graph, value))) - own
     known = {graph.all[n].place.name for n in graph.inputs(number)}
@@ -98,7 +98,8 @@ def _without_histories(graph: Graph, value: ops.Expr) -> ops.Expr:
     return expr(value)
 
 
-def _keeps(equation: Equation) -> bool:
+def keeps(equation: Equation) -> bool:
+    """Whether it is an indicator, which keeps something from bar to bar, or a cross-section."""
     return isinstance(equation.value, ops.Call)
 
 
