@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 HOLE = re.compile(r"\{([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\}")
+OTHER = re.compile(r"\{[^{}]*\}?|\}")
+"""Braces that are no hole."""
 VALUES_MAX = 4
 LOG_RECORD = 20
 
@@ -64,6 +66,15 @@ class LogFunction(Binding):
         assert isinstance(node.args[0].value, ast.Str)
         text = node.args[0].value.value
         names = HOLE.findall(text)
+        other = OTHER.search(HOLE.sub("", text))
+        if other is not None:
+            return cx.error(
+                "QD0308",
+                f"'{other[0]}' in a text is no name of a value",
+                node.args[0].span,
+                reason="braces hold the name of what is written there, not more",
+                help=f'name it before: let x = ..., then {self.kind}("... {{x}}")',
+            )
         if len(names) > VALUES_MAX:
             return cx.error("QD0308", f"a message holds at most {VALUES_MAX} values", node.span)
         words: list[ops.Expr] = []

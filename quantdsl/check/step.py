@@ -334,7 +334,7 @@ class Assembly:
         stmts: list[ops.Stmt] = []
         for block, condition, text in self.strategy.invariants:
             number = len(self.strategy.messages)
-            self.strategy.messages.append(Message("invariant", text.replace("{", "{{"), ()))
+            self.strategy.messages.append(Message("invariant", text, ()))
             emit = self._do(
                 "engine.emit",
                 ops.i64(LOG_RECORD),

@@ -513,6 +513,14 @@ class Strategy:
             signals.handler(self, node)
             return
         if event not in (*EVENTS, *TICK_EVENTS):
+            if event == "timer":
+                self.cx.error(
+                    "QD0201",
+                    "there is no 'timer' among the events",
+                    node.event.span,
+                    help="times have lines of their own, such as 'every 30s:' and 'at 15:45:'",
+                )
+                return
             known = [*EVENTS, *TICK_EVENTS, "ready"]
             unknown(self.cx, event, node.event.span, known, "among the events")
             return

@@ -1,5 +1,6 @@
 """What a strategy said: log, alert and mark lines, broken invariants, limits that acted."""
 
+import operator
 import struct
 from typing import Any
 
@@ -38,7 +39,8 @@ def said(result: RunResult, row: Any) -> tuple[str, str]:
 
 def _text(message: Message, row: Any) -> str:
     words = [_word(kind, int(row[name])) for kind, name in zip(message.values, WORDS, strict=False)]
-    return message.template.format(*words)
+    first, *rest = message.template.split("{}", len(words))
+    return first + "".join(map(operator.add, words, rest))
 
 
 def _word(kind: str, word: int) -> str:
@@ -51,7 +53,7 @@ def _word(kind: str, word: int) -> str:
     if kind == "bool":
         return "true" if word else "false"
     if kind == "time":
-        return str(np.datetime64(word, "ns").astype("datetime64[s]"))
+        return str(np.datetime64(word, "ns")).rstrip("0").rstrip(".")
     if kind == "duration":
         return f"{word / 1e9:.10g}s"
     return str(word)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from quantdsl.data.instrument import Instrument
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
+from quantdsl.events.messages import Message
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.store import load, save
 from quantdsl.report.tables import NONE, tables
@@ -136,3 +137,18 @@ def test_an_exit_shows_its_side_and_what_it_covered():
         ("sell", 4, "cancelled"),
         ("buy", None, "cancelled"),  # never had a size: its entry did not fill
     ]
+
+
+def test_a_text_is_written_as_it_stands_but_for_its_values():
+    """Of texts with other braces the page and the tables of a run could not be written."""
+    said = [
+        Message("invariant", 'mode != "{a}"', ()),
+        Message("log", "at {} of {}", ("time", "int")),
+        Message("log", "{}", ("time",)),
+    ]
+    quarter = 250_000_000
+    rows = [record(Kind.LOG, OPENING, n, OPENING + (n == 2) * quarter, 7) for n in range(3)]
+    run = replace(run_of(*rows), messages=dict(enumerate(said)))
+    opened = str(np.datetime64(OPENING, "ns"))[:19]
+    texts = tables(run)["messages"].column("text").to_pylist()
+    assert texts == ['mode != "{a}"', f"at {opened} of 7", f"{opened}.25"]
