@@ -160,6 +160,7 @@ def _execution(prepared: Prepared) -> Execution | None:
         f"{venue.latency_feed:g} times the feed's own latency is added to both",
         f"queues: {venue.queue} {ahead}".strip(),
         "the data are a recording: orders of the run change nothing in it",
+        *(() if data.quoted else ("without quotes mark-outs go by the last trade, or are na",)),
         *(data.said_of_time() if isinstance(data, TickData) else ()),
     )
     return execution_of(prepared.run.all_records(), data.middles, data.span[1], assumptions)

@@ -95,6 +95,12 @@ class SessionData:
         made.add(trades if len(trades) else quotes)
         return made.table(instrument).view(BAR)
 
+    @property
+    def quoted(self) -> bool:
+        """Whether `middles` are those of quotes, of every instrument."""
+        quotes = self.events["instrument"][self.events["kind"] == Kind.QUOTE]
+        return len(np.unique(quotes)) == len(self.instruments)
+
     def middles(self, instrument: int, moments: Int64s) -> Float64s:
         """The middle in ticks at each moment of the venue's time, NaN where it is not known."""
         own = self.events[self.events["instrument"] == instrument]

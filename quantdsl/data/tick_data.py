@@ -181,6 +181,11 @@ class TickData:
         awaited = self.spec.awaited
         yield from chunks if awaited is None else answered(chunks, awaited, "ts_recv")
 
+    @property
+    def quoted(self) -> bool:
+        """Whether `middles` are those of quotes, of every instrument."""
+        return all(feed.scan.kinds[Kind.QUOTE] for feed in self.feeds)
+
     def middles(self, instrument: int, moments: Int64s) -> Float64s:
         """The middle in ticks at each moment of the venue's time, NaN before the first.
 
