@@ -182,7 +182,7 @@ def _length(ns: int) -> str:
         size = Interval.parse(unit).nominal_ns
         if ns >= size:
             return f"{ns / size:.4g}{unit[1]}"
-    return f"{ns}ns"
+    return f"{ns / 1e6:.4g}ms"
 
 
 def _write(path: Path, one: Instrument) -> None:

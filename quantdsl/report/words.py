@@ -32,7 +32,10 @@ def duration(days: float) -> str:
     if abs(days) >= 2.0:
         return f"{days:,.1f} days"
     hours = days * 24.0
-    return f"{hours:.1f} h" if abs(hours) >= 2.0 else f"{hours * 60.0:.0f} min"
+    if abs(hours) >= 2.0:
+        return f"{hours:.1f} h"
+    minutes = hours * 60.0
+    return f"{minutes:.0f} min" if abs(minutes) >= 2.0 else f"{minutes * 60.0:.3g} s"
 
 
 def moment(ts_ns: int) -> str:

@@ -86,7 +86,8 @@ def test_figures_as_text(value, unit, text):
 
 @pytest.mark.parametrize(
     ("days", "text"),
-    [(40, "40.0 days"), (1.5, "36.0 h"), (1 / 48, "30 min"), (-1.5, "-36.0 h")],
+    [(40, "40.0 days"), (1.5, "36.0 h"), (1 / 48, "30 min"), (-1.5, "-36.0 h"), (0.0, "0 s"),
+     (90 / 86_400, "90 s"), (0.25 / 86_400, "0.25 s")],
 )
 def test_durations_in_the_unit_that_reads_best(days, text):
     assert duration(days) == text
