@@ -9,11 +9,19 @@ In place of action and value a table may have columns named split, dividend or f
 venues' `fundingTime`, `fundingRate` are known); cells that are empty or zero are no action. A date
 alone means the start of that date's session, or of the next one. An action is applied to what is
 held at its time, before anything trades in that instant; the prices of the data stay as traded.
+
+Factor files, as Lean has them, are read too: one an instrument, called after it, in a folder.
+
+    20200828,0.9967882,0.25,499.23    up to that day a price counts so much for dividends and for
+    20201105,0.9967882,1,119.03       splits; and its close, of which a dividend was a share
 """
 
+import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +33,7 @@ from quantdsl.data.calendar import Schedule
 from quantdsl.data.columns import plain
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.many import named
-from quantdsl.data.table import Table, open_table
+from quantdsl.data.table import CsvTable, Table, open_table, stem
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Action, Kind
 
@@ -36,6 +44,11 @@ RATIO_MAX = 10_000
 """Largest denominator of a split: 1 for 7 is written 0.142857."""
 RATE_MAX = 10**15
 """Largest denominator of a rate or an amount; both words of an event stay below 2^53."""
+FACTORS = re.compile(r"\d{8}")
+"""What a factor file begins with, which has no header."""
+FACTOR_DIGITS = 4
+"""Decimals of money that factors of seven decimals tell."""
+EPOCH = dt.date(1970, 1, 1)
 
 _ALIASES = {
     "time": ("time", "date", "timestamp", "datetime", "fundingtime", "calctime", "exdate"),
@@ -107,6 +120,8 @@ class Actions:
                 )
 
     def _of(self, table: Table) -> list[Events]:
+        if isinstance(table, CsvTable) and FACTORS.fullmatch(table.columns()[0]):
+            return self._of_factors(table)
         columns = _columns(table)
         wide = [name for name in NAMES if name in columns]
         text = [columns[field] for field in ("time", "symbol", "action") if field in columns]
@@ -116,6 +131,31 @@ class Actions:
             for batch in table.batches(list(dict.fromkeys(text)), numbers)
             for events in self._rows(batch, columns, wide, table.name)
         ]
+
+    def _of_factors(self, table: CsvTable) -> list[Events]:
+        """What makes the factors of each line those of the next, from the session after it on."""
+        at = self._index(stem(table.path))
+        if at is None:
+            return []
+        events = []
+        try:
+            lines = table.path.read_text(encoding="utf-8-sig").split()
+            days = [(dt.date.fromisoformat(line[:8]) - EPOCH).days for line in lines]
+            rows = [list(map(float, line.split(",")[1:])) for line in lines]
+            moments = self._opens([day + 1 for day in days])
+            for moment, ((paid, split, close), (next_paid, next_split, _)) in zip(
+                moments, pairwise(rows), strict=False
+            ):
+                if dividend := round(close * (1 - paid / next_paid), FACTOR_DIGITS):
+                    events.append(self._event(moment, at, "dividend", dividend, table.name))
+                if split != next_split:
+                    events.append(self._event(moment, at, "split", next_split / split, table.name))
+        except (ValueError, ZeroDivisionError):
+            raise DataError(
+                f"{table.name}: is no factor file: lines of day, factor for dividends, factor for "
+                "splits and close, such as 20200828,0.9967882,0.25,499.23"
+            ) from None
+        return events
 
     def _rows(
         self, batch: Any, columns: dict[str, str], wide: list[str], where: str
@@ -160,10 +200,14 @@ class Actions:
             raise DataError(f"{where}: row {int(np.argmin(found.valid)) + 1} has no time")
         if found.zoned or np.any(found.ns % times.DAY_NS):
             return list(map(int, found.ns))
-        day = np.searchsorted(self._schedule.day, found.ns // times.DAY_NS, "left")
+        return self._opens(found.ns // times.DAY_NS)
+
+    def _opens(self, days: npt.ArrayLike) -> list[int]:
+        """When the session of each day opens, or the next one."""
+        at = np.searchsorted(self._schedule.day, days, "left")
         # After the last session there is no instant of the run left.
         opens = np.append(self._schedule.open_ns, np.iinfo(np.int64).max)
-        return list(map(int, opens[day]))
+        return list(map(int, opens[at]))
 
     def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
         if word not in NAMES:

@@ -1,7 +1,11 @@
 """Splits, dividends and funding of a file reach what is held, at their time, on every target."""
 
 import datetime as dt
+import zipfile
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import quantdsl
@@ -131,6 +135,61 @@ def test_whose_actions_they_are_is_told_by_symbols_of_any_case(tmp_path, bars):
     assert "split 2" in notes(f"date,symbol,split\n{SPLIT},ko,4\n{SPLIT},PEP,4\n")
     with pytest.raises(DataError, match="whose actions these are, and the run has KO, PEP"):
         notes(f"date,split\n{SPLIT},4\n")
+
+
+FACTORS = f"""{DAYS[0]:%Y%m%d},0.9918,0.25,1
+{DAYS[19]:%Y%m%d},0.9918,0.25,100
+{DAYS[29]:%Y%m%d},0.9918,1,25
+20501231,1,1,0"""
+
+
+def test_factor_files_tell_of_splits_and_dividends(tmp_path, bars):
+    result(tmp_path, bars, LONG)
+    config = tmp_path / "config.toml"
+    folder = tmp_path / "factors"
+    folder.mkdir()
+    (folder / "ko.csv").write_text(FACTORS)
+    (folder / "pep.csv").write_text(FACTORS)
+    config.write_text(f'[data]\nactions = "{folder}"\n')
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+    assert equity(run) == pytest.approx(100_000 + 40 * 0.205, abs=1e-9)
+    assert any("dividend 1, split 1" in note for note in run.result.notes)
+    (folder / "ko.csv").write_text(FACTORS.replace("0.25,100", "0.25"))
+    with pytest.raises(DataError, match=r"ko.csv: is no factor file: lines of day"):
+        quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+
+
+ADJUSTED = """language 1
+
+strategy Adjusted:
+    bars 1d, adjust = all
+    universe "{symbol}"
+    session "XNYS"
+    let ret = adj.close / adj.close[1] - 1
+    plot(xs.mean(ret))
+"""
+
+
+@pytest.mark.parametrize("symbol", ["AAPL", "SPY"])
+def test_factor_files_adjust_real_bars_as_their_factors_say(tmp_path, shared_data, symbol):
+    lean = shared_data / "bars/lean/equity/usa"
+    factors = lean / "factor_files" / f"{symbol.lower()}.csv"
+    with zipfile.ZipFile(lean / "daily" / f"{symbol.lower()}.zip") as packed:
+        lines = packed.read(packed.namelist()[0]).decode().split("\n")
+    rows = [line.strip().split(",") for line in lines if line]
+    days = np.array([int(row[0][:8]) for row in rows])
+    raw = np.array([[int(price) / 10_000 for price in row[1:5]] for row in rows])
+    names = ("date", "open", "high", "low", "close")
+    columns = ([str(dt.date.fromisoformat(str(day))) for day in days], *raw.T)
+    path = tmp_path / f"{symbol}.parquet"
+    pq.write_table(pa.table(dict(zip(names, columns, strict=True))), path)
+    (tmp_path / "config.toml").write_text(f'[data]\nactions = "{factors}"\n')
+    (tmp_path / "a.qdsl").write_text(ADJUSTED.format(symbol=symbol))
+    found = quantdsl.signals(tmp_path / "a.qdsl", path, config=tmp_path / "config.toml")
+    until, paid, split, _ = np.loadtxt(factors, delimiter=",", unpack=True)
+    adjusted = raw[:, 3] * (paid * split)[np.searchsorted(until, days)]
+    wanted = adjusted[1:] / adjusted[:-1] - 1
+    assert np.abs(found["ret"].to_numpy()[1:] - wanted).max() < 1e-5  # factors have seven digits
 
 
 def test_adjusted_prices_are_not_split_again(tmp_path, bars):
