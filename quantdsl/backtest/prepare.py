@@ -190,7 +190,8 @@ def arrange(
     found = opened(data_spec(checked, resolved, known, chosen))
     answered = awaited.notes(checked, resolved.config.signals)
     ungrouped = universe.ungrouped_notes(checked, found)
-    notes = (*converted, *chosen.notes, *ungrouped, *_notes(checked, found), *answered)
+    unadjusted = universe.unadjusted_notes(checked, found)
+    notes = (*converted, *chosen.notes, *ungrouped, *unadjusted, *_notes(checked, found), *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 

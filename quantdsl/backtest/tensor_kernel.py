@@ -26,6 +26,7 @@ from quantdsl.ir import ops, threads
 from quantdsl.ir.link import alone
 from quantdsl.ir.walk import statements
 from quantdsl.passes.blocks import size_of
+from quantdsl.report.words import plural
 
 DTYPES = {
     "f32": np.dtype("f4"),
@@ -204,7 +205,8 @@ class TensorKernel:
         wanted = DTYPES[str(param.type.elem)]
         if found is None or found.dtype != wanted or len(found.shape) != len(param.type.dims):
             told = "no array" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise self._error(f"{param.name} is {told}, {param.type} takes {wanted} values")
+            takes = f"{wanted} values in {plural(len(param.type.dims), 'dimension')}"
+            raise self._error(f"{param.name} is {told}, {param.type} takes {takes}")
         if not found.straight or (found.host is None and found.address % ALIGNED_BYTES):
             raise self._error(
                 f"{param.name} does not lie row after row"

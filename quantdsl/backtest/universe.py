@@ -132,6 +132,14 @@ def ungrouped_notes(checked: Checked, data: RunData) -> Iterator[str]:
             yield f"no file tells the {name} of {named(lacking)}: missing in what is done by {name}"
 
 
+def unadjusted_notes(checked: Checked, data: RunData) -> Iterator[str]:
+    """A note where adjusted prices are asked for, and no file tells what to adjust by."""
+    adjust = checked.strategy.adjust
+    files = any(one.source is not None for one in data.spec.instruments)
+    if adjust is not None and files and not data.spec.actions:
+        yield f"adjust = {adjust[0]}, and data.actions names no file of splits: adj.close is close"
+
+
 def _built_in(count: int, traits: Any) -> tuple[Change, ...]:
     """The built-in market's: all are members, in four sectors by turns."""
     found = []

@@ -51,6 +51,8 @@ class Rebalance(Binding):
                 via = self._via(cx, arg)
             elif arg.name in given:
                 share = arith.as_float(cx, arith.plain(cx, cx.expr(arg.value)))
+                if isinstance(share.const, int | float) and share.const < 0:
+                    return cx.error("QD0802", f"{arg.name} is below 0", arg.span, help=SHAPE)
                 given[arg.name] = for_all(cx, share, "a share of equity, such as 0.1%").ir
             else:
                 return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)

@@ -279,7 +279,36 @@ OUTPUT: dict[str, Word] = {
 }
 """`log(x)` of a number is the natural logarithm of std/math."""
 
+UNIVERSE: dict[str, Word] = {
+    "rebalance": Word(
+        "rebalance(weight, via = market | moc | moo, min_trade = 0%, max_turnover = inf)",
+        "Where a handler runs once: orders that take each instrument to its weight of equity; "
+        "changes below min_trade of equity are left out, and all are cut to max_turnover.",
+        "rebalance(xs.scale(score), via = moc, min_trade = 0.1%, max_turnover = 60%)",
+    ),
+    "this": Word("this", "The instrument for which a handler runs.", ""),
+    "dollar_volume": Word(
+        "dollar_volume -> float", "Close times volume, in the currency.", "dollar_volume"
+    ),
+    "eligible": Word(
+        "eligible -> bool", "Whether the file of universe.eligible has it.", "eligible"
+    ),
+    "adj.close": Word(
+        "adj.close, adj.open, adj.high, adj.low -> float",
+        "Prices times the factors of splits and dividends known so far; with adjust = all.",
+        "adj.close / adj.close[1] - 1",
+    ),
+} | {
+    name: Word(
+        name,
+        f"The {name} that the file of universe.groups tells, for by = {name}.",
+        f"xs.demean(score, by = {name})",
+    )
+    for name in ("sector", "industry", "country")
+}
+
 SECTIONS: dict[str, dict[str, Word]] = {
+    "universe": UNIVERSE,
     "orders": ACTIONS,
     "arguments of orders": ORDER_ARGUMENTS,
     "market": MARKET,

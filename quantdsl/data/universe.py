@@ -172,7 +172,10 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
             for number, row in enumerate(table, 2):
                 yield number, {k: (v or "").strip() for k, v in row.items() if k is not None}
     except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from None
+        raise DataError(
+            f"{path}: cannot be read: {error.strerror}\n"
+            "help: a path is from the folder in which the command runs"
+        ) from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not text in UTF-8") from None
 

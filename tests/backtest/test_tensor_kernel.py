@@ -141,6 +141,7 @@ SQUARE = np.ones((4, 4), np.float32)
         ((ONES, WIDE), {}, "call it as product(a, b, c)"),
         ((ONES, WIDE, OUT), {"d": OUT}, "call it as product(a, b, c)"),
         ((ONES, WIDE), {"a": OUT}, "call it as product(a, b, c)"),
+        ((ONES, WIDE[0], WIDE), {}, "b is float32[3], tensor[f32, k, m] takes float32 values in 2"),
         ((ONES, WIDE, 3.0), {}, "c is no array, tensor[f32, n, m] takes float32 values"),
         ((ONES.astype(float), WIDE, OUT), {}, "a is float64[3, 4], tensor[f32, n, k] takes"),
         ((ONES[0], WIDE, OUT), {}, "a is float32[4]"),

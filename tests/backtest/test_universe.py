@@ -173,6 +173,19 @@ def test_one_instrument_in_two_groups_at_once_is_refused(tmp_path: Path) -> None
         told(*once, f"{first},oil,")
 
 
+def test_adjusted_prices_that_no_file_adjusts_are_told_of() -> None:
+    text = """language 1
+strategy Adjusted:
+    bars 1d, adjust = splits
+    universe "ALL"
+    let ret = adj.close / adj.close[1] - 1
+    plot(xs.mean(ret))
+"""
+    told = "adjust = splits, and data.actions names no file of splits: adj.close is close"
+    assert told in prepare_signals(compiled(text), data=table(walks(2, 9))).notes
+    assert told not in prepare_signals(compiled(text)).notes  # of the built-in market
+
+
 def test_what_no_file_tells_is_one_error_that_names_the_file() -> None:
     text = TEXT.replace("xs.scale(one", "xs.scale(xs.demean(one, by = sector)")
     with pytest.raises(ConfigError, match=r"members = .*line 5(.|\n)*groups = .*sector, line 7"):

@@ -54,7 +54,7 @@ UNIVERSE = """language 1
 strategy Example:
     "One line of it is an example."
 
-    bars 1d
+    bars 1d, adjust = all
     universe "ALL"
 
     let ret   = close / close[1] - 1
@@ -129,7 +129,10 @@ def in_a_strategy(entry: Entry) -> str:
         return STRATEGY.format(**{**PLAIN, "handler": textwrap.indent(example, " " * 8).strip()})
     if entry.section == "a file":
         return STRATEGY.format(**PLAIN).replace("language 1\n", f"language 1\n\n{example}\n")
-    if entry.section == "xs":
+    if entry.name == "rebalance":
+        made = UNIVERSE.format(example="score")
+        return made.replace("rebalance(xs.scale(score), via = moc)", example)
+    if entry.section in ("xs", "universe"):
         return UNIVERSE.format(example=example)
     if entry.section == "risk:":
         return STRATEGY.format(**{**PLAIN, "risk": example})
@@ -178,7 +181,7 @@ def test_the_example_of_help_compiles(entry):
 
 def test_every_entry_is_placed_and_says_what_it_does():
     sections = {entry.section for entry in entries()}
-    others = {"risk:", "backtest:", "xs", KERNELS, THREADS, *line_words.SECTIONS}
+    others = {"risk:", "backtest:", "xs", "universe", KERNELS, THREADS, *line_words.SECTIONS}
     assert sections == STATEMENTS | VALUES | COMPILED_ELSEWHERE | others
     for entry in entries():
         assert entry.signature, entry.name
