@@ -22,7 +22,7 @@ Order = npt.NDArray[np.int64]
 WORTH_LANE_STEPS = 5 * 10**8
 """A sweep below takes less than the trial."""
 TRIALS_SHARE = 8
-"""All trials together take one in so many events."""
+"""All trials together take one in so many events, each of them twice."""
 GAIN = 1.03
 """Another order has to be so much faster: where nothing trades yet the speeds say nothing."""
 SAMPLE = 4_096
