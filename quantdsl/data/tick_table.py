@@ -44,7 +44,9 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "id": ("tradeid", "id", "aggtradeid"),
     "sequence": ("sequence", "seq", "updateid"),
     "snapshot": ("issnapshot", "snapshot"),
+    "symbol": ("symbol", "ticker", "instrument", "tic"),
 }  # fmt: skip
+SYMBOLS_SHOWN = 8
 _NUMBERS = ("bid", "ask", "bid_size", "ask_size", "price", "size")
 _NEEDED: dict[Holds, tuple[str, ...]] = {
     "quotes": ("time", "bid", "ask"),
@@ -83,7 +85,8 @@ def _list(names: Any) -> str:
 class TickTableReader:
     """The ticks of one or several tables in order; each row a message, but for a book's.
 
-    Rows of a book with one time are one message. `holds` says what the columns mean where they
+    Where a column names symbols, the rows of others are counted. Rows of a book with one time are
+    one message. `holds` says what the columns mean where they
     could be trades or changes of a book.
     """
 
@@ -101,7 +104,7 @@ class TickTableReader:
         columns: Mapping[str, str] | None = None,
         holds: Holds | None = None,
     ) -> None:
-        self.name, self._tables, self.symbol = name, tables, symbol
+        self.name, self._tables = name, tables
         self._tz, self._time_format, self._bad_rows = tz or "UTC", time_format, bad_rows
         self._columns = [find_columns(t.columns(), columns or {}, t.name) for t in tables]
         self._holds: Holds = holds or _held(self._columns[0])
@@ -113,6 +116,7 @@ class TickTableReader:
                     f"{_list(table.columns())}\nhelp: name it in the config: "
                     f'columns = {{ {missing[0]} = "NAME" }}'
                 )
+        self.symbol = self._chosen(symbol)
         self.has_recv = all("received" in found for found in self._columns)
         self.format = f"table of {self._holds if self._holds != 'book' else 'changes of a book'}"
         self.tally = Tally(name, bad_rows)
@@ -177,14 +181,39 @@ class TickTableReader:
         if self._holds == "book" and self._snapshots:
             marks = _truths(batch.column(columns["snapshot"]))
             payload[:, 4] = marks
-        valid = np.logical_and.reduce(list(fine.values()))
+        own: Bools = self._own(batch, columns)
+        self.tally.note(Fault.UNKNOWN_INSTRUMENT, int(np.count_nonzero(~own)))
+        valid: Bools = np.logical_and.reduce(list(fine.values())) | ~own
         if not valid.all():
             at = int(np.argmin(valid))
             field = next(field for field, known in fine.items() if not known[at])
             told = batch.column(columns[field])[at].as_py()
             first = f"row {rows + at + 1}: {columns[field]} = {told}"
             self.tally.note(Fault.UNREADABLE, int(np.count_nonzero(~valid)), first)
-        return events[valid]
+        return events[valid & own]
+
+    def _chosen(self, symbol: str) -> str:
+        """The symbol whose rows are read: the one asked for, or the only one of the first rows."""
+        held = dict[str, None]()
+        for table, columns in zip(self._tables, self._columns, strict=True):
+            if "symbol" in columns:
+                first = next(iter(table.batches([columns["symbol"]], [])), None)
+                held |= {} if first is None else dict.fromkeys(_symbols(first, columns).tolist())
+        if len(held) > 1 and symbol not in held:
+            listed = _list(list(held)[:SYMBOLS_SHOWN])
+            raise DataError(
+                f"{self.name}: has no symbol {symbol!r}; it holds {listed}"
+                if symbol
+                else f"{self.name}: holds {len(held)} symbols ({listed}): choose one as in "
+                f"{self.name}#{next(iter(held))}"
+            )
+        return symbol if symbol in held else next(iter(held), symbol)
+
+    def _own(self, batch: Any, columns: Mapping[str, str]) -> Bools:
+        if "symbol" not in columns:
+            return np.ones(batch.num_rows, bool)
+        own: Bools = _symbols(batch, columns) == self.symbol
+        return own
 
     def _times(self, column: Any, where: str) -> tuple[Int64s, Bools]:
         try:
@@ -298,6 +327,14 @@ def _words(column: Any) -> npt.NDArray[Any]:
 
     text = pc.utf8_lower(pc.utf8_trim_whitespace(pc.cast(column, pa.string())))
     return np.array(pc.fill_null(text, "").to_pylist(), dtype=object).astype(str)
+
+
+def _symbols(batch: Any, columns: Mapping[str, str]) -> npt.NDArray[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pc.cast(batch.column(columns["symbol"]), pa.string())
+    return np.array(pc.fill_null(text, "").to_pylist(), dtype=object)
 
 
 def _truths(column: Any) -> Bools:

@@ -156,6 +156,27 @@ def test_a_recording_is_not_read_as_that_of_another_symbol(tmp_path):
         streamed(spec(f"{path}#XX", ticks="trades"))
 
 
+def test_a_table_of_several_symbols_is_read_one_at_a_time(tmp_path):
+    """The rows of all were taken for the quotes of one."""
+    own, other = "10.0,10.1,1,1", "0.05,0.06,1,1"
+    rows = [f"{at(n)},{row},{name}" for n in range(3) for name, row in (("A", own), ("b", other))]
+    head = "time,bid,ask,bid_size,ask_size,symbol"
+    path = table(tmp_path, [head, *rows])
+    with pytest.raises(DataError, match=r"holds 2 symbols \(A, b\): choose one as in .*csv#A$"):
+        streamed(DataSpec(instruments=(SourceSpec(symbol="", source=str(path)),), ticks={"quotes"}))
+    with pytest.raises(DataError, match="has no symbol 'C'; it holds A, b"):
+        streamed(spec(f"{path}#C"))
+    data = open_tick_data(spec(f"{path}#A"))
+    events = np.concatenate(list(data.chunks()))
+    assert len(events) == 3
+    assert events["payload"][:, 0].tolist() == [1000, 1000, 1000]
+    assert any("counted, no fault of the file: 3 message of another" in n for n in data.notes)
+    alone = table(tmp_path, [head, f"{at(0)},{own},A"], "alone.csv")
+    assert len(streamed(spec(alone))) == 1
+    with pytest.raises(DataError, match=r"alone\.csv: holds A and no C"):
+        streamed(spec(f"{alone}#C"))
+
+
 BOOK = "time,side,price,size,is_snapshot"
 
 
