@@ -1,5 +1,6 @@
 """What a kernel says of its launch: `@workgroup`, the threads of a block; `@grid`, its blocks."""
 
+import math
 from collections.abc import Sequence
 
 from quantdsl.check.context import Context
@@ -7,10 +8,9 @@ from quantdsl.check.thread_base import AXES
 from quantdsl.check.types import INT
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
+from quantdsl.ir.tensors import BLOCKS_MAX
 from quantdsl.lang import ast
 
-BLOCKS_MAX = 2**31 - 1
-"""Of a launch, on every GPU."""
 GRID_SHAPE = "@grid(ceil(n / 256)), with numbers and sizes, one for each of x, y and z"
 
 
@@ -49,6 +49,11 @@ def grid_of(cx: Context, node: ast.Kernel) -> tuple[Value, ...]:
             cx.error("QD0219", "this is no '@grid'", note.span, help=f"write {GRID_SHAPE}")
             break
         found = tuple(value for value in said if value is not None)
+        most = math.prod(value.const for value in found if isinstance(value.const, int))
+        if most > BLOCKS_MAX:
+            cx.error("QD0906", f"this launches {most:,} blocks", note.span,
+                     reason=f"a GPU takes {BLOCKS_MAX:,} at most",
+                     help="write a smaller @grid, each block going over more elements")  # fmt: skip
         return (*found, one, one)[: len(AXES)]
     return (one, one, one)
 

@@ -23,8 +23,9 @@ from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.failure import refused
 from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel_of
 from quantdsl.devices.watch import Fault
+from quantdsl.errors import ConfigError
 from quantdsl.ir import ops
-from quantdsl.ir.tensors import ORDER
+from quantdsl.ir.tensors import BLOCKS_MAX, ORDER
 from quantdsl.passes.grids import RESULT, SCRATCH, on_core, staged
 
 Array = npt.NDArray[Any]
@@ -54,10 +55,20 @@ class TensorWork(NamedTuple):
 
 
 def launches_of(work: TensorWork, target: Target, *, gpu: bool, watched: bool = False) -> Grids:
-    """The launches of a kernel for a target, or the simulated device."""
+    """The launches of a kernel for a target, or the simulated device.
+
+    Raises ConfigError where one is larger than a GPU takes.
+    """
     fast = work.fast if work.fast == ORDER or has_tensor_cores(target) else ""
     made = staged(work.func, work.elements, work.threads, fast=fast, watched=watched)
-    return grids(work.module, made, target, gpu=gpu)
+    found = grids(work.module, made, target, gpu=gpu)
+    most = max((start.grid for start in found.starts), default=0)
+    if most > BLOCKS_MAX:
+        raise ConfigError(
+            f"a launch of {most:,} blocks, and a GPU takes {BLOCKS_MAX:,} at most\n"
+            "help: give the kernel a smaller @grid, each block going over more elements"
+        )
+    return found
 
 
 class OnCore:

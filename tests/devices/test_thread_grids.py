@@ -307,3 +307,27 @@ def test_blocks_of_other_sizes_are_other_launches(tmp_path):
             last = np.arange(n) % 64 == 0
             before[last] = [x[i + 63] if i + 63 < n else 0.0 for i in np.flatnonzero(last)]
             assert y.tolist() == ((before + x) / 2).tolist()
+
+
+HUGE = """language 1
+
+@workgroup(32)
+@grid({grid})
+kernel huge(inout x: tensor[float, n], a: const int, b: const int):
+    let i = thread.x
+    if i < n and block.x == 0 and block.y == 0:
+        x[i] = 1.0
+"""
+
+
+def test_a_launch_beyond_every_gpu_is_refused(tmp_path):
+    path = tmp_path / "huge.qdsl"
+    path.write_text(HUGE.format(grid="65_536, 65_536"))
+    with pytest.raises(SourceError, match="this launches 4,294,967,296 blocks"):
+        quantdsl.kernel(path)
+    path.write_text(HUGE.format(grid="a, b"))
+    huge, x = quantdsl.kernel(path), np.zeros(8)
+    with pytest.raises(ConfigError, match="a launch of 4,294,967,296 blocks, and a GPU takes"):
+        huge(x, 65_536, 65_536, device="simulated")
+    huge(x, 2, 2, device="simulated")
+    assert x.sum() == 8
