@@ -188,7 +188,7 @@ def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list
             "fills at the next close and stops and limits are seen at closes only"
         )
     if not reader.has_volume:
-        facts.append("no volume: fills are not limited by it")
+        facts.append("no volume: it is read as 0, and fills are not limited by it")
     return facts
 
 
