@@ -120,6 +120,8 @@ def test_a_universe_is_described_across_its_instruments() -> None:
     assert report.distribution["signal"].to_pylist() == ["past", "rank"]
     assert len(report.foretold) == 10
     assert report.rows == len(table)
+    shown = f"{strategy.name}: 2 signals, 12 instruments, {len(table):,} rows"
+    assert repr(report) == f"<SignalReport of {shown}>"
     mean = report.distribution["mean"].to_pylist()[0]
     assert mean == pytest.approx(pc.mean(table["past"]).as_py(), rel=1e-9)
 

@@ -24,6 +24,7 @@ from quantdsl.files import whole
 from quantdsl.report.columns import numbers, texts
 from quantdsl.report.signal_study import LAGS, LEVELS, SignalStudy
 from quantdsl.report.store import PAGE
+from quantdsl.report.words import plural
 
 
 class SignalReport(Struct, frozen=True):
@@ -74,6 +75,10 @@ class SignalReport(Struct, frozen=True):
         with whole(folder / PAGE) as path:
             path.write_text(page(self), encoding="utf-8")
         return folder / PAGE
+
+    def __repr__(self) -> str:
+        on = f"{plural(len(self.instruments), 'instrument')}, {plural(self.rows, 'row')}"
+        return f"<SignalReport of {self.strategy}: {plural(len(self.studies), 'signal')}, {on}>"
 
     def document(self) -> dict[str, Any]:
         """What describe.json holds."""
