@@ -194,11 +194,14 @@ class TickTableReader:
 
     def _chosen(self, symbol: str) -> str:
         """The symbol whose rows are read: the one asked for, or the only one of the first rows."""
+        import pyarrow.compute as pc
+
         held = dict[str, None]()
         for table, columns in zip(self._tables, self._columns, strict=True):
             if "symbol" in columns:
                 first = next(iter(table.batches([columns["symbol"]], [])), None)
-                held |= {} if first is None else dict.fromkeys(_symbols(first, columns).tolist())
+                if first is not None:
+                    held |= dict.fromkeys(pc.unique(_symbols(first, columns)).to_pylist())
         if len(held) > 1 and symbol not in held:
             listed = _list(list(held)[:SYMBOLS_SHOWN])
             raise DataError(
@@ -210,9 +213,12 @@ class TickTableReader:
         return symbol if symbol in held else next(iter(held), symbol)
 
     def _own(self, batch: Any, columns: Mapping[str, str]) -> Bools:
+        import pyarrow.compute as pc
+
         if "symbol" not in columns:
             return np.ones(batch.num_rows, bool)
-        own: Bools = _symbols(batch, columns) == self.symbol
+        told = pc.equal(_symbols(batch, columns), self.symbol)
+        own: Bools = told.to_numpy(zero_copy_only=False)
         return own
 
     def _times(self, column: Any, where: str) -> tuple[Int64s, Bools]:
@@ -329,12 +335,11 @@ def _words(column: Any) -> npt.NDArray[Any]:
     return np.array(pc.fill_null(text, "").to_pylist(), dtype=object).astype(str)
 
 
-def _symbols(batch: Any, columns: Mapping[str, str]) -> npt.NDArray[Any]:
+def _symbols(batch: Any, columns: Mapping[str, str]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    text = pc.cast(batch.column(columns["symbol"]), pa.string())
-    return np.array(pc.fill_null(text, "").to_pylist(), dtype=object)
+    return pc.fill_null(pc.cast(batch.column(columns["symbol"]), pa.string()), "")
 
 
 def _truths(column: Any) -> Bools:
