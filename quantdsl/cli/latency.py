@@ -63,6 +63,8 @@ def command(
     from quantdsl.live.latency_store import changes, grown, load, save
     from quantdsl.shipped import shipped
 
+    if fail_over is not None and compare is None:
+        raise click.UsageError("--fail-over is of a comparison: name a saved run with --compare")
     path = file or shipped(SHIPPED)
     earlier = load(compare) if compare else None
     more: dict[str, Any] = {

@@ -76,11 +76,26 @@ def test_a_rate_counts_from_when_an_event_was_due(folder):
     assert document["rate"] == 1e6
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """An earlier run."""
+    folder = tmp_path_factory.mktemp("saved")
+    path = folder / "run.json"
+    assert quantdsl("bench", "latency", HOLD, *EVENTS, "--out", str(path), folder=folder)[0] == 0
+    return path
+
+
+@pytest.mark.parametrize("growth", ["much", "0%"])
+def test_a_growth_that_is_none_is_told(folder, saved, growth):
+    options = ["--compare", str(saved), "--fail-over", growth]
+    with pytest.raises(Exception, match=re.escape("latency.fail_over")):
+        quantdsl("bench", "latency", HOLD, *options, folder=folder)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--fail-over", "much"], "latency.fail_over"),
-        (["--fail-over", "0%"], "latency.fail_over"),
+        (["--fail-over", "10%"], "name a saved run with --compare"),
         (["--config", "nowhere"], "there is no such file"),
         (["--set", "x"], "sets nothing"),
     ],
