@@ -5,6 +5,7 @@ drains records. Every decision, fill, fee and metric is made by the compiled cor
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 import quantdsl
 from quantdsl.backtest import values
 from quantdsl.backtest.awaited import answers
+from quantdsl.backtest.book_middles import book_middles
 from quantdsl.backtest.prepare import NS_PER_DAY, Prepared, prepare
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.silence import silence
@@ -26,7 +28,7 @@ from quantdsl.data.tick_data import RunData, TickData
 from quantdsl.events import layout
 from quantdsl.events.layout import Kind
 from quantdsl.report.benchmark import benchmark_of
-from quantdsl.report.execution import Execution, execution_of
+from quantdsl.report.execution import Execution, Middles, execution_of
 from quantdsl.report.result import Plot, RunResult, Setting
 
 RUN_END = 2
@@ -154,16 +156,28 @@ def _execution(prepared: Prepared) -> Execution | None:
         f"an order takes {venue.latency_entry_us:,g} microseconds to the venue, and word of it "
         f"{venue.latency_response_us:,g} back"
     )
+    middles, marks = _middles(prepared)
     assumptions = (
         *(data.latencies.statement() if isinstance(data, TickData) else ()),
         *(() if venue.latency_file else (constant,)),
         f"{venue.latency_feed:g} times the feed's own latency is added to both",
         f"queues: {venue.queue} {ahead}".strip(),
         "the data are a recording: orders of the run change nothing in it",
-        *(() if data.quoted else ("without quotes mark-outs go by the last trade, or are na",)),
+        *((marks,) if marks else ()),
         *(data.said_of_time() if isinstance(data, TickData) else ()),
     )
-    return execution_of(prepared.run.all_records(), data.middles, data.span[1], assumptions)
+    return execution_of(prepared.run.all_records(), middles, data.span[1], assumptions)
+
+
+def _middles(prepared: Prepared) -> tuple[Middles, str]:
+    """What fills are marked against, and what is to be said of it."""
+    data = prepared.data
+    assert not isinstance(data, Data)
+    if data.quoted:
+        return data.middles, ""
+    if "book" in data.spec.ticks:
+        return partial(book_middles, data), "mark-outs go by the middle of the book"
+    return data.middles, "without quotes mark-outs go by the last trade, or are na"
 
 
 def periods_per_year(data: RunData) -> float:

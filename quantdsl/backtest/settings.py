@@ -8,7 +8,7 @@ import msgspec
 from quantdsl.backtest.program import Memory
 from quantdsl.check.settings import Chosen
 from quantdsl.config import Config, LimitsConfig, VenueConfig
-from quantdsl.data.instrument import EXACT_MAX
+from quantdsl.data.instrument import EXACT_MAX, Listed
 from quantdsl.data.tick_data import RunData
 from quantdsl.errors import ConfigError
 
@@ -119,7 +119,7 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
     write_instruments(memory, data)
 
 
-def write_instruments(memory: Memory, data: RunData) -> None:
+def write_instruments(memory: Memory, data: Listed) -> None:
     """Fill the engine's instruments."""
     for index, one in enumerate(data.instruments):
         _instrument(memory, f"e.instruments[{index}]", one.tick, one.lot)

@@ -16,7 +16,7 @@ from quantdsl.check.signal_turn import ENTRY, ROW_WORDS, Signals
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
-from quantdsl.data.tick_data import RunData
+from quantdsl.data.instrument import Listed
 from quantdsl.events.layout import Kind
 
 Events = npt.NDArray[np.void]
@@ -63,7 +63,7 @@ def loaded(
     checked: Checked,
     signals: Signals,
     uses: frozenset[str],
-    data: RunData,
+    data: Listed,
     chosen: Mapping[str, Fraction],
 ) -> Turn:
     """The turn of a strategy that is made for the instruments of the data."""

@@ -70,8 +70,9 @@ class TickStep:
                 good = (ops.If(_two_sided(), into),)
             elif event == BOOK:
                 whole = ops.Unary("not", _more())
-                valid = ops.Field(self._book(traded.index), "valid")
-                good = (ops.If(whole, (ops.If(valid, into),)),)
+                core, book = self.strategy.core, self._book(traded.index)
+                both = ops.Call(core("book.two_sided"), (book,))
+                good = (ops.If(whole, (ops.If(both, into),)),)
             if traded.at is not None:
                 return (ops.Let(THIS.name, ops.I64_T, instrument), *good)
             here = ops.Binary("ieq", instrument, ops.i64(traded.index))

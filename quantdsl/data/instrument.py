@@ -6,9 +6,10 @@ numbers of a run stay exact.
 """
 
 import re
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -199,6 +200,18 @@ class Limits(msgspec.Struct, frozen=True):
     price_ticks_min: int
     price_ticks_max: int
     position_lots_max: int
+
+
+class Listed(Protocol):
+    """The instruments of a run, and what its money and prices are counted in."""
+
+    @property
+    def instruments(self) -> Sequence[Instrument]: ...
+
+    @property
+    def money_digits(self) -> int: ...
+
+    def limits(self, instrument: int) -> Limits: ...
 
 
 def limits(one: Instrument, price_max: float, digits: int) -> Limits:

@@ -204,7 +204,7 @@ class TickData:
                 known = (payload[:, 0] != NO_PRICE) & (payload[:, 1] != NO_PRICE)
                 own, payload = own[known], payload[known]
             middle = (payload[:, 0] + payload[:, 1]) / 2 if quotes else payload[:, 0] * 1.0
-            _fill_in(found, moments, own["ts_event"], middle)
+            fill_in(found, moments, own["ts_event"], middle)
             if len(own):
                 end = max(end, int(own["ts_event"].max()))
         found[moments > end] = np.nan
@@ -220,7 +220,7 @@ class TickData:
         return bars.table(instrument).view(BAR)
 
 
-def _fill_in(found: Float64s, moments: Int64s, ts: Int64s, middle: Float64s) -> None:
+def fill_in(found: Float64s, moments: Int64s, ts: Int64s, middle: Float64s) -> None:
     """Set `found` to the last of `middle` at or before each moment that these times reach."""
     if len(ts):
         ts = np.maximum.accumulate(ts)

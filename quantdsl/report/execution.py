@@ -1,7 +1,8 @@
 """What became of the orders of a run on ticks: filled or not, as maker or taker, and what followed.
 
-A fill counts at the venue's own time. The middle is that of the data's quotes, and where the data
-hold none the last price traded; a mark-out beyond the end of the data is left out.
+A fill counts at the venue's own time. The middle is that of the data's quotes, without any that of
+the book, and where there is neither the last price traded; a mark-out beyond the end of the data is
+left out.
 """
 
 from collections.abc import Callable

@@ -85,13 +85,26 @@ def test_a_book_that_was_no_market_is_noted(rows, said, tmp_path):
     )
 
 
-@pytest.mark.parametrize("quotes", [False, True])
-def test_what_mark_outs_go_by_is_said(quotes, tmp_path):
-    rows = ["time,bid,ask", f"{AT},10.00,10.02"] if quotes else ["time,price,size", f"{AT},10.00,5"]
+@pytest.mark.parametrize(
+    ("source", "rows", "said"),
+    [
+        ("quotes", ["time,bid,ask", f"{AT},10.00,10.02"], []),
+        (
+            "trades",
+            ["time,price,size", f"{AT},10.00,5"],
+            ["without quotes mark-outs go by the last trade, or are na"],
+        ),
+        (
+            "book depth = 5",
+            ["time,side,price,size,is_snapshot", *BOTH],
+            ["mark-outs go by the middle of the book"],
+        ),
+    ],
+)
+def test_what_mark_outs_go_by_is_said(source, rows, said, tmp_path):
     path = tmp_path / "T.csv"
     path.write_text("\n".join([*rows, ""]))
-    source = "quotes" if quotes else "trades"
-    text = MAKER.replace("book depth = 5", source).replace("on book", f"on {source[:-1]}")
+    event = source.split()[0].removesuffix("s")
+    text = MAKER.replace("book depth = 5", source).replace("on book", f"on {event}")
     execution = run_checked(checked_text(text), Path("maker.qdsl"), data=str(path)).execution
-    said = "without quotes mark-outs go by the last trade, or are na"
-    assert (said in execution.assumptions) == (not quotes)
+    assert [one for one in execution.assumptions if "mark-outs" in one] == said
