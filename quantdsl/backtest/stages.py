@@ -107,7 +107,7 @@ def _gpu_text(path: Path, stage: str, precision: Precision) -> str:
     lanes = lane_code(checked, frozenset(), 1, precision=precision)
     swept = frozenset(param.field for param in checked.strategy.params)
     target, bounds = target_of(ARCHITECTURE), Bounds()
-    ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept), target, bounds)
+    ptx = ptx_text(gpu_part(lanes.module, lanes.words.kept, swept, bounds), target, bounds)
     cubin = link_ptx(Ptx(ptx, ""), ARCHITECTURE, None, bounds)
     return f"// {occupancy(cubin)}\n{ptx if stage == 'ptx' else disassembled(cubin.code)}"
 

@@ -27,10 +27,11 @@ from quantdsl.errors import UnavailableError
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
+from quantdsl.passes.at_once import read_at_once
 from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.messages import pass_messages
-from quantdsl.passes.outline import inline_cold
-from quantdsl.passes.usual import run_usual
+from quantdsl.passes.outline import ROOMY_NODES, inline_cold
+from quantdsl.passes.usual import IDLE, SLOW, run_usual
 
 ENTRY = entry_symbol(KERNEL.name)
 
@@ -170,17 +171,29 @@ def _meet(_: Shared, signature: Signature) -> str:
     return f"{head} {{\n  call void @quantdsl.warp_barrier()\n  ret void\n}}"
 
 
-def gpu_part(module: Module, kept: frozenset[str], varying: frozenset[str] | None) -> Module:
+def gpu_part(
+    module: Module,
+    kept: frozenset[str],
+    varying: frozenset[str] | None,
+    bounds: Bounds = Bounds(),  # noqa: B008 - a tuple
+) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call.
 
-    Those whose turns end early look at the events of a message in groups.
+    Those whose turns end early look at the events of a message in groups. Where a thread has all
+    registers that there are, other turns make fewer calls and wait for memory less often.
     """
     lanes = kernel_part(split_lanes(module, kept, varying, GPU_DEPTH, varying is not None))
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
     apart = pass_messages(lanes, "lane") if usual is lanes else turns_alone(usual)
-    return lanes if apart is lanes else inline_cold(apart)
+    if apart is lanes:
+        return lanes
+    if bounds.registers < REGISTERS_OF_A_THREAD:
+        return inline_cold(apart, called={IDLE})
+    funcs = (read_at_once(func) if func.name == SLOW else func for func in apart.funcs)
+    apart = msgspec.structs.replace(apart, funcs=tuple(funcs))
+    return inline_cold(apart, ROOMY_NODES, called={IDLE})
 
 
 def turns_alone(module: Module) -> Module:
@@ -206,7 +219,7 @@ def load_ptx(
     """
 
     def compiled() -> bytes:
-        own, shared = split(gpu_part(module, kept, varying))
+        own, shared = split(gpu_part(module, kept, varying, bounds))
         cold = "" if shared is None else _shared_text(shared, target, cache, level)
         return msgspec.msgpack.encode(Ptx(ptx_text(own, target, bounds, level), cold))
 

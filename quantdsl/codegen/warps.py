@@ -28,10 +28,10 @@ from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
 from quantdsl.passes.stride import STRIDE_BITS
 from quantdsl.passes.tile import STEP_WORDS
-from quantdsl.passes.usual import GROUP_WORDS, HOLD, IMAGE_WORDS, LAST, SLOW, USUAL
+from quantdsl.passes.usual import GROUP_WORDS, HOLD, IDLE, IMAGE_WORDS, LAST, SLOW, USUAL
 
 HALTS, SLOW_ROWS = 4, 4
-"""After so many turns that were not usual, so many are made at once: averages warm up."""
+"""Behind so many rows that were not usual idle turns are tried, or so many others made at once."""
 
 THREAD = """\
 define {convention}void @{symbol}({params}) #2 {{
@@ -135,6 +135,7 @@ stretch:
   %first = phi i64 [ 0, %run ], [ %to, %stretched ]
   %image = phi ptr [ %images, %run ], [ %image.next, %stretched ]
   %side = phi i64 [ 0, %run ], [ %side.next, %stretched ]
+  %halts.before = phi i64 [ 0, %run ], [ %halts, %stretched ]
   %more = icmp slt i64 %first, %n_events
   br i1 %more, label %fetched, label %turned
 fetched:
@@ -153,7 +154,7 @@ fetched:
   br label %pace
 pace:
   %from = phi i64 [ %first, %fetched ], [ %from.next, %paced ]
-  %halts = phi i64 [ 0, %fetched ], [ %halts.next, %paced ]
+  %halts = phi i64 [ %halts.before, %fetched ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, ptr %groups, i64 %first, i64 %from, \
 i64 %to, ptr %columns{common}{held})
   %waits = icmp slt i64 %reached, %to
@@ -165,19 +166,26 @@ aside:
   br i1 %waits, label %slowly, label %paced
 slowly:
   %halted = icmp eq i64 %reached, %from
-  %halts.more = add i64 %halts, 1
-  %halts.now = select i1 %halted, i64 %halts.more, i64 0
+  %halts.now = select i1 %halted, i64 %halts, i64 0
   %patient = icmp slt i64 %halts.now, {halts}
+  br i1 %patient, label %slower, label %idly
+idly:
+  %idled = call i64 @{idle}(ptr %s, ptr %events, i64 %reached, i64 %to, ptr %columns{common}{held})
+  %stuck = icmp eq i64 %idled, %reached
+  br i1 %stuck, label %slower, label %paced
+slower:
   %run.rows = select i1 %patient, i64 1, i64 {long}
   %far = add i64 %reached, %run.rows
   %inside = icmp slt i64 %far, %to
   %behind = select i1 %inside, i64 %far, i64 %to
   %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, \
 ptr %columns{common}{held})
+  %slow.rows = sub i64 %slowed, %reached
+  %halts.more = add i64 %halts.now, %slow.rows
   br label %paced
 paced:
-  %from.next = phi i64 [ %slowed, %slowly ], [ %reached, %aside ]
-  %halts.next = phi i64 [ %halts.now, %slowly ], [ 0, %aside ]
+  %from.next = phi i64 [ %slowed, %slower ], [ %idled, %idly ], [ %reached, %aside ]
+  %halts.next = phi i64 [ %halts.more, %slower ], [ %halts.now, %idly ], [ 0, %aside ]
   br label %pace
 stretched:
   br label %stretch
@@ -269,7 +277,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
             common=common_argument(symbols[SLOW]),
             hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
             held=", ptr %held" if held else "",
-            **{name: symbols[name].symbol for name in (USUAL, SLOW, LAST)},
+            **{name: symbols[name].symbol for name in (USUAL, SLOW, IDLE, LAST)},
         )
         turns = symbols[SLOW]
     else:

@@ -335,12 +335,13 @@ class LanesKernel(NamedTuple):
     shared_bytes: int
 
 
-def _load(work: LaneWork) -> LanesKernel:
+def kernel_within(work: LaneWork, bounds: Bounds) -> LanesKernel:
+    """The code of some work as a GPU has it whose registers are bounded."""
     install()
     kept, varying = work.kept, work.varying
     form = Form(
-        f"simulated {TILE_ROWS} {kernel_form(kept, varying, GPU_DEPTH)}",
-        lambda whole: gpu_part(whole, kept, varying),
+        f"simulated {bounds} {kernel_form(kept, varying, GPU_DEPTH)}",
+        lambda whole: gpu_part(whole, kept, varying, bounds),
         _text,
         INTERFACE,
     )
@@ -362,4 +363,4 @@ def _kernel(module: Module, shared: Shared) -> Iterator[str]:
     yield "attributes #2 = { nounwind }"
 
 
-kernel_of_lanes = Loaded(_load)
+kernel_of_lanes = Loaded(lambda work: kernel_within(work, Bounds()))

@@ -6,6 +6,7 @@ is never larger than the functions as written plus INLINE_NODES for each call.
 """
 
 from collections import Counter
+from collections.abc import Set
 
 import msgspec
 
@@ -16,6 +17,8 @@ INLINE_NODES = 80
 """A function of more expressions than this, its inlined callees included, is copied only once."""
 COLD_NODES = 400
 """The same where cold functions are copied too."""
+ROOMY_NODES = 2_000
+"""The same where no copy takes registers that others need."""
 
 
 def outline_large(module: Module) -> Module:
@@ -25,14 +28,17 @@ def outline_large(module: Module) -> Module:
     return msgspec.structs.replace(module, funcs=funcs)
 
 
-def inline_cold(module: Module) -> Module:
+def inline_cold(module: Module, limit: int = COLD_NODES, called: Set[str] = frozenset()) -> Module:
     """The module without cold functions: those with one caller, and smaller ones, are copied.
 
-    A call costs a GPU the registers that it saves, and what is known of memory around it.
+    A call costs a GPU the registers that it saves, and what is known of memory around it. Those
+    that are to be `called` are not copied: they would take registers of what surrounds them.
     """
-    inlined, _ = inlined_up_to(module, COLD_NODES)
+    inlined, _ = inlined_up_to(module, limit)
     funcs = tuple(
-        msgspec.structs.replace(func, inline=inlined[func.name], cold=False)
+        msgspec.structs.replace(
+            func, inline=inlined[func.name] and func.name not in called, cold=False
+        )
         for func in module.funcs
     )
     return msgspec.structs.replace(module, funcs=funcs)

@@ -37,13 +37,22 @@ from quantdsl.ir.ops import (
     boolean,
     i64,
 )
-from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
-from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
+from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.breaks import given_up, rare
+from quantdsl.passes.flags import (
+    Flag,
+    calls,
+    ends_early,
+    flags_hold,
+    usual_flags,
+    with_flags,
+)
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.group import COUNT, NUMBER, Group
 from quantdsl.passes.held import HELD, HELD_TYPE, HELD_WORDS, with_held
+from quantdsl.passes.idle import Idle
 from quantdsl.passes.lasting import lasts_to_next
-from quantdsl.passes.places import PathSet, nodes, path_of, spelled_path
+from quantdsl.passes.places import PathSet, path_of, spelled_path
 from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import (
     assigned_names,
@@ -58,9 +67,11 @@ from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS,
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
-SLOW, USUAL, LAST, IMAGE, GATHER, HOLD = "slow", "usual", "last", "image", "gather", "hold"
-"""The functions: any turns on the state in memory; usual ones; what the end of a run stores; what
-usual turns read of a row; what strides of them read; what turns take as it is made once."""
+SLOW, USUAL, IDLE, LAST = "slow", "usual", "idle", "last"
+"""The functions: any turns on the state in memory; usual ones; those on rows on which nobody can
+trade; what the end of a run stores."""
+IMAGE, GATHER, HOLD = "image", "gather", "hold"
+"""What usual turns read of a row; what strides of them read; what turns take as it is made once."""
 IMAGE_WORDS, GROUP_WORDS = "IMAGE_WORDS", "GROUP_WORDS"
 """The module's sizes that say how many words single turns read of a row, and strides of a group."""
 FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
@@ -69,8 +80,6 @@ STRODE, STOPPED, END, AGAIN = "strode@", "stopped@", "end@", "again@"
 USUAL_ROW = "usual@"
 TO_GROUPS = TILE, Var(GROUPS)
 """What strides read of a tile is in the groups."""
-
-DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
 Block = tuple[Stmt, ...]
 
@@ -90,6 +99,7 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
         hold(inout s, inout held)                           before all turns, if there is any
         usual(inout s, tile, groups, first, from, to, ...)  -> the row it stopped before, or `to`
         slow(inout s, rows, from, to, end, ...)  -> the row it stopped before: `to` or one behind
+        idle(inout s, rows, from, to, ...)       -> the row it stopped before, or `to`
         last(inout s, rows, n)                              after all turns
 
     What `hold` makes (held.py) comes as the last argument of both kinds of turns.
@@ -109,7 +119,7 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     usual = maker.usual()
     gather = () if maker.group is None else (maker.gather(maker.group),)
     hold = (maker.hold(held),) if held else ()
-    new = (maker.image(), *gather, *hold, maker.slow(), usual, maker.last())
+    new = (maker.image(), *gather, *hold, maker.slow(), maker.idle(), usual, maker.last())
     funcs: list[Func] = []
     for each in module.funcs:
         funcs += [*new, each] if each is func else [each]
@@ -147,7 +157,7 @@ def usual_turns(module: Module, entry: str, results: Set[str] | None) -> "UsualT
         wanted = PathSet((state.name, *path) for path in spelled)
         words = {name: path for name, path in words.items() if wanted.meets(path)}
     turns = UsualTurns(func, head, loop, tail, sizes[ROW_WORDS], words.keys())
-    return None if any(map(_rare, turns.known)) else turns
+    return None if any(map(rare, turns.known)) else turns
 
 
 class UsualTurns:
@@ -164,15 +174,15 @@ class UsualTurns:
         self.known = with_flags(loop.body, flags)
         """A turn with the usual flags."""
         changing = assigned_names((loop,))
-        given_up = _given_up(self.known, changing)
-        changed = assigned_names(given_up)
+        usual = given_up(self.known, changing)
+        changed = assigned_names(usual)
         lasting = lasts_to_next(loop.body, changed) | asked
         self.changed = [let for let in self.words if let.name in changed & lasting]
         """What a usual turn changes."""
         self.passing = [let for let in self.words if let.name in changed - lasting]
         """What each turn makes anew before it reads it: nobody asks for what it was."""
         types = {let.name: let.type for let in (*self.changed, *self.passing)}
-        self.turn = Turn(_tested(given_up, flags), types, {let.name for let in self.passing})
+        self.turn = Turn(_tested(usual, flags), types, {let.name for let in self.passing})
         stride = self.turn.stride
         self.group = None if stride is None else Group(stride)
 
@@ -207,6 +217,24 @@ class UsualTurns:
         body = in_memory((*head, start, loop, Return(Var(REACHED))), places)
         params = (state, rows, ParamDecl(FROM, I64_T), ParamDecl(TO, I64_T), count, *rest)
         return Func(SLOW, params, I64_T, body, inline=False)
+
+    def idle(self) -> Func:
+        """Turns on rows on which nobody can act: idle(s, rows, from@, to@, ...)."""
+        state, rows, _, *rest = self.func.params
+        turns = Idle(self.loop, self.words, self.flags)
+        body: Block = (
+            *turns.head(),
+            Let(REACHED, I64_T, Var(FROM)),
+            For(self.loop.name, Var(FROM), Var(TO), (*turns.turn(), self.done()), self.loop.line),
+            *self.stores(turns.changed),
+            Return(Var(REACHED)),
+        )
+        params = (state, rows, ParamDecl(FROM, I64_T), ParamDecl(TO, I64_T), *rest)
+        return Func(IDLE, params, I64_T, body)
+
+    def done(self) -> Stmt:
+        """Notes that the turn of a row was made."""
+        return Assign(Var(REACHED), _plus(Var(self.loop.name), 1))
 
     def parted(self) -> Block:
         """Any turn, with what it does on a usual row by itself, as far as that makes no call.
@@ -442,7 +470,7 @@ class UsualTurns:
             ),
             *_put(made, SPOT, self.spot(held)),
             *(Assign(Var(let.name), Var(now(let.name))) for let in carried),
-            Assign(Var(REACHED), _plus(held, 1)),
+            self.done(),
         )
         return (
             *(Let(_at("ahead", k), I64_T, tile_word(self.spot(Var(REACHED)), k)) for k in always),
@@ -533,42 +561,3 @@ def _tested(body: Block, usual: dict[Flag, bool]) -> Block:
     return (*body[:at], If(Unary("not", flags_hold(usual)), (Break(),)), *body[at:])
 
 
-def _given_up(body: Block, changing: frozenset[str]) -> Block:
-    """A block that breaks where it would make a call or write memory.
-
-    So it does in a branch that divides where its other side does not: an average that warms up.
-    """
-
-    def left(block: Block, other: Block) -> Block:
-        if any(map(_rare, block)) or (
-            other and _divides(block, changing) and not _divides(other, changing)
-        ):
-            return (Break(),)
-        return _given_up(block, changing)
-
-    return tuple(
-        If(stmt.cond, left(stmt.then, stmt.otherwise), left(stmt.otherwise, stmt.then), stmt.line)
-        if isinstance(stmt, If)
-        else stmt
-        for stmt in body
-    )
-
-
-def _rare(stmt: Stmt) -> bool:
-    """Whether a statement, not counting its blocks, is a call or writes memory."""
-    if isinstance(stmt, For | While):
-        return any(map(_rare, statements(stmt.body)))
-    return calls(stmt) or (isinstance(stmt, Assign) and not isinstance(stmt.place, Var))
-
-
-def _divides(body: Block, changing: frozenset[str]) -> bool:
-    """Whether a block divides by or into what changes from turn to turn."""
-    return any(
-        isinstance(node, Binary)
-        and node.op in DIVISIONS
-        and any(
-            isinstance(part, Elem) or (isinstance(part, Var) and part.name in changing)
-            for part in nodes(node)
-        )
-        for node in expressions(body)
-    )

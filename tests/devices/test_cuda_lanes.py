@@ -33,7 +33,7 @@ class Machine:
         self.device = CudaDevice(Driver(self.fake), 0)
 
         def load(_):
-            return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows)
+            return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows, 0)
 
         self.runner = CudaRunner(self.device, self.said.append, profile, load, second)
 

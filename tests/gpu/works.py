@@ -19,6 +19,7 @@ from quantdsl.check import Checked, check_source
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
 from quantdsl.devices.batches import BlockWork, ptx_of
+from quantdsl.devices.cuda.tune import USUAL, by_size
 from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
@@ -150,11 +151,20 @@ def program_work(seed: int) -> LaneWork:
     return work._replace(columns=columns)
 
 
+def bounds_of(work: LaneWork) -> list[Bounds]:
+    """Under which bounds some work is compared: as few lanes run, and as many do."""
+    few = by_size(work)
+    assert few is not None
+    return [few, USUAL]
+
+
 def ptx_digest(work: LaneWork, architecture: str) -> str:
-    """A digest of the code that a GPU of this architecture runs."""
-    target = target_of(architecture)
-    ptx = load_ptx(work.module, work.kept, target, None, Bounds(), varying=work.varying)
-    return hashlib.sha256((ptx.own + ptx.shared).encode()).hexdigest()
+    """A digest of the code that a GPU of this architecture runs, under all bounds."""
+    target, digest = target_of(architecture), hashlib.sha256()
+    for bounds in bounds_of(work):
+        ptx = load_ptx(work.module, work.kept, target, None, bounds, varying=work.varying)
+        digest.update((ptx.own + ptx.shared).encode())
+    return digest.hexdigest()
 
 
 def digest_of(work: LaneWork, runner: Runner) -> str:

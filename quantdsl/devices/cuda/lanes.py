@@ -54,6 +54,8 @@ class Compiled(NamedTuple):
     block: int
     rows: RowsCode | None
     """What makes the rows that the kernel takes, if it takes rows."""
+    spill_bytes: int
+    """Stored and loaded for want of registers."""
 
 
 class Layout(NamedTuple):
@@ -159,7 +161,7 @@ class CudaRunner:
         def measured(part: LaneWork, second: int | None) -> float:
             profile = Profile()
             trial = CudaRunner(
-                self.device, profile=profile, load=lambda _: compiled, second=lambda _: second
+                self.device, profile=profile, load=lambda _: code, second=lambda _: second
             )
             for _ in range(2):  # the first run waits for what it allocates
                 profile.intervals.clear()
@@ -167,7 +169,7 @@ class CudaRunner:
             trial.close()
             return profile.rows()[0].lane_steps_per_s
 
-        compiled = self._load(work)
+        code = self._load(work)
 
         if self._ordered is None or self._ordered[0] is not work.points:
             kind, architecture = self.device.model, architecture_of(self.device.capability)
@@ -465,29 +467,35 @@ def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> It
         slot.close()
 
 
+def compiled(device: CudaDevice, work: LaneWork, bounds: Bounds) -> Compiled:
+    """The code of some work for a device, its registers bounded."""
+    architecture = architecture_of(device.capability)
+    cubin = load_cubin(work.module, work.kept, architecture, Cache(), bounds, varying=work.varying)
+    library = Library(device.driver, cubin.code, ENTRY)
+    rows = tiled_rows_of(work, bounds.rows)
+    return Compiled(library, bounds.threads, rows, cubin.spill_bytes)
+
+
 def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
     """What loads kernels for all devices of this kind; each is made, and tried, once."""
     if device.model not in _LOADED:
         architecture = architecture_of(device.capability)
 
-        def compiled(work: LaneWork, bounds: Bounds) -> Compiled:
-            cubin = load_cubin(
-                work.module, work.kept, architecture, Cache(), bounds, varying=work.varying
-            )
-            if bounds == USUAL and cubin.spill_bytes > SPILL_BYTES_MAX:
-                return compiled(work, ROOMY)
-            library = Library(device.driver, cubin.code, ENTRY)
-            return Compiled(library, bounds.threads, tiled_rows_of(work, bounds.rows))
+        def roomier(work: LaneWork, bounds: Bounds) -> Compiled:
+            made = compiled(device, work, bounds)
+            if bounds == USUAL and made.spill_bytes > SPILL_BYTES_MAX:
+                return compiled(device, work, ROOMY)
+            return made
 
         def measured(work: LaneWork, bounds: Bounds) -> float:
-            profile, candidate = Profile(), compiled(work, bounds)
+            profile, candidate = Profile(), roomier(work, bounds)
             trial = CudaRunner(device, profile=profile, load=lambda _: candidate)
             trial.run(work, 0, work.n_lanes, lambda *_: None)
             trial.close()
             return profile.rows()[0].lane_steps_per_s
 
         def load(work: LaneWork) -> Compiled:
-            return compiled(work, bounds_for(work, device.model, architecture, Cache(), measured))
+            return roomier(work, bounds_for(work, device.model, architecture, Cache(), measured))
 
         _LOADED[device.model] = Loaded(load, by_size)
     return _LOADED[device.model]

@@ -22,7 +22,7 @@ FEW = Bounds(32, 8, 8)
 ONE_ORDER = Bounds(32, 8, 32)
 """The same for a strategy that never has two orders: what costs its lanes most beside usual turns
 is to begin a tile, and they turn aside too seldom to gain by staying together."""
-ROOMY = Bounds(128, 2, 8)
+ROOMY = Bounds(128, 2, 16)
 """Where registers would run out: so does a kernel whose lanes have many orders at prices. In short
 tiles such lanes stay together, so that more of them make a turn with an order at once."""
 SPILL_BYTES_MAX = 100
