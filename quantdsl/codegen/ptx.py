@@ -175,7 +175,7 @@ def gpu_part(
     module: Module,
     kept: frozenset[str],
     varying: frozenset[str] | None,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a tuple
+    bounds: Bounds = Bounds(),  # noqa: B008 (a tuple)
 ) -> Module:
     """What a GPU runs of a linked module: lanes with a loop of usual turns that makes no call.
 

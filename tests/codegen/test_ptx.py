@@ -26,6 +26,7 @@ from quantdsl.codegen.ptx import (
     target_of,
 )
 from quantdsl.codegen.target import FLOAT_INTRINSICS
+from quantdsl.devices.cuda.tune import FEW, ROOMY
 from quantdsl.errors import InternalError, UnavailableError
 from quantdsl.ir.ops import BINARY, UNARY
 from quantdsl.lang.source import Source
@@ -104,6 +105,16 @@ def test_nothing_is_contracted():
         ptx = ptx_of(compile_file(path).lane_module())
         for text in ptx:
             assert not re.search(r"\t(add|sub|mul|div|sqrt)\.f64|mad\.f64|\.approx|\.ftz", text)
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), FEW, ROOMY], ids=["many", "few", "roomy"])
+@pytest.mark.parametrize("name", ["ema_cross", "bracket"])
+def test_sweeps_assemble_for_many_lanes_and_for_few(name, bounds):
+    """Each form of a turn keeps to the registers that its bounds leave a thread."""
+    path = ROOT / f"bench/strategies/{name}.qdsl"
+    work = prepare_sweep(compile_file(path), path, data=market(2_000)).work
+    cubin = load_cubin(work.module, work.kept, "sm_90", None, bounds, varying=work.varying)
+    assert 16 < cubin.registers <= bounds.registers
 
 
 def test_equations_in_single_precision_are_32_bit_instructions():
