@@ -140,9 +140,8 @@ class Checked(Struct, eq=False, dict=True):
         return self._linked(["init", "ingest", "instant"], uses, self._sizes(), decls)
 
     def _sizes(self) -> dict[str, int]:
-        """Sizes of one run: of its outbox, and of an order book."""
-        book = {"N_BOOK_ORDERS": BOOK_ORDERS_MAX} if "USES_BOOK" in self.strategy.uses else {}
-        return {"N_RECORDS": self.records, **book}
+        """The size of one run's outbox."""
+        return {"N_RECORDS": self.records}
 
     def lane_module(
         self,
@@ -164,8 +163,6 @@ class Checked(Struct, eq=False, dict=True):
         own["USES_KILL"] = 0  # nobody can reach into a lane
         if few:
             own |= {"N_ORDERS": few, "N_INTENTS": asked_orders(self.strategy), "FEW_ORDERS": 1}
-        if "USES_BOOK" in self.strategy.uses:
-            own["N_BOOK_ORDERS"] = BOOK_ORDERS_MAX
         decls = Lanes(self.assembly, plan).lane()
         module = self._linked(["admits", "warm", "init", "lane"], uses, own, decls)
         assert module.given is not None
@@ -233,7 +230,7 @@ class Checked(Struct, eq=False, dict=True):
             "N_INSTRUMENTS": self.instruments,
             "N_ORDERS": self.orders,
             **SINGLE_RUN,
-            **(book_sizes() if used["USES_BOOK"] else NO_BOOK),
+            **(book_sizes(orders=BOOK_ORDERS_MAX) if used["USES_BOOK"] else NO_BOOK),
             "N_NEWS": self.news if used["USES_NEWS"] else 1,
             **self.strategy.equations.ring_sizes(),
             **own,
