@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from quantdsl.events.layout import Kind
 from quantdsl.report.formula import Floats, Formulas, ratio
+from quantdsl.report.order_sizes import last_terms, order_sizes
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -55,20 +56,14 @@ def execution_of(
         return chosen
 
     fills, orders, rests = of(Kind.FILL), of(Kind.ORDER), of(Kind.ACK)
-    accepted = orders[~np.isin(orders["a"], of(Kind.REJECT)["a"])]
-    _, first = np.unique(accepted["a"], return_index=True)
-    accepted = accepted[np.sort(first)]
-    place = {number: at for at, number in enumerate(accepted["a"].tolist())}
-    filled = np.zeros(len(accepted), np.int64)
-    for number, lots in zip(fills["a"].tolist(), fills["b"].tolist(), strict=True):
-        if number in place:
-            filled[place[number]] += abs(lots)
+    accepted = last_terms(orders[~np.isin(orders["a"], of(Kind.REJECT)["a"])])
+    sizes = order_sizes(accepted, records)
     ts, lots = fills["ts_recv"].astype(np.int64), fills["b"].astype(np.int64)
     position_ts, position_lots = _positions(fills)
     return Execution(
         assumptions=assumptions,
-        order_lots=np.abs(accepted["b"]),
-        order_filled=filled,
+        order_lots=np.abs(sizes.asked),
+        order_filled=np.abs(sizes.filled),
         fill_ts=ts,
         fill_lots=np.abs(lots),
         buys=lots > 0,
@@ -133,7 +128,8 @@ _of = EXECUTION.add
 def fill_ratio(x: Execution) -> Floats:
     """Fill ratio.
 
-    lots filled / lots of accepted orders
+    lots filled / lots of accepted orders, as they were last changed; an exit without a size is as
+    large as what it filled, or had to fill
     """
     return ratio(float(x.order_filled.sum()), float(x.order_lots.sum()))
 

@@ -17,13 +17,11 @@ from quantdsl.events.layout import Kind
 from quantdsl.report.columns import Flags, choices, numbers, texts, times
 from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
 from quantdsl.report.messages import messages
+from quantdsl.report.order_sizes import TOUCHES, TRAILS, last_terms, order_sizes
 from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
 
 NONE = 2**53
 """Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
-
-CHANGED, SIZED_AT_FILL, TOUCHES, TRAILS = 1, 2, 4, 8
-"""Flags of an ORDER record: new terms, a size that is an estimate, what meets its trigger."""
 
 TYPES = (
     *("market", "limit", "stop", "stop_limit"),
@@ -52,16 +50,11 @@ def tables(result: RunResult) -> dict[str, pa.Table]:
 
 def orders(result: RunResult) -> pa.Table:
     """One row an order, refused ones too, with what became of it and the source line it is from."""
-    rows = _last_prices(result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])])
+    rows = last_terms(result.records[np.isin(result.records["kind"], [Kind.ORDER, Kind.REJECT])])
     sent = rows["kind"] == Kind.ORDER
     trigger = np.where(sent & (rows["d"] != rows["c"]), rows["d"], NONE)
-    done = _filled_lots(result, rows["a"])
-    # An exit is as large as the position is when it fills, an order sized at its fill as large as
-    # what its money buys there; what they were sent with is nothing, or an estimate.
-    sized_late = sent & (rows["flags"] & SIZED_AT_FILL != 0) & (done != 0)
-    never_sized = rows["b"] == 0
-    ended = np.where(done != 0, done, _cancelled_lots(result, rows["a"]))
-    asked = np.where(never_sized, ended, np.where(sized_late, done, rows["b"]))
+    sizes = order_sizes(rows, result.records)
+    asked, done = sizes.asked, sizes.filled
     fates = _fates(result, rows, asked, done)
     return pa.table(
         {
@@ -81,39 +74,11 @@ def orders(result: RunResult) -> pa.Table:
     )
 
 
-def _last_prices(rows: Structs) -> Structs:
-    """One row an order: the one that sent it, with the prices and the size it was last given."""
-    changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] & CHANGED != 0)
-    kept: Structs = rows[~changes].copy()
-    place = {number: at for at, number in enumerate(kept["a"].tolist())}
-    for change in rows[changes]:
-        at = place[int(change["a"])]
-        kept["c"][at], kept["d"][at] = change["c"], change["d"]
-        kept["b"][at] = change["b"] if kept["b"][at] else 0  # an exit is as large as it fills
-    return kept
-
-
 def _types(limited: Flags, triggered: Flags, flags: npt.NDArray[Any]) -> pa.Array:
     """The name of each order's type: by what meets its trigger, and whether it has a limit."""
     trails, touches = flags & TRAILS != 0, flags & TOUCHES != 0
     trigger = np.select([trails, touches, triggered], [3, 2, 1], 0)  # halves of the codes
     return choices(2 * trigger + limited, TYPES)
-
-
-def _filled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
-    """Signed lots filled of each order."""
-    total: dict[int, int] = {}
-    rows = result.of_kind(Kind.FILL)
-    for number, lots in zip(rows["a"].tolist(), rows["b"].tolist(), strict=True):
-        total[number] = total.get(number, 0) + lots
-    return np.array([total.get(number, 0) for number in order_numbers.tolist()], np.int64)
-
-
-def _cancelled_lots(result: RunResult, order_numbers: Int64s) -> Int64s:
-    """Signed lots that each order still had to fill when it was cancelled; 0 where it was not."""
-    rows = result.of_kind(Kind.CANCEL)
-    left = dict(zip(rows["a"].tolist(), rows["b"].tolist(), strict=True))
-    return np.array([left.get(number, 0) for number in order_numbers.tolist()], np.int64)
 
 
 def _entry_lots(rows: Structs) -> Int64s:

@@ -51,6 +51,21 @@ def test_a_side_of_nothing_is_withdrawn() -> None:
     assert held(MAKER, events, "high") == [-1.0]
 
 
+def test_what_filled_of_a_quote_counts_in_its_record_when_it_moves() -> None:
+    """It is asked for anew beside that, so the order is so much larger: 40 filled, 100 stand."""
+    text = f"{HEAD}    on quote:\n        quote(bid = bid, bid_qty = 100 shares)\n"
+    events = [
+        quote(0, 9_999, 10_001, 0),  # nobody is ahead of the order that joins
+        quote(1, 9_999, 10_001, 0),
+        trade(2, 9_999, 40, Aggressor.SELLS),
+        quote(3, 9_998, 10_001, 0),
+    ]
+    records = run_both(text, events).all_records()
+    fills, orders = (records[records["kind"] == kind] for kind in (Kind.FILL, Kind.ORDER))
+    assert fills["b"].tolist() == [40]
+    assert orders["b"].tolist() == [100, 140]
+
+
 def test_one_side_alone() -> None:
     text = f"{HEAD}    on quote:\n        quote(ask = ask, ask_qty = 50 shares)\n"
     text += "    on trade:\n        low = working.bid ?? -1.0\n        high = working.ask ?? -1.0\n"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quantdsl.events.layout import RECORD, Kind
-from quantdsl.report.execution import EXECUTION, HORIZONS_S, execution_of
+from quantdsl.report.execution import EXECUTION, HORIZONS_S, execution_of, fill_ratio
 from quantdsl.report.execution_page import section
 
 SECOND = 1_000_000_000
@@ -62,6 +62,26 @@ def test_each_figure(execution):
     assert values["inventory_max"] == 100
     # 40 lots for 2 s, 100 for 4 s, none for 4 s.
     assert values["inventory_mean"] == pytest.approx((40 * 2 + 100 * 4) / 10)
+
+
+def test_no_more_is_filled_than_was_asked_for():
+    """An order is as large as it was last made, an exit as the position that it guards."""
+    changed, exits = [
+        record(Kind.ORDER, 0, 1, 100, 99),
+        record(Kind.FILL, 1, 1, 40, 99, 0, 40, flags=1),
+        record(Kind.ORDER, 2, 1, 140, 98, flags=1),
+        record(Kind.FILL, 3, 1, 100, 98, 0, 140, flags=1),
+    ], [
+        record(Kind.ORDER, 0, 2, 0, 110),
+        record(Kind.ORDER, 0, 3, 0, 2**53, 90),
+        record(Kind.FILL, 4, 2, -140, 110, 0, 0, flags=1),
+        record(Kind.CANCEL, 4, 3, -140),
+    ]  # fmt: skip
+    ratios = []
+    for records in (changed, changed + exits):
+        execution = execution_of(np.array(records, RECORD), middles, START, ())
+        ratios.append(float(fill_ratio(execution)))
+    assert ratios == [1.0, pytest.approx(280 / 420)]
 
 
 def test_beyond_the_data_there_is_no_mark(execution):
