@@ -112,7 +112,7 @@ class Ledger(Struct):
         else:  # its size is that of the position it guards, which the order before it enters
             kind = f"{kind} exit"
         side: Side = "buy" if (b or -self.entered_lots) > 0 else "sell"
-        self.orders += flags != CHANGED
+        self.orders += not flags & CHANGED
         self.working[a] = WorkingOrder(
             id=a,
             strategy=self.strategy,

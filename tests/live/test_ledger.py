@@ -52,6 +52,13 @@ def test_an_exit_that_is_moved_keeps_its_side():
     assert ledger.orders == 3
 
 
+def test_a_trailing_stop_that_is_moved_is_no_new_order():
+    trails = 8
+    ledger = read(order(1, -100, NO_PRICE, 8_900, trails),
+                  order(1, -100, NO_PRICE, 8_950, trails | CHANGED))  # fmt: skip
+    assert ledger.orders == 1
+
+
 def test_an_order_that_the_core_has_no_more_is_left_out():
     """Filled by its old terms while the new ones were under way: no record says that it is over."""
     ledger = read(order(1, 100, 9_000, NO_PRICE), order(1, 101, 9_001, NO_PRICE, CHANGED),
