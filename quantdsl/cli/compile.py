@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, LimitError
 
 if TYPE_CHECKING:
     from quantdsl.backtest.lane_code import LaneCode
@@ -34,7 +34,7 @@ def command(
     """
     from quantdsl.backtest.lane_code import lane_code
     from quantdsl.check import compile_file
-    from quantdsl.codegen.backends import backend_of
+    from quantdsl.codegen.backends import CPUS, backend_of
     from quantdsl.passes import lane_passes
 
     chosen = backend_of(backend)
@@ -46,6 +46,8 @@ def command(
                 f"help: one of {', '.join(chosen.architectures)}"
             )
     lanes = lane_code(compile_file(file), frozenset(), 1, precision=precision)
+    if architectures[0] not in CPUS:
+        _fits(lanes)
     module = lane_passes(lanes.module, lanes.words.kept)
     for architecture in architectures:
         path = _path(file, out, chosen.suffix, architecture, several=len(architectures) > 1)
@@ -54,6 +56,22 @@ def command(
         about = path.with_name(path.name + ".json")
         about.write_text(_facts(lanes, artifact, backend, architecture, opt), encoding="utf-8")
         click.echo(f"{path}  {len(artifact.code):,} bytes{_used(artifact)}\n{about}")
+
+
+def _fits(lanes: "LaneCode") -> None:
+    """LimitError where a thread of a GPU has no room for what a lane of this kernel keeps."""
+    from quantdsl.backtest.program import STATE
+    from quantdsl.codegen.lanes import is_large
+    from quantdsl.ir.layout import Layout
+    from quantdsl.limits import LANE_STATE_BYTES
+
+    words = Layout(lanes.module.structs).words(STATE)
+    if is_large(words):
+        raise LimitError(
+            f"a lane of this kernel takes events itself and keeps {8 * words:,} bytes, an order "
+            f"book too where there is one: more than {LANE_STATE_BYTES} of a GPU's thread\n"
+            "help: a sweep's lanes share the book; quantdsl explain --stage ptx FILE prints theirs"
+        )
 
 
 def _path(file: Path, out: Path | None, suffix: str, architecture: str, *, several: bool) -> Path:

@@ -20,6 +20,7 @@ from quantdsl.codegen.ptx import Bounds
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.ops import Assign, Binary, Field, Var
 from quantdsl.passes import lane_passes
+from quantdsl.shipped import shipped
 from tests.codegen.lane_programs import every_path, random_lanes
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +101,14 @@ def test_what_cannot_be_made_is_said_before_anything_is_written(arguments, messa
     assert cli.run(["compile", EMA_CROSS, *arguments]) == 2
     assert message in capsys.readouterr().err
     assert not list(Path().iterdir())
+
+
+def test_a_kernel_that_keeps_a_book_is_for_cores(capsys):
+    """It was said to be a sweep's, and to be run with an option that there is not."""
+    arguments = ["compile", str(shipped("strategies/skewed_maker.qdsl")), "--backend"]
+    assert cli.run([*arguments, "ptx"]) == 2
+    assert "takes events itself and keeps 3," in capsys.readouterr().err
+    assert cli.run([*arguments, "llvm"]) == 0
 
 
 @pytest.mark.parametrize("level", range(4))
