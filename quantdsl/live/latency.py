@@ -412,8 +412,10 @@ class Bench:
         )
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
             histogram.record_value(min(value, HIGHEST_NS * 1000), count)
-        found = tuple(histogram.get_value_at_percentile(p) / 1000 for p in PERCENTILES)
-        return Row(name, how, len(cycles), found, float(values[-1]) / 1000)
+        # A percentile is the upper end of its cell, which may lie above all that was measured.
+        found = (min(histogram.get_value_at_percentile(p), int(values[-1])) for p in PERCENTILES)
+        told = tuple(value / 1000 for value in found)
+        return Row(name, how, len(cycles), told, float(values[-1]) / 1000)
 
 
 def _free(allowed: Collection[int]) -> None:
