@@ -60,9 +60,16 @@ def test_files_of_days_are_what_one_file_is(tmp_path):
             {"a": quotes("{1},9,10,1,1"), "b": ["received,time,price,size", "{3},{3},9,1"]},
             "they differ in times of receipt",
         ),
+        (
+            {
+                "a": ["time,symbol,bid,ask", "{1},A/B,9,10"],
+                "b": ["time,symbol,price,size", "{3},AB,9,1"],
+            },
+            r"they differ in symbols \(A/B, AB\)",
+        ),
         ({}, "the folder holds no file of ticks"),
     ],
-    ids=["no ticks", "two of one kind", "out of order", "receipt", "empty"],
+    ids=["no ticks", "two of one kind", "out of order", "receipt", "symbols", "empty"],
 )
 def test_what_is_no_whole_is_refused(files, said, tmp_path):
     moments = {f"{{{n}}}": str(at(n)) for n in range(4)}
