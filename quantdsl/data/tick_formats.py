@@ -150,10 +150,16 @@ def _is_recording(path: Path, first: bytes) -> bool:
     return first[:4] == b"PAR1" and is_recording(path)
 
 
-def _is_table(path: Path, _: bytes) -> bool:
+_TABLES = (b"PAR1", b"ARROW1")
+"""How Parquet and Arrow files begin."""
+
+
+def _is_table(path: Path, first: bytes) -> bool:
     try:
         names = {plain(name) for table in open_table(path) for name in table.columns()}
     except DataError:
+        if first.startswith(_TABLES):
+            raise  # it says what is wrong with a table that is one
         return False
     return is_tick_table(names)
 

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.data.calendar import SessionSpec
@@ -226,3 +228,11 @@ def test_the_latency_of_the_config_counts_where_the_data_have_no_receipt(tmp_pat
     path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1"))
     events = streamed(spec(path, feed_latency_ns=700_000))
     assert events["ts_recv"][0] - events["ts_event"][0] == 700_000
+
+
+def test_a_cut_parquet_file_is_damaged_and_not_unknown(tmp_path):
+    path = tmp_path / "T.parquet"
+    pq.write_table(pa.table({"time": [at(0)], "bid": [10.0], "ask": [10.1]}), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match="is a damaged Parquet file"):
+        open_tick_data(spec(path))
