@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -149,9 +150,8 @@ def save_trades(sweep: Sweep, number: int, folder: Path) -> None:
     write_table(trades(sweep.single(sweep.place(number))), folder, f"trades-{number}")
 
 
-def best_config(sweep: Sweep, result: SweepResult) -> str:
-    """The best point as the config of a backtest: its params, and all that was chosen."""
-    row = int(result.ranked(1)[0])
+def best_config(sweep: Sweep, result: SweepResult, target: Path) -> str:
+    """The best point as the config `target` of a backtest: its params, and all that was chosen."""
     tables: dict[str, dict[str, object]] = {"": {}}
     for entry in sweep.arranged.resolved.entries:
         table, _, key = entry.key.rpartition(".")
@@ -159,8 +159,13 @@ def best_config(sweep: Sweep, result: SweepResult) -> str:
             tables.setdefault(table, {})[key] = entry.value
     tables.pop("")
     tables["params"] = dict(sweep.params(sweep.place(best_point(result))))
-    lines = [f"# The best of {len(result):,} points by {result.objective}. Run it with:"]
-    lines.append(f"# {result.command(row)}")
+    begin = ("--from", sweep.start)
+    again = ("quantdsl", "backtest", str(sweep.path), "--config", str(target), *begin)
+    lines = [
+        f"# The best of {len(result):,} points by {result.objective}. Run it with:",
+        f"# {shlex.join(again)}",
+        "# Without --from it trades as soon as it is warm itself, not from where all points did.",
+    ]
     for table, values in tables.items():
         lines += ["", f"[{table}]", *(f"{key} = {_toml(value)}" for key, value in values.items())]
     return "\n".join(lines) + "\n"

@@ -153,7 +153,8 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
         save_trades(sweep, number, folder)
     if extras.save_best is not None:
         with whole(extras.save_best) as path:
-            path.write_text(best_config(sweep, outcome.result), encoding="utf-8")
+            said = best_config(sweep, outcome.result, extras.save_best)
+            path.write_text(said, encoding="utf-8")
     if profile is not None:
         with whole(folder / TRACE) as path:
             path.write_text(profile.trace(), encoding="utf-8")

@@ -66,10 +66,10 @@ def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
             assert np.float64(table[name][top].as_py()).tobytes() == (
                 np.float64(single[name]).tobytes()
             )
-    text = best.read_text()
-    start = text[text.index("--from") :].split()[1]
-    config = ("--config", str(best), "--from", start, "--out", str(tmp_path / "two"))
-    assert cli.run(["backtest", str(STRATEGY), *config]) == 0
+    told = next(line for line in best.read_text().splitlines() if "quantdsl backtest" in line)
+    again = told.removeprefix("# quantdsl ").split()
+    assert "--config" in again
+    assert cli.run([*again, "--out", str(tmp_path / "two")]) == 0
     assert load(tmp_path / "two").metrics == pytest.approx(single, nan_ok=True, abs=0, rel=0)
     assert pq.read_table(out / "trades-20.parquet").num_rows == _of_point(table, 20, "trades")
 
