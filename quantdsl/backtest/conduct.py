@@ -16,7 +16,7 @@ from quantdsl.backtest.precision import measured
 from quantdsl.backtest.sweep import Progress, Sweep, run
 from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
-from quantdsl.backtest.walkforward import parse, walk_forward, windows
+from quantdsl.backtest.walkforward import parse, walk_forward, windows_of
 from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY
 from quantdsl.devices.choose import runner
 from quantdsl.devices.cluster import ClusterRunner
@@ -76,7 +76,7 @@ def conduct(
     config = sweep.config
     plan = parse(config.walk_forward) if config.walk_forward else None
     if plan is not None:
-        windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))  # refused now, not after the sweep
+        windows_of(sweep, plan)  # refused now, not after the sweep
     name = placed_on(sweep)
     device = ClusterRunner(name) if config.on == "ray" else runner(name, say, profile)
     walk = None

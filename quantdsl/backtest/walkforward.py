@@ -10,16 +10,20 @@ chosen there; indicators warm up on the bars before either. No test sees a bar t
 
 import calendar
 import datetime as dt
+import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from quantdsl.backtest.sweep import Progress, Sweep, run
 from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
+from quantdsl.data.times import show_instant
 from quantdsl.devices.work import Runner
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, LimitError
 from quantdsl.report.result import RunResult
 from quantdsl.report.statistics_grid import neighbourhood
 from quantdsl.report.sweep_result import SweepResult
@@ -30,6 +34,7 @@ WINDOW = "window-{}"
 """What a training keeps of itself lies in a folder of this name, by its number from 1."""
 WINDOWS_MAX = 1_000
 UNITS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
+LAST_MONTH = dt.MAXYEAR * 12 + 11
 US, DAY_US = 1_000, 86_400_000_000
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -83,17 +88,23 @@ def _length(text: str, said: str) -> Length:
 def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
     """The windows from `first_ns`, where all points are warm, to the last bar at `last_ns`.
 
-    The last test may be shorter than the others. ConfigError where not one bar is left to test.
+    The last test may be shorter than the others. ConfigError where not one bar is left to test,
+    LimitError where there are too many windows.
     """
     first = (EPOCH + dt.timedelta(microseconds=first_ns // US)).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
     found: list[Window] = []
-    for step in range(WINDOWS_MAX):
+    for step in itertools.count():
         begin = _after(first, plan.test, step)
         test = _after(begin, plan.train, 1)
         if _ns(test) >= last_ns:
             break
+        if step == WINDOWS_MAX:
+            raise LimitError(
+                f"tests of {plan.test} make more than {WINDOWS_MAX:,} windows of these data\n"
+                "help: take a longer test in --walk-forward, or fewer data"
+            )
         end = min(_ns(_after(test, plan.test, 1)), last_ns)
         found.append(Window(max(_ns(begin), first_ns), _ns(test), end))
     if not found:
@@ -106,13 +117,33 @@ def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
     return found
 
 
+def windows_of(sweep: Sweep, plan: Plan) -> list[Window]:
+    """The windows of a sweep's data but for those whose test has no bar, as a weekend has none.
+
+    ConfigError where a training has none: nothing could be chosen in it.
+    """
+    bar_ns = sweep.bar_ns
+    found = []
+    for window in windows(plan, sweep.start_ns, int(bar_ns[-1])):
+        train, test, end = np.searchsorted(bar_ns, astuple(window), side="right")
+        if test == end:
+            continue
+        if train == test:
+            raise ConfigError(
+                f"--walk-forward: the training of {plan.train} before "
+                f"{show_instant(window.test_ns)} has no {sweep.moment}\nhelp: take a longer train"
+            )
+        found.append(window)
+    return found
+
+
 def _after(moment: dt.datetime, length: Length, times: int) -> dt.datetime:
     """`times` lengths later by the calendar; a day that a month does not have is its last."""
     count = length.count * times
     if length.unit in ("d", "w"):
         return moment + dt.timedelta(days=count * (7 if length.unit == "w" else 1))
     months = moment.year * 12 + moment.month - 1 + count * (12 if length.unit == "y" else 1)
-    year, month = divmod(months, 12)
+    year, month = divmod(min(months, LAST_MONTH), 12)
     day = min(moment.day, calendar.monthrange(year, month + 1)[1])
     return moment.replace(year=year, month=month + 1, day=day)
 
@@ -137,7 +168,7 @@ def walk_forward(
     With `steady` the point with the best surroundings is chosen, in place of the best one. What is
     done is kept in `folder`, and `resume` goes on from there; `progress` is of all trainings.
     """
-    cuts = windows(plan, sweep.start_ns, int(sweep.bar_ns[-1]))
+    cuts = windows_of(sweep, plan)
     steps: list[Step] = []
     kept: list[Parts] = []
     for number, window in enumerate(cuts):

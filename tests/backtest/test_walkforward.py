@@ -15,7 +15,7 @@ from quantdsl.backtest.walkforward import chosen, parse, walk_forward, windows
 from quantdsl.check import compile_file
 from quantdsl.data.times import exact_instant
 from quantdsl.devices.cpu import CpuRunner
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, LimitError
 from quantdsl.report.sweep_walk import WalkForward
 
 DAY_NS = 86_400_000_000_000
@@ -120,6 +120,24 @@ def test_a_plan_that_is_none_is_named(text: str) -> None:
 def test_data_that_are_too_short_are_refused() -> None:
     with pytest.raises(ConfigError, match="too short to train for 2 years"):
         windows(parse("train=2y test=6mo"), day("2020-01-01"), day("2021-06-01"))
+    with pytest.raises(ConfigError, match="too short to train for 9,999 years"):
+        windows(parse("train=9999y test=9999y"), day("2020-01-01"), day("2021-06-01"))
+
+
+def test_windows_are_refused_where_they_are_too_many_to_walk() -> None:
+    with pytest.raises(LimitError, match="tests of 1 day make more than 1,000 windows"):
+        windows(parse("train=1y test=1d"), day("2010-01-01"), day("2020-01-01"))
+
+
+def test_days_without_bars_are_not_tested(path: Path) -> None:
+    bars = market(100)
+    weekday = np.arange(100) % 7 < 5
+    sweep = prepare_sweep(compile_file(path), path, data=bars.filter(pa.array(weekday)))
+    walk = walk_forward(sweep, parse("train=5d test=1d"), CpuRunner())
+    closes = sweep.bar_ns[sweep.bar_ns > walk.steps[0].test_ns]
+    assert [step.end_ns for step in walk.steps] == closes.tolist()
+    with pytest.raises(ConfigError, match=r"the training of 1 day before .* has no bar"):
+        walk_forward(sweep, parse("train=1d test=1d"), CpuRunner())
 
 
 # ---- walking ---------------------------------------------------------------------------------
