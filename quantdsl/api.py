@@ -12,7 +12,7 @@ Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, pol
 out as pyarrow. In a notebook a report shows its page.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from quantdsl.backtest.signals import PreparedSignals, prepare_signals
 from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
+from quantdsl.check.params import Param
+from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
 from quantdsl.report import tables
@@ -105,10 +107,7 @@ class Strategy:
     @property
     def params(self) -> dict[str, float | str]:
         """Every param with its default, as `backtest` takes it."""
-        return {
-            param.name: param.choices[int(param.default)] if param.choices else float(param.default)
-            for param in self.checked.strategy.params
-        }
+        return {param.name: _default(param) for param in self.checked.strategy.params}
 
     @property
     def warnings(self) -> list[str]:
@@ -225,7 +224,7 @@ class Strategy:
         self,
         data: Any = None,
         *,
-        ranges: Mapping[str, str] | None = None,
+        ranges: Mapping[str, str | Iterable[object]] | None = None,
         params: Mapping[str, object] | None = None,
         config: str | Path | None = None,
         start: str | None = None,
@@ -237,17 +236,17 @@ class Strategy:
     ) -> "SweepReport":
         """Run every point of the params' ranges that `require` admits, all from one bar on.
 
-        `ranges` replace those of the file (`5..50:5` or `5, 10, 20`), `params` keep one value;
-        `settings` are those of a config's section sweep: points, seed, objective, device and so
-        on. With `out` the report and tables are written there and what is done survives the
-        process; Ctrl-C then leaves what is done, and `resume` goes on. Raises DataError,
-        ConfigError or LimitError with one message that says how to mend it.
+        `ranges` replace those of the file (`5..50:5`, `5, 10, 20` or a list of values), `params`
+        keep one value; `settings` are those of a config's section sweep: points, seed, objective,
+        device and so on. With `out` the report and tables are written there and what is done
+        survives the process; Ctrl-C then leaves what is done, and `resume` goes on. Raises
+        DataError, ConfigError or LimitError with one message that says how to mend it.
         """
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
             data=data,
-            ranges=ranges,
+            ranges={name: _listed(name, values) for name, values in (ranges or {}).items()},
             params=params,
             start=start,
             end=end,
@@ -275,7 +274,7 @@ class SweepReport:
 
     def best(self, top: int = 10) -> pa.Table:
         """The rows of the best points by the objective, best first."""
-        return self.table.take(self.result.ranked(top).tolist())
+        return self.table.take(self.result.ranked(top))
 
     def params(self, rank: int = 0) -> dict[str, str]:
         """The swept params of a point by its rank, as `backtest` takes them."""
@@ -308,6 +307,25 @@ class SweepReport:
 
     def _repr_html_(self) -> str:
         return framed(sweep_page(self.result, self.outcome.study))
+
+
+def _default(param: Param) -> float | str:
+    """The default of a param: a word, a truth value, or a number in the unit that is written."""
+    if param.choices:
+        return param.choices[int(param.default)]
+    return bool(param.default) if param.kind == "bool" else float(param.default)
+
+
+def _listed(name: str, values: str | Iterable[object]) -> str:
+    """A range as `--range` takes it: its text, or values from Python one by one."""
+    if isinstance(values, str):
+        return values
+    if not isinstance(values, Iterable):
+        raise ConfigError(
+            f"ranges: {name} = {values} is no range\n"
+            "help: give one as '5..50:5' or [5, 10, 20]; params= keeps a param at one value"
+        )
+    return ",".join(str(value) for value in values)
 
 
 def _silent(line: str) -> None:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -129,6 +130,25 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
         strategy.sweep(table, params={"fast": 3}, device="cpu")
     with pytest.raises(ConfigError, match=r"unknown key 'sweep\.ponits'; did you mean"):
         strategy.sweep(table, ponits="grid", device="cpu")
+
+
+def test_a_sweep_takes_lists_of_values(table):
+    strategy = quantdsl.compile(STRATEGY)
+    text = strategy.sweep(table, ranges={"fast": "2..4:1"}, device="cpu")
+    for listed in ([2, 3, 4], range(2, 5), np.array([2.0, 3.0, 4.0])):
+        found = strategy.sweep(table, ranges={"fast": listed}, device="cpu")
+        assert found.table.equals(text.table)
+    assert text.best(0).num_rows == 0
+    with pytest.raises(ConfigError, match="ranges: fast = 3 is no range"):
+        strategy.sweep(table, ranges={"fast": 3}, device="cpu")
+
+
+def test_the_defaults_of_params_are_taken_back(table):
+    declared = '    param eager = true\n    param side = "up" in {"up", "down"}\n'
+    strategy = quantdsl.compile(STRATEGY.replace("    param fast", f"{declared}    param fast"))
+    assert strategy.params == {"eager": True, "side": "up", "fast": 5.0}
+    given = strategy.backtest(table, **strategy.params)
+    assert given.trades.equals(strategy.backtest(table).trades)
 
 
 def test_an_interrupted_sweep_returns_what_is_done(table):
