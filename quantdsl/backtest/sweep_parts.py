@@ -7,6 +7,7 @@ A part appears whole or not at all, whatever ends the process; one that is damag
 done. When all is done and its results are written the parts go.
 """
 
+import io
 import os
 import secrets
 import time
@@ -116,13 +117,9 @@ class Parts:
         if self._waiting:
             part = np.concatenate(self._waiting, axis=1)
             name = f"{int(part[0, 0]):010}-{secrets.token_hex(4)}"
-            whole = self._made() / f"{name}.npy"
-            temporary = whole.with_suffix(".part")
-            with temporary.open("wb") as file:
-                np.save(file, part, allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(whole)
+            encoded = io.BytesIO()  # NumPy's own writing tells of a full disk in its own words
+            np.save(encoded, part, allow_pickle=False)
+            _write(self._made() / f"{name}.npy", encoded.getbuffer())
             self._waiting.clear()
         self._flushed_s = time.monotonic()
 
@@ -154,12 +151,25 @@ class Parts:
         return found
 
     def _write_manifest(self, manifest: Manifest) -> None:
-        whole = self.folder / MANIFEST
-        temporary = whole.with_suffix(".json.part")
-        temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-        temporary.replace(whole)
+        encoded = msgspec.json.format(msgspec.json.encode(manifest)) + b"\n"
+        _write(self.folder / MANIFEST, encoded)
 
     def _remove(self) -> None:
         for path in self._made().iterdir():
             if path.suffix in (".npy", ".part"):
                 path.unlink()
+
+
+def _write(path: Path, encoded: bytes | memoryview) -> None:
+    """A file that is whole or as it was; an error of writing names it."""
+    temporary = path.with_suffix(".part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(encoded)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as refused:
+        raise OSError(refused.errno, refused.strerror, refused.filename or str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)

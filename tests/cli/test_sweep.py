@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -216,6 +217,22 @@ def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monk
     assert f"holds another sweep: since then {said} changed" in error
     assert "run without --resume" in error
     assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_a_part_that_a_full_disk_refuses_is_named_and_leaves_nothing(data, tmp_path):
+    sweep = prepare_sweep(compile_file(STRATEGY), STRATEGY, data=data)
+    parts = Parts(tmp_path, sweep.manifest())
+    parts.begin()
+    parts.add(np.arange(100), np.zeros((len(sweep.code.words), 100), np.int64))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as refused:
+            parts.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert Path(refused.value.filename).parent == tmp_path / FOLDER
+    assert not list((tmp_path / FOLDER).iterdir())
 
 
 def test_a_damaged_part_counts_as_not_done(data, tmp_path):
