@@ -315,7 +315,12 @@ def _warm(chosen: Chosen, events: Int64s) -> int:
 def files_of(checked: Checked, data: Any) -> list[Any]:
     """The data of each sweep: with one instrument in the strategy each file is swept by itself."""
     alone = len(checked.strategy.instruments) == 1 and checked.strategy.universe is None
-    return data.split(",") if isinstance(data, str) and alone else [data]
+    if not isinstance(data, str) or not alone:
+        return [data]
+    files = data.split(",")
+    if len(files) > 1 and "" in files:  # no name is the built-in market
+        raise ConfigError(f"--data {data}: a file's name is missing at a comma")
+    return files
 
 
 def _supported(config: SweepConfig) -> None:

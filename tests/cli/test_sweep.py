@@ -235,6 +235,13 @@ def test_a_part_that_a_full_disk_refuses_is_named_and_leaves_nothing(data, tmp_p
     assert not list((tmp_path / FOLDER).iterdir())
 
 
+@pytest.mark.parametrize("files", ["{},", ",{}", "{0},,{0}", ","])
+def test_a_file_without_a_name_is_not_the_built_in_market(files, data, tmp_path, capfd):
+    assert swept("--data", files.format(data), *RANGES, "--out", tmp_path / "out") == 2
+    assert "a file's name is missing at a comma" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_damaged_part_counts_as_not_done(data, tmp_path):
     sweep = prepare_sweep(
         compile_file(STRATEGY), STRATEGY, data=str(data), ranges={"fast": "2..20:3", "slow": "30"}
