@@ -126,7 +126,7 @@ def said(sweep: Sweep) -> str:
 
 def best_point(result: SweepResult) -> int:
     """The number of the point that ranks first."""
-    return int(result.table["point"][int(result.ranked(1)[0])].as_py())
+    return result.number(int(result.ranked(1)[0]))
 
 
 def complete(sweep: Sweep, folder: Path) -> bool:

@@ -143,6 +143,10 @@ class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
         reach = np.flatnonzero(self.score >= least)
         return reach[np.argsort(-self.score[reach], kind="stable")][:top]
 
+    def number(self, row: int) -> int:
+        """The place of a point in the grid, as `--trades` takes it."""
+        return int(self.table["point"][row].as_py())
+
     def params(self, row: int) -> dict[str, str]:
         """The swept params of a point, as `--set` takes them."""
         chosen = zip(self.axes, self.levels[:, row].tolist(), strict=True)

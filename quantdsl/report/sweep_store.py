@@ -85,6 +85,7 @@ def summary(result: SweepResult, study: Study, top: int) -> dict[str, Any]:
 def _point(result: SweepResult, row: int) -> dict[str, Any]:
     values = {name: float(result.table.column(name)[row].as_py()) for name in result.metric_names}
     return {
+        "point": result.number(row),
         "params": result.params(row),
         "command": result.command(row),
         "metrics": _finite(values),

@@ -107,4 +107,5 @@ def _commands(result: SweepResult, rows: Sequence[int], terminal: Terminal) -> N
     if rows:
         terminal.print(EMPTY, text("run one again:"))
     for place, row in enumerate(rows, 1):
-        terminal.print(text(f"{place:>3}  {result.command(row)}"), wrap=False)
+        line = f"{place:>3}  point {result.number(row)}  {result.command(row)}"
+        terminal.print(text(line), wrap=False)

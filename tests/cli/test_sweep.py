@@ -62,6 +62,9 @@ def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
     assert cli.run([*again, "--out", str(tmp_path / "one")]) == 0
     single = load(tmp_path / "one").metrics
     top = int(np.argmax(table["sharpe"].to_numpy()))
+    number = table["point"][top].as_py()
+    assert f"  1  point {number}  quantdsl backtest" in command
+    assert json.loads((out / "result.json").read_text())["best"][0]["point"] == number
     for name in table.column_names:
         if name in single:
             assert np.float64(table[name][top].as_py()).tobytes() == (

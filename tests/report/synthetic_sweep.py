@@ -111,7 +111,7 @@ def synthetic_sweep(
         "axes": tuple(axes),
         "fixed": {"risk": "1%"},
         "levels": levels,
-        "table": pa.table(columns),
+        "table": pa.table({**columns, "point": np.arange(levels.shape[1])}),
         "blocks": block_sums(returns),
         "trials": levels.shape[1],
         "planned": levels.shape[1],
