@@ -39,14 +39,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.breaks import given_up, rare
-from quantdsl.passes.flags import (
-    Flag,
-    calls,
-    ends_early,
-    flags_hold,
-    usual_flags,
-    with_flags,
-)
+from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.group import COUNT, NUMBER, Group
 from quantdsl.passes.held import HELD, HELD_TYPE, HELD_WORDS, with_held
@@ -102,7 +95,7 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
         idle(inout s, rows, from, to, ...)       -> the row it stopped before, or `to`
         last(inout s, rows, n)                              after all turns
 
-    What `hold` makes (held.py) comes as the last argument of both kinds of turns.
+    What `hold` makes (held.py) comes as the last argument of all turns.
 
     `first` is the row whose image `tile` begins with, and `groups` begins with that of its stride.
     """
@@ -559,5 +552,3 @@ def _tested(body: Block, usual: dict[Flag, bool]) -> Block:
     rest = (k for k, stmt in enumerate(body) if not isinstance(stmt, Let))
     at = next(rest, len(body))
     return (*body[:at], If(Unary("not", flags_hold(usual)), (Break(),)), *body[at:])
-
-
