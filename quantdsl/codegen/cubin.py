@@ -104,6 +104,7 @@ def _relocatable(text: str, options: list[str], cache: Cache | None) -> bytes:
 def _link(options: list[str], parts: list[tuple[Any, bytes]]) -> tuple[bytes, str]:
     """What nvJitLink makes of the parts, and its log."""
     linker = _linker()
+    options = [*options, "-no-cache"]  # of what it has in its own cache the log says nothing
     try:
         handle = linker.create(len(options), options)
     except linker.nvJitLinkError as error:

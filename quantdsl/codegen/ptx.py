@@ -27,11 +27,12 @@ from quantdsl.errors import UnavailableError
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
-from quantdsl.passes.at_once import read_at_once
+from quantdsl.passes.at_once import SECTOR_WORDS, read_at_once
+from quantdsl.passes.hot import with_hot
 from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.messages import pass_messages
 from quantdsl.passes.outline import ROOMY_NODES, inline_cold
-from quantdsl.passes.usual import IDLE, SLOW, run_usual
+from quantdsl.passes.usual import IDLE, SLOW, USUAL, run_usual
 
 ENTRY = entry_symbol(KERNEL.name)
 
@@ -186,14 +187,20 @@ def gpu_part(
     if varying is not None:
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
-    apart = pass_messages(lanes, "lane") if usual is lanes else turns_alone(usual)
-    if apart is lanes:
-        return lanes
-    if bounds.registers < REGISTERS_OF_A_THREAD:
-        return inline_cold(apart, called={IDLE})
-    funcs = (read_at_once(func) if func.name == SLOW else func for func in apart.funcs)
-    apart = msgspec.structs.replace(apart, funcs=tuple(funcs))
-    return inline_cold(apart, ROOMY_NODES, called={IDLE})
+    if usual is not lanes:
+        return _turns(turns_alone(usual), roomy=bounds.registers == REGISTERS_OF_A_THREAD)
+    apart = pass_messages(lanes, "lane")
+    return lanes if apart is lanes else inline_cold(apart)
+
+
+def _turns(module: Module, *, roomy: bool) -> Module:
+    """A module of turns with the calls that they keep; `roomy`: with all registers there are."""
+    every = 1 if roomy else SECTOR_WORDS
+    funcs = (read_at_once(func, every) if func.name == SLOW else func for func in module.funcs)
+    module = msgspec.structs.replace(module, funcs=tuple(funcs))
+    if not roomy:
+        return inline_cold(module, called={IDLE})
+    return inline_cold(with_hot(module, SLOW, (USUAL, IDLE)), ROOMY_NODES)
 
 
 def turns_alone(module: Module) -> Module:

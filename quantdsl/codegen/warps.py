@@ -7,7 +7,7 @@ come to a turn that is not usual, or to the tile's end, and make those turns tog
 beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
 """
 
-from quantdsl.codegen.function import Shared
+from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.lanes import (
     KERNEL,
     START,
@@ -18,11 +18,12 @@ from quantdsl.codegen.lanes import (
     kernel_params,
     state_words,
 )
-from quantdsl.codegen.text import alloca, entry_symbol
+from quantdsl.codegen.text import entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
 from quantdsl.passes.held import HELD_WORDS
+from quantdsl.passes.hot import GIVE, HOT_WORDS, TAKE
 from quantdsl.passes.messages import MESSAGE_WORDS
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
@@ -119,8 +120,11 @@ HOLDING = """\
   %held = getelementptr i64, ptr %s, i64 {words}
   call void @{hold}(ptr %s, ptr %held)
 """
+# Words that turns change are in registers, for nothing takes the address of their place.
+TAKING = "  call void @{take}(ptr %s, ptr %hot)\n"
+GIVING = "  call void @{give}(ptr %s, ptr %hot)\n"
 TOGETHER = """\
-{hold}  %shared = call ptr @quantdsl.shared()
+{hold}{take}  %shared = call ptr @quantdsl.shared()
   call void @llvm.assume(i1 true) ["align"(ptr %shared, i64 16)]
   %rows.made = add i64 %n_events, 1
   %rows.words = mul i64 %rows.made, {row_words}
@@ -190,7 +194,7 @@ paced:
 stretched:
   br label %stretch
 turned:
-  call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
+{give}  call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
 
 FETCH = """\
 define internal void @tile.fetch(ptr %tile, ptr %image, i64 %words, i64 %first, i64 %step)
@@ -263,23 +267,10 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     """
     words, symbols = state_words(shared), shared.signatures
     tiled, (most, behind) = tile_size(module, rows) > 0, behind_rows(module, rows)
-    held = 0
+    sizes = dict(module.sizes)
+    held, hot = (sizes.get(name, 0) if tiled else 0 for name in (HELD_WORDS, HOT_WORDS))
     if tiled:
-        sizes, size = dict(module.sizes), tile_size(module, rows)
-        rows, held = tile_rows(module, rows), sizes[HELD_WORDS]
-        run = TOGETHER.format(
-            rows=rows,
-            halts=HALTS,
-            long=SLOW_ROWS,
-            row_words=sizes[ROW_WORDS],
-            size=size,
-            groups=(rows + 1) * sizes[IMAGE_WORDS],
-            common=common_argument(symbols[SLOW]),
-            hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
-            held=", ptr %held" if held else "",
-            **{name: symbols[name].symbol for name in (USUAL, SLOW, IDLE, LAST)},
-        )
-        turns = symbols[SLOW]
+        turns, run = symbols[SLOW], _together(module, symbols, rows, words)
     else:
         turns, run = symbols["lane"], ""
         own, names = own_steps(module), ("%events", "%columns")
@@ -291,8 +282,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         run += ALONE.format(lane=turns.symbol, common=common, read=read, written=written)
     ready, apart = READY, "0"
     if takes_past(turns.decl):
-        row_words = dict(module.sizes)[ROW_WORDS]
-        ready = PAST.format(row_words=row_words, more=most - 1, rows=most, words=behind)
+        ready = PAST.format(row_words=sizes[ROW_WORDS], more=most - 1, rows=most, words=behind)
         ready += READY if tiled else READY_ALONE
     elif takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)
@@ -315,9 +305,33 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
         params=params,
-        state="\n".join(alloca("%s", f"[{words + held} x i64]", 16, None)),
+        state="\n".join(
+            f"  {name} = alloca [{size} x i64], align 16"
+            for name, size in (("%s", words + held), ("%hot", hot))
+            if size
+        ),
         ready=ready,
         begin=begin_text(words, symbols, apart),
         run=run,
         end=end_text(words, apart),
+    )
+
+
+def _together(module: Module, symbols: dict[str, Signature], rows: int, words: int) -> str:
+    """The turns of all rows, which pass in tiles; a State has so many words."""
+    sizes, size = dict(module.sizes), tile_size(module, rows)
+    rows, held, hot = tile_rows(module, rows), sizes[HELD_WORDS], sizes.get(HOT_WORDS, 0)
+    return TOGETHER.format(
+        rows=rows,
+        halts=HALTS,
+        long=SLOW_ROWS,
+        row_words=sizes[ROW_WORDS],
+        size=size,
+        groups=(rows + 1) * sizes[IMAGE_WORDS],
+        common=common_argument(symbols[SLOW]),
+        hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
+        held=(", ptr %held" if held else "") + (", ptr %hot" if hot else ""),
+        take=TAKING.format(take=symbols[TAKE].symbol) if hot else "",
+        give=GIVING.format(give=symbols[GIVE].symbol) if hot else "",
+        **{name: symbols[name].symbol for name in (USUAL, SLOW, IDLE, LAST)},
     )

@@ -37,7 +37,7 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import expressions, rebuild_expr
 from quantdsl.passes.places import as_place
 from quantdsl.passes.returns import Returnless, without_returns
-from quantdsl.passes.scopes import assigned_names
+from quantdsl.passes.scopes import assigned_names, declared_names
 
 COPIED_NODES = 6000
 """A function whose copies in the entry would hold more expressions than this stays a call."""
@@ -55,6 +55,18 @@ def inline_hot(module: Module, entry: str) -> Module:
     inliner = _Inliner(module, copied(module, entry))
     funcs = tuple(inliner.entry(f) if f.name == entry else f for f in module.funcs)
     return msgspec.structs.replace(module, funcs=funcs)
+
+
+def with_callees(module: Module, entry: str) -> Func | None:
+    """An entry with all that it calls in its own body; None where that would be too large."""
+    warm = tuple(msgspec.structs.replace(func, cold=False) for func in module.funcs)
+    module = msgspec.structs.replace(module, funcs=warm)
+    func = next(func for func in module.funcs if func.name == entry)
+    inliner = _Inliner(module, copied(module, entry))
+    numbers = (name.rpartition("@")[2] for name in declared_names(func.body))
+    inliner.count = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    made = inliner.entry(func)
+    return None if any(isinstance(node, Call) for node in expressions(made.body)) else made
 
 
 def copied(module: Module, entry: str) -> frozenset[str]:

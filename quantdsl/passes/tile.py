@@ -135,6 +135,14 @@ def is_word(expr: Expr) -> bool:
     return False
 
 
+def place_in_row(word: Elem) -> int:
+    """Which word of the row such an expression is."""
+    match word.index:
+        case Binary("iadd", _, Const(_, at)):
+            return at
+    return 0
+
+
 def of_row(expr: Expr) -> bool:
     """Whether the words of the turn's row decide a value."""
     return is_word(expr) or (

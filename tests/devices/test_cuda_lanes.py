@@ -201,12 +201,22 @@ def test_a_chunk_has_several_waves_where_they_are_little_work(monkeypatch, waves
 @pytest.mark.parametrize(("shared_bytes", "share"), [(0, 1), (10_560, 10), (115_712, 100)])
 def test_what_blocks_do_not_share_is_left_to_the_cache(shared_bytes, share):
     """Two blocks of 32 lanes run at once, each with 1,024 bytes that the driver takes."""
-    work = random_work(10, lanes=128)
+    work = random_work(10, lanes=256)
     machine = Machine(work)
     machine.fake.shared_bytes = shared_bytes
     run(machine.runner, work)
     assert machine.fake.chosen["PREFERRED_SHARED_MEMORY_CARVEOUT"] == share
     machine.close()
+
+
+@pytest.mark.parametrize(
+    ("most", "lanes", "threads"),
+    [(128, 100_000, 128), (128, 10_000, 64), (32, 10_000, 20), (32, 17_000, 32), (32, 1_000, 4)],
+)
+def test_few_lanes_spread_over_all_schedulers(most, lanes, threads):
+    """A large GPU has 132 multiprocessors of four."""
+    assert cuda_lanes.threads_of_block(most, lanes, 132, grouped=False) == threads
+    assert cuda_lanes.threads_of_block(most, lanes, 132, grouped=True) == max(threads, 32)
 
 
 # ---- tuning ---------------------------------------------------------------------------------

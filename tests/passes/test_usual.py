@@ -13,10 +13,13 @@ from quantdsl.devices.cuda.tune import USUAL as USUAL_BOUNDS
 from quantdsl.devices.simulated import BLOCK, kernel_within
 from quantdsl.devices.work import LaneWork
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.ops import I64_T, BufferType, StructType
+from quantdsl.ir.ops import I64_T, BufferType, Call, For, StructType
 from quantdsl.ir.verify import verify
+from quantdsl.ir.walk import expressions
 from quantdsl.passes.held import HELD_TYPE, HELD_WORDS
+from quantdsl.passes.hot import HOT_TYPE, HOT_WORDS, MOST
 from quantdsl.passes.stride import STRIDE
+from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
 from tests.backtest.programs import strategy
 from tests.backtest.test_lane_entry import checked_text
@@ -87,6 +90,26 @@ def test_most_turns_are_usual_and_made_in_strides():
     assert lanes.usual_calls < warm / 4
 
 
+def test_words_that_turns_change_are_apart_where_there_are_registers():
+    work = swept("bracket", {"fast": "3..5:2", "above": "0.2..0.4:0.2"})
+    lanes, expected = Interpreted(work, FEW), by_events(work)
+    assert 0 < lanes.hot_words <= MOST
+    slow = next(func for func in lanes.module.funcs if func.name == "slow")
+    assert not any(isinstance(node, Call) for node in expressions(slow.body))
+    for lane in (0, work.n_lanes - 1):
+        assert np.array_equal(lanes.run(lane)[work.results], expected[:, lane])
+
+
+def test_what_a_turn_reads_of_its_row_it_reads_first():
+    work = swept("bracket", {"fast": "3..5:2"})
+    module = gpu_part(work.module, work.kept, work.varying, FEW)
+    slow = next(func for func in module.funcs if func.name == "slow")
+    (loop,) = (stmt for stmt in slow.body if isinstance(stmt, For))
+    reads = [k for k, stmt in enumerate(loop.body) if any(map(is_word, expressions((stmt,))))]
+    assert len(reads) > 10
+    assert reads == list(range(reads[0], reads[0] + len(reads)))
+
+
 def test_levels_of_orders_are_asked_of_strides():
     work = swept("bracket", {"fast": "3..5:2"})
     sizes = dict(gpu_part(work.module, work.kept, work.varying).sizes)
@@ -99,12 +122,12 @@ class Interpreted:
 
     ROWS = 32
 
-    def __init__(self, work: LaneWork) -> None:
-        self.work, self.module = work, gpu_part(work.module, work.kept, work.varying)
+    def __init__(self, work: LaneWork, bounds: Bounds = USUAL_BOUNDS) -> None:
+        self.work, self.module = work, gpu_part(work.module, work.kept, work.varying, bounds)
         self.interpreter = Interpreter(self.module)
         sizes = dict(self.module.sizes)
         self.words, self.group = sizes[IMAGE_WORDS], sizes[GROUP_WORDS]
-        self.held_words = sizes[HELD_WORDS]
+        self.held_words, self.hot_words = sizes[HELD_WORDS], sizes.get(HOT_WORDS, 0)
         self.slow_turns = self.idle_turns = self.usual_calls = 0
 
     def run(self, lane: int) -> np.ndarray:
@@ -125,6 +148,10 @@ class Interpreted:
         filled.store()
         held = memory(HELD_TYPE, np.zeros(self.held_words, np.int64))
         call("hold", s, held)
+        extra = [held]
+        if self.hot_words:
+            extra.append(memory(HOT_TYPE, np.zeros(self.hot_words, np.int64)))
+            call("take", s, extra[-1])
         for first in range(0, turns, self.ROWS):
             to = min(first + self.ROWS, turns)
             tile = memory(BufferType(I64_T), np.zeros((self.ROWS + 1) * self.words, np.int64))
@@ -133,16 +160,18 @@ class Interpreted:
             groups = memory(BufferType(I64_T), made[first // STRIDE * self.group :])
             reached = first
             while reached < to:
-                reached = call("usual", s, tile, groups, first, reached, to, columns, held)
+                reached = call("usual", s, tile, groups, first, reached, to, columns, *extra)
                 self.usual_calls += 1
                 if reached < to:
-                    idled = call("idle", s, given, reached, to, columns, held)
+                    idled = call("idle", s, given, reached, to, columns, *extra)
                     self.idle_turns += idled - reached
                     reached = idled
                 if reached < to:
-                    behind = call("slow", s, given, reached, reached + 1, to, columns, held)
+                    behind = call("slow", s, given, reached, reached + 1, to, columns, *extra)
                     self.slow_turns += behind - reached
                     reached = behind
+        if self.hot_words:
+            call("give", s, extra[-1])
         call("last", s, given, turns)
         s.store()
         return state

@@ -45,6 +45,10 @@ CHUNK_LANE_STEPS = 2 * 10**10
 """A chunk has more lanes than run at once where they are no more work than this, about 0.1 s: lanes
 that trade much run long, and beside them run the next. What ends a run waits for its chunks."""
 WARP = 32
+SCHEDULERS = 4
+"""Of a multiprocessor: each has a warp to itself where there are no more warps."""
+PART_OF_WARP = 4
+"""Threads that a warp has at least, and by how many it has more: they copy its tile together."""
 
 
 class Compiled(NamedTuple):
@@ -186,16 +190,14 @@ class CudaRunner:
         over the whole device.
         """
         multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
-        block = compiled.block
-        while block > WARP and n_lanes <= multiprocessors * block:
-            block //= 2
+        common = work.common if compiled.rows is None else 0
+        block = threads_of_block(compiled.block, n_lanes, multiprocessors, grouped=common > 0)
         wave = multiprocessors * max(kernel.blocks_at_once(block), 1) * block
         free, _ = self.device.memory()
         left = max(free - kernel.use.local_bytes * self._resident_threads(), 0)
         whole = whole_bytes(work, compiled.rows)
         piece = min(whole, left // PIECE_SHARE)
         waves = max(CHUNK_LANE_STEPS // max(wave * work.lane_steps, 1), 1)
-        common = work.common if compiled.rows is None else 0
         chunk = min(n_lanes, waves * wave)
         layout = Layout(block, wave, chunk, piece, piece == whole, common)
         pieces_there = 1 if layout.whole else 2
@@ -502,6 +504,21 @@ def _of_kind(device: CudaDevice) -> Loaded[Compiled]:
 
 
 _LOADED: dict[str, Loaded[Compiled]] = {}
+
+
+def threads_of_block(most: int, n_lanes: int, multiprocessors: int, *, grouped: bool) -> int:
+    """Threads of a block: few lanes spread over the device, down to parts of a warp each.
+
+    A warp waits for the one of its lanes that trades most. `grouped` lanes have words in common, a
+    warp each, and stay whole warps.
+    """
+    block = most
+    while block > WARP and n_lanes <= multiprocessors * block:
+        block //= 2
+    if grouped or block > WARP:
+        return block
+    share = -(-n_lanes // (multiprocessors * SCHEDULERS))
+    return min(max(-(-share // PART_OF_WARP) * PART_OF_WARP, PART_OF_WARP), WARP)
 
 
 def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:
