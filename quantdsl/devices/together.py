@@ -2,7 +2,9 @@
 
 A device asks for the next lanes when it is done with its last; it gets half of its share of what
 is left, by the speed that it has shown, so that all end at nearly the same time. Until each has
-shown one, a device gets no more than a chunk.
+shown one, a device gets no more than a chunk. A GPU takes some time for a single lane, so smaller
+and smaller shares would end late: what a device runs in a few times its least time it gets at once,
+and never less than what it runs in that.
 """
 
 import queue
@@ -11,6 +13,9 @@ import time
 from collections.abc import Sequence
 
 from quantdsl.devices.work import Finished, LaneWork, Plan, Runner, Words
+
+FEW_TIMES = 4
+"""A share that takes so many times a device's least time is not worth being halved."""
 
 
 class Together:
@@ -89,6 +94,8 @@ class _Shares:
         self._next, self._end = lo, hi
         self._chunks = chunks
         self._speeds: list[float] = [0.0] * len(chunks)  # lanes a second; 0 until measured
+        self._best_speeds = list(self._speeds)
+        self._least_s = [float("inf")] * len(chunks)
         self._lock = threading.Lock()
         self.stopped = False
 
@@ -105,11 +112,16 @@ class _Shares:
     def took(self, number: int, lanes: int, seconds: float) -> None:
         """Note how long a device took for its last lanes."""
         with self._lock:
-            self._speeds[number] = lanes / max(seconds, 1e-9)
+            speed = lanes / max(seconds, 1e-9)
+            self._speeds[number] = speed
+            self._best_speeds[number] = max(self._best_speeds[number], speed)
+            self._least_s[number] = min(self._least_s[number], seconds)
 
     def _share(self, number: int, left: int) -> int:
-        chunk = min(self._chunks[number], max(left // (2 * len(self._chunks)), 1))
-        speed, total = self._speeds[number], sum(self._speeds)
         if not all(self._speeds):  # the first to be done is not the fastest
-            return chunk
-        return max(int(left * speed / total) // 2, min(chunk, left), 1)
+            return min(self._chunks[number], max(left // (2 * len(self._chunks)), 1))
+        speed, least_s = self._speeds[number], self._least_s[number]
+        own = left * speed / sum(self._speeds)
+        least = max(int(self._best_speeds[number] * least_s), 1)
+        share = max(int(own if own <= FEW_TIMES * least_s * speed else own / 2), least)
+        return share if left - share >= least else left

@@ -104,6 +104,22 @@ def test_a_device_gets_chunks_until_all_have_shown_a_speed():
     assert shares.take(0) == (100, 100 + 9_900 // 4)
 
 
+def test_shares_do_not_shrink_below_what_a_device_runs_in_its_least_time():
+    """Two devices that need 10 ms for any lanes at all, and a millionth of a second more for each;
+    one that is forty times as slow."""
+    needs = [(0.01, 1e-6), (0.01, 1e-6), (0.005, 4e-5)]
+    shares, free, ends = _Shares(0, 300_000, [50_000, 50_000, 160]), [0.0] * 3, [0]
+    while (lanes := shares.take(number := free.index(min(free)))) is not None:
+        assert lanes[0] == ends[-1]  # one after the other
+        ends.append(lanes[1])
+        fixed_s, lane_s = needs[number]
+        seconds = fixed_s + lane_s * (lanes[1] - lanes[0])
+        free[number] += seconds
+        shares.took(number, lanes[1] - lanes[0], seconds)
+    assert ends[-1] == 300_000
+    assert max(free) < 1.25 * 300_000e-6 / 2
+
+
 def test_results_are_taken_before_a_device_uses_their_place_again():
     class InPlace(CpuRunner):
         def run(self, work, lo, hi, finished):
