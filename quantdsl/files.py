@@ -17,7 +17,7 @@ from quantdsl.limits import CONFIG_BYTES
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A place to write to that takes the name `path` only once everything is written."""
-    part = path.with_name(f"{path.name}.part")
+    part = _part(path)
     try:
         yield part
         part.replace(path)
@@ -25,6 +25,22 @@ def whole(path: Path) -> Iterator[Path]:
         raise _named(refused, path) from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def writable(path: Path) -> None:
+    """Raises what `whole` would raise at its end, before the work whose result goes there."""
+    part = _part(path)
+    try:
+        part.touch()
+    except OSError as refused:
+        refused.filename = str(path)  # the part's name is no user's word
+        raise
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
 
 
 def create(path: Path, text: str) -> None:

@@ -66,13 +66,14 @@ def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:
 def notes(checked: Checked, config: SignalsConfig) -> tuple[str, ...]:
     """How signals are answered, and which of them never are in time."""
     delay_ns = round(config.delay_us * 1_000)
+    delay = f"{config.delay_us:,.15g} microseconds"
     lines = []
     for signal in checked.strategy.signals.all:
-        lines.append(f"asynchronous signals are answered after {config.delay_us:,g} microseconds")
+        lines.append(f"asynchronous signals are answered after {delay}")
         if delay_ns > signal.deadline_ns:
             lines.append(
                 f"no answer of {signal.name} comes in time: its deadline is "
-                f"{signal.deadline_ns / 1_000:,g} microseconds, less than signals.delay_us"
+                f"{signal.deadline_ns / 1_000:,.15g} microseconds, less than signals.delay_us"
             )
     return tuple(dict.fromkeys(lines))
 

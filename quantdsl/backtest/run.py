@@ -153,8 +153,8 @@ def _execution(prepared: Prepared) -> Execution | None:
         return None
     ahead = f"with a power of {venue.queue_power:g}" if venue.queue == "proportional" else ""
     constant = (
-        f"an order takes {venue.latency_entry_us:,g} microseconds to the venue, and word of it "
-        f"{venue.latency_response_us:,g} back"
+        f"an order takes {venue.latency_entry_us:,.15g} microseconds to the venue, and word of it "
+        f"{venue.latency_response_us:,.15g} back"
     )
     middles, marks = _middles(prepared)
     assumptions = (

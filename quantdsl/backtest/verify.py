@@ -193,7 +193,7 @@ def targets(plan: Plan, say: Say) -> list[Target]:
                 found.append(Target(f"{gpu.name}, columns", gpu, plan))
     except UnavailableError as error:
         if number == 0:
-            say(f"no GPU: {error}")
+            say(f"no GPU: {error.__cause__ or error}")  # nobody asked for one by --device
     return found
 
 

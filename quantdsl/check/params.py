@@ -82,7 +82,13 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
     )
     if low is not None and high is not None and not low <= number <= high:
         shown = f"{_written(low)}..{_written(high)}"
-        cx.warn("QD0701", f"the default {_written(number)} lies outside {shown}", node.default.span)
+        cx.error(
+            "QD0701",
+            f"the default {_written(number)} lies outside {shown}",
+            node.default.span,
+            reason="memory and warm-up follow from the range",
+            help="move the default or widen the range",
+        )
     elif low is not None and step is not None and ((number - low) / step).denominator != 1:
         cx.warn(
             "QD0701",
@@ -121,11 +127,20 @@ def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
     if isinstance(node, ast.Num):
         return Fraction(node.text), node.unit or ""
     value = cx.expr(node)
-    if not value.bad and isinstance(value.const, int | float) and math.isfinite(value.const):
-        return Fraction(value.const), ""
-    if not value.bad:
+    if value.bad:
+        return None
+    if not isinstance(value.const, int | float) or not math.isfinite(value.const):
         cx.error("QD0702", "a param's default and range are literals", node.span)
-    return None
+        return None
+    if value.type not in (INT, FLOAT):  # its word is a count of something that its text alone names
+        cx.error(
+            "QD0702",
+            f"a param's default and range are literals or plain numbers, this is {an(value.type)}",
+            node.span,
+            help="write the literal, such as 5m; of an enum choices are: in {Side.a, Side.b}",
+        )
+        return None
+    return Fraction(value.const), ""
 
 
 def _bounds(

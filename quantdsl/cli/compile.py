@@ -9,6 +9,7 @@ from quantdsl.errors import ConfigError, LimitError
 
 if TYPE_CHECKING:
     from quantdsl.backtest.lane_code import LaneCode
+    from quantdsl.check.params import Param
     from quantdsl.codegen.backends import Artifact
     from quantdsl.config import Precision
 
@@ -88,6 +89,15 @@ def _used(artifact: "Artifact") -> str:
     return f", {artifact.registers} registers, {artifact.spill_bytes} bytes spilled"
 
 
+def _step(param: "Param") -> str | None:
+    """None too where the values are words, between which there is no step."""
+    from quantdsl.backtest.values import show
+
+    if param.step is None or param.kind in ("word", "bool"):
+        return None
+    return show(param, param.step)
+
+
 def _facts(
     lanes: "LaneCode", artifact: "Artifact", backend: str, architecture: str, opt: int
 ) -> str:
@@ -111,7 +121,7 @@ def _facts(
             "default": show(param, param.default),
             "low": None if param.low is None else show(param, param.low),
             "high": None if param.high is None else show(param, param.high),
-            "step": None if param.step is None else show(param, param.step),
+            "step": _step(param),
             "choices": list(param.choices),
         }
         for param in lanes.checked.strategy.params

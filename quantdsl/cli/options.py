@@ -68,11 +68,13 @@ def assignments(
     option: str = "--set",
     form: str = "NAME=VALUE, such as fast=10",
 ) -> dict[str, str]:
-    """`("fast=5", "slow=20")` as a mapping; ConfigError where one has no name or no value."""
-    values = {}
+    """`("fast=5", "slow=20")` as a mapping; ConfigError where one has no name, no value or two."""
+    values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name.strip() and equals and value.strip()):
             raise ConfigError(f"{option} {pair} sets nothing\nhelp: write {option} {form}")
+        if name.strip() in values:
+            raise ConfigError(f"{option} gives {name.strip()} twice\nhelp: write {option} {form}")
         values[name.strip()] = value.strip()
     return values

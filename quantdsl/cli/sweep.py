@@ -99,7 +99,10 @@ def command(
     from quantdsl.backtest.conduct import complete, save_all
     from quantdsl.backtest.sweep import files_of, prepare_sweep
     from quantdsl.check import compile_file
+    from quantdsl.files import writable
 
+    if save_best is not None:
+        writable(save_best)
     folder = out or Path("out") / f"{file.stem}.sweep"
     checked = compile_file(file)
     files = files_of(checked, options.pop("data"))

@@ -62,6 +62,8 @@ class Clockwork:
         self._moments = [
             (timer.id, self._of(timer)) for timer in self._timers if timer.every_ns is None
         ]
+        for timer in self._timers:
+            self._fits(timer)
         # Where a session opens in the instant in which the last one closed, the close comes first.
         self._joined = np.zeros(len(schedule), bool)
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
@@ -157,6 +159,19 @@ class Clockwork:
             )
         return np.where(inside & self._chosen(timer.on), ts, -1)
 
+    def _fits(self, timer: Timer) -> None:
+        """ConfigError where an `every` is longer than each session: it counts from their opens."""
+        schedule = self.schedule
+        if timer.every_ns is None or len(schedule) == 0:
+            return
+        if timer.every_ns > (schedule.close_ns - schedule.open_ns).max():
+            whose = f"session of {schedule.name}" if schedule.named else "day of UTC"
+            raise ConfigError(
+                f"{_show(timer)} counts from each open and is longer than every {whose}: "
+                "it would never happen\n"
+                "help: 'at 15:45 on week_end' or 'on month_end' comes once in many days"
+            )
+
     def _at(self, at_s: int, tz: str) -> Int64s:
         schedule = self.schedule
         clock = schedule.day * times.DAY_NS + at_s * times.SECOND_NS
@@ -205,7 +220,8 @@ def _show(timer: Timer) -> str:
     if timer.after_open_ns is not None:
         return f"session_open + {times.Interval.of_ns(timer.after_open_ns)}"
     if timer.every_ns is not None:
-        return f"every {times.Interval.of_ns(timer.every_ns)}"
+        days, rest = divmod(timer.every_ns, times.DAY_NS)  # 30d would be a month's interval
+        return f"every {times.Interval.of_ns(timer.every_ns) if rest else f'{days}d'}"
     return f"session_close - {times.Interval.of_ns(timer.before_close_ns or 0)}"
 
 

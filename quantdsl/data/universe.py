@@ -159,7 +159,7 @@ _NUMBERS = frozenset({"open", "high", "low", "close", "volume"})
 
 
 def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line number and cells by column of a table; DataError where a column is missing."""
+    """Line number and cells by column; DataError where a column or a symbol is missing."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
@@ -169,8 +169,11 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
                 if name not in names:
                     has = ", ".join(names) or "none"
                     raise DataError(f"{path}: needs the column {name!r}; its columns are {has}")
-            for number, row in enumerate(table, 2):
-                yield number, {k: (v or "").strip() for k, v in row.items() if k is not None}
+            for row in table:
+                cells = {k: (v or "").strip() for k, v in row.items() if k is not None}
+                if not cells["symbol"]:
+                    raise DataError(f"{path}:{table.line_num}: has no symbol")
+                yield table.line_num, cells
     except OSError as error:
         raise DataError(
             f"{path}: cannot be read: {error.strerror}\n"
@@ -178,14 +181,16 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
         ) from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: is not text in UTF-8") from None
+    except csv.Error as error:
+        raise DataError(f"{path}: is no table of comma-separated values: {error}") from None
 
 
 def day_of(text: str, where: str, missing: int) -> int:
-    """Days since 1970 of an ISO date."""
+    """Days since 1970 of an ISO date, perhaps with a time of day, which does not count."""
     if not text:
         return missing
     try:
-        return (dt.date.fromisoformat(text[:10]) - dt.date(1970, 1, 1)).days
+        return (dt.datetime.fromisoformat(text).date() - dt.date(1970, 1, 1)).days
     except ValueError:
         raise DataError(f"{where}: {text!r} is no date such as 2017-06-30") from None
 

@@ -186,6 +186,12 @@ def test_a_test_block_has_its_answers_at_once(tmp_path: Path) -> None:
     assert [(one.passed, one.message) for one in run_tests(path)] == [(True, "")]
 
 
+def test_a_deadline_that_is_never_met_is_told_in_full() -> None:
+    said = awaited.notes(checked_text(text("1ms", "3h")), SignalsConfig(delay_us=12_345_678_901.5))
+    assert said[0] == "asynchronous signals are answered after 12,345,678,901.5 microseconds"
+    assert "its deadline is 10,800,000,000 microseconds, less than" in said[1]
+
+
 def test_answers_lie_behind_all_events_of_their_time() -> None:
     events = np.zeros(5, EVENT)
     events["ts_event"] = [10, 10, 20, 30, 30]

@@ -204,6 +204,10 @@ def test_a_symbol_without_bars_is_named(tmp_path: Path) -> None:
         (["A000,2020-02-01,2020-01-01"], r"members.csv:2: A000 leaves on 2020-01-01"),
         (["A000,,2020-02-01", "A000,2020-01-15,"], r"members.csv:3: A000 enters before it has"),
         (["A000,soon,"], r"members.csv:2: 'soon' is no date"),
+        (["", "A000,soon,"], r"members.csv:3: 'soon' is no date"),
+        (["A000,2020-01-011,"], r"members.csv:2: '2020-01-011' is no date"),
+        (["A000,,", ",2020-01-01,"], r"members.csv:3: has no symbol"),
+        (["A" * 200_000 + ",,"], r"members.csv: is no table of comma-separated values: field"),
     ],
 )
 def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> None:

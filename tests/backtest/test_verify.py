@@ -7,6 +7,9 @@ from quantdsl.backtest import verify as module
 from quantdsl.backtest.verify import Target, verify
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
+from quantdsl.devices.cuda import device as cuda_device
+from quantdsl.devices.cuda import driver as cuda_driver
+from quantdsl.errors import UnavailableError
 from quantdsl.ir import ops
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.shipped import shipped
@@ -77,3 +80,15 @@ def test_on_the_command_line(capsys) -> None:
     shown = capsys.readouterr().out
     assert "4 points, " in shown
     assert shown.endswith("every target leaves the same bits\n")
+
+
+def test_a_machine_without_a_gpu_is_told_without_an_option_that_verify_lacks(monkeypatch) -> None:
+    def missing():
+        raise UnavailableError("no NVIDIA driver on this machine")
+
+    monkeypatch.setattr(cuda_driver, "driver", missing)
+    monkeypatch.setattr(cuda_device, "driver", missing)
+    cuda_device.open_device.cache_clear()
+    said = []
+    verify(checked_of(SMA_CROSS), said.append, points=2, seed=0)
+    assert said[0] == "no GPU: no NVIDIA driver on this machine"

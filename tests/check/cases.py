@@ -398,6 +398,7 @@ ITEMS = {
     "param of months": "param n = 2mo\nplot(close)",
     "default outside": "param n = 60 in 5..50 step 5\nplot(ta.sma(close, n))",
     "default no choice": 'param m = "c" in {"a", "b"}\nplot(close if m == "a" else open)',
+    "param of a const with a unit": "const W = 5 ticks\nparam n = W\nplot(close + n)",
     "param of a series": "param n = close\nplot(n)",
     "param in a number": "param n = 5 in 9\nplot(ta.sma(close, n))",
     "range backwards": "param n = 5 in 9..1\nplot(ta.sma(close, n))",

@@ -64,6 +64,16 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
         assert told["launch"]["threads_max"] == 128
 
 
+def test_between_words_there_is_no_step():
+    side = '    param side = "up" in {"up", "down"}\n    require side == "up"\n'
+    text = Path(EMA_CROSS).read_text().replace("    param fast", f"{side}    param fast", 1)
+    Path("words.qdsl").write_text(text)
+    assert cli.run(["compile", "words.qdsl", "--backend", "llvm"]) == 0
+    side, fast, *_ = json.loads(Path("words.ll.json").read_text())["params"]
+    assert (side["choices"], side["step"]) == (["up", "down"], None)
+    assert fast["step"] is not None
+
+
 def test_equations_in_single_precision_are_another_code(capsys):
     texts = []
     for precision in ("f64", "f32"):

@@ -78,6 +78,15 @@ def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
     assert pq.read_table(out / "trades-20.parquet").num_rows == _of_point(table, 20, "trades")
 
 
+def test_a_place_for_the_best_point_that_cannot_be_written_is_refused_before_the_run(
+    data, tmp_path, capfd
+):
+    best = tmp_path / "missing" / "best.toml"
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "out", "--save-best", best) == 2
+    assert capfd.readouterr().err == f"error: {best}: No such file or directory\n"
+    assert list(tmp_path.iterdir()) == [data]
+
+
 def _of_point(table: pa.Table, number: int, column: str) -> float:
     row = table["point"].to_pylist().index(number)
     return float(table[column][row].as_py())
@@ -317,6 +326,7 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         (("--range", "fast=5%..50%:5%"), "fast = 5%: a number is needed"),
         (("--range", "fats=5..50:5"), "no param 'fats'; did you mean fast?"),
         (("--range", "fast"), "--range fast sets nothing"),
+        (("--range", "fast=2", "--range", "fast=5"), "--range gives fast twice"),
         (("--set", "fast=5", "--range", "fast=2..5"), "is given a value and a range"),
         (("--range", "fast=90", "--range", "slow=30..60:10"), "none of the 4 points"),
         (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),

@@ -122,6 +122,17 @@ def test_a_timer_outside_every_session_is_refused(tmp_path: Path) -> None:
         one(path, session=XNYS, timers=(Timer(id=0, at_s=20 * 3600),))
 
 
+def test_an_every_that_is_longer_than_every_session_is_refused(tmp_path: Path) -> None:
+    path, day = minutes(tmp_path, "a.csv", "2024-03-04T14:30", 10), 24 * 60 * MINUTE
+    with pytest.raises(ConfigError, match=r"every 1d counts from .* every session of XNYS: it "):
+        one(path, session=XNYS, timers=(Timer(id=0, every_ns=day),))
+    with pytest.raises(ConfigError, match=r"every 30d counts from .* every day of UTC: it would "):
+        one(path, timers=(Timer(id=0, every_ns=30 * day),))
+    daily = (Timer(id=0, every_ns=day),)
+    data = one(path, session=SessionSpec(calendar="24/7"), timers=daily)
+    assert ("00:00", "TIMER", 0) in shown(data)
+
+
 def test_an_evening_time_belongs_to_the_session_that_it_opens(tmp_path: Path) -> None:
     path = minutes(tmp_path, "a.csv", "2024-03-04T23:00", 60 * 24)
     timers = (Timer(id=0, at_s=18 * 3600), Timer(id=1, at_s=15 * 3600))
