@@ -433,6 +433,7 @@ ITEMS = {
     "off the grid": "param n = 7 in 5..50 step 5\nplot(ta.sma(close, n))",
     "bars in a state": "state a: bars",
     "latency": "backtest:\n    latency = 5 ticks",
+    "latency of bars": "backtest:\n    latency = 5ms",
     "queue of a power": "backtest:\n    queue = proportional(2)",
 }
 STATEMENTS = {
@@ -509,6 +510,7 @@ STATEMENTS = {
 }
 TICK_ITEMS = {
     "quotes twice": "quotes",
+    "slippage of ticks": "backtest:\n    slippage = 2 ticks",
     "book twice": "book depth = 5",
     "bars of the middle": "bars 1m, price = mid",
     "bars of the volume of quotes": "bars 100 shares, price = bid",
