@@ -1,6 +1,6 @@
 """The codes of families 02 to 08, what the checker finds, for the registry."""
 
-import quantdsl.check.kernel_codes  # noqa: F401 (defines those of kernels)
+import quantdsl.check.kernel_codes  # noqa: F401 (defines those of family 09)
 from quantdsl.lang.codes import define
 
 _STRATEGY = "strategy S:\n    bars 5m\n"
@@ -630,21 +630,15 @@ define(
     "QD0813",
     "wrong setting",
     "Each line of the backtest block takes one kind of value; the message says which.",
-    f"{_STRATEGY}{_ORDER}    risk:\n        max_position = 1_000 shares\n"
-    "    backtest:\n        fees = 1bps\n        path = random\n",
-    f"{_STRATEGY}{_ORDER}    risk:\n        max_position = 1_000 shares\n"
-    "    backtest:\n        fees = 1bps\n        path = nearest\n",
+    _whole("", "", "") + "        path = random\n",
+    _whole("", "", "") + "        path = nearest\n",
 )
-
 define(
-    "QD0901",
-    "machine code is not as said",
-    "Machine code is read back. '@critical_path' and '@inline_always': no call is left (of more\n"
-    "than some forty thousand operations one is); '@no_allocation': nothing that another object\n"
-    "must do; '@vectorizable': each inner loop is in wide registers, with no branch, call or\n"
-    "division, and sums of integers alone, so that no turn needs another.",
-    _TICKS.format(
-        items="    quotes\n    @critical_path\n", handler="on quote", condition="spread < 2 ticks"
-    ),
-    _TICKS.format(items="    quotes\n", handler="on quote", condition="spread < 2 ticks"),
+    "QD0814",
+    "setting without effect",
+    "Fills on bars and on ticks follow different rules. What is said of the other kind of data\n"
+    "has no effect on them: slippage, impact, fill, delay, path and volume_share are of bars;\n"
+    "latency and queue are of ticks.",
+    _whole("", "", "") + "        latency = 5ms\n",
+    _whole("", "", "") + "        delay = 1\n",
 )

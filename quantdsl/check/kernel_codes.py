@@ -1,4 +1,4 @@
-"""The codes of kernels, of family 09, for the registry."""
+"""The codes of family 09, of machine code and of kernels, for the registry."""
 
 from quantdsl.lang.codes import define
 
@@ -15,6 +15,17 @@ strategy S:
     let d = {call}
     on bar:
         if flat and d > 0.0:
+            buy(100 shares)
+    risk:
+        max_position = 1_000 shares
+    backtest:
+        fees = 1bps
+"""
+_CRITICAL = """\
+strategy S:
+    quotes
+{note}    on quote:
+        if flat and spread < 2 ticks:
             buy(100 shares)
     risk:
         max_position = 1_000 shares
@@ -41,6 +52,16 @@ def _of_kernel(code: str, title: str, why: str, wrong: str) -> None:
     define(code, title, why, wrong, _file())
 
 
+define(
+    "QD0901",
+    "machine code is not as said",
+    "Machine code is read back. '@critical_path' and '@inline_always': no call is left (of more\n"
+    "than some forty thousand operations one is); '@no_allocation': nothing that another object\n"
+    "must do; '@vectorizable': each inner loop is in wide registers, with no branch, call or\n"
+    "division, and sums of integers alone, so that no turn needs another.",
+    _CRITICAL.format(note="    @critical_path\n"),
+    _CRITICAL.format(note=""),
+)
 _of_kernel(
     "QD0902",
     "belongs to a kernel",

@@ -153,3 +153,30 @@ def missing_blocks(strategy: "Strategy") -> None:
             name,
             help="add 'backtest:' with fees and slippage, or give them in a config",
         )
+
+
+OF_BARS = frozenset({"slippage", "impact", "fill", "delay", "path", "volume_share"})
+OF_TICKS = frozenset(
+    {"latency", "latency_entry", "latency_response", "latency_feed", "queue", "queue_power"}
+)
+"""Settings of the backtest block that only one kind of market looks at."""
+
+
+def idle_settings(strategy: "Strategy") -> None:
+    """Settings that fills on this strategy's data do not look at."""
+    for name, said in strategy.costs.items():
+        if strategy.ticks and name in OF_BARS:
+            strategy.cx.warn(
+                "QD0814",
+                f"'{name} =' is of bars: it moves no fill on ticks",
+                said.span,
+                reason="there an order meets the quotes, trades and levels that the data hold",
+                help="leave it out; 'latency =' and 'queue =' say how an order meets ticks",
+            )
+        if not strategy.ticks and name in OF_TICKS:
+            strategy.cx.warn(
+                "QD0814",
+                f"'{name} =' is of ticks: no fill on bars looks at it",
+                said.span,
+                help="leave it out; 'delay =' lets an order wait for bars",
+            )

@@ -31,6 +31,11 @@ DURATION_NS = {
     "d": 86_400_000_000_000,
     "w": 604_800_000_000_000,
 }
+BEYOND = {"int": (2**63, "2^63"), "duration": (2**62, "146 years")}
+"""By kind: what a number in its steps stays below, and in words; SAFE where a kind is not here.
+
+No duration is so long that a time of a market and it wrap in 64 bits.
+"""
 FRACTION = {"%": Fraction(1, 100), "bps": Fraction(1, 10_000)}
 LOTS = frozenset({"lot", "lots"})
 UNITS_OF_QTY = frozenset({"share", "shares", "unit", "units", "contract", "contracts"})
@@ -96,11 +101,19 @@ def _float(exact: Fraction) -> Value:
 def _whole(cx: Context, node: ast.Num, exact: Fraction, type_: Type) -> Value:
     if type_.kind == "error":
         return Value(type_, ops.i64(0))
-    if exact.denominator != 1 or (abs(exact) >= SAFE and type_.kind != "duration"):
+    if exact.denominator != 1:
         return cx.error(
             "QD0304", f"{node.text} {node.unit} is not a whole number of them", node.span
         )
+    if past := beyond(type_.kind, exact):
+        return cx.error("QD0104", f"{node.text} {node.unit} is {past}", node.span)
     return Value(type_, ops.i64(int(exact)), series=TIMELESS, const=int(exact))
+
+
+def beyond(kind: str, steps: Fraction) -> str:
+    """Says beyond what a number of this kind lies, in steps of ns, ticks or lots; "" if it fits."""
+    most, words = BEYOND.get(kind, (SAFE, "2^53"))
+    return f"beyond {words}, which is the most there is" if abs(steps) >= most else ""
 
 
 def _units(cx: Context, node: ast.Num, exact: Fraction) -> Value:

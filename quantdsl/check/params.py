@@ -10,7 +10,15 @@ from quantdsl import limits
 from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context
-from quantdsl.check.literals import DURATION_NS, FRACTION, LOTS, PLAIN, PLURAL, UNITS_OF_QTY
+from quantdsl.check.literals import (
+    DURATION_NS,
+    FRACTION,
+    LOTS,
+    PLAIN,
+    PLURAL,
+    UNITS_OF_QTY,
+    beyond,
+)
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import BOOL, DURATION, FLOAT, INT, TICKS, Type, money, qty
 from quantdsl.check.values import TIMELESS, Value
@@ -73,8 +81,7 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
         cx.expr(node.default)  # which says what is wrong with this unit
         return None
     counted = kind in ("int", "duration", *COUNTED)
-    if kind in COUNTED and any(n is not None and n.denominator > 1 for n in (number, low, step)):
-        cx.error("QD0702", f"a param in {unit} counts whole {kind}", node.name.span)
+    if kind != "float" and not _fits(cx, node, kind, unit, (number, step, low, high)):
         return None
     place = strategy.equations.field("p", ops.I64_T if counted else ops.F64_T)
     param = Param(
@@ -219,6 +226,28 @@ def _kind(unit: str, numbers: list[Fraction | None], node: ast.ParamDecl) -> str
     decimal = any(isinstance(t, ast.Num) and any(c in t.text for c in ".eE") for t in texts)
     whole = all(n is None or n.denominator == 1 for n in numbers)
     return "int" if whole and not decimal and not node.log else "float"
+
+
+def _fits(
+    cx: Context, node: ast.ParamDecl, kind: str, unit: str, given: tuple[Fraction | None, ...]
+) -> bool:
+    """Whether the state holds these numbers: whole where it counts (the last may lie between two
+    points of the range), and small enough.
+    """
+    steps = [n * DURATION_NS.get(unit, 1) if n is not None else Fraction(0) for n in given]
+    whole = "nanoseconds" if kind == "duration" else kind
+    if kind in ("duration", *COUNTED) and any(n.denominator > 1 for n in steps[:-1]):
+        cx.error("QD0702", f"a param in {unit} counts whole {whole}", node.name.span)
+        return False
+    for at, past in zip(
+        (node.default, node.step, node.domain, node.domain),
+        (beyond(kind, n) for n in steps),
+        strict=True,
+    ):
+        if past and isinstance(at, ast.Expr):
+            cx.error("QD0104", f"this is {past}", at.span)
+            return False
+    return True
 
 
 def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) -> Value:

@@ -308,6 +308,7 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in forms
+        and node.func.id.startswith("per_")
         and len(node.args) == 1
     ):
         word, node, kinds = node.func.id, node.args[0].value, ("money",)

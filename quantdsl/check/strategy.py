@@ -596,3 +596,4 @@ class Strategy:
         consistency.across(self)
         grid.check(self)
         lints.missing_blocks(self)
+        lints.idle_settings(self)

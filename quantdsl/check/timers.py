@@ -31,6 +31,8 @@ class TimerSpec(Struct):
 def every(strategy: "Strategy", node: ast.Every) -> None:
     """A handler that runs again and again, from the session's open on."""
     value = strategy.cx.expr(node.period)
+    if value.bad:
+        return
     if value.type.kind != "duration" or not isinstance(value.const, int) or value.const <= 0:
         strategy.cx.error(
             "QD0212", "'every' needs a duration, such as 'every 30s'", node.period.span

@@ -18,7 +18,7 @@ from quantdsl.data import times
 from quantdsl.data.feed import symbol_of
 from quantdsl.data.instrument import EXACT_MAX, Instrument, show_fraction
 from quantdsl.data.scan import STEP_EVIDENCE, coin_margined, quote_currency
-from quantdsl.data.ticks import MISSING, UNSIZED, WORDS, Events, Fault, TickReader
+from quantdsl.data.ticks import MISSING, UNSIZED, WORDS, Events, Fault, Tally, TickReader
 from quantdsl.errors import DataError
 from quantdsl.events.layout import MORE, NO_PRICE, Feed, Kind
 from quantdsl.events.merge import keep
@@ -65,6 +65,17 @@ class Step:
         return decimal
 
 
+def _why(tally: Tally) -> str:
+    """Why no message of a file was used, with what mends it where that is known."""
+    found = tally.dropped + tally.left_out
+    counts = ", ".join(f"{n:,} {word}" for word, n in sorted(found.items()))
+    if not found:
+        return ""
+    if list(found) == [WORDS[Fault.NO_SNAPSHOT]]:
+        return f": {counts}\nhelp: record the venue's snapshot of the book beside its changes"
+    return f": {counts}" + (f"; the first: {tally.first}" if tally.first else "")
+
+
 class TickScan:
     """What one pass over a reader found; `events()` gives them once more.
 
@@ -91,7 +102,7 @@ class TickScan:
                 self.untimed += int(np.count_nonzero(took == 0))
                 soonest = min(soonest, int(took.min()))
         if not self.count:
-            raise DataError(f"{reader.name}: holds no message that can be used")
+            raise DataError(f"{reader.name}: holds no message that can be used{_why(reader.tally)}")
         self.clock_ns = max(0, -soonest) if reader.has_recv else 0
 
     def events(self) -> Iterator[Events]:

@@ -37,9 +37,10 @@ define(
 )
 define(
     "QD0104",
-    "number outside the range of a float",
-    "A number that is too large would become infinite and one too small would become zero,\n"
-    "silently. Both are refused.",
+    "number out of range",
+    "A float that is too large would become infinite and one too small would become zero,\n"
+    "silently; an int lies below 2^63, lots and ticks below 2^53, a duration below 146 years.\n"
+    "What is beyond is refused.",
     "const huge = 1e999\n",
     "const huge = 1e308\n",
 )

@@ -394,6 +394,11 @@ ITEMS = {
     "na in an int": "state n: int = na",
     "recursive action": "action a():\n    b()\naction b():\n    a()\non fill:\n    a()",
     "param of parts": "param n = 2.5 ticks\nplot(close)",
+    "param of half a ns": "param n = 0.5ns\nplot(close if n > 1s else open)",
+    "param of centuries":
+        "param n = 60_000d in 1d..60_000d log 3\nplot(close if n > 1s else open)",
+    "param of all money": "param n = 1e300 USD\nplot(close if n > 1 USD else open)",
+    "param beyond an int": "param n = 99999999999999999999\nplot(close if n > 1 else open)",
     "param of risk": "param n = 2R\nplot(close)",
     "param of months": "param n = 2mo\nplot(close)",
     "default outside": "param n = 60 in 5..50 step 5\nplot(ta.sma(close, n))",
@@ -429,6 +434,8 @@ ITEMS = {
     "off the grid": "param n = 7 in 5..50 step 5\nplot(ta.sma(close, n))",
     "bars in a state": "state a: bars",
     "latency": "backtest:\n    latency = 5 ticks",
+    "latency of bars": "backtest:\n    latency = 5ms",
+    "queue of a power": "backtest:\n    queue = proportional(2)",
 }
 STATEMENTS = {
     "a price of something": "buy(value = 20 ticks of equity)",
@@ -443,6 +450,8 @@ STATEMENTS = {
     "time and number": "if now > 5m:\n    flatten()",
     "two currencies": "if 6 EUR > 7 USD:\n    flatten()",
     "months": "if now > now + 5 mo:\n    flatten()",
+    "centuries": "if now > now + 60_000d:\n    flatten()",
+    "lots beyond": "buy(9_007_199_254_740_992 lots)",
     "half a tick": "if close > open + 0.5 ticks:\n    flatten()",
     "multiples of risk": "let r = 2R\nlog(\"{r}\")",
     "indicator of a local": "let mid = close + float(position)\n"
@@ -502,6 +511,7 @@ STATEMENTS = {
 }
 TICK_ITEMS = {
     "quotes twice": "quotes",
+    "slippage of ticks": "backtest:\n    slippage = 2 ticks",
     "book twice": "book depth = 5",
     "bars of the middle": "bars 1m, price = mid",
     "bars of the volume of quotes": "bars 100 shares, price = bid",

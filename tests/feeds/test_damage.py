@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.data.tick_feed import TickScan
 from quantdsl.data.tick_formats import Opening, open_ticks
 from quantdsl.data.ticks import Fault
 from quantdsl.errors import DataError
@@ -79,6 +80,21 @@ def test_a_missing_change_is_a_gap_until_the_next_snapshot(tmp_path):
 
 def of(symbol: str, text: str) -> str:
     return text.replace('"s":"XY"', f'"s":"{symbol}"')
+
+
+def test_a_recording_of_which_nothing_can_be_used_says_why(tmp_path):
+    def said(messages: list[str]) -> str:
+        reader = open_ticks(Opening(recording(tmp_path, messages), bad_rows="drop"))
+        with pytest.raises(DataError) as told:
+            TickScan(reader, 0)
+        return str(told.value).partition("holds no message that can be used")[2]
+
+    without = said([change(8, 9), change(10, 12)])
+    assert without.startswith(": 2 change of a book before its snapshot\nhelp: record the venue's ")
+    first = f"the first: {tmp_path / 'x.txt'}: line 2: message not understood"
+    damaged = said([change(8, 9), change(10, 12, bids='["x","2.0"]')])
+    assert damaged.startswith(": 1 change of a book before its snapshot, 1 message not ")
+    assert damaged.endswith(first)
 
 
 def test_messages_of_another_symbol_are_none_of_ours(tmp_path):
