@@ -282,7 +282,7 @@ def placed(
     traded = events[np.searchsorted(order, start) :]
     samples = day_samples(traded, day_rule(chosen.arranged.data))
     chosen.memory.set("trade_from", start)
-    chosen.memory.set("e.config.block_days", max(samples // config.blocks, 1))
+    chosen.memory.set("e.config.samples", samples)
     memory = chosen.memory.part(code.module)
     paths, points = [axis.param.field for axis in axes], [chosen.words]
     if table is not None:

@@ -62,7 +62,7 @@ def test_settings_are_known_but_what_is_swept_and_what_changes_often_is_not():
     template = np.zeros(Layout(module.structs).words(STATE), np.int64)
     paths = dict(settings(module, template, {"p1"}))
     assert {"e.config.fee_rate", "e.instruments[0].tick_num", "p2"} <= set(paths)
-    assert not {"p1", "e.config.cash", "e.config.block_days", "e.instruments[0].lots_max"} & set(
+    assert not {"p1", "e.config.cash", "e.config.samples", "e.instruments[0].lots_max"} & set(
         paths
     )
     left = settle_known(settled(module, tuple(paths.items())))

@@ -11,6 +11,7 @@ from tests.backtest.tick_runs import (
     checked_strategy,
     event,
     feed,
+    flat_book,
     quote,
     run_both,
     state,
@@ -126,3 +127,16 @@ def test_what_the_end_closes_is_closed_then() -> None:
     assert closed == tables.orders(result)["time"].to_pylist()[-1]
     trips = tables.trades(result).to_pydict()
     assert (trips["entry_time"][0], *set(trips["exit_time"])) == (bought, closed)
+
+
+@pytest.mark.parametrize(("lots", "filled"), [(128, 128), (130, 0)])
+def test_all_or_nothing_is_of_the_levels_that_an_order_takes(lots: int, filled: int) -> None:
+    """64 of the hundred that the book shows, each of two lots."""
+    text = (
+        "strategy S:\n    book depth = 5\n    state n = 0\n    on book:\n        n += 1\n"
+        f"        if n == 1:\n            buy({lots} lots, limit = ask + 300 ticks, tif = fok)\n"
+    )
+    books = [flat_book(ms, 9_999, 10_001, lots=2, levels=100) for ms in range(3)]
+    made = run_both(text, books)
+    assert made.memory.get("e.positions[0].lots") == filled
+    assert made.memory.get("e.working") == 0

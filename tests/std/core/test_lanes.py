@@ -64,11 +64,11 @@ def test_the_digest_is_of_every_record_kept_or_not() -> None:
 
 
 def test_blocks_of_days_hold_the_returns_of_their_samples() -> None:
-    core, records = played(1, {"N_BLOCKS": 4}, block_days=9)
+    core, records = played(1, {"N_BLOCKS": 4}, samples=42)
     equities = [core.get("config.cash"), *(r[3] for r in records if r[0] == "DAY")]
     returns = [float(b - a) / float(a) for a, b in pairwise(equities)]
     assert len(returns) == 40
-    for k, part in enumerate((returns[:9], returns[9:18], returns[18:27], returns[27:])):
+    for k, part in enumerate((returns[:11], returns[11:21], returns[21:32], returns[32:])):
         total = squares = 0.0
         for r in part:
             total += r
