@@ -7,6 +7,8 @@ come to a turn that is not usual, or to the tile's end, and make those turns tog
 beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
 """
 
+from collections.abc import Iterator
+
 from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.lanes import (
     KERNEL,
@@ -23,7 +25,7 @@ from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
 from quantdsl.passes.held import HELD_WORDS
-from quantdsl.passes.hot import GIVE, HOT_WORDS, TAKE
+from quantdsl.passes.hot import GIVE, HOT_SIZES, TAKE
 from quantdsl.passes.messages import MESSAGE_WORDS
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
@@ -121,8 +123,8 @@ HOLDING = """\
   call void @{hold}(ptr %s, ptr %held)
 """
 # Words that turns change are in registers, for nothing takes the address of their place.
-TAKING = "  call void @{take}(ptr %s, ptr %hot)\n"
-GIVING = "  call void @{give}(ptr %s, ptr %hot)\n"
+TAKING = "  call void @{take}(ptr %s{hot})\n"
+GIVING = "  call void @{give}(ptr %s{hot})\n"
 TOGETHER = """\
 {hold}{take}  %shared = call ptr @quantdsl.shared()
   call void @llvm.assume(i1 true) ["align"(ptr %shared, i64 16)]
@@ -268,7 +270,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     words, symbols = state_words(shared), shared.signatures
     tiled, (most, behind) = tile_size(module, rows) > 0, behind_rows(module, rows)
     sizes = dict(module.sizes)
-    held, hot = (sizes.get(name, 0) if tiled else 0 for name in (HELD_WORDS, HOT_WORDS))
+    held = sizes[HELD_WORDS] if tiled else 0
     if tiled:
         turns, run = symbols[SLOW], _together(module, symbols, rows, words)
     else:
@@ -307,8 +309,7 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         params=params,
         state="\n".join(
             f"  {name} = alloca [{size} x i64], align 16"
-            for name, size in (("%s", words + held), ("%hot", hot))
-            if size
+            for name, size in (("%s", words + held), *_hot_places(sizes))
         ),
         ready=ready,
         begin=begin_text(words, symbols, apart),
@@ -320,7 +321,8 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
 def _together(module: Module, symbols: dict[str, Signature], rows: int, words: int) -> str:
     """The turns of all rows, which pass in tiles; a State has so many words."""
     sizes, size = dict(module.sizes), tile_size(module, rows)
-    rows, held, hot = tile_rows(module, rows), sizes[HELD_WORDS], sizes.get(HOT_WORDS, 0)
+    rows, held = tile_rows(module, rows), sizes[HELD_WORDS]
+    hot = "".join(f", ptr {name}" for name, _ in _hot_places(sizes))
     return TOGETHER.format(
         rows=rows,
         halts=HALTS,
@@ -330,8 +332,15 @@ def _together(module: Module, symbols: dict[str, Signature], rows: int, words: i
         groups=(rows + 1) * sizes[IMAGE_WORDS],
         common=common_argument(symbols[SLOW]),
         hold=HOLDING.format(hold=symbols[HOLD].symbol, words=words) if held else "",
-        held=(", ptr %held" if held else "") + (", ptr %hot" if hot else ""),
-        take=TAKING.format(take=symbols[TAKE].symbol) if hot else "",
-        give=GIVING.format(give=symbols[GIVE].symbol) if hot else "",
+        held=(", ptr %held" if held else "") + hot,
+        take=TAKING.format(take=symbols[TAKE].symbol, hot=hot) if hot else "",
+        give=GIVING.format(give=symbols[GIVE].symbol, hot=hot) if hot else "",
         **{name: symbols[name].symbol for name in (USUAL, SLOW, IDLE, LAST)},
     )
+
+
+def _hot_places(sizes: dict[str, int]) -> Iterator[tuple[str, int]]:
+    """Where a thread has the words of hot.py, and how many, if its turns have them apart."""
+    for param, size in HOT_SIZES.items():
+        if size in sizes:
+            yield f"%{param.removesuffix('@')}", max(sizes[size], 1)

@@ -7,7 +7,7 @@ taken out of the State before the first turn, and put back behind the last one.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -35,20 +35,24 @@ from quantdsl.passes.effects import Analysis
 from quantdsl.passes.inline import with_callees
 from quantdsl.passes.places import Path, PathSet, known, path_of, place_at, type_at
 
-HOT, HOT_TYPE = "hot@", BufferType(I64_T)
-"""The param that holds them."""
-HOT_WORDS = "HOT_WORDS"
-"""The module's size that says how many there are."""
+HOT, REAL = "hot@", "hot.real@"
+"""The params that hold them: words, and floats, which would be made canonical as words."""
+HOT_TYPES = {HOT: BufferType(I64_T), REAL: BufferType(F64_T)}
+HOT_SIZES = {HOT: "HOT_WORDS", REAL: "HOT_REALS"}
+"""The module's sizes that say how many there are."""
 MOST = 48
 """What is named most often: each takes two registers of the 255 that a thread has."""
 TAKE, GIVE = "take", "give"
-"""The functions take(s, inout hot) and give(inout s, hot): before all turns, and behind them."""
+"""The functions take(s, inout hot, inout real) and give(inout s, hot, real): before all turns, and
+behind them."""
 
 Words = dict[Path, ScalarType]
+Kept = dict[Path, tuple[Elem, ScalarType]]
+"""Where each of them is in a param."""
 
 
 def with_hot(module: Module, slow: str, others: Sequence[str]) -> Module:
-    """The module whose turns have such words in a last param.
+    """The module whose turns have such words in two last params.
 
     `slow` are the turns that may call, `others` those that do not. The module comes as it is where
     what turns call does not find room in them.
@@ -58,16 +62,18 @@ def with_hot(module: Module, slow: str, others: Sequence[str]) -> Module:
         return module
     funcs = {func.name: turns if func.name == slow else func for func in module.funcs}
     chosen = [funcs[name] for name in (slow, *others)]
-    words = _words(module, chosen)
-    moved = {func.name: _Mover(words).func(func) for func in chosen}
+    kept = _kept(_words(module, chosen))
+    moved = {func.name: _Mover(kept).func(func) for func in chosen}
     state = turns.params[0]
-    new = (_take(state, words), _give(state, words))
+    new = (_take(state, kept), _give(state, kept))
     made = [moved.get(name, func) for name, func in funcs.items()]
+    counts = Counter(HOT_SIZES[_holder(place)] for place, _ in kept.values())
+    none = dict.fromkeys(HOT_SIZES.values(), 0)
     return msgspec.structs.replace(
         module,
         funcs=(*made, *new),
         entries=(*module.entries, *(func.name for func in new)),
-        sizes=tuple(sorted((dict(module.sizes) | {HOT_WORDS: len(words)}).items())),
+        sizes=tuple(sorted((dict(module.sizes) | none | counts).items())),
     )
 
 
@@ -101,63 +107,63 @@ def _named(analysis: Analysis, func: Func) -> Iterator[tuple[Path, bool]]:
                 yield path, False
 
 
+def _kept(words: Words) -> Kept:
+    counts = Counter[str]()
+    kept: Kept = {}
+    for path, type_ in words.items():
+        param = REAL if type_ == F64_T else HOT
+        kept[path] = Elem(Var(param), i64(counts[param])), type_
+        counts[param] += 1
+    return kept
+
+
+def _holder(place: Elem) -> str:
+    assert isinstance(place.base, Var)
+    return place.base.name
+
+
 class _Mover:
     """Rewrites a function of turns."""
 
-    def __init__(self, words: Words) -> None:
-        self.words = {path: (at, type_) for at, (path, type_) in enumerate(words.items())}
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
 
     def func(self, func: Func) -> Func:
-        params = (*func.params, ParamDecl(HOT, HOT_TYPE, inout=True))
+        params = (*func.params, *_params(inout=True))
         return msgspec.structs.replace(func, params=params, body=tuple(map(self.stmt, func.body)))
 
     def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Assign) and (path := path_of(stmt.place)) in self.words:
-            at, type_ = self.words[path]
-            return Assign(_word(at), _BITS[type_](self.expr(stmt.value)), stmt.line)
+        if isinstance(stmt, Assign) and (path := path_of(stmt.place)) in self.kept:
+            place, type_ = self.kept[path]
+            return Assign(place, _held(type_, self.expr(stmt.value)), stmt.line)
         return rebuild_stmt(stmt, self.expr, self.stmt)
 
     def expr(self, expr: Expr) -> Expr:
         path = path_of(expr)
-        if path is not None and path in self.words:
-            at, type_ = self.words[path]
-            return _VALUE[type_](_word(at))
+        if path is not None and path in self.kept:
+            return _value(*self.kept[path])
         return rebuild_expr(expr, self.expr)
 
 
-def _take(state: ParamDecl, words: Words) -> Func:
-    body = (
-        Assign(_word(at), _BITS[type_](place_at(path)))
-        for at, (path, type_) in enumerate(words.items())
-    )
+def _take(state: ParamDecl, kept: Kept) -> Func:
+    body = (Assign(at, _held(type_, place_at(path))) for path, (at, type_) in kept.items())
     read = ParamDecl(state.name, state.type)
-    return Func(TAKE, (read, ParamDecl(HOT, HOT_TYPE, inout=True)), None, tuple(body))
+    return Func(TAKE, (read, *_params(inout=True)), None, tuple(body))
 
 
-def _give(state: ParamDecl, words: Words) -> Func:
-    body = (
-        Assign(place_at(path), _VALUE[type_](_word(at)))
-        for at, (path, type_) in enumerate(words.items())
-    )
-    return Func(GIVE, (state, ParamDecl(HOT, HOT_TYPE)), None, tuple(body))
+def _give(state: ParamDecl, kept: Kept) -> Func:
+    body = (Assign(place_at(path), _value(at, type_)) for path, (at, type_) in kept.items())
+    return Func(GIVE, (state, *_params(inout=False)), None, tuple(body))
 
 
-def _word(at: int) -> Elem:
-    return Elem(Var(HOT), i64(at))
+def _params(*, inout: bool) -> tuple[ParamDecl, ...]:
+    return tuple(ParamDecl(name, type_, inout=inout) for name, type_ in HOT_TYPES.items())
 
 
-def _same(value: Expr) -> Expr:
-    return value
+def _held(type_: ScalarType, value: Expr) -> Expr:
+    """A value as its place holds it."""
+    return Unary("bool_to_i64", value) if type_ == BOOL_T else value
 
 
-_BITS: dict[str, Callable[[Expr], Expr]] = {
-    I64_T: _same,
-    F64_T: lambda value: Unary("bits", value),
-    BOOL_T: lambda value: Unary("bool_to_i64", value),
-}
-_VALUE: dict[str, Callable[[Expr], Expr]] = {
-    I64_T: _same,
-    F64_T: lambda word: Unary("from_bits", word),
-    BOOL_T: lambda word: Binary("ine", word, i64(0)),
-}
-"""How a value of a type is a word, and the other way."""
+def _value(place: Elem, type_: ScalarType) -> Expr:
+    return Binary("ine", place, i64(0)) if type_ == BOOL_T else place

@@ -17,7 +17,7 @@ from quantdsl.ir.ops import I64_T, BufferType, Call, For, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.ir.walk import expressions
 from quantdsl.passes.held import HELD_TYPE, HELD_WORDS
-from quantdsl.passes.hot import HOT_TYPE, HOT_WORDS, MOST
+from quantdsl.passes.hot import HOT_SIZES, HOT_TYPES, MOST
 from quantdsl.passes.stride import STRIDE
 from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
@@ -93,7 +93,8 @@ def test_most_turns_are_usual_and_made_in_strides():
 def test_words_that_turns_change_are_apart_where_there_are_registers():
     work = swept("bracket", {"fast": "3..5:2", "above": "0.2..0.4:0.2"})
     lanes, expected = Interpreted(work, FEW), by_events(work)
-    assert 0 < lanes.hot_words <= MOST
+    assert min(lanes.hot_words.values()) > 0
+    assert sum(lanes.hot_words.values()) <= MOST
     slow = next(func for func in lanes.module.funcs if func.name == "slow")
     assert not any(isinstance(node, Call) for node in expressions(slow.body))
     for lane in (0, work.n_lanes - 1):
@@ -127,7 +128,8 @@ class Interpreted:
         self.interpreter = Interpreter(self.module)
         sizes = dict(self.module.sizes)
         self.words, self.group = sizes[IMAGE_WORDS], sizes[GROUP_WORDS]
-        self.held_words, self.hot_words = sizes[HELD_WORDS], sizes.get(HOT_WORDS, 0)
+        self.held_words = sizes[HELD_WORDS]
+        self.hot_words = {param: sizes[size] for param, size in HOT_SIZES.items() if size in sizes}
         self.slow_turns = self.idle_turns = self.usual_calls = 0
 
     def run(self, lane: int) -> np.ndarray:
@@ -148,10 +150,13 @@ class Interpreted:
         filled.store()
         held = memory(HELD_TYPE, np.zeros(self.held_words, np.int64))
         call("hold", s, held)
-        extra = [held]
-        if self.hot_words:
-            extra.append(memory(HOT_TYPE, np.zeros(self.hot_words, np.int64)))
-            call("take", s, extra[-1])
+        hot = [
+            memory(HOT_TYPES[param], np.zeros(count, np.int64))
+            for param, count in self.hot_words.items()
+        ]
+        extra = [held, *hot]
+        if hot:
+            call("take", s, *hot)
         for first in range(0, turns, self.ROWS):
             to = min(first + self.ROWS, turns)
             tile = memory(BufferType(I64_T), np.zeros((self.ROWS + 1) * self.words, np.int64))
@@ -170,8 +175,8 @@ class Interpreted:
                     behind = call("slow", s, given, reached, reached + 1, to, columns, *extra)
                     self.slow_turns += behind - reached
                     reached = behind
-        if self.hot_words:
-            call("give", s, extra[-1])
+        if hot:
+            call("give", s, *hot)
         call("last", s, given, turns)
         s.store()
         return state
