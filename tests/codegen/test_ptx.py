@@ -1,5 +1,6 @@
 """PTX made here is assembled here, always: no GPU and no driver is needed for either."""
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -221,6 +222,21 @@ def test_ptx_that_does_not_assemble_is_our_own_fault():
         link_ptx(
             Ptx(".version 8.0\n.target sm_90\n.address_size 64\nbad", ""), "sm_90", None, Bounds()
         )
+
+
+def test_the_linker_assembles_anew(monkeypatch):
+    """Its own cache would give the code without a word on spills, by which kernels are chosen."""
+    linker = importlib.import_module("cuda.bindings.nvjitlink")
+    create, asked = linker.create, []
+
+    def noted(count, options):
+        asked.append(options)
+        return create(count, options)
+
+    monkeypatch.setattr(linker, "create", noted)
+    load_cubin(random_lanes(2), NONE, "sm_90", None)
+    assert asked
+    assert all("-no-cache" in options for options in asked)
 
 
 def test_machine_code_names_the_kernel():
