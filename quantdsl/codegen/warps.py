@@ -29,7 +29,7 @@ from quantdsl.passes.hot import GIVE, HOT_SIZES, TAKE
 from quantdsl.passes.messages import MESSAGE_WORDS
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.rows import ROW_WORDS
-from quantdsl.passes.stride import STRIDE_BITS
+from quantdsl.passes.stride import LONG_STRIDE_BITS
 from quantdsl.passes.tile import STEP_WORDS
 from quantdsl.passes.usual import GROUP_WORDS, HOLD, IDLE, IMAGE_WORDS, LAST, SLOW, USUAL
 
@@ -257,7 +257,7 @@ def behind_rows(module: Module, rows: int) -> tuple[int, int]:
 
 def _words(sizes: dict[str, int], rows: int) -> int:
     words = (rows + 1) * sizes.get(IMAGE_WORDS, 0)
-    words += (rows >> STRIDE_BITS) * sizes.get(GROUP_WORDS, 0)
+    words += (rows >> LONG_STRIDE_BITS) * sizes.get(GROUP_WORDS, 0)
     return -(-words // STEP_WORDS) * STEP_WORDS
 
 

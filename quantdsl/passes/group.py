@@ -1,7 +1,7 @@
 """What the turns of a stride read, side by side: words of each of its rows, then its own.
 
-    | row 0 | row 1 | ... | row 7 | words of the stride |      one group
-                                  ^ GROUP
+    | row 0 | row 1 | ... | last row | words of the stride |      one group
+                                     ^ GROUP
 
 A host core writes the groups of all whole strides once, for all lanes.
 """
@@ -22,7 +22,7 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.passes.rows import BASE, OUT, ROW
-from quantdsl.passes.stride import GROUP, STRIDE, STRIDE_BITS, Stride
+from quantdsl.passes.stride import GROUP, Stride
 from quantdsl.passes.tile import SPOT, STEP_WORDS, Tile, of_row
 
 COUNT, NUMBER = "n", "number@"
@@ -41,7 +41,7 @@ class Group:
         self.turn = tuple(map(self._tiled, stride.turn))
         """The turn of one row, on the words at SPOT."""
         self._width = len(self._tile.held)
-        self.own = STRIDE * self._width
+        self.own = stride.rows * self._width
         """Where the words of the stride stand in a group."""
         self.words = -(-(self.own + len(stride.held)) // STEP_WORDS) * STEP_WORDS
 
@@ -55,7 +55,7 @@ class Group:
     def fill(self, width: int, first: Expr, at: Expr) -> Block:
         """Writes the groups of COUNT rows of so many words from `first` on, at `at` in OUT."""
         most = {key: f"most.{k}@" for key, k in self.stride.held.items()}
-        row = Binary("iadd", Binary("shl", Var(NUMBER), i64(STRIDE_BITS)), Var(ROW))
+        row = Binary("iadd", Binary("shl", Var(NUMBER), i64(self.stride.bits)), Var(ROW))
         of_row: Block = (
             Let(BASE, I64_T, Binary("imul", Binary("iadd", first, row), i64(width))),
             Let(SPOT, I64_T, self.spot(Var(ROW))),
@@ -66,7 +66,7 @@ class Group:
         of_stride: Block = (
             Let(GROUP, I64_T, Binary("iadd", at, Binary("iadd", begin, i64(self.own)))),
             *(Let(name, I64_T, i64(OF_NONE[key.op])) for key, name in most.items()),
-            For(ROW, i64(0), i64(STRIDE), of_row),
+            For(ROW, i64(0), i64(self.stride.rows), of_row),
             *(
                 Assign(
                     Elem(Var(OUT), Binary("iadd", Var(GROUP), i64(k))),
@@ -75,7 +75,7 @@ class Group:
                 for k, (key, name) in enumerate(most.items())
             ),
         )
-        strides = Binary("lshr", Var(COUNT), i64(STRIDE_BITS))
+        strides = Binary("lshr", Var(COUNT), i64(self.stride.bits))
         return (For(NUMBER, i64(0), strides, of_stride),)
 
     def _tiled(self, stmt: Stmt) -> Stmt:

@@ -24,7 +24,7 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.passes.rows import ROWS
 from quantdsl.passes.straight import either
-from quantdsl.passes.stride import RUN, STOPS
+from quantdsl.passes.stride import RUN, STOPS, STRIDE_BITS
 from quantdsl.passes.tile import TILE
 from quantdsl.passes.usual import FIRST, usual_turns
 
@@ -56,7 +56,7 @@ class Strides(NamedTuple):
 
 def row_strides(module: Module, entry: str) -> Strides | None:
     """The strides of an entry that loops over rows; None where it has none."""
-    maker = usual_turns(module, entry, None)
+    maker = usual_turns(module, entry, None, STRIDE_BITS)
     group = None if maker is None else maker.group
     if maker is None or group is None:
         return None

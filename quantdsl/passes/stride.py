@@ -42,9 +42,10 @@ from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_name
 from quantdsl.passes.straight import DENIES, all_of, alternatives, either, plain, requirements
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
-STRIDE_BITS = 3
-STRIDE = 1 << STRIDE_BITS
-"""Rows: longer strides are made again more often, shorter ones tell of themselves more often."""
+STRIDE_BITS, LONG_STRIDE_BITS = 3, 4
+STRIDE, LONG_STRIDE = 1 << STRIDE_BITS, 1 << LONG_STRIDE_BITS
+"""Rows: longer strides are made again more often, shorter ones tell of themselves more often. The
+lanes of a vector make one again if any of them has to, those of a GPU each by itself."""
 GROUP, STOPS = "group@", "stops@"
 """Where a stride's own words begin in the tile; whether one of its turns is not usual."""
 RUN, STEP = "run.", "step."
@@ -93,9 +94,15 @@ class Stride:
     """
 
     def __init__(
-        self, body: Block, uniform: Callable[[Expr], bool], steady: Callable[[Expr], bool]
+        self,
+        body: Block,
+        uniform: Callable[[Expr], bool],
+        steady: Callable[[Expr], bool],
+        bits: int,
     ) -> None:
         self.uniform, self.steady = uniform, steady
+        self.bits, self.rows = bits, 1 << bits
+        """A stride has `rows` of them."""
         self.held: dict[Held, int] = {}
         """What is gathered of the rows -> the word of the stride that holds it."""
         self.before: list[Stmt] = []
@@ -423,7 +430,9 @@ class Stride:
     def copies(self, turn: Block, spot: Callable[[int], Expr], row: Callable[[int], Expr]) -> Block:
         """The turns of a stride, `turn` one on the tile, where `spot(k)` begins its row(k)."""
         return tuple(
-            stmt for k in range(STRIDE) for stmt in self.copy(turn, RUN, f".{k}", spot(k), row(k))
+            stmt
+            for k in range(self.rows)
+            for stmt in self.copy(turn, RUN, f".{k}", spot(k), row(k))
         )
 
     def copy(self, turn: Block, way: str, end: str, spot: Expr, row: Expr) -> Iterator[Stmt]:

@@ -51,10 +51,13 @@ Block = tuple[Stmt, ...]
 class Turn:
     """A turn whose unusual branches break, taken apart."""
 
-    def __init__(self, body: Block, changed: dict[str, Type], passing: Set[str]) -> None:
+    def __init__(
+        self, body: Block, changed: dict[str, Type], passing: Set[str], stride_bits: int
+    ) -> None:
         """`changed` are the words of the state that the turn gives another value, and types.
 
-        Those that are `passing` need not last beyond the turn.
+        Those that are `passing` need not last beyond the turn. Strides have 2 ** `stride_bits`
+        rows.
         """
         self.tile = Tile()
         self.changed = frozenset(changed)
@@ -73,7 +76,7 @@ class Turn:
         rest = tuple(map(joined, chosen(merged(rest))))
         self.halves: dict[Expr, Expr] = {}
         """How halves of words are read."""
-        stride = Stride(rest, of_row, self.steady)
+        stride = Stride(rest, of_row, self.steady, stride_bits)
         self.stride = stride if stride.worth() else None
         """Several such turns at once, where that is of use."""
         by_row = () if self.stride is None else tuple(self.stride.by_row)

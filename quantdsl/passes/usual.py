@@ -56,7 +56,7 @@ from quantdsl.passes.scopes import (
 )
 from quantdsl.passes.sink import sink_values
 from quantdsl.passes.straight import all_of, either
-from quantdsl.passes.stride import GROUP, RUN, STEP, STOPS, STRIDE, STRIDE_BITS, Stride
+from quantdsl.passes.stride import GROUP, LONG_STRIDE_BITS, RUN, STEP, STOPS, Stride
 from quantdsl.passes.tile import SPOT, TILE, TILE_TYPE, always_read, tile_word, word_of_tile
 from quantdsl.passes.turn import Turn, now
 
@@ -100,13 +100,14 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     `first` is the row whose image `tile` begins with, and `groups` begins with that of its stride.
     """
     (func,) = (func for func in module.funcs if func.name == entry)
-    maker = usual_turns(module, entry, results)
+    maker = usual_turns(module, entry, results, LONG_STRIDE_BITS)
     if maker is None:
         return module
     holding, held = with_held(func)
     if held:
         others = (holding if each is func else each for each in module.funcs)
-        maker = usual_turns(msgspec.structs.replace(module, funcs=tuple(others)), entry, results)
+        of_held = msgspec.structs.replace(module, funcs=tuple(others))
+        maker = usual_turns(of_held, entry, results, LONG_STRIDE_BITS)
     assert maker is not None
     sizes = dict(module.sizes)
     usual = maker.usual()
@@ -127,7 +128,9 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     return sink_values(fold_constants(made), SLOW)
 
 
-def usual_turns(module: Module, entry: str, results: Set[str] | None) -> "UsualTurns | None":
+def usual_turns(
+    module: Module, entry: str, results: Set[str] | None, stride_bits: int
+) -> "UsualTurns | None":
     """The usual turns of an entry over rows; None where it has no rows, or they would be no use.
 
     They leave what later turns read and `results`, or all words where those are None.
@@ -149,7 +152,7 @@ def usual_turns(module: Module, entry: str, results: Set[str] | None) -> "UsualT
         spelled = (spelled_path(Layout(module.structs), state.type, path) for path in results)
         wanted = PathSet((state.name, *path) for path in spelled)
         words = {name: path for name, path in words.items() if wanted.meets(path)}
-    turns = UsualTurns(func, head, loop, tail, sizes[ROW_WORDS], words.keys())
+    turns = UsualTurns(func, head, loop, tail, sizes[ROW_WORDS], words.keys(), stride_bits)
     return None if any(map(rare, turns.known)) else turns
 
 
@@ -157,7 +160,14 @@ class UsualTurns:
     """Writes the functions of one entry: heads load words, turns run, tails store them."""
 
     def __init__(
-        self, func: Func, head: Block, loop: For, tail: Block, width: int, asked: Set[str]
+        self,
+        func: Func,
+        head: Block,
+        loop: For,
+        tail: Block,
+        width: int,
+        asked: Set[str],
+        stride_bits: int,
     ) -> None:
         self.func, self.loop, self.tail, self.width = func, loop, tail, width
         self.words = [let for let in head if isinstance(let, Let)]
@@ -175,7 +185,8 @@ class UsualTurns:
         self.passing = [let for let in self.words if let.name in changed - lasting]
         """What each turn makes anew before it reads it: nobody asks for what it was."""
         types = {let.name: let.type for let in (*self.changed, *self.passing)}
-        self.turn = Turn(_tested(usual, flags), types, {let.name for let in self.passing})
+        passing = {let.name for let in self.passing}
+        self.turn = Turn(_tested(usual, flags), types, passing, stride_bits)
         stride = self.turn.stride
         self.group = None if stride is None else Group(stride)
 
@@ -332,7 +343,8 @@ class UsualTurns:
         if self.group is None:
             return (Let(HALT, I64_T, Var(TO)), *self.single())
         inside = Binary("isub", Var(REACHED), Var(FIRST))
-        next_stride = Binary("iand", _plus(inside, STRIDE), i64(-STRIDE))
+        length = self.group.stride.rows
+        next_stride = Binary("iand", _plus(inside, length), i64(-length))
         halt = Binary("imin", Var(TO), Binary("iadd", Var(FIRST), next_stride))
         short, end = Binary("ilt", Var(REACHED), Var(HALT)), Binary("ige", Var(REACHED), Var(TO))
         stops = If(Binary("or", short, end), (Break(),))
@@ -354,7 +366,7 @@ class UsualTurns:
         stride, price = group.stride, self.turn.price
         row = self.spot(_plus(Var(REACHED), -1))
         finish = stride.finish(_placed(price, SPOT, row)) if price is not None else ()
-        last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(STRIDE_BITS))
+        last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(stride.bits))
         able: Block = (
             Let(END, I64_T, last),
             For(AGAIN, Var(REACHED), Var(TO), (*self.whole(group), *self.part(group))),
@@ -370,9 +382,9 @@ class UsualTurns:
     def whole(self, group: Group) -> Block:
         """Strides from REACHED on, if one begins there, up to one that is stopped."""
         stride, inside = group.stride, Binary("isub", Var(REACHED), Var(FIRST))
-        begins = Binary("ieq", Binary("iand", inside, i64(STRIDE - 1)), i64(0))
-        start = Select(begins, Binary("lshr", inside, i64(STRIDE_BITS)), Var(END))
-        first = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        begins = Binary("ieq", Binary("iand", inside, i64(stride.rows - 1)), i64(0))
+        start = Select(begins, Binary("lshr", inside, i64(stride.bits)), Var(END))
+        first = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(stride.bits)))
         one: Block = (
             *self.asks(group),
             *stride.begins(self.turn.same),
@@ -381,16 +393,16 @@ class UsualTurns:
             If(stride.stopped(), (Break(),)),
             *_put(tuple(stride.after), *TO_GROUPS),
             *self.ended(stride, RUN),
-            Assign(Var(REACHED), _plus(Var(REACHED), STRIDE)),
+            Assign(Var(REACHED), _plus(Var(REACHED), stride.rows)),
         )
         return (For(NUMBER, start, Var(END), one, self.loop.line),)
 
     def part(self, group: Group) -> Block:
         """The rest of the stride that REACHED lies in, row by row up to one that stops it."""
-        inside = Binary("isub", Var(REACHED), Var(FIRST))
-        end = Binary("iadd", Var(FIRST), Binary("shl", _plus(Var(NUMBER), 1), i64(STRIDE_BITS)))
+        inside, bits = Binary("isub", Var(REACHED), Var(FIRST)), i64(group.stride.bits)
+        end = Binary("iadd", Var(FIRST), Binary("shl", _plus(Var(NUMBER), 1), bits))
         body: Block = (
-            Let(NUMBER, I64_T, Binary("lshr", inside, i64(STRIDE_BITS))),
+            Let(NUMBER, I64_T, Binary("lshr", inside, bits)),
             If(Binary("ige", Var(NUMBER), Var(END)), (Break(),)),
             *self.asks(group),
             If(Var(STOPS), (Break(),)),
@@ -431,7 +443,7 @@ class UsualTurns:
     def step(self, group: Group) -> Block:
         """One turn of a stride by itself, that of row STRODE; it breaks where it may be unusual."""
         stride, row = group.stride, Var(STRODE)
-        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(STRIDE_BITS)))
+        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(stride.bits)))
         spot = group.spot(Binary("isub", row, begin))
         turn = _put(tuple(stride.copy(group.turn, STEP, ".step", spot, row)), *TO_GROUPS)
         return (

@@ -9,7 +9,7 @@ from quantdsl.ir.show import show_node
 from quantdsl.passes.changes import Kept, in_last_row, loosened
 from quantdsl.passes.rows import BASE, ROWS
 from quantdsl.passes.straight import either, plain
-from quantdsl.passes.stride import Sunk, sinks
+from quantdsl.passes.stride import STRIDE_BITS, Sunk, sinks
 from quantdsl.passes.turn import Turn
 
 X, Y, U, V = map(Var, "xyuv")
@@ -114,7 +114,7 @@ def test_a_level_that_rows_raise_is_asked_where_the_stride_takes_it():
         If(Binary("ile", word(1), level), (Break(),)),
         Assign(Var("level"), Binary("imax", Var("level"), by)),
     )
-    stride = Turn(body, {"level": "i64"}, set()).stride
+    stride = Turn(body, {"level": "i64"}, set(), STRIDE_BITS).stride
     assert stride is not None
     assert stride.turn == ()
     beyond, touched = map(show_node, stride.tests)
@@ -149,7 +149,7 @@ def crossings(*asked):
         Assign(other, Y),
     )
     words = dict.fromkeys(("kept", "other", "u", "v"), F64_T)
-    return Turn(body, words, {"u", "v"}).stride
+    return Turn(body, words, {"u", "v"}, STRIDE_BITS).stride
 
 
 def test_a_crossing_either_way_is_asked_by_how_all_rows_compare():
