@@ -17,7 +17,7 @@ from quantdsl.devices.work import LaneWork
 
 USUAL = Bounds()
 FEW_LANES = 32_768
-FEW = Bounds(32, 8, 8)
+FEW = Bounds(32, 8, 4)
 """Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
 ONE_ORDER = Bounds(32, 8, 32)
 """The same for a strategy that never has two orders: what costs its lanes most beside usual turns
