@@ -149,7 +149,8 @@ def usual_turns(
         return None
     words, state = promoted(func), func.params[0]
     if results is not None:
-        spelled = (spelled_path(Layout(module.structs), state.type, path) for path in results)
+        layout = Layout(module.structs)
+        spelled = (spelled_path(layout, state.type, path) for path in results)
         wanted = PathSet((state.name, *path) for path in spelled)
         words = {name: path for name, path in words.items() if wanted.meets(path)}
     turns = UsualTurns(func, head, loop, tail, sizes[ROW_WORDS], words.keys(), stride_bits)
