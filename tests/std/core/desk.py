@@ -219,7 +219,8 @@ class Model(Market):
         if o.bracket == "profit":
             limit = a.get("take_profit", limit)
         elif o.bracket == "stop":
-            trigger = None if trigger is None else a.get("stop_loss", trigger)
+            stops = trigger is not None or bool(o.trail)
+            trigger = a.get("stop_loss", trigger) if stops else None
         else:
             limit = None if limit is None else a.get("limit", limit)
             trigger = None if trigger is None else a.get("stop", a.get("touch", trigger))

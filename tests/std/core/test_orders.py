@@ -44,6 +44,34 @@ def test_replace_moves_the_order_and_the_exits_with_its_tag() -> None:
     assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1010", -10), ("oco", 0)]
 
 
+@pytest.mark.parametrize("stop", [1010, 1020])
+def test_a_stop_that_stands_at_its_limit_is_replaced_as_a_stop(stop: int) -> None:
+    """Told by prices alone it was a limit order: new stops were ignored, new limits moved both."""
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, stop=stop, limit=stop, tag=7))
+    assert desk.bar(FLAT, order("replace", NONE, stop=1015, limit=1016, tag=7)) == []
+    assert desk.bar((1000, 1014, 1000, 1000, 9)) == []
+    assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1015", 10)]
+
+
+def test_a_stop_at_its_limit_that_waits_for_another_order_is_a_stop_when_it_wakes() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, tag=1), order("buy", 5, stop=1005, limit=1005, after=1))
+    assert desk.bar(FLAT) == [("1000", 10)]
+    assert desk.bar((1000, 1010, 1000, 1000, 9)) == [("1005", 5)]
+
+
+@pytest.mark.parametrize(("verb", "level", "out"), [("buy", 985, -10), ("short", 1015, 10)])
+def test_a_trail_that_waits_for_its_entry_takes_a_level(verb: str, level: int, out: int) -> None:
+    """The trail of a long took one, that of a short, which lies above, ignored it."""
+    desk = Desk()
+    limit = {"buy": 990, "short": 1010}[verb]
+    desk.bar(FLAT, order(verb, 10, limit=limit, trail=50, tag=7))
+    desk.bar(FLAT, order("replace", NONE, stop_loss=level, tag=7))
+    desk.bar((limit, limit, limit, limit, 9))
+    assert desk.bar((level, level, level, level, 9)) == [(str(level), out)]
+
+
 def test_replace_beyond_the_price_band_leaves_the_order_as_it_was() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
