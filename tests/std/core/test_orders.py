@@ -207,6 +207,34 @@ def test_a_day_order_sent_at_the_close_lives_through_the_next_day() -> None:
     assert desk.bar(FLAT, session="close") == [("expired", 10)]
 
 
+SIZES = [("buy", -5), ("short", -5), ("sell", -5), ("cover", -5)]
+
+
+@pytest.mark.parametrize(("verb", "lots"), SIZES)
+@pytest.mark.parametrize("held", [-20, 0, 20])
+def test_a_size_below_zero_turns_no_order_around(verb: str, lots: int, held: int) -> None:
+    desk = Desk(volume_share=1.0)
+    desk.bar(FLAT, order("target", held))
+    bar = (1000, 1000, 1000, 1000, 100)
+    desk.bar(bar)
+    ((reason, _),) = desk.bar(bar, order(verb, lots))
+    assert reason == "negative_size"
+    assert desk.bar(bar) == []
+    assert desk.core.get("positions[0].lots") == held
+
+
+@pytest.mark.parametrize("verb", ["buy", "short"])
+def test_an_amount_below_zero_turns_no_order_around(verb: str) -> None:
+    desk = Desk()
+    desk.bar(FLAT)
+    asked = order(verb, size_by="value", value=-50_000_000)
+    ((reason, _),) = desk.bar(FLAT, asked)
+    assert reason == "negative_size"
+    asked = order(verb, size_by="fraction", fraction=-0.1)
+    ((reason, _),) = desk.bar(FLAT, asked)
+    assert reason == "negative_size"
+
+
 def test_a_trailing_stop_by_share_of_price_only_tightens() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, trail_fraction=0.01))
