@@ -151,7 +151,9 @@ def _execution(prepared: Prepared) -> Execution | None:
     data, venue = prepared.data, prepared.resolved.config.venue
     if not data.spec.ticks or isinstance(data, Data):
         return None
-    ahead = f"with a power of {venue.queue_power:g}" if venue.queue == "proportional" else ""
+    power = f"with a power of {venue.queue_power:g}"
+    unused = "" if venue.queue_power == 1.0 else f", not {power}, which is of a proportional one"
+    ahead = f" {power}" if venue.queue == "proportional" else unused
     constant = (
         f"an order takes {venue.latency_entry_us:,.15g} microseconds to the venue, and word of it "
         f"{venue.latency_response_us:,.15g} back"
@@ -161,7 +163,7 @@ def _execution(prepared: Prepared) -> Execution | None:
         *(data.latencies.statement() if isinstance(data, TickData) else ()),
         *(() if venue.latency_file else (constant,)),
         f"{venue.latency_feed:g} times the feed's own latency is added to both",
-        f"queues: {venue.queue} {ahead}".strip(),
+        f"queues: {venue.queue}{ahead}",
         "the data are a recording: orders of the run change nothing in it",
         *((marks,) if marks else ()),
         *(data.said_of_time() if isinstance(data, TickData) else ()),

@@ -7,7 +7,6 @@ _STRATEGY = "strategy S:\n    bars 5m\n"
 _ORDER = "    on bar:\n        if flat:\n            buy(100 shares)\n"
 _BLOCKS = "    risk:\n        max_position = 1_000 shares\n    backtest:\n        fees = 1bps\n"
 
-
 _TICKS = (
     "strategy S:\n{items}    {handler}:\n        if flat and {condition}:\n"
     "            buy(100 shares)\n" + _BLOCKS
@@ -638,7 +637,14 @@ define(
     "setting without effect",
     "Fills on bars and on ticks follow different rules. What is said of the other kind of data\n"
     "has no effect on them: slippage, impact, fill, delay, path and volume_share are of bars;\n"
-    "latency and queue are of ticks.",
+    "latency and queue are of ticks, queue_power of a proportional queue.",
     _whole("", "", "") + "        latency = 5ms\n",
     _whole("", "", "") + "        delay = 1\n",
+)
+_in_handler(
+    "QD0815",
+    "size below zero",
+    "buy, sell, short and cover say which way an order goes, and an iceberg shows some of it.",
+    "        buy(-100 shares)\n",
+    "        short(100 shares)\n",
 )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 IMMEDIATE = frozenset({"ioc", "fok"})
 ENTRIES = frozenset({"buy", "short"})
+OPPOSITE = {"buy": "short or sell", "short": "buy or cover", "sell": "buy", "cover": "short"}
+"""Which orders go the way that a size below zero would mean."""
 BELOW, ABOVE = -1, 1
 
 
@@ -39,6 +41,7 @@ def check(cx: Context, order: Written, last: Value | None) -> None:
     `last` is the instrument's last close, what a market order is compared with, or None.
     """
     _post_only(cx, order)
+    _sizes(cx, order)
     if order.verb not in ENTRIES:
         return
     buys = order.verb == "buy"
@@ -103,6 +106,38 @@ def _post_only(cx: Context, order: Written) -> None:
             reason="an order without a limit trades at once and never rests",
             help="add limit =, or leave post_only out",
         )
+
+
+def _sizes(cx: Context, order: Written) -> None:
+    """A size below zero, where the verb says which way, and an iceberg that shows nothing."""
+    size = order.args.get("qty", order.args.get("value"))
+    asked = None if size is None else literal(size.value)
+    if size is not None and asked is not None and asked < 0 and order.verb in OPPOSITE:
+        cx.error(
+            "QD0815",
+            f"{order.verb} takes a size above zero",
+            size.value.span,
+            reason="the verb says which way an order goes, the size only how far",
+            help=f"to go the other way write {OPPOSITE[order.verb]}; target takes a signed size",
+        )
+    shown = order.args.get("display")
+    lots = None if shown is None else literal(shown.value)
+    if shown is not None and lots is not None and lots <= 0:
+        cx.error(
+            "QD0815",
+            "an iceberg shows more than nothing",
+            shown.value.span,
+            reason="what is not shown does not stand in the queue and never fills",
+            help="leave display = out to show all of the order",
+        )
+
+
+def literal(node: ast.Expr) -> Fraction | None:
+    """The number of a literal with a unit, with its sign."""
+    if isinstance(node, ast.Unary) and node.op in "+-":
+        inner = literal(node.operand)
+        return -inner if inner is not None and node.op == "-" else inner
+    return Fraction(node.text) if isinstance(node, ast.Num) else None
 
 
 # ---- where one price lies, seen from another ---------------------------------------------------

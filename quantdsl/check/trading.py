@@ -173,11 +173,11 @@ class _Intent:
         for field, value in self.fields:
             strategy.uses |= FEATURES.get(field, frozenset())
             cx.emit(ops.Assign(ops.Field(ops.Var(name), field), value, line))
-        place = ops.Call(strategy.core("orders.place"), (ENGINE, ops.Var(name)))
-        cx.emit(ops.Do(place, line))
+        noted: tuple[ops.Expr, ...] = (ENGINE, ops.Var(name))
+        place = "orders.place"
         if self.shown is not None:
-            show = ops.Call(strategy.core("orders.show"), (ENGINE, self.shown))
-            cx.emit(ops.Do(show, line))
+            noted, place = (*noted, self.shown), "orders.place_shown"
+        cx.emit(ops.Do(ops.Call(strategy.core(place), noted), line))
         return Value(VOID, NOTHING, self.node.span)
 
     def _last_close(self, traded: Traded) -> Value | None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from quantdsl.events.layout import Kind
+from quantdsl.events.layout import NO_PRICE, Kind
 from quantdsl.report.formula import Floats, Formulas, ratio
 from quantdsl.report.order_sizes import last_terms, order_sizes
 
@@ -39,7 +39,7 @@ class Execution(Struct, frozen=True, kw_only=True):
     buys: Bools  # [f]
     maker: Bools  # [f]
     markout: Float64s  # [f, len(HORIZONS_S)] ticks in favour of the fill
-    queue_ahead: Int64s  # [n] lots ahead of each order that came to rest
+    queue_ahead: Int64s  # [n] lots ahead of each order that came to rest, where they are known
     queue_s: Float64s  # [n] seconds from resting to the first fill, of those filled there
     position_ts: Int64s  # [p] ns
     position_lots: Int64s  # [p] sum of absolute positions from then on
@@ -58,6 +58,8 @@ def execution_of(
     fills, orders, rests = of(Kind.FILL), of(Kind.ORDER), of(Kind.ACK)
     accepted = last_terms(orders[~np.isin(orders["a"], of(Kind.REJECT)["a"])])
     sizes = order_sizes(accepted, records)
+    rests = rests[rests["flags"] == 0]  # else it was made smaller, and kept its place
+    ahead = rests["d"].astype(np.int64)
     ts, lots = fills["ts_recv"].astype(np.int64), fills["b"].astype(np.int64)
     position_ts, position_lots = _positions(fills)
     return Execution(
@@ -69,7 +71,7 @@ def execution_of(
         buys=lots > 0,
         maker=fills["flags"] != 0,
         markout=_markouts(fills, middles),
-        queue_ahead=rests["d"].astype(np.int64),
+        queue_ahead=ahead[ahead < NO_PRICE],
         queue_s=_queue_times(fills, rests),
         position_ts=position_ts,
         position_lots=position_lots,
@@ -90,17 +92,16 @@ def _markouts(fills: Structs, middles: Middles) -> Float64s:
 
 
 def _queue_times(fills: Structs, rests: Structs) -> Float64s:
-    """Seconds from the last time an order came to rest to its first fill as a maker."""
-    rested = dict(zip(rests["a"].tolist(), rests["ts_recv"].tolist(), strict=True))
+    """Seconds from the last time an order came to rest before its first fill as a maker to that."""
     makers = fills[fills["flags"] != 0]
-    _, first = np.unique(makers["a"], return_index=True)
-    waits = [
-        (ts - rested[number]) / SECOND_NS
-        for number, ts in zip(
-            makers["a"][first].tolist(), makers["ts_recv"][first].tolist(), strict=True
-        )
-        if number in rested and ts >= rested[number]
-    ]
+    numbers, first = np.unique(makers["a"], return_index=True)
+    filled = dict(zip(numbers.tolist(), makers["ts_recv"][first].tolist(), strict=True))
+    rested = {
+        number: ts
+        for number, ts in zip(rests["a"].tolist(), rests["ts_recv"].tolist(), strict=True)
+        if ts <= filled.get(number, -1)
+    }
+    waits = [(filled[number] - ts) / SECOND_NS for number, ts in rested.items()]
     return np.array(waits, np.float64)
 
 
@@ -165,7 +166,7 @@ def taker_share(x: Execution) -> Floats:
 def queue_ahead(x: Execution) -> Floats:
     """Lots ahead on joining a level.
 
-    mean over the orders that came to rest
+    mean over the orders that came to rest where the data tell what their level holds
     """
     return ratio(float(x.queue_ahead.sum()), float(len(x.queue_ahead)))
 

@@ -4,6 +4,7 @@ import pytest
 
 from quantdsl.events.layout import Aggressor, Kind
 from tests.backtest.tick_runs import checked_strategy, quote, run_both, state, trade
+from tests.std.core.core import members
 
 HEAD = """strategy S:
     quotes
@@ -108,3 +109,15 @@ def test_an_iceberg_shows_a_part() -> None:
     # Of what trades at its price only the part that is shown fills.
     sold = trade(2, 9_999, 900, Aggressor.SELLS)
     assert held(text, [*events, sold, trade(3, 10_000, 1)], "low") == [100.0]
+
+
+@pytest.mark.parametrize(("shown", "why"), [("0.0", "zero_display"), ("-5.0", "zero_display"),
+                                            ("0.0 / 0.0", "not_a_number")])
+def test_an_iceberg_that_would_show_nothing_is_refused(shown: str, why: str) -> None:
+    """It showed all of itself."""
+    text = f"{HEAD}    on quote when sent == 0:\n        sent += 1\n        low = {shown}\n"
+    text += "        buy(300 shares, limit = bid, display = floor_qty(low))\n"
+    records = run_both(text, [quote(0, 9_999, 10_001), quote(1, 9_999, 10_001)]).all_records()
+    (refused,) = records[records["kind"] == Kind.REJECT]
+    assert members("risk.Reason")[refused["flags"]] == why
+    assert Kind.ORDER not in records["kind"]

@@ -26,7 +26,7 @@ max_data_age cooldown max_daily_loss max_drawdown max_leg_gap unaffordable atomi
 unfilled expired oco cancelled replaced position_closed entry_cancelled flattened liquidated
 run_end after_flat_by value_out_of_range no_reference max_cancel_rate max_executions duplicate
 own_check killed self_trade no_book commanded house_order house_position house_gross house_loss
-house_drawdown house_collar house_rate inverse_contract
+house_drawdown house_collar house_rate inverse_contract negative_size zero_display
 """
 """Kinds and reasons, whose codes journals hold: new ones come at the end, none is reused."""
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from quantdsl.events.layout import RECORD, Kind
-from quantdsl.report.execution import EXECUTION, HORIZONS_S, execution_of, fill_ratio
+from quantdsl.report.execution import EXECUTION, HORIZONS_S, execution_of, fill_ratio, queue_ahead
 from quantdsl.report.execution_page import section
 
 SECOND = 1_000_000_000
@@ -62,6 +62,30 @@ def test_each_figure(execution):
     assert values["inventory_max"] == 100
     # 40 lots for 2 s, 100 for 4 s, none for 4 s.
     assert values["inventory_mean"] == pytest.approx((40 * 2 + 100 * 4) / 10)
+
+
+def test_a_queue_that_is_not_known_is_not_counted():
+    """Behind the touch of a quote: 2^53 stands for it, and was taken into the mean."""
+    records = [
+        record(Kind.ACK, 1, 1, 100, 99, 30),
+        record(Kind.ACK, 1, 2, 100, 98, 2**53),
+    ]
+    found = execution_of(np.array(records, RECORD), middles, START, ())
+    assert float(queue_ahead(found)) == 30.0
+    assert np.isnan(queue_ahead(execution_of(np.array(records[1:], RECORD), middles, START, ())))
+
+
+def test_the_time_in_the_queue_is_that_before_the_first_fill():
+    """What became of the order later hid it: a new place took it out, fewer lots began it anew."""
+    records = [
+        record(Kind.ACK, 1, 1, 100, 99, 30),
+        record(Kind.ACK, 2, 1, 50, 99, 20, flags=1),
+        record(Kind.FILL, 4, 1, 20, 99, 0, 20, flags=1),
+        record(Kind.ACK, 5, 1, 30, 98, 40),
+    ]
+    found = execution_of(np.array(records, RECORD), middles, START, ())
+    assert found.queue_s.tolist() == [3.0]
+    assert found.queue_ahead.tolist() == [30, 40]
 
 
 def test_no_more_is_filled_than_was_asked_for():

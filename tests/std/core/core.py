@@ -36,7 +36,7 @@ ENTRIES = {
 }
 PLAY, MAKE, PATIENT = "play", "make", "patient"
 PLAYS = (PLAY, MAKE, PATIENT)
-ON_TICKS_TOO = {"show": "orders.show", "quote": "quoting.quote"}
+ON_TICKS_TOO = {"place_shown": "orders.place_shown", "quote": "quoting.quote"}
 NOT_IN_ALL = (
     *("USES_TICKS", "USES_QUOTES", "USES_TRADES", "USES_BOOK"),
     *("USES_COMMAND", "USES_HOUSE"),

@@ -99,15 +99,22 @@ class Model(Market):
         """Whether an order is still to open a position in instrument i or add to it."""
         return o.inst == i and not o.exit and not o.filled
 
+    def unfit(self, a: dict[str, Any], i: int, lots: int) -> str:
+        """Why an order is none whatever the market and the account."""
+        if FAULT in prices(a) or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
+            return "not_a_number"
+        way = {"buy": 1, "cover": 1, "short": -1, "sell": -1}.get(a["verb"], 0)
+        if way and (min(a.get("lots", 0), a.get("value", 0)) < 0 or way * lots < 0):
+            return "negative_size"
+        return "" if self.books[i].bars else "no_price"
+
     def judge(
         self, a: dict[str, Any], i: int, lots: int, opens: int, price: int, exits: bool
     ) -> str:
         c, book, limit = self.c, self.books[i], self.limits
-        given = [a[k] for k in ("limit", "stop", "touch") if k in a]
-        if FAULT in given or FAULT in (a.get("lots"), a.get("take_profit"), a.get("stop_loss")):
-            return "not_a_number"
-        if book.bars == 0:
-            return "no_price"
+        if why := self.unfit(a, i, lots):
+            return why
+        given = prices(a)
         total = self.reach_lots(i, lots > 0) + (opens if lots > 0 else -opens)
         if max(abs(a.get("lots", 0)), abs(lots), abs(total)) > c.lots_max:
             return "out_of_range"
@@ -219,7 +226,8 @@ class Model(Market):
         if o.bracket == "profit":
             limit = a.get("take_profit", limit)
         elif o.bracket == "stop":
-            trigger = None if trigger is None else a.get("stop_loss", trigger)
+            stops = trigger is not None or bool(o.trail)
+            trigger = a.get("stop_loss", trigger) if stops else None
         else:
             limit = None if limit is None else a.get("limit", limit)
             trigger = None if trigger is None else a.get("stop", a.get("touch", trigger))
@@ -289,3 +297,8 @@ class Model(Market):
                 book.room = self.c.lots_max
                 o = self.send({"verb": "close"}, i, -book.lots, 0, exits=True)
                 self.fill(o, book.mark, maker=False)
+
+
+def prices(a: dict[str, Any]) -> list[int]:
+    """The prices that an order names for itself."""
+    return [a[k] for k in ("limit", "stop", "touch") if k in a]

@@ -116,7 +116,7 @@ class Market(ABC):
         self.walk(bars)
         if session_close:
             for o in self.live():
-                if o.tif == "day":
+                if o.tif == "day" and not o.dead:
                     self.end(o, "expired")
         self.guard()
         self.ask_all(intents)

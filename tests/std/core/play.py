@@ -40,7 +40,7 @@ def random_intent(rng: random.Random, price: int, n: int, allowed: str) -> dict[
     if "after" in allowed and rng.random() < 0.3:
         intent["after"] = rng.randint(1, 3)
     intent["lots"] = rng.choice([0, rng.randint(1, 40), rng.randint(1, 40)])
-    if verb == "target":
+    if verb == "target" or rng.random() < 0.03:  # a size below zero is refused
         intent["lots"] *= rng.choice([-1, 1])
     kind = rng.choice(["market", "limit", "stop", "stop_limit", "touch"])
     if kind in ("limit", "stop_limit") and "limit" in allowed:

@@ -44,6 +44,34 @@ def test_replace_moves_the_order_and_the_exits_with_its_tag() -> None:
     assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1010", -10), ("oco", 0)]
 
 
+@pytest.mark.parametrize("stop", [1010, 1020])
+def test_a_stop_that_stands_at_its_limit_is_replaced_as_a_stop(stop: int) -> None:
+    """Told by prices alone it was a limit order: new stops were ignored, new limits moved both."""
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, stop=stop, limit=stop, tag=7))
+    assert desk.bar(FLAT, order("replace", NONE, stop=1015, limit=1016, tag=7)) == []
+    assert desk.bar((1000, 1014, 1000, 1000, 9)) == []
+    assert desk.bar((1000, 1020, 1000, 1020, 9)) == [("1015", 10)]
+
+
+def test_a_stop_at_its_limit_that_waits_for_another_order_is_a_stop_when_it_wakes() -> None:
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, tag=1), order("buy", 5, stop=1005, limit=1005, after=1))
+    assert desk.bar(FLAT) == [("1000", 10)]
+    assert desk.bar((1000, 1010, 1000, 1000, 9)) == [("1005", 5)]
+
+
+@pytest.mark.parametrize(("verb", "level", "out"), [("buy", 985, -10), ("short", 1015, 10)])
+def test_a_trail_that_waits_for_its_entry_takes_a_level(verb: str, level: int, out: int) -> None:
+    """The trail of a long took one, that of a short, which lies above, ignored it."""
+    desk = Desk()
+    limit = {"buy": 990, "short": 1010}[verb]
+    desk.bar(FLAT, order(verb, 10, limit=limit, trail=50, tag=7))
+    desk.bar(FLAT, order("replace", NONE, stop_loss=level, tag=7))
+    desk.bar((limit, limit, limit, limit, 9))
+    assert desk.bar((level, level, level, level, 9)) == [(str(level), out)]
+
+
 def test_replace_beyond_the_price_band_leaves_the_order_as_it_was() -> None:
     desk = Desk()
     desk.bar(FLAT, order("buy", 10, limit=990, tag=7))
@@ -177,6 +205,34 @@ def test_a_day_order_sent_at_the_close_lives_through_the_next_day() -> None:
     desk.bar(FLAT, order("buy", 10, limit=990, tif="day"), session="close")
     assert desk.bar(FLAT) == []
     assert desk.bar(FLAT, session="close") == [("expired", 10)]
+
+
+SIZES = [("buy", -5), ("short", -5), ("sell", -5), ("cover", -5)]
+
+
+@pytest.mark.parametrize(("verb", "lots"), SIZES)
+@pytest.mark.parametrize("held", [-20, 0, 20])
+def test_a_size_below_zero_turns_no_order_around(verb: str, lots: int, held: int) -> None:
+    desk = Desk(volume_share=1.0)
+    desk.bar(FLAT, order("target", held))
+    bar = (1000, 1000, 1000, 1000, 100)
+    desk.bar(bar)
+    ((reason, _),) = desk.bar(bar, order(verb, lots))
+    assert reason == "negative_size"
+    assert desk.bar(bar) == []
+    assert desk.core.get("positions[0].lots") == held
+
+
+@pytest.mark.parametrize("verb", ["buy", "short"])
+def test_an_amount_below_zero_turns_no_order_around(verb: str) -> None:
+    desk = Desk()
+    desk.bar(FLAT)
+    asked = order(verb, size_by="value", value=-50_000_000)
+    ((reason, _),) = desk.bar(FLAT, asked)
+    assert reason == "negative_size"
+    asked = order(verb, size_by="fraction", fraction=-0.1)
+    ((reason, _),) = desk.bar(FLAT, asked)
+    assert reason == "negative_size"
 
 
 def test_a_trailing_stop_by_share_of_price_only_tightens() -> None:

@@ -234,6 +234,8 @@ def test_reasons_are_append_only() -> None:
         "house_collar",
         "house_rate",
         "inverse_contract",
+        "negative_size",
+        "zero_display",
     )
 
 

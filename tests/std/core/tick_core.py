@@ -7,7 +7,7 @@ import numpy as np
 from quantdsl.check.library import book_sizes
 from quantdsl.events import layout
 from quantdsl.events.layout import MORE, Kind
-from tests.std.core.core import NONE, PLAY, Core, Sizes
+from tests.std.core.core import NONE, PLAY, Core, Sizes, intent_words
 
 QUOTES = frozenset({("USES_TICKS", 1), ("USES_QUOTES", 1), ("USES_TRADES", 1)})
 ON_BOOK = frozenset({("USES_TICKS", 1), ("USES_BOOK", 1), ("USES_TRADES", 1)})
@@ -83,9 +83,11 @@ class TickCore(Core):
             if intent["verb"] == "quote":
                 self.run("quote", *quote_words(intent))
                 continue
-            self.place(intent)
             if "display" in intent:
-                self.run("show", intent["display"])
+                words = intent_words(self.module, intent)
+                self.run("place_shown", words, intent["display"])
+            else:
+                self.place(intent)
         self.run("submit")
         self.run("finish")
 

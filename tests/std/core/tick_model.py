@@ -516,10 +516,13 @@ class TickModel(Model):
     def judge(
         self, a: dict[str, Any], i: int, lots: int, opens: int, price: int, exits: bool
     ) -> str:
-        if self.books[i].bars and not self.touch[i].valid:
+        if why := self.unfit(a, i, lots):
+            return why
+        if not self.touch[i].valid:
             return "no_book"
-        opening = a["verb"] not in ("sell", "cover")
-        if self.books[i].bars and lots == 0 and a.get("lots") and opening:
+        if a.get("display", 1) <= 0:
+            return "zero_display"
+        if lots == 0 and a.get("lots") and a["verb"] not in ("sell", "cover"):
             return "unaffordable"
         return super().judge(a, i, lots, opens, price, exits)
 

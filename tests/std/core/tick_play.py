@@ -84,7 +84,7 @@ def random_order(rng: random.Random, price: int, now: int, n: int, allowed: str)
     if verb in ("close", "cancel"):
         return intent
     intent["lots"] = rng.choice([0, rng.randint(1, 12), rng.randint(1, 40)])
-    if verb == "target":
+    if verb == "target" or rng.random() < 0.03:  # a size below zero is refused
         intent["lots"] *= rng.choice([-1, 1])
     kind = rng.choice(["market", "limit", "limit", "limit", "stop", "stop_limit", "touch"])
     if kind in ("limit", "stop_limit"):
@@ -99,7 +99,7 @@ def random_order(rng: random.Random, price: int, now: int, n: int, allowed: str)
         if intent["tif"] == "gtd":
             intent["expire_ts"] = now + rng.randint(-2, 60) * MS
     if "display" in allowed and rng.random() < 0.5:
-        intent["display"] = rng.randint(1, 6)
+        intent["display"] = rng.choice([0, *range(-1, 7)])
     return intent
 
 

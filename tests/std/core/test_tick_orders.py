@@ -1,0 +1,122 @@
+"""Changes of orders that cross fills, and each other, on their way: 2 ms there, 3 ms back."""
+
+from typing import Any
+
+from quantdsl.events.layout import Aggressor, BookSide
+from tests.std.core.core import NONE, members
+from tests.std.core.tick_core import BOOK, Event, TickCore, delta, snapshot, trade
+
+MS = 1_000_000
+START = 10**9
+SELLS = Aggressor.SELLS
+
+
+class Venue:
+    """10 lots rest at the best bid, 999; what is told of a message is (what, lots, price)."""
+
+    def __init__(self) -> None:
+        latencies = {"latency_entry": 2 * MS, "latency_response": 3 * MS}
+        self.core = TickCore({}, latencies, sizes=BOOK)
+        self.core.message(START, snapshot({999: 10, 998: 20, 990: 5}, {1001: 5, 1002: 10}))
+
+    def at(self, ms: int, *intents: dict[str, Any], event: Event | None = None) -> list[Any]:
+        """One message, by itself one that concerns nobody, and what is sent after it."""
+        message = [event or delta(BookSide.BID, 900, ms)]
+        reasons = members("risk.Reason")
+        told = []
+        for kind, flags, _, _, b, c, d, *_ in self.core.message(START + ms * MS, message,
+                                                                list(intents)):
+            if kind in ("CANCEL", "REJECT"):
+                told.append((reasons[flags], b, c))
+            elif kind == "ORDER":
+                told.append(("sent", b, c, d))
+            elif kind in ("FILL", "ACK"):
+                told.append((kind.lower(), b, c))
+        return told
+
+    @property
+    def position(self) -> int:
+        return int(self.core.get("positions[0].lots"))
+
+
+def order(verb: str, lots: int = 0, **more: Any) -> dict[str, Any]:
+    return {"verb": verb, "lots": lots, "line": 1, "tag": 7, **more}
+
+
+def resting() -> Venue:
+    """Behind the 10 lots at 999 we bid for 10, and know it."""
+    venue = Venue()
+    venue.at(1, order("buy", 10, limit=999))
+    venue.at(4)
+    assert venue.at(10) == [("ack", 10, 999)]
+    return venue
+
+
+def test_what_fills_while_a_new_size_travels_counts_in_it() -> None:
+    venue = resting()
+    venue.at(11, event=trade(999, 14, SELLS))
+    assert venue.at(15) == [("fill", 4, 999)]
+    assert venue.at(16, order("replace", 20)) == [("sent", 24, 999, 999)]
+    venue.at(17, event=trade(999, 3, SELLS))
+    assert venue.at(25) == [("fill", 3, 999), ("ack", 17, 999)]
+    venue.at(26, event=trade(998, 1, SELLS))
+    assert venue.at(40) == [("fill", 17, 999)]
+    assert venue.position == 24
+
+
+def test_a_new_price_takes_nothing_off_for_fills_that_are_not_heard_of() -> None:
+    """It asked for the lots that the venue had left, and lost those that had filled once more."""
+    venue = resting()
+    venue.at(11, event=trade(999, 14, SELLS))
+    assert venue.at(12, order("replace", NONE, limit=998)) == [("sent", 10, 998, 998)]
+    assert venue.at(20) == [("fill", 4, 999), ("ack", 6, 998)]
+    venue.at(21, event=trade(997, 1, SELLS))
+    assert venue.at(40) == [("fill", 6, 998)]
+    assert venue.position == 10
+
+
+def test_nothing_shows_that_an_order_is_filled_before_that_is_heard() -> None:
+    venue = resting()
+    venue.at(11, event=trade(998, 1, SELLS))
+    assert venue.at(12, order("replace", NONE, limit=998)) == [("sent", 10, 998, 998)]
+    assert venue.at(20) == [("fill", 10, 999)]
+    assert venue.at(30) == []
+
+
+def test_a_size_below_what_has_filled_ends_the_order() -> None:
+    """Where the venue had just as many left, the change was not sent at all."""
+    venue = resting()
+    changed = venue.at(11, order("replace", 2), event=trade(999, 18, SELLS))
+    assert changed == [("sent", 2, 999, 999)]
+    assert venue.at(20) == [("fill", 8, 999), ("replaced", 2, 0)]
+    assert venue.position == 8
+
+
+def test_a_change_back_before_the_first_one_arrives_is_sent() -> None:
+    venue = resting()
+    venue.at(11, order("replace", NONE, limit=998))
+    assert venue.at(12, order("replace", NONE, limit=999)) == [("sent", 10, 999, 999)]
+    assert venue.at(20)[-1] == ("ack", 10, 999)
+
+
+def test_a_change_keeps_what_an_earlier_one_on_its_way_asked_for() -> None:
+    venue = resting()
+    assert venue.at(11, order("replace", 4)) == [("sent", 4, 999, 999)]
+    assert venue.at(12, order("replace", NONE, limit=998)) == [("sent", 4, 998, 998)]
+    assert venue.at(20) == [("ack", 4, 999), ("ack", 4, 998)]
+    stop = Venue()
+    stop.at(1, order("buy", 10, stop=1003, limit=1005))
+    stop.at(10, order("replace", NONE, stop=1006))
+    assert stop.at(11, order("replace", NONE, limit=1008)) == [("sent", 10, 1008, 1006)]
+    stop.at(20, event=trade(1004, 1, Aggressor.BUYS))
+    stop.at(30)
+    assert stop.position == 0
+
+
+def test_a_cancel_that_comes_too_late_changes_nothing() -> None:
+    venue = resting()
+    venue.at(11, order("cancel"))
+    venue.at(12, event=trade(998, 1, SELLS))
+    assert venue.at(20) == [("fill", 10, 999)]
+    assert venue.at(30) == []
+    assert venue.position == 10
