@@ -62,7 +62,7 @@ def test_a_test_that_sets_a_param_too_low_is_refused_at_the_line_of_the_index(
     position = raised.value.source.position(found.span[0])
     assert (found.code, position.line, position.column) == (code, 6, column)
     [label] = found.labels
-    assert label.text == "n is below its range here"
+    assert label.text == "n is lower here than declared"
     assert raised.value.source.position(label.span[0]).line == 15
 
 
