@@ -43,7 +43,8 @@ class Lowered(Struct, frozen=True):
         """The errors of a check; those that are not there `without` what tests set say where."""
         own = {(d.code, d.span) for d in without}
         labels = tuple(
-            Label(span, f"{name} is lower here than declared") for name, (_, span) in self.tests.items()
+            Label(span, f"{name} is lower here than declared")
+            for name, (_, span) in self.tests.items()
         )
         return [
             replace(d, labels=(*d.labels, *labels))
