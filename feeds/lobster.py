@@ -319,7 +319,7 @@ class LobsterReader:
         self._path, self.name, self.symbol = path, str(path), named["symbol"]
         day = np.array([times.parse_instant(named["date"])])
         self._midnight = int(times.utc_of_local(day, ZONE)[0])
-        self._book = _book_file(path)
+        self._book = book_file(path)
         self.tally = Tally(self.name, bad_rows)
         self.notes = [
             f"the book is that of {self._book.name}, level by level"
@@ -395,7 +395,7 @@ def _empty_book(ts: int) -> Events:
     return event
 
 
-def _book_file(path: Path) -> Path | None:
+def book_file(path: Path) -> Path | None:
     """The order book file that LOBSTER wrote with this one, where it lies beside it."""
     book = path.with_name(path.name.replace("message", "orderbook"))
     return book if book != path and book.is_file() else None

@@ -43,3 +43,8 @@ def __getattr__(name: str) -> Any:
     if name == "backtest":
         return importlib.import_module("quantdsl.backtest")  # a package that can be called
     raise AttributeError(f"module 'quantdsl' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes: the names of `__all__` too, before any of them is imported."""
+    return sorted({*globals(), *__all__})

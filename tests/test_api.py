@@ -92,6 +92,7 @@ def test_the_package_is_the_function_whatever_is_imported_first(first):
 
 
 def test_what_the_package_names_is_there():
+    assert set(quantdsl.__all__) <= set(quantdsl.__dir__())  # what a notebook completes
     for name in quantdsl.__all__:
         assert getattr(quantdsl, name) is not None
     with pytest.raises(AttributeError, match="paper"):

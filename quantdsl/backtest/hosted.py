@@ -114,6 +114,7 @@ class _Told:
             known = whole[:end]
             changed = (part != known) & ~(np.isnan(part) & np.isnan(known))
             if changed.any():
+                self._hold_same()
                 at = int(np.flatnonzero(changed)[0])
                 raise ConfigError(
                     f"{self.call.target} looks into the future: of {self.name} at "
@@ -122,6 +123,20 @@ class _Told:
                     f"{show_instant(int(self.time_ns[end - 1]))}\n"
                     "help: a value may depend on its own bar and those before it alone"
                 )
+
+    def _hold_same(self) -> None:
+        """ConfigError where a second run over the very same data says something else."""
+        first, second = self.values(), self._asked(len(self.time_ns))
+        changed = (first != second) & ~(np.isnan(first) & np.isnan(second))
+        if changed.any():
+            at = int(np.flatnonzero(changed)[0])
+            raise ConfigError(
+                f"{self.call.target} is not the same twice: of {self.name} at "
+                f"{show_instant(int(self.time_ns[at]))} it says {float(first[at])!r}, and "
+                f"{float(second[at])!r} of the same data once more\n"
+                "help: make its values of its arguments alone; where it draws numbers, seed them "
+                "anew in each call"
+            )
 
     def _asked(self, count: int) -> Float64s:
         """What the function says of the first bars; ConfigError where that is no column."""

@@ -6,6 +6,7 @@ from fractions import Fraction
 import msgspec
 
 from quantdsl.backtest.program import Memory
+from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.settings import Chosen
 from quantdsl.config import Config, LimitsConfig, VenueConfig
 from quantdsl.data.instrument import EXACT_MAX, Listed
@@ -17,7 +18,6 @@ DAY_SESSION, DAY_UTC, DAY_BAR = range(3)
 BPS = Fraction(1, 10_000)
 PERCENT = {"%": 100.0, "bps": 1.0, "": 10_000.0}
 """To basis points."""
-MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def of_strategy(chosen: Sequence[Chosen]) -> dict[str, object]:
@@ -49,11 +49,11 @@ def _line(line: Chosen) -> dict[str, object]:
             return {by_word[line.word]: number}
         return {"fees.taker_bps": bps, "fees.maker_bps": bps}
     if name in ("latency", "latency_entry", "latency_response"):
-        us = number * MICROSECONDS[line.unit]
+        us = number * DURATION_NS[line.unit] / 1_000
         ways = ("latency_entry", "latency_response") if name == "latency" else (name,)
         return {f"venue.{way}_us": us for way in ways}
     if name == "signal_delay":
-        return {"signals.delay_us": number * MICROSECONDS[line.unit]}
+        return {"signals.delay_us": number * DURATION_NS[line.unit] / 1_000}
     if name == "slippage" and line.unit in ("tick", "ticks"):
         return {"slippage.ticks": number}
     simple: dict[str, dict[str, object]] = {

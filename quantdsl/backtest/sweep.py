@@ -37,6 +37,8 @@ from quantdsl.check.columns import Plan
 from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
 from quantdsl.config import Precision, SweepConfig
+from quantdsl.data.feed import split_source
+from quantdsl.data.table import hold_there
 from quantdsl.data.times import exact_instant, show_instant
 from quantdsl.devices.choose import on_gpu
 from quantdsl.devices.cluster import ClusterRunner
@@ -210,6 +212,11 @@ def prepare_sweep(
     checked = arranged.sized(checked)
     config = arranged.resolved.config.sweep
     _supported(config)
+    if "choose" in (sweep or {}) and not config.walk_forward:
+        raise ConfigError(
+            f"--choose {config.choose}: there is no span to choose on\n"
+            "help: add --walk-forward, such as --walk-forward 'train=2y test=6mo'"
+        )
     if latencies := arranged.resolved.config.venue.latency_file:
         raise UnavailableError(
             f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
@@ -320,6 +327,9 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
     files = data.split(",")
     if len(files) > 1 and "" in files:  # no name is the built-in market
         raise ConfigError(f"--data {data}: a file's name is missing at a comma")
+    if len(files) > 1:  # said before the first sweep, not after it
+        for file in files:
+            hold_there(Path(split_source(file)[0]))
     return files
 
 

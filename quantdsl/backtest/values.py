@@ -17,8 +17,9 @@ def chosen(
 ) -> dict[str, Fraction]:
     """Every param's value: as given, or its default. ConfigError names what does not fit.
 
-    `below` admits values under a range's low end, as short tests need; memory is sized by the
-    high end, which always holds.
+    `below` admits values under a range's low end, as short tests need: of an int those that a test
+    of the file sets, which the checker has proven; memory is sized by the high end, which always
+    holds.
     """
     known = {param.name: param for param in params}
     for name in given:
@@ -45,7 +46,7 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
     exact = number(param, str(given))
     low = param.low
     if below and low is not None:
-        low = min(low, Fraction(1))
+        low = param.least if param.kind == "int" else min(low, Fraction(1))
     if low is not None and param.high is not None and not low <= exact <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
@@ -54,12 +55,26 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
         )
     if param.kind in ("int", *COUNTED) and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
-    if param.kind == "int" and param.low is None and exact > param.default:
-        raise ConfigError(
-            f"{param.name} = {given}: without a range it can only be lowered below its default "
-            f"{param.default}; declare one: param {param.name} = {param.default} in 1..{exact}"
-        )
+    if param.kind == "int" and param.low is None:
+        _hold_lowered(param, exact)
     return exact
+
+
+def _hold_lowered(param: Param, number: Fraction) -> None:
+    """An int without a range is at most its default, and no less than what is proven."""
+    if param.least <= number <= param.default:
+        return
+    why = "without a range it can only be lowered below its default "
+    if number < param.least and param.held_line:
+        why = f"line {param.held_line} is proven for "
+        why += f"{param.least}.." if param.least < param.default else ""
+    elif number < param.least:
+        why = f"without a range it is at least {param.least} and at most its default "
+    low, high = min(param.least, number), max(param.default, number)
+    raise ConfigError(
+        f"{param.name} = {number}: {why}{param.default}; declare one: "
+        f"param {param.name} = {param.default} in {low}..{high}"
+    )
 
 
 def _bool(param: Param, given: object) -> int:

@@ -23,6 +23,7 @@ from quantdsl.check.hosted import hold_offline
 from quantdsl.check.imports import Importer
 from quantdsl.check.lanes import MARKET, STEP, Lanes, column
 from quantdsl.check.library import NO_BOOK, SINGLE_RUN, USES, Library, book_sizes, venue_sizes
+from quantdsl.check.lowered import Lowered, lowered, without_range
 from quantdsl.check.market import ENGINE
 from quantdsl.check.modules import Module
 from quantdsl.check.panel_kernels import INSTANTS_MAX, Kernel
@@ -40,7 +41,7 @@ from quantdsl.ir.own import ROW as OWN_ROW
 from quantdsl.ir.own import STEP as OWN_STEP
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
-from quantdsl.lang.parser import parse
+from quantdsl.lang.parser import Parsed, parse
 from quantdsl.lang.source import Source
 
 UNIVERSE_SIZE = 16
@@ -268,9 +269,27 @@ def check_source(
 
     With `trace` the strategy also records every branch and plots every equation; with
     `library_too` a file without a strategy is no error: it is checked, and can be tested, alone.
+
+    Params are proven as low as they may be set (lowered.py). Where one without a range cannot be
+    lowered, the file is checked again with such params at their defaults alone.
     """
     parsed = parse(source)
-    library = Library()
+    low = lowered(parsed.file)
+    made, told = _check(parsed, low, trace=trace, library_too=library_too)
+    if made is None and without_range(parsed.file):
+        first = next(d for d in told if d.severity == ERROR)
+        low = low.held(source.position(first.span[0]).line)
+        made, told = _check(parsed, low, trace=trace, library_too=library_too)
+    if made is None and low.tests:
+        _, without = _check(parsed, Lowered(), trace=trace, library_too=library_too)
+        told = low.labelled(told, without)
+    return made, told
+
+
+def _check(
+    parsed: Parsed, low: Lowered, *, trace: bool, library_too: bool
+) -> tuple[Checked | None, list[Diagnostic]]:
+    source, library = parsed.source, Library()
     module = Module("user", source, parsed.file, std=False)
     module.scope.parent = library.globals
     folder = Path(source.path).parent if source.path != "<input>" else None
@@ -283,7 +302,7 @@ def check_source(
         for part in (module, *importer.loaded.values()):
             for item in part.file.items:
                 annotations.check(context(library, part), item)
-        found = _strategy(library, module, library_too=library_too)
+        found = _strategy(library, module, low, library_too=library_too)
         if found is not None:
             placing.hold(context(library, module), found)
             cases = [case(found, test, n) for n, test in enumerate(found.tests)]
@@ -351,13 +370,15 @@ def _beside(syntax: list[Diagnostic], told: list[Diagnostic], source: Source) ->
     return sorted([*syntax, *filter(sure, told)], key=lambda d: d.span)
 
 
-def _strategy(library: Library, module: Module, *, library_too: bool) -> Strategy | None:
+def _strategy(
+    library: Library, module: Module, low: Lowered, *, library_too: bool
+) -> Strategy | None:
     """The one strategy of the file, elaborated, with the tests that stand beside it."""
     nodes = [item for item in module.file.items if isinstance(item, ast.Strategy)]
     tests = [item for item in module.file.items if isinstance(item, ast.Test)]
     cx = context(library, module)
     if not nodes and library_too:
-        found = Strategy(library, module, ast.Strategy((0, 0), ast.Ident((0, 0), ""), ()))
+        found = Strategy(library, module, ast.Strategy((0, 0), ast.Ident((0, 0), ""), ()), low)
         found.has_risk = found.has_backtest = True  # there is nothing to limit or to pay for
         found.elaborate()
         found.tests += tests
@@ -379,7 +400,7 @@ def _strategy(library: Library, module: Module, *, library_too: bool) -> Strateg
             labels=(Label(nodes[0].name.span, "the first one"),),
             help="move this one to a file of its own",
         )
-    found = Strategy(library, module, nodes[0])
+    found = Strategy(library, module, nodes[0], low)
     found.elaborate()
     found.tests += tests
     hold_offline(found)

@@ -3,6 +3,7 @@
 A test compiles each example where it belongs, and holds that no such word is missing.
 """
 
+from quantdsl.check.timers import DAYS
 from quantdsl.check.words import Word
 
 FILE: dict[str, Word] = {
@@ -96,7 +97,11 @@ STRATEGY: dict[str, Word] = {
         "on bar when close > open:\n    buy(1 share)",
     ),
     "every": Word("every 5m:", "A handler that runs again and again.", "every 5m:\n    flatten()"),
-    "at": Word("at 15:45:", "A handler for a time of day.", "at 15:45:\n    flatten()"),
+    "at": Word(
+        f"at 15:45 | session_close - 5m [on {' | '.join(DAYS)}]:",
+        "A handler for a time of day, of every session or of the first or last one of a span.",
+        "at 15:45:\n    flatten()",
+    ),
     "action": Word(
         "action name():",
         "What several handlers do alike; unlike a fn it may order.",

@@ -38,7 +38,8 @@ class Param(Struct, frozen=True):
 
     `default`, `low`, `high` and `step` are exact decimals in the written unit (`unit`); `choices`
     are words for a param of words or series; `field` is the word of state that holds the value:
-    an int where `whole`, or a float.
+    an int where `whole`, or a float. An int is proven from `least` on; it is not lowered further,
+    and `held_line`, if any, is the line that forbids it.
     """
 
     name: str
@@ -52,6 +53,8 @@ class Param(Struct, frozen=True):
     log_count: int = 0
     choices: tuple[str, ...] = ()
     span: ast.Span = (0, 0)
+    least: Fraction = Fraction(0)
+    held_line: int = 0
 
     @property
     def whole(self) -> bool:
@@ -84,8 +87,20 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
     if kind != "float" and not _fits(cx, node, kind, unit, (number, step, low, high)):
         return None
     place = strategy.equations.field("p", ops.I64_T if counted else ops.F64_T)
+    begin = number if low is None else low
     param = Param(
-        node.name.id, kind, place.name, unit, number, low, high, step, count, span=node.name.span
+        node.name.id,
+        kind,
+        place.name,
+        unit,
+        number,
+        low,
+        high,
+        step,
+        count,
+        span=node.name.span,
+        least=strategy.lowered.least(node.name.id, begin, ranged=low is not None),
+        held_line=strategy.lowered.held_line,
     )
     if low is not None and high is not None and not low <= number <= high:
         shown = f"{_written(low)}..{_written(high)}"
@@ -255,7 +270,7 @@ def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) ->
     if param.kind == "duration":
         return Value(DURATION, place, series=TIMELESS)
     if param.kind == "int":
-        low = int(param.low) if param.low is not None else int(param.default)
+        low = int(param.least)
         high = int(param.high) if param.high is not None else int(param.default)
         return Value(INT, place, low=low, high=high, series=TIMELESS)
     if param.kind == "float":

@@ -9,6 +9,7 @@ from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.equations import for_all
 from quantdsl.check.functions import Declared
+from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.types import DURATION, FLOAT, money
@@ -336,7 +337,7 @@ def _kind(unit: str, kinds: tuple[str, ...]) -> bool:
         return "share" in kinds
     if unit in ("tick", "ticks"):
         return "ticks" in kinds
-    if unit in ("ns", "us", "ms", "s"):
+    if unit in DURATION_NS:
         return "duration" in kinds
     if unit == "":
         return kinds not in (("ticks",), ("duration",))

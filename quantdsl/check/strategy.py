@@ -33,6 +33,7 @@ from quantdsl.check.functions import BAR
 from quantdsl.check.lazy import Lazy
 from quantdsl.check.library import Library
 from quantdsl.check.logs import LogFunction
+from quantdsl.check.lowered import Lowered
 from quantdsl.check.market import (
     ENGINE,
     OF_ACCOUNT,
@@ -112,10 +113,13 @@ class ActionBinding(Binding):
 class Strategy:
     """Elaborates one strategy of a file."""
 
-    def __init__(self, library: Library, module: Module, node: ast.Strategy) -> None:
+    def __init__(
+        self, library: Library, module: Module, node: ast.Strategy, lowered: Lowered
+    ) -> None:
         self.library = library
         self.module = module
         self.node = node
+        self.lowered = lowered
         self.name = node.name.id
         self.doc = ""
         self.equations = Equations()

@@ -55,9 +55,14 @@ def open_table(source: object) -> list[Table]:
     path = Path(source)
     if path.is_dir():
         return [_open_file(one) for one in list_files(path)]
+    hold_there(path)
+    return [_open_file(path)]
+
+
+def hold_there(path: Path) -> None:
+    """DataError where there is neither a file nor a folder."""
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
-    return [_open_file(path)]
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -79,6 +79,7 @@ def open_tick_feed(spec: DataSpec, index: int) -> TickFeed:
         reader = open_ticks(opening, spec.format)
         if ticker and reader.symbol not in ("", ticker):
             raise DataError(f"{path}: holds {reader.symbol} and no {ticker}")
+        symbol = symbol or ticker or ""
     share = KEPT_EVENTS_MAX // len(spec.instruments)
     own = source.instrument
     if isinstance(reader, RecordingReader):

@@ -56,8 +56,8 @@ class TickFolder:
     ) -> None:
         self._readers, self.name = readers, str(path)
         self.format = " and ".join(dict.fromkeys(reader.format for reader in readers))
-        symbols = {one.symbol for one in readers}
-        self.symbol = self._alike(f"symbols ({', '.join(sorted(symbols))})", symbols)
+        symbols = {one.symbol for one in readers if one.symbol}  # others are of the same one
+        self.symbol = self._alike(f"symbols ({', '.join(sorted(symbols))})", symbols or {""})
         self.has_recv = self._alike("times of receipt", {one.has_recv for one in readers})
         digits = {(one.price_digits, one.size_digits) for one in readers}
         self.price_digits, self.size_digits = self._alike("numbers of digits", digits)

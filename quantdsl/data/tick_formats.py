@@ -84,9 +84,27 @@ def _folder(opening: Opening, name: str) -> TickReader:
         raise DataError(f"{path}: {why}")
     if not files:
         raise DataError(f"{path}: the folder holds no file of ticks")
-    readers = [open_ticks(replace(opening, path=str(file)), name) for file in files]
+    books = _books(files)
+    readers = [
+        open_ticks(replace(opening, path=str(file)), name) for file in files if file not in books
+    ]
     reader: TickReader = TickFolder(path, readers, opening.bad_rows)
     return reader
+
+
+def _books(files: list[Path]) -> set[Path | None]:
+    """Order books of LOBSTER's among the files: the reader of their messages reads them."""
+    messages = [one for one in files if _is_lobster_file(one)]
+    if not messages:
+        return set()
+    from quantdsl.feeds.lobster import book_file  # which compiles, so for those alone
+
+    return {book_file(one) for one in messages}
+
+
+def _is_lobster_file(path: Path) -> bool:
+    found = recognised(path) if "message" in path.name else None
+    return found is not None and found.name == "lobster"
 
 
 def recognised(path: Path) -> Format | None:

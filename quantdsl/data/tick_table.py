@@ -193,7 +193,8 @@ class TickTableReader:
         return events[valid & own]
 
     def _chosen(self, symbol: str) -> str:
-        """The symbol whose rows are read: the one asked for, or the only one of the first rows."""
+        """The symbol whose rows are read: the one asked for, or the only one of the first rows;
+        empty where the table names none."""
         import pyarrow.compute as pc
 
         held = dict[str, None]()
@@ -210,7 +211,7 @@ class TickTableReader:
                 else f"{self.name}: holds {len(held)} symbols ({listed}): choose one as in "
                 f"{self.name}#{next(iter(held))}"
             )
-        return symbol if symbol in held else next(iter(held), symbol)
+        return symbol if symbol in held else next(iter(held), "")
 
     def _own(self, batch: Any, columns: Mapping[str, str]) -> Bools:
         import pyarrow.compute as pc

@@ -32,6 +32,8 @@ Int64s = npt.NDArray[np.int64]
 Events = npt.NDArray[np.void]
 
 GROUPS = {"sector": Trait.SECTOR, "industry": Trait.INDUSTRY, "country": Trait.COUNTRY}
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical lines"}
+"""What tables have between their columns instead of commas, and its name."""
 ALWAYS = -(2**31)
 """A day before all others."""
 
@@ -163,8 +165,14 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
-            names = [naming.plain(name) for name in table.fieldnames or ()]
+            first = list(table.fieldnames or ())
+            names = [naming.plain(name) for name in first]
             table.fieldnames = names
+            if len(first) == 1 and (other := _separator(first[0])):
+                raise DataError(
+                    f"{path}: its first line is separated by {other}, not by commas\n"
+                    "help: put commas between the columns of every line"
+                )
             for name in needed:
                 if name not in names:
                     has = ", ".join(names) or "none"
@@ -183,6 +191,11 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
         raise DataError(f"{path}: is not text in UTF-8") from None
     except csv.Error as error:
         raise DataError(f"{path}: is no table of comma-separated values: {error}") from None
+
+
+def _separator(line: str) -> str:
+    """What stands between the columns of a line without a comma, in words; empty if nothing."""
+    return next((word for sign, word in SEPARATORS.items() if sign in line), "")
 
 
 def day_of(text: str, where: str, missing: int) -> int:

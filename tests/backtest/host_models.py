@@ -31,6 +31,11 @@ def whole(src: Floats, n: float) -> Floats:
     return (src - np.nanmean(src)) / np.nanstd(src)
 
 
+def drawn(src: Floats, n: float) -> Floats:
+    """Noise, and another one in each call."""
+    return src + np.random.default_rng().random(len(src))
+
+
 def short(src: Floats, n: float) -> Floats:
     """One value too few."""
     return src[1:]

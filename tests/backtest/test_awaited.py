@@ -8,6 +8,7 @@ import pytest
 from quantdsl.backtest import awaited
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.run import carry
+from quantdsl.backtest.settings import of_strategy
 from quantdsl.backtest.testing import run_tests
 from quantdsl.check import Checked
 from quantdsl.config import SignalsConfig
@@ -190,6 +191,18 @@ def test_a_deadline_that_is_never_met_is_told_in_full() -> None:
     said = awaited.notes(checked_text(text("1ms", "3h")), SignalsConfig(delay_us=12_345_678_901.5))
     assert said[0] == "asynchronous signals are answered after 12,345,678,901.5 microseconds"
     assert "its deadline is 10,800,000,000 microseconds, less than" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("written", "us"), [("1ns", 0.001), ("250us", 250.0), ("7m", 420e6), ("0.5h", 1_800e6)]
+)
+def test_a_delay_is_said_in_any_unit_of_time(written: str, us: float) -> None:
+    """Minutes were refused, with the advice to give a duration."""
+    chosen = checked_text(text(written)).strategy.chosen
+    assert of_strategy(chosen)["signals.delay_us"] == us
+    latency = text("1ms").replace("signal_delay = 1ms", f"latency = {written}")
+    told = of_strategy(checked_text(latency).strategy.chosen)
+    assert told["venue.latency_entry_us"] == told["venue.latency_response_us"] == us
 
 
 def test_answers_lie_behind_all_events_of_their_time() -> None:

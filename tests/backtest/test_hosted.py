@@ -140,6 +140,7 @@ def test_nothing_runs_that_is_not_allowed() -> None:
     [
         ("ahead", r"looks into the future: of SYN1 at .*, and nan where the data end at"),
         ("whole", r"looks into the future: of SYN1 at 2022-01-0"),
+        ("drawn", r"is not the same twice: of SYN1 at 2022-01-.*of the same data once more"),
         ("short", r"returned [\d,]+ values for [\d,]+ bars of SYN1"),
         ("broken", "failed on SYN1: ValueError: no such window"),
         ("missing", "has no 'missing'"),

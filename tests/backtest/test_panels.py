@@ -228,6 +228,7 @@ def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
         (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
         (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
         (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
+        (("let past", "let busy = volume > 9 shares\n    let past"), "float(volume) > 100.0"),
         (('universe "ALL"', ""), "no universe"),
     ],
 )

@@ -215,6 +215,14 @@ def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> N
         Panels(TEXT, data=table(walks(1, 9)), more=members(tmp_path, rows))
 
 
+@pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs")])
+def test_another_separator_than_commas_is_named(sign: str, word: str, tmp_path: Path) -> None:
+    header = sign.join(("symbol", "entry", "exit"))
+    file = write(tmp_path, "members.csv", header, [f"A000{sign}{sign}"])
+    with pytest.raises(DataError, match=f"members.csv: its first line is separated by {word}"):
+        Panels(TEXT, data=table(walks(1, 9)), more={"universe.members": file})
+
+
 EACH = """language 1
 strategy Each:
     "Long who rises."

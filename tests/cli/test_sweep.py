@@ -377,3 +377,17 @@ def test_several_files_are_swept_one_by_one(data, tmp_path, capfd):
     subset = ("--data", f"{data},{other}", "--points", "random:3", "--out", tmp_path / "pair")
     assert swept(*subset, "--session", "none", "--bars", "1m", strategy=pair) == 0
     assert "whose cash 2 instruments share" in capfd.readouterr().out
+
+
+def test_a_second_file_that_is_not_there_is_said_before_the_first_is_swept(data, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert swept("--data", f"{data},{tmp_path}/none.csv", *RANGES, "--out", out) == 2
+    assert "none.csv: there is no such file or folder" in capfd.readouterr().err
+    assert not out.exists()
+
+
+def test_what_to_choose_on_no_span_is_refused(data, tmp_path, capfd):
+    out = tmp_path / "out"
+    assert swept("--data", data, *RANGES, "--choose", "steady", "--out", out) == 2
+    assert "--choose steady: there is no span to choose on" in capfd.readouterr().err
+    assert not out.exists()

@@ -82,6 +82,25 @@ def test_what_is_no_whole_is_refused(files, said, tmp_path):
         open_tick_data(spec(tmp_path))
 
 
+def test_files_without_a_symbol_are_of_the_one_that_others_name(tmp_path):
+    rows = ["time,symbol,bid,ask,bid_size,ask_size", f"{at(1)},A/B,9,10,1,1"]
+    table(tmp_path, rows, "a_quotes.csv")
+    table(tmp_path, trades(f"{at(2)},9,1,buy"), "b_trades.csv")
+    data = open_tick_data(spec(tmp_path, ticks="quotes trades"))
+    assert [kind for kind, _ in told(np.concatenate(list(data.chunks())))] == [
+        Kind.QUOTE, Kind.TRADE
+    ]  # fmt: skip
+
+
+def test_the_books_of_lobster_are_read_with_their_messages(tmp_path, shared_data):
+    name = "AAPL_2012-06-21_message_10_first999.csv"
+    for one in (name, name.replace("message", "orderbook")):
+        (tmp_path / one).write_bytes((shared_data / "book/lobster" / one).read_bytes())
+    folder = streamed(spec(tmp_path, ticks="book"))
+    assert np.array_equal(folder, streamed(spec(tmp_path / name, ticks="book")))
+    assert len(folder) > 1_000
+
+
 def test_what_is_counted_is_counted_once(tmp_path):
     table(tmp_path, quotes(f"{at(1)},10.0,10.0,1,1", f"{at(2)},10.0,10.1,1,1"), "a.csv")
     table(tmp_path, trades(f"{at(1)},10.05,1,buy"), "b.csv")
