@@ -120,3 +120,32 @@ def test_a_cancel_that_comes_too_late_changes_nothing() -> None:
     assert venue.at(20) == [("fill", 10, 999)]
     assert venue.at(30) == []
     assert venue.position == 10
+
+
+FAR = [(1001, 5), (1400, 6), (2100, 7), (2900, 8)]
+"""Asks of which the ladder of 256 ticks holds the first alone."""
+
+
+def sparse() -> Venue:
+    venue = Venue()
+    venue.core.message(START + MS, snapshot({999: 10}, dict(FAR)))
+    return venue
+
+
+def fills(told: list[Any]) -> list[tuple[int, int]]:
+    return [(price, lots) for what, lots, price in told if what == "fill"]
+
+
+def test_an_order_takes_levels_that_lie_beyond_the_ladder() -> None:
+    """It ended as one for which the book holds no more, after the levels within."""
+    venue = sparse()
+    venue.at(2, order("buy", 20))
+    assert fills(venue.at(20)) == [*FAR[:3], (2900, 2)]
+
+
+def test_all_or_nothing_counts_levels_beyond_the_ladder() -> None:
+    venue = sparse()
+    venue.at(2, order("buy", 19, limit=2100, tif="fok"))
+    assert venue.at(20) == [("unfilled", 19, 0)]
+    venue.at(21, order("buy", 18, limit=2100, tif="fok"))
+    assert fills(venue.at(40)) == FAR[:3]
