@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from quantdsl.check import arith
 from quantdsl.check.context import Context
-from quantdsl.check.literals import LOTS, UNITS_OF_QTY
+from quantdsl.check.literals import LOTS, UNITS_OF_QTY, signed
 from quantdsl.check.proofs import linear
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
@@ -111,8 +111,8 @@ def _post_only(cx: Context, order: Written) -> None:
 def _sizes(cx: Context, order: Written) -> None:
     """A size below zero, where the verb says which way, and an iceberg that shows nothing."""
     size = order.args.get("qty", order.args.get("value"))
-    asked = None if size is None else literal(size.value)
-    if size is not None and asked is not None and asked < 0 and order.verb in OPPOSITE:
+    asked = None if size is None else signed(size.value)
+    if size is not None and asked is not None and asked[0] < 0 and order.verb in OPPOSITE:
         cx.error(
             "QD0815",
             f"{order.verb} takes a size above zero",
@@ -121,8 +121,8 @@ def _sizes(cx: Context, order: Written) -> None:
             help=f"to go the other way write {OPPOSITE[order.verb]}; target takes a signed size",
         )
     shown = order.args.get("display")
-    lots = None if shown is None else literal(shown.value)
-    if shown is not None and lots is not None and lots <= 0:
+    lots = None if shown is None else signed(shown.value)
+    if shown is not None and lots is not None and lots[0] <= 0:
         cx.error(
             "QD0815",
             "an iceberg shows more than nothing",
@@ -130,14 +130,6 @@ def _sizes(cx: Context, order: Written) -> None:
             reason="what is not shown does not stand in the queue and never fills",
             help="leave display = out to show all of the order",
         )
-
-
-def literal(node: ast.Expr) -> Fraction | None:
-    """The number of a literal with a unit, with its sign."""
-    if isinstance(node, ast.Unary) and node.op in "+-":
-        inner = literal(node.operand)
-        return -inner if inner is not None and node.op == "-" else inner
-    return Fraction(node.text) if isinstance(node, ast.Num) else None
 
 
 # ---- where one price lies, seen from another ---------------------------------------------------

@@ -162,13 +162,11 @@ OF_TICKS = frozenset(
 """Settings of the backtest block that only one kind of market looks at."""
 
 
-def _proportional(strategy: "Strategy") -> bool:
-    """Whether the backtest block says that the queue is."""
-    return any(one.word == "proportional" for one in strategy.chosen if one.name == "queue")
-
-
 def idle_settings(strategy: "Strategy") -> None:
     """Settings that fills on this strategy's data do not look at."""
+    proportional = any(
+        one.word == "proportional" for one in strategy.chosen if one.name == "queue"
+    )
     for name, said in strategy.costs.items():
         if strategy.ticks and name in OF_BARS:
             strategy.cx.warn(
@@ -178,7 +176,7 @@ def idle_settings(strategy: "Strategy") -> None:
                 reason="there an order meets the quotes, trades and levels that the data hold",
                 help="leave it out; 'latency =' and 'queue =' say how an order meets ticks",
             )
-        if strategy.ticks and name == "queue_power" and not _proportional(strategy):
+        if strategy.ticks and name == "queue_power" and not proportional:
             strategy.cx.warn(
                 "QD0814",
                 "'queue_power =' is of a proportional queue: no other looks at it",

@@ -110,6 +110,14 @@ def _whole(cx: Context, node: ast.Num, exact: Fraction, type_: Type) -> Value:
     return Value(type_, ops.i64(int(exact)), series=TIMELESS, const=int(exact))
 
 
+def signed(node: ast.Expr) -> tuple[Fraction, str] | None:
+    """The number of a literal with its sign, exactly, and its unit; None of anything else."""
+    if isinstance(node, ast.Unary) and node.op in "+-":
+        inner = signed(node.operand)
+        return (-inner[0], inner[1]) if inner is not None and node.op == "-" else inner
+    return (Fraction(node.text), node.unit or "") if isinstance(node, ast.Num) else None
+
+
 def beyond(kind: str, steps: Fraction) -> str:
     """Says beyond what a number of this kind lies, in steps of ns, ticks or lots; "" if it fits."""
     most, words = BEYOND.get(kind, (SAFE, "2^53"))

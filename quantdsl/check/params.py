@@ -18,6 +18,7 @@ from quantdsl.check.literals import (
     PLURAL,
     UNITS_OF_QTY,
     beyond,
+    signed,
 )
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import BOOL, DURATION, FLOAT, INT, TICKS, Type, money, qty
@@ -141,13 +142,8 @@ def _exact(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
 
 def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
     """A number with its unit, exactly; reports anything else."""
-    if isinstance(node, ast.Unary) and node.op in "+-":
-        inner = literal(cx, node.operand)
-        if inner is None:
-            return None
-        return (-inner[0] if node.op == "-" else inner[0]), inner[1]
-    if isinstance(node, ast.Num):
-        return Fraction(node.text), node.unit or ""
+    if (written := signed(node)) is not None:
+        return written
     value = cx.expr(node)
     if value.bad:
         return None

@@ -20,7 +20,7 @@ from quantdsl.codegen.lanes import (
     kernel_params,
     state_words,
 )
-from quantdsl.codegen.text import entry_symbol
+from quantdsl.codegen.text import alloca, entry_symbol
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
 from quantdsl.passes.common import COMMON_TYPE, takes_common
@@ -308,8 +308,9 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
         symbol=entry_symbol(KERNEL.name),
         params=params,
         state="\n".join(
-            f"  {name} = alloca [{size} x i64], align 16"
+            line
             for name, size in (("%s", words + held), *_hot_places(sizes))
+            for line in alloca(name, f"[{size} x i64]", 16, None)
         ),
         ready=ready,
         begin=begin_text(words, symbols, apart),

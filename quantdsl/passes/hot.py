@@ -67,13 +67,15 @@ def with_hot(module: Module, slow: str, others: Sequence[str]) -> Module:
     state = turns.params[0]
     new = (_take(state, kept), _give(state, kept))
     made = [moved.get(name, func) for name, func in funcs.items()]
-    counts = Counter(HOT_SIZES[_holder(place)] for place, _ in kept.values())
-    none = dict.fromkeys(HOT_SIZES.values(), 0)
+    counts = {
+        size: sum(place.base == Var(param) for place, _ in kept.values())
+        for param, size in HOT_SIZES.items()
+    }
     return msgspec.structs.replace(
         module,
         funcs=(*made, *new),
         entries=(*module.entries, *(func.name for func in new)),
-        sizes=tuple(sorted((dict(module.sizes) | none | counts).items())),
+        sizes=tuple(sorted((dict(module.sizes) | counts).items())),
     )
 
 
@@ -115,11 +117,6 @@ def _kept(words: Words) -> Kept:
         kept[path] = Elem(Var(param), i64(counts[param])), type_
         counts[param] += 1
     return kept
-
-
-def _holder(place: Elem) -> str:
-    assert isinstance(place.base, Var)
-    return place.base.name
 
 
 class _Mover:

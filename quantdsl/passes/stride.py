@@ -43,7 +43,7 @@ from quantdsl.passes.straight import DENIES, all_of, alternatives, either, plain
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
 STRIDE_BITS, LONG_STRIDE_BITS = 3, 4
-STRIDE, LONG_STRIDE = 1 << STRIDE_BITS, 1 << LONG_STRIDE_BITS
+STRIDE = 1 << STRIDE_BITS
 """Rows: longer strides are made again more often, shorter ones tell of themselves more often. The
 lanes of a vector make one again if any of them has to, those of a GPU each by itself."""
 GROUP, STOPS = "group@", "stops@"

@@ -18,7 +18,7 @@ from quantdsl.ir.verify import verify
 from quantdsl.ir.walk import expressions
 from quantdsl.passes.held import HELD_TYPE, HELD_WORDS
 from quantdsl.passes.hot import HOT_SIZES, HOT_TYPES, MOST
-from quantdsl.passes.stride import LONG_STRIDE
+from quantdsl.passes.stride import LONG_STRIDE_BITS
 from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
 from tests.backtest.programs import strategy
@@ -145,7 +145,7 @@ class Interpreted:
         columns, memory = np.zeros(1, np.int64), self.interpreter.memory
         given = memory(BufferType(I64_T), rows.reshape(-1))
         s = memory(StructType("State"), state)
-        made = np.zeros(turns // LONG_STRIDE * self.group, np.int64)
+        made = np.zeros((turns >> LONG_STRIDE_BITS) * self.group, np.int64)
         call("gather", given, 0, turns, filled := memory(BufferType(I64_T), made), 0)
         filled.store()
         held = memory(HELD_TYPE, np.zeros(self.held_words, np.int64))
@@ -162,7 +162,7 @@ class Interpreted:
             tile = memory(BufferType(I64_T), np.zeros((self.ROWS + 1) * self.words, np.int64))
             for row in range(first, to):
                 call("image", given, row, tile, (row - first) * self.words)
-            groups = memory(BufferType(I64_T), made[first // LONG_STRIDE * self.group :])
+            groups = memory(BufferType(I64_T), made[(first >> LONG_STRIDE_BITS) * self.group :])
             reached = first
             while reached < to:
                 reached = call("usual", s, tile, groups, first, reached, to, columns, *extra)
