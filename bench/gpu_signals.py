@@ -63,9 +63,10 @@ def measured(count: int, days: int) -> dict[str, Any]:
     work, bars = turn.complete, walks(count, days)
     panel = CudaPanel(device, work)
     cells = panel.given(0)
+    lanes = np.minimum(np.arange(turn.lanes), count - 1)  # those beyond the last are like it
     for name, number in turn.columns.items():
         if number < turn.given:
-            cells[number, :days, :count] = 1 if name == SEEN else bars[name]
+            cells[number, :days] = 1 if name == SEEN else bars[name][:, lanes]
     taken = []
     for _ in range(ROUNDS + 1):
         panel.seconds = [0.0] * len(work.steps)

@@ -120,8 +120,8 @@ class DeviceTurn:
         memory.set("span", self.instants * self.lanes)
         if MONEY in kernel.host:
             memory.set(MONEY, 10.0**self.data.money_digits)
-        points = np.array([self.point(path) for path in kernel.points], np.int64)
-        points = points.reshape(-1, self.lanes)
+        stored = [memory.stored(path, self.point(path)) for path in kernel.points]
+        points = np.array(stored, np.int64).reshape(-1, self.lanes)
         offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
         before = memory.slot("before").offset_words if kernel.stage.across else None
         across, varying = kernel.stage.across, kernel.varying
@@ -244,6 +244,8 @@ class _Going:
         if INSTANTS in turn.columns:
             ticks = self.before + 1 + np.arange(n)
             self.cells[turn.columns[INSTANTS], :n] = ticks[:, None]
+        # Lanes that are nobody's are like the last: prices of 0 would be divided the long way.
+        self.cells[:, :n, turn.count :] = self.cells[:, :n, turn.count - 1 : turn.count]
         seen = None
         if gaps:
             seen = self.cells[turn.columns[SEEN], :n, : turn.count].astype(bool)

@@ -108,10 +108,11 @@ class PanelTurn:
             values.write(memory, checked.strategy.params, self.chosen)
             if MONEY in kernel.host:
                 memory.set(MONEY, 10.0**self.data.money_digits)
-            points = np.array([self.point(path) for path in kernel.points], np.int64)
+            stored = [memory.stored(path, self.point(path)) for path in kernel.points]
+            points = np.array(stored, np.int64).reshape(-1)
             offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
             program = own_program(module, self.target, Cache(), kernel.varying)
-            found.append(Loaded(kernel, program, memory, offsets, points.reshape(-1)))
+            found.append(Loaded(kernel, program, memory, offsets, points))
         return found
 
     def point(self, path: str) -> list[int]:

@@ -1,6 +1,6 @@
 """A checked strategy as loaded code with its memory: what a backtest and a test both drive."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,10 +47,13 @@ class Memory:
         slot = self.slot(path)
         if self._given is not None and not any(map(path.startswith, self._given)):
             raise InternalError(f"QD9109 memory: {path!r} is not among what the host writes")
-        if slot.type == F64_T:
-            self.words[slot.offset_words : slot.offset_words + 1].view(np.float64)[0] = value
-        else:
-            self.words[slot.offset_words] = int(value)
+        self.words[slot.offset_words] = self.stored(path, (value,))[0]
+
+    def stored(self, path: str, values: Sequence[float]) -> npt.NDArray[np.int64]:
+        """The word that the scalar of a path holds for each value."""
+        if self.slot(path).type == F64_T:
+            return np.array(values, np.float64).view(np.int64)
+        return np.array([int(value) for value in values], np.int64)
 
     def get(self, path: str) -> float | int:
         """Read a scalar."""

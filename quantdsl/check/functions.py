@@ -24,18 +24,16 @@ from quantdsl.lang import ast
 SCALED = frozenset({"price", "qty", "money"})
 BAR = ops.StructType("Bar")
 BAR_PRICES = ("open", "high", "low", "close")
-BAR_FIELDS = ("ts", *BAR_PRICES, "volume", "tick_num", "tick_den", "lot_num", "lot_den")
+BAR_COUNTS = ("ts", *BAR_PRICES, "volume")
+BAR_UNITS = ("tick_num", "tick_den", "lot_num", "lot_den")
+BAR_FIELDS = (*BAR_COUNTS, *BAR_UNITS)
 
 
 def bar_struct() -> ops.StructDecl:
     """The last closed bar of one instrument on one clock, with how its counts become floats."""
-    return ops.StructDecl(
-        "Bar",
-        tuple(
-            ops.FieldDecl(name, ops.F64_T if name[:5] in ("tick_", "lot_n", "lot_d") else ops.I64_T)
-            for name in BAR_FIELDS
-        ),
-    )
+    counts = (ops.FieldDecl(name, ops.I64_T) for name in BAR_COUNTS)
+    units = (ops.FieldDecl(name, ops.F64_T, unit=True) for name in BAR_UNITS)
+    return ops.StructDecl("Bar", (*counts, *units))
 
 
 class Routine(Struct):

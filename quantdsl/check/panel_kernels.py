@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from quantdsl.check.cross import Across, Gather, Scatter, nothing, present
 from quantdsl.check.equations import OF_THIS, STATE, Equation
+from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.graph import Graph, Use, fields, kept, target, used, used_by, used_in
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage
@@ -66,7 +67,6 @@ PARAMS = (
     ops.ParamDecl("n", ops.I64_T),
     ops.ParamDecl(MADE, BUFFER, inout=True),
 )
-UNITS = ("tick_num", "tick_den", "lot_num", "lot_den")
 SORTS = {"xs.sort": "xs.sort_network", "xs.at_rank": "xs.at_rank_left"}
 """A lane across sorts without a branch that lanes part at, which leaves the values in order."""
 SORTS_OF_BLOCK = {"xs.sort": "xs.sort_each", "xs.rank": "xs.rank_each"}
@@ -266,7 +266,7 @@ class _Along(_Builder):
         elif not self.flat:
             body = [ops.If(ops.Binary("ilt", ops.Var("k"), COUNT), tuple(body))]
         (place,) = self.strategy.bars.values()
-        units = tuple(f"{place.name}.{name}" for name in UNITS) if place.name in named else ()
+        units = tuple(f"{place.name}.{name}" for name in BAR_UNITS) if place.name in named else ()
         start = [
             ops.Assign(one.place, nothing(one.type))
             for one in self.all

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from quantdsl.check.cross import Across, Gather, N, Scatter, missing, nothing, present
 from quantdsl.check.equations import OF_THIS, PANEL, STATE, THIS, Equation
+from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.panel_rare import ASKED, asked
 from quantdsl.check.universe import TICKED as OWN_TICKED
 from quantdsl.check.universe import initial
@@ -91,7 +92,7 @@ class PanelStep:
         stmts += [one for signal in signals.all if signal.panel for one in signals.initial(signal)]
         source = ops.Elem(ops.Field(ops.Field(STATE, "e"), "instruments"), THIS)
         for place in self.strategy.bars.values():
-            for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
+            for name in BAR_UNITS:
                 stmts.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
         stmts += self.assembly.tick_step.bar_step.at_start_of_each
         return [self.strategy.loop(tuple(stmts))]

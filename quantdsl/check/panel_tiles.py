@@ -42,7 +42,15 @@ def in_tiles(
     words = [f"{column}.{turn}" for turn in range(TILE) for column in columns]
     coming = [ops.Let(f"next.{word}", ops.I64_T, ops.Var(f"begin.{word}")) for word in words]
     here = [ops.Let(f"here.{word}", ops.I64_T, ops.i64(0)) for word in words]
-    takes = [ops.Assign(ops.Var(f"here.{word}"), ops.Var(f"next.{word}")) for word in words]
+    # Not a copy: else an assembler loads somewhere else, and waits for the word to move it.
+    zero = ops.Let("zero", ops.I64_T, ops.Binary("imin", n, ops.i64(0)))
+    takes = [
+        ops.Assign(
+            ops.Var(f"here.{word}"),
+            ops.Binary("iadd", ops.Var(f"next.{word}"), ops.Var(zero.name)),
+        )
+        for word in words
+    ]
     asks = [ops.Assign(ops.Var(f"next.{word}"), ops.Var(f"ahead.{word}")) for word in words]
     up = zip(words, words[len(columns) :], strict=False)
     moves = [ops.Assign(ops.Var(f"here.{one}"), ops.Var(f"here.{next_}")) for one, next_ in up]
@@ -53,4 +61,4 @@ def in_tiles(
     after = loads(ops.Binary("iadd", first, tile), "ahead")
     tiles = ops.Binary("idiv", ops.Binary("iadd", n, ops.i64(TILE - 1)), tile)
     loop = ops.For("tile", ops.i64(0), tiles, (begin, *takes, *after, *asks, turns))
-    return [*loads(ops.i64(0), "begin"), *coming, *here, loop]
+    return [zero, *loads(ops.i64(0), "begin"), *coming, *here, loop]

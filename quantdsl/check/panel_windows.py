@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
     from quantdsl.check.values import Warm
 
-BLOCKWISE = {"sums.moments", "sums.joint"}
+BLOCKWISE = {"sums.total", "sums.moments", "sums.joint"}
 """They sum up blocks of `len` values anew, of which a window is the end of one and the begin of the
 next: all that is known before the block before is gone."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quantdsl.check import hosted
 from quantdsl.check.cross import Across, Gather
 from quantdsl.check.equations import STATE, Equation
+from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
@@ -398,7 +399,7 @@ class Assembly:
             return body + self.panel.prepared()
         for (instrument, _), place in self.strategy.bars.items():
             source = ops.Elem(ops.Field(ENGINE, "instruments"), ops.i64(instrument))
-            for name in ("tick_num", "tick_den", "lot_num", "lot_den"):
+            for name in BAR_UNITS:
                 body.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
         return body
 

@@ -103,7 +103,7 @@ class _Linker:
             with _Opened(self.open, instance):
                 scope = _Instance(self, decl, instance, sizes)
                 fields = tuple(
-                    FieldDecl(f.name, scope.type(f.type))
+                    FieldDecl(f.name, scope.type(f.type), f.unit)
                     for f in decl.fields
                     if not scope.empty(f.type)
                 )

@@ -272,8 +272,11 @@ Stmt = Let | Assign | Do | If | For | While | Break | Continue | Return
 
 
 class FieldDecl(Node, frozen=True, tag="fd"):
+    """`unit` is an F64 that the host gives: a whole number above 0 and below 2^53."""
+
     name: str
     type: Type
+    unit: bool = False
 
 
 class StructDecl(Node, frozen=True, tag="sd"):

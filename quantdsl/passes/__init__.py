@@ -25,6 +25,7 @@ from quantdsl.passes.split import split_structs
 from quantdsl.passes.uniform import uniform
 from quantdsl.passes.unread import drop_unread
 from quantdsl.passes.unused import drop_unused
+from quantdsl.passes.warm import split_warm
 
 Pass = Callable[[Module], Module]
 
@@ -109,7 +110,7 @@ def own_passes(module: Module) -> Module:
 
 def along_passes(module: Module) -> Module:
     """The same for a thread a lane of a GPU."""
-    return divide_by_reciprocals(own_passes(module), LANE)
+    return divide_by_reciprocals(split_warm(own_passes(module), LANE), LANE)
 
 
 def panel_passes(module: Module) -> Module:

@@ -15,7 +15,8 @@ import msgspec
 
 from quantdsl.ir import ops
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
-from quantdsl.passes.scopes import assigned_names
+from quantdsl.passes.places import Path, nodes, path_of
+from quantdsl.passes.scopes import assigned_names, names_in
 
 LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
 """Of a and d: what is formed of them then keeps all its bits."""
@@ -23,17 +24,44 @@ LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
 
 def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
     """The module whose entry divides so in its loops."""
-    funcs = tuple(_Divider(f).func() if f.name == entry else f for f in module.funcs)
-    return msgspec.structs.replace(module, funcs=funcs)
+    funcs = (
+        _Divider(f, _units(module, f)).func() if f.name == entry else f for f in module.funcs
+    )
+    return msgspec.structs.replace(module, funcs=tuple(funcs))
+
+
+def _units(module: ops.Module, func: ops.Func) -> frozenset[Path]:
+    """The paths in a function's State of what turns counts of ticks or lots into floats."""
+    structs = {struct.name: struct.fields for struct in module.structs}
+    state = func.params[0]
+    assert isinstance(state.type, ops.StructType)
+    return frozenset(
+        (state.name, outer.name, inner.name)
+        for outer in structs[state.type.name]
+        if isinstance(outer.type, ops.StructType)
+        for inner in structs[outer.type.name]
+        if inner.unit
+    )
 
 
 class _Divider:
-    def __init__(self, func: ops.Func) -> None:
+    def __init__(self, func: ops.Func, units: frozenset[Path]) -> None:
         self.old, self.count = func, 0
         words = {s.name for s in func.body if isinstance(s, ops.Let) and s.type == ops.F64_T}
         self.steady = words - assigned_names(func.body)
         """Locals that are the same all the way."""
+        self.units = {
+            stmt.name
+            for stmt in func.body
+            if isinstance(stmt, ops.Let)
+            and stmt.name in self.steady
+            and stmt.value is not None
+            and path_of(stmt.value) in units
+        }
+        """Those that turn counts into floats: whole numbers above 0 and below 2^53."""
         self.reciprocals: dict[ops.Expr, ops.Let] = {}
+        self.found: dict[tuple[ops.Expr, ops.Expr], ops.Var] = {}
+        """Quotients of this block whose dividends are of locals and are still the same."""
         self.before: list[ops.Stmt] = []
         """What stands before the statement that is at work."""
 
@@ -48,18 +76,25 @@ class _Divider:
         return msgspec.structs.replace(self.old, body=tuple(body))
 
     def block(self, body: Iterable[ops.Stmt]) -> tuple[ops.Stmt, ...]:
-        return tuple(new for stmt in body for new in self.stmt(stmt))
+        outside, self.found = self.found, {}
+        made = tuple(new for stmt in body for new in self.stmt(stmt))
+        self.found = outside
+        return made
 
     def stmt(self, stmt: ops.Stmt) -> Iterator[ops.Stmt]:
         if not isinstance(stmt, ops.Let | ops.Assign):
             names = [n for n in ("then", "otherwise", "body") if hasattr(stmt, n)]
             blocks = {name: self.block(getattr(stmt, name)) for name in names}
             yield msgspec.structs.replace(stmt, **blocks)
-            return
-        self.before = []
-        made = rebuild_stmt(stmt, self.expr, lambda inner: inner)
-        yield from self.before
-        yield made
+        else:
+            self.before = []
+            made = rebuild_stmt(stmt, self.expr, lambda inner: inner)
+            yield from self.before
+            yield made
+        changed = assigned_names((stmt,))
+        self.found = {
+            both: q for both, q in self.found.items() if not changed & names_in(both[0])
+        }
 
     def expr(self, expr: ops.Expr) -> ops.Expr:
         made = rebuild_expr(expr, self.expr)
@@ -83,6 +118,8 @@ class _Divider:
 
     def divided(self, a: ops.Expr, d: ops.Expr) -> ops.Var:
         """A local with the quotient."""
+        if (a, d) in self.found:
+            return self.found[a, d]
         self.count += 1
         name = f"quotient.{self.count}"
         if d not in self.reciprocals:
@@ -92,15 +129,25 @@ class _Divider:
         y, q, x = ops.Var(self.reciprocals[d].name), ops.Var(name), ops.Var(f"{name}.of")
         rest = ops.Fma(ops.Unary("fneg", d), q, x)
         nearer = ops.Assign(q, ops.Fma(rest, y, q))
-        fits = ops.Binary("and", _fits(x), _fits(d))
         self.before += [
             ops.Let(x.name, ops.F64_T, a),
             ops.Let(name, ops.F64_T, ops.Binary("fmul", x, y)),
             nearer,
             nearer,
-            ops.If(ops.Unary("not", fits), _really(q, x, d), ()),
         ]
+        if not self.counted(a, d):
+            fits = ops.Binary("and", _fits(x), _fits(d))
+            self.before.append(ops.If(ops.Unary("not", fits), _really(q, x, d), ()))
+        if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes(a)):
+            self.found[a, d] = q
         return q
+
+    def counted(self, a: ops.Expr, d: ops.Expr) -> bool:
+        """Whether it is a count of ticks or lots as a float: 0, or neither large nor small."""
+        match a, d:
+            case ops.Binary("fmul", ops.Unary("i64_to_f64"), ops.Var(num)), ops.Var(den):
+                return {num, den} <= self.units
+        return False
 
 
 def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:

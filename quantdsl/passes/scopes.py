@@ -37,6 +37,11 @@ def assigned_names(body: Block) -> frozenset[str]:
     )
 
 
+def names_in(expr: Expr) -> frozenset[str]:
+    """The names that an expression reads."""
+    return frozenset(node.name for node in nodes(expr) if isinstance(node, Var))
+
+
 def reads_of_names(body: Block) -> Counter[str]:
     """How often each name is read, or named in a place."""
     counts: Counter[str] = Counter()

@@ -22,7 +22,7 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import nested, rebuild_expr
 from quantdsl.passes.fold import folded
 from quantdsl.passes.places import nodes, path_of
-from quantdsl.passes.scopes import assigned_names, reads_of_names
+from quantdsl.passes.scopes import assigned_names, names_in, reads_of_names
 from quantdsl.passes.tile import is_word
 
 Block = tuple[Stmt, ...]
@@ -82,10 +82,10 @@ def plain(body: Block) -> Block:
         known = {
             name: value
             for name, value in known.items()
-            if name not in changed and not changed & _names(value)
+            if name not in changed and not changed & names_in(value)
         }
         if given in own and isinstance(new, Let | Assign) and new.value is not None:
-            known |= {given: new.value} if given not in _names(new.value) else {}
+            known |= {given: new.value} if given not in names_in(new.value) else {}
         made.append(new)
     while True:
         read = reads_of_names(tuple(made))
@@ -105,10 +105,6 @@ def _with_value(stmt: Stmt, expr: Callable[[Expr], Expr]) -> tuple[Stmt, str]:
         case If(cond, then, otherwise, line):
             return If(expr(cond), then, otherwise, line), ""
     return stmt, stmt.name if isinstance(stmt, Let) else ""
-
-
-def _names(expr: Expr) -> set[str]:
-    return {node.name for node in nodes(expr) if isinstance(node, Var)}
 
 
 def _gives(stmt: Stmt, names: Iterable[str]) -> bool:

@@ -17,7 +17,15 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
-from quantdsl.devices.panels import SHARED_BYTES, Piece, SimulatedPanel, piece_rows, pieces
+from quantdsl.devices.panels import (
+    SHARED_BYTES,
+    PanelWork,
+    Piece,
+    SimulatedPanel,
+    piece_rows,
+    pieces,
+)
+from quantdsl.devices.work import Words
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.own import Window
 from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
@@ -63,6 +71,20 @@ class Both:
         return other
 
 
+class Recorded(SimulatedPanel):
+    """A device that keeps what it was given."""
+
+    def __init__(self, work: PanelWork, seen: list[np.ndarray]) -> None:
+        super().__init__(work)
+        self.seen = seen
+
+    def start(
+        self, slot: int, work: PanelWork, n: int, before: int, fill: Words | None = None
+    ) -> None:
+        self.seen.append(self.given(slot)[:, :n].copy())
+        super().start(slot, work, n, before, fill)
+
+
 @pytest.mark.parametrize("count", [3, 40])
 def test_along_time_with_every_bar(count: int) -> None:
     """Over several chunks, the last one of another length, and more instruments than a warp."""
@@ -103,6 +125,8 @@ strategy Windowed:
     let before = wide[3] - close[9] / close
     let twice  = ts.std(wide, 5)
     let both   = ts.corr(ret, float(volume), 7)
+    let mean   = ts.mean(ret, 11)
+    let added  = ts.sum(wide, 4) / mean[2]
     let ratio  = wide / ts.zscore(float(close), 4)
     let slow   = ta.ema(ret, 5)
     let rank   = xs.rank(before)
@@ -144,7 +168,8 @@ indicator early(src: series[float], len: const int) -> float:
     "A window of windows that says something before they are whole."
     let wide = ts.std(src, len)
     let both = ts.std(wide ?? 0.0, len)
-    return both
+    let mean = ts.mean(wide ?? 1.0, len)
+    return both + mean
 
 strategy Within:
     "Indicators that ask others with windows of their own."
@@ -156,6 +181,27 @@ strategy Within:
     let other = wide(ret, 4)
     let soon  = early(ret, 5)
 """
+
+
+def test_units_are_floats_and_idle_lanes_are_like_the_last() -> None:
+    """Else ticks are divided as numbers that have hardly any bits, 1 / 100 as 5e-324 / 4.94e-322,
+    and prices of 0 where a warp has more lanes than there are instruments: the slow way, both."""
+    both = Both(compiled(ALONG), instants=64, data=table(whole(5, 40)))
+    tick = both.data.instruments[0].tick
+    units = {"tick_num": float(tick.numerator), "tick_den": float(tick.denominator)}
+    assert tick.denominator > 1
+    for one in both.cores.any:
+        rows = one.points.reshape(-1, both.cores.lanes).view(np.float64)
+        told = zip([path.rpartition(".")[2] for path in one.kernel.points], rows, strict=True)
+        assert all((row == units[name]).all() for name, row in told if name in units)
+    along = [one for step in both.device.complete.steps for one in step if len(one.points)]
+    assert along
+    both_units = np.array([[units["tick_num"]], [units["tick_den"]]])
+    assert all((kernel.points[:2].view(np.float64) == both_units).all() for kernel in along)
+    seen: list[np.ndarray] = []
+    both.device.opened = lambda work: Recorded(work, seen)
+    both.hold()
+    assert all((cells[:, :, 5:] == cells[:, :, 4:5]).all() for cells in seen)
 
 
 def test_windows_within_indicators() -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from quantdsl.ir import ops
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.ops import Assign, Binary, Elem, Expr, Field, For, Let, Unary, Var, i64
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.ops import Assign, Binary, Elem, Expr, Field, For, Let, Stmt, Unary, Var, f64, i64
+from quantdsl.ir.walk import expressions, statements
 from quantdsl.passes.divide import divide_by_reciprocals
 
 S, K, OWN, STEADY = Var("s"), Var("k"), Var("own"), Var("d@s")
@@ -64,6 +64,65 @@ def test_what_changes_is_divided_by() -> None:
     assert divide_by_reciprocals(changes, "lane") == changes
     turns = module(Unary("i64_to_f64", K))
     assert divide_by_reciprocals(turns, "lane") == turns
+
+
+TICK = [Var("b.tick_num@s"), Var("b.tick_den@s")]
+BAR = ops.StructDecl(
+    "Bar", tuple(ops.FieldDecl(name, ops.F64_T, unit=True) for name in ("tick_num", "tick_den"))
+)
+
+
+def counted() -> ops.Module:
+    """Each word of a column as a count of ticks."""
+    state = ops.StructDecl("State", (ops.FieldDecl("b", ops.StructType("Bar")),))
+    units = [
+        Let(one.name, ops.F64_T, Field(Field(S, "b"), field.name))
+        for one, field in zip(TICK, BAR.fields, strict=True)
+    ]
+    word = Elem(OWN, K)
+    scaled = Binary("fmul", Unary("i64_to_f64", word), TICK[0])
+    price = Assign(word, Unary("bits", Binary("fdiv", scaled, TICK[1])))
+    body: tuple[Stmt, ...] = (*units, For("k", i64(0), Var("n"), (price,)))
+    return ops.Module((BAR, state), (), (ops.Func("lane", PARAMS, None, body),), ("lane",))
+
+
+@pytest.mark.parametrize("tick", [
+    (1, 1), (1, 100), (3, 7), (25, 10**6), (1, 2**53 - 1), (2**53 - 1, 1), (2**53 - 1, 2**53 - 3),
+])  # fmt: skip
+def test_counts_are_divided_without_a_question(tick: tuple[int, int]) -> None:
+    """Units are whole numbers above 0, so quotients are 0 or of usual size."""
+    counts = np.concatenate([
+        [0, 1, -1, 2**53, -(2**53) - 1, 2**63 - 1, -(2**63)],
+        RANDOM.integers(-(2**63), 2**63, 2_000), RANDOM.integers(-(10**7), 10**7, 2_000),
+    ]).astype(np.int64)  # fmt: skip
+    made = divide_by_reciprocals(counted(), "lane")
+    assert not any(isinstance(stmt, ops.If) for stmt in statements(made.funcs[0].body))
+    units, found = np.array(tick, np.float64), counts.copy()
+    Interpreter(made).call("lane", units.view(np.int64), found, len(found))
+    expected = counts.astype(np.float64) * units[0] / units[1]
+    assert np.array_equal(found, expected.view(np.int64))
+
+
+def test_a_quotient_is_found_once_while_it_stays() -> None:
+    """Three times the same, the last time of something else."""
+    x = Var("x")
+    third = Binary("fdiv", x, f64(3.0))
+    own = [Assign(Elem(OWN, Binary("iadd", K, i64(n))), Unary("bits", third)) for n in range(3)]
+    change = Assign(x, Binary("fadd", x, f64(1.0)))
+    begin = Let("x", ops.F64_T, Unary("i64_to_f64", K))
+    loop = For("k", i64(0), Var("n"), (begin, own[0], own[1], change, own[2]))
+    old = ops.Module((STATE,), (), (ops.Func("lane", PARAMS, None, (loop,)),), ("lane",))
+    made = divide_by_reciprocals(old, "lane")
+    lets = [s.name for s in statements(made.funcs[0].body) if isinstance(s, Let)]
+    assert [n for n in lets if n.startswith("quotient.") and n.count(".") == 1] == [
+        "quotient.1", "quotient.2",
+    ]  # fmt: skip
+    left = []
+    for one in (old, made):
+        words = np.zeros(12, np.int64)
+        Interpreter(one).call("lane", np.zeros(1, np.int64), words, 10)
+        left.append(words.tobytes())
+    assert left[0] == left[1]
 
 
 def test_one_reciprocal_a_divisor() -> None:

@@ -1,0 +1,199 @@
+"""Bars of a GPU's lane after all that warms up is warm: a tile of them in a straight line.
+
+An indicator asks at each bar whether it has seen enough: a counter that only grows is compared with
+what does not change. Once a counter is beyond all that it is compared with, the answers are known.
+So are they of what is done where a block of bars ends, if none ends in a tile. A tile of which all
+is known at its beginning goes through a body without these questions: small branches are choices of
+values, and bar follows bar. While a result of one bar is waited for, what another one needs for
+itself is computed; a lane that goes along time has little else to wait with.
+"""
+
+from collections.abc import Iterable, Iterator, Set
+
+import msgspec
+
+from quantdsl.ir import ops
+from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt, statements
+from quantdsl.passes.fold import Folder, reassigned
+from quantdsl.passes.scopes import assigned_names, declared_names, renamed
+from quantdsl.passes.straight import all_of
+
+Block = tuple[ops.Stmt, ...]
+
+BEYOND = {"ige": True, "igt": True, "ine": True, "ile": False, "ilt": False, "ieq": False}
+"""What a comparison says of a counter that is beyond the other number."""
+BRANCH_MAX = 48
+"""Operations that a bar may do in vain, where a branch becomes a choice."""
+TILES_MIN = 4
+"""Tiles in a block, where it is worth to have those of its end apart."""
+DEAR = {"fdiv": 24, "sqrt": 24, "idiv": 24, "imod": 24}
+"""Operations that count as so many."""
+
+
+def split_warm(module: ops.Module, entry: str) -> ops.Module:
+    """The module whose entry goes through tiles of bars so, where that makes them straight."""
+    funcs = tuple(_split(f) if f.name == entry else f for f in module.funcs)
+    return msgspec.structs.replace(module, funcs=funcs)
+
+
+def _split(func: ops.Func) -> ops.Func:
+    outer = {stmt.name for stmt in func.body if isinstance(stmt, ops.Let)}
+
+    def tiles(stmt: ops.Stmt) -> ops.Stmt:
+        match stmt:
+            case ops.For(body=(*before, ops.For() as bars)):
+                match bars.hi:
+                    case ops.Binary("imin", rest, ops.Const(bits=size)):
+                        body = (*before, _Tiles(stmt, outer).bars(bars, rest, size))
+                        return msgspec.structs.replace(stmt, body=body)
+        return stmt
+
+    return msgspec.structs.replace(func, body=rebuild_body(func.body, tiles))
+
+
+class _Tiles:
+    """A loop over tiles, and what is known of locals of `outer` while it runs."""
+
+    def __init__(self, loop: ops.For, outer: Set[str]) -> None:
+        self.changed = assigned_names((loop,))
+        self.steady = outer - self.changed
+        assigns = [
+            (stmt.place.name, _counts(stmt))
+            for stmt in statements((loop,))
+            if isinstance(stmt, ops.Assign) and isinstance(stmt.place, ops.Var)
+        ]
+        self.rising = {name for name, counts in assigns if counts} & outer
+        """Those that grow by one, or begin anew."""
+        self.counters = self.rising - {name for name, counts in assigns if not counts}
+        """Those that only grow."""
+
+    def bars(self, bars: ops.For, rest: ops.Expr, size: int) -> ops.Stmt:
+        """The bars of a tile: `rest`, or `size` where that is less. In a line where they can be."""
+        of = {name: name for name in self.counters}
+        for stmt in statements(bars.body):
+            match stmt:
+                case ops.Let(name, _, ops.Var(counter)) if counter in of:
+                    if name not in self.changed:
+                        of[name] = counter  # as it was at some moment of this bar
+                case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), turn)):
+                    if turn == ops.Var(bars.name) and first not in self.changed:
+                        of[name] = first
+        needs: dict[ops.Expr, None] = {ops.Binary("ige", rest, ops.i64(size)): None}
+        blocks: dict[str, int] = {}
+
+        def expr(node: ops.Expr) -> ops.Expr:
+            """Puts answers in place of questions; `needs` gets what must hold for them."""
+            match node:
+                case ops.Binary(op, ops.Var(name), bound) if op in BEYOND and name in of:
+                    if self.stays(bound):
+                        needs[ops.Binary("igt", ops.Var(of[name]), bound)] = None
+                        return ops.boolean(BEYOND[op])
+                case ops.Binary("ieq", ops.Var(name), ops.Const(bits=end)) if name in self.rising:
+                    if end >= TILES_MIN * size:
+                        blocks[name] = end
+                        needs[ops.Binary("ige", ops.Var(name), ops.i64(0))] = None
+                        needs[ops.Binary("ilt", ops.Var(name), ops.i64(end - size))] = None
+                        return ops.boolean(False)
+            return rebuild_expr(node, expr)
+
+        def within(node: ops.Expr) -> ops.Expr:
+            """Takes places in blocks as they are."""
+            match node:
+                case ops.Binary("imin", ops.Binary("imax", ops.Var(name), least), most):
+                    if name in blocks and (least, most) == (ops.i64(0), ops.i64(blocks[name] - 1)):
+                        return ops.Var(name)
+            return rebuild_expr(node, within)
+
+        def answered(stmt: ops.Stmt) -> ops.Stmt:
+            return rebuild_stmt(stmt, expr, answered)
+
+        def settled(stmt: ops.Stmt) -> ops.Stmt:
+            return rebuild_stmt(stmt, within, settled)
+
+        body = rebuild_body(rebuild_body(bars.body, answered), settled)
+        body = Folder(reassigned(bars.body)).body(body)
+        straight = tuple(_chosen(body, bars.name))
+        if not all(isinstance(stmt, ops.Let | ops.Assign) for stmt in straight):
+            return bars
+        if not all(_counts_once(straight, name) for name in blocks):
+            return bars
+        line = (stmt for n in range(size) for stmt in _turn(straight, bars.name, n))
+        return ops.If(all_of(needs), tuple(line), (bars,))
+
+    def stays(self, bound: ops.Expr) -> bool:
+        return isinstance(bound, ops.Const) or (
+            isinstance(bound, ops.Var) and bound.name in self.steady
+        )
+
+
+def _counts(stmt: ops.Assign) -> bool:
+    """Whether a local grows by one."""
+    return stmt.value == ops.Binary("iadd", stmt.place, ops.i64(1))
+
+
+def _counts_once(body: Block, name: str) -> bool:
+    """Whether a local grows by one at a bar, or not at all."""
+    own = [s for s in body if isinstance(s, ops.Assign) and s.place == ops.Var(name)]
+    return not own or (len(own) == 1 and _counts(own[0]))
+
+
+def _chosen(body: Block, name: str) -> Iterator[ops.Stmt]:
+    """A block whose small branches are choices of values."""
+    count = 0
+
+    def block(inner: Iterable[ops.Stmt]) -> Iterator[ops.Stmt]:
+        nonlocal count
+        for stmt in inner:
+            match stmt:
+                case ops.If(cond, then, otherwise, line):
+                    sides = tuple(block(then)), tuple(block(otherwise))
+                    if not all(map(_may_be_in_vain, sides)):
+                        yield ops.If(cond, *sides, line)
+                        continue
+                    count += 1
+                    which = ops.Let(f"{name}.choice.{count}", ops.BOOL_T, cond)
+                    yield which
+                    for side, holds in zip(sides, (True, False), strict=True):
+                        yield from (_where(one, ops.Var(which.name), holds) for one in side)
+                case ops.Let(value=None, type=str() as type_):
+                    yield msgspec.structs.replace(stmt, value=ops.Const(type_, 0))
+                case _:
+                    yield stmt
+
+    return block(body)
+
+
+def _where(stmt: ops.Stmt, cond: ops.Var, holds: bool) -> ops.Stmt:
+    """A statement of a branch: a local of outside keeps its value where that is not taken."""
+    if not isinstance(stmt, ops.Assign):
+        return stmt
+    sides = (stmt.value, stmt.place) if holds else (stmt.place, stmt.value)
+    return msgspec.structs.replace(stmt, value=ops.Select(cond, *sides))
+
+
+def _may_be_in_vain(side: Block) -> bool:
+    """Whether statements only make values of locals, and few of them."""
+    nodes = list(expressions(side))
+    return (
+        all(
+            isinstance(stmt, ops.Let)
+            or (isinstance(stmt, ops.Assign) and isinstance(stmt.place, ops.Var))
+            for stmt in side
+        )
+        and not any(isinstance(node, ops.Elem | ops.Call) for node in nodes)
+        and sum(map(_operations, nodes)) <= BRANCH_MAX
+    )
+
+
+def _operations(node: ops.Expr) -> int:
+    match node:
+        case ops.Unary(op) | ops.Binary(op):
+            return DEAR.get(op, 1)
+    return int(isinstance(node, ops.Fma | ops.Select))
+
+
+def _turn(body: Block, name: str, number: int) -> Block:
+    """The bar of this number in a tile, with names of its own."""
+    names = {one: f"bar{number}.{one}" for one in (name, *declared_names(body))}
+    which = ops.Let(names[name], ops.I64_T, ops.i64(number))
+    return which, *renamed(body, names)
