@@ -121,6 +121,9 @@ class Assembly:
         self.halted: ops.Field | None = None  # handlers know that it is, where any asks
         if any(handler.event == "halt" for handler in strategy.handlers):
             self.halted = self.equations.field("g", ops.BOOL_T)
+        self.opened: ops.Field | None = None  # the day or session whose opening was handled last
+        if any(handler.event == "session_open" for handler in strategy.handlers):
+            self.opened = self.equations.field("g", ops.I64_T)
         self.engine_init = self._do("engine.init")
         self.used: set[Use] = set()
         """What is read of bars and of the rest."""
@@ -248,6 +251,8 @@ class Assembly:
             tail.append(ops.Assign(STARTED, ops.boolean(True)))
         if self.halted is not None:
             tail.append(ops.Assign(self.halted, self._halted()))
+        if self.opened is not None:
+            tail.append(ops.If(self._opens(), (ops.Assign(self.opened, self._opening()),)))
         forget = [self._do("engine.forget")] if "USES_NEWS" in self.strategy.uses else []
         return [ops.If(TRADING, (*stmts, *tail)), *forget] if stmts else []
 
@@ -283,6 +288,8 @@ class Assembly:
             first = ops.Binary("and", self._halted(), ops.Unary("not", self.halted))
         elif event in ("timer", "flat_by"):
             first = band(TIMERS, 1 << handler.timer)
+            if event == "flat_by" and self.strategy.ticks:
+                first = ops.Binary("or", first, ops.Field(ENGINE, "flat_until_open"))
         elif event in ("ready", "late"):
             signal = self.strategy.signals.all[handler.timer]
             first = band(signal.ready if event == "ready" else signal.late, 1 << signal.number)
@@ -323,13 +330,15 @@ class Assembly:
         """Whether no order passes that opens or adds to a position."""
         return ops.Call(self.strategy.core("engine.stopped"), (ENGINE,))
 
+    def _opening(self) -> ops.Expr:
+        """A number of the day or session that this instant opens, 0 where it opens none."""
+        return ops.Call(self.strategy.core("engine.opens"), (ENGINE,))
+
     def _opens(self) -> ops.Expr:
-        """The instant at which the session opens; without sessions, a day's first bar."""
-        opens = ops.Field(ENGINE, "session_open")
-        unknown = ops.Binary("ieq", opens, ops.i64(0))
-        now = ops.Binary("ieq", ops.Field(ENGINE, "now"), opens)
-        opening = ops.Call(self.strategy.core("engine.opening"), (ENGINE,))
-        return all_of([opening, ops.Binary("or", now, unknown)])
+        """The first instant of a session; without sessions, a day's first bar."""
+        assert self.opened is not None
+        some = ops.Binary("ine", self._opening(), ops.i64(0))
+        return ops.Binary("and", some, ops.Binary("ine", self._opening(), self.opened))
 
     def _invariants(self) -> list[ops.Stmt]:
         stmts: list[ops.Stmt] = []

@@ -79,7 +79,7 @@ def _manifest(
 ) -> "Manifest":
     """That of the session that is there, or of a new one."""
     from quantdsl.live import manifest as manifests
-    from quantdsl.live.creation import Wish, create, make_folder
+    from quantdsl.live.creation import Wish, create
 
     there = (folder / manifests.FILE).exists()
     if there and options["new"]:
@@ -102,7 +102,6 @@ def _manifest(
         return manifest
     if not files:
         raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
-    make_folder(folder)
     wishes = [Wish(file, sets) for file in files]
     return create(folder, wishes, config=find(config or DEFAULT_CONFIG), said=given)
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.events.layout import EVENT, MORE
+from quantdsl.events.layout import EVENT, MORE, Kind
 
 Events = npt.NDArray[np.void]
 Bools = npt.NDArray[np.bool_]
@@ -104,9 +104,14 @@ class Merge:
 
 
 def mark(events: Events) -> Events:
-    """The same events; each but the last of its instant now carries the flag MORE."""
-    ts = events["ts_event"]
-    events["flags"][:-1] |= np.where(ts[1:] == ts[:-1], MORE, 0).astype(np.uint16)
+    """The same events; each but the last of its instant now carries the flag MORE.
+
+    Where a session opens as the last one closes, the close ends an instant: the one that opens
+    has not begun while the bars, timers and orders of the other are dealt with.
+    """
+    ts, borders = events["ts_event"], events["kind"] == Kind.SESSION
+    more = (ts[1:] == ts[:-1]) & ~(borders[1:] & borders[:-1])
+    events["flags"][:-1] |= np.where(more, MORE, 0).astype(np.uint16)
     return events
 
 

@@ -81,6 +81,7 @@ def create(
     listed = _Listed(specs, feeds)
     begin = feeds[0].now_ns() if simulated == {True} else now_ns()  # type: ignore[attr-defined]
     uses = manifests.LIVE_USES | ({manifests.FUNDED} if _funded(resolved) else set())
+    _make_folder(folder)
     parts, names = [], set[str]()
     for wish, one in zip(wishes, checked, strict=True):
         name = _distinct(manifests.folder_name(one.strategy.name), names)
@@ -368,7 +369,7 @@ def _distinct(name: str, names: set[str]) -> str:
     return found
 
 
-def make_folder(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """The folder of a session, its owner's alone."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.chmod(folder, 0o700)

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.live.view import FillRow, Level, Side, WorkingOrder
+from quantdsl.report.words import broken
 
 NONE = 1 << 53
 """A price that is none, as the core has it."""
@@ -98,7 +99,8 @@ class Ledger(Struct):
                     self.said.append((ts, "warning", f"an order was refused: {why}"))
             elif kind == Kind.RISK:
                 why = self.reasons.get(a, f"reason {a}")
-                self.said.append((ts, "error", f"a limit was broken: {why} ({b:,} of {c:,})"))
+                said = broken(why, b, c, self.instruments[index], self.money_digits)
+                self.said.append((ts, "error", f"a limit was broken: {said}"))
             elif kind == Kind.COMMAND:
                 self.said.append((ts, *_told(Command(side), KilledBy(a), KilledBy(b))))
 

@@ -11,6 +11,7 @@ from quantdsl.events.layout import Kind
 from quantdsl.events.messages import Message
 from quantdsl.report.columns import texts, times
 from quantdsl.report.result import RunResult
+from quantdsl.report.words import broken
 
 WORDS = ("b", "c", "d", "e")
 
@@ -32,7 +33,8 @@ def said(result: RunResult, row: Any) -> tuple[str, str]:
     """Kind and text of one LOG or RISK record."""
     if row["kind"] == Kind.RISK:
         reason = result.reasons.get(int(row["a"]), str(row["a"]))
-        return "risk", f"{reason}: {int(row['b'])} against a limit of {int(row['c'])}"
+        instrument = result.instruments[int(row["instrument"])]
+        return "risk", broken(reason, int(row["b"]), int(row["c"]), instrument, result.money_digits)
     message = result.messages[int(row["a"])]
     return message.kind, _text(message, row)
 

@@ -2,10 +2,26 @@
 
 import math
 from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from quantdsl.report.formula import Unit
 
+if TYPE_CHECKING:
+    from quantdsl.data.instrument import Instrument
+
 UNDEFINED = "na"
+NS_PER_DAY = 86_400 * 10**9
+
+_LIMITED = {
+    **dict.fromkeys(("max notional", "max gross", "max net"), "money"),
+    **dict.fromkeys(("max daily loss", "max drawdown", "house loss", "house drawdown"), "money"),
+    **dict.fromkeys(("max order", "max position", "own check"), "lots"),
+    **dict.fromkeys(("price band", "no reference"), "price"),
+    **dict.fromkeys(("max data age", "cooldown", "duplicate", "max leg gap"), "span"),
+    **dict.fromkeys(("max order rate", "max cancel rate"), "span"),
+}
+"""What a limit of std/risk.qdsl is counted in, by its name in words; all others count."""
 
 
 def figure(value: float, unit: Unit, currency: str = "") -> str:
@@ -51,3 +67,20 @@ def date(ts_ns: int) -> str:
 def plural(count: int, noun: str) -> str:
     """'1 trade', '2 trades', '0 trades'."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def broken(limit: str, value: int, most: int, instrument: "Instrument", money_digits: int) -> str:
+    """A RISK record: 'max daily loss: 18.00 against 15.00'; of a rate, how soon it was too many."""
+    if limit == "max weight":  # the record has the value and the equity
+        return f"{limit}: {figure(value / most, 'fraction')} of equity"
+    kind = _LIMITED.get(limit, "count")
+
+    def shown(whole: int) -> str:
+        if kind == "span":
+            return duration(whole / NS_PER_DAY)
+        if kind == "money":
+            return figure(whole / 10.0**money_digits, "money")
+        step = {"lots": instrument.lot, "price": instrument.tick}.get(kind, Fraction(1))
+        return f"{float(step * whole):,.10g}"
+
+    return f"{limit}: {shown(value)} against {shown(most)}" if most else f"{limit}: {shown(value)}"

@@ -17,7 +17,7 @@ import pytest
 from quantdsl.cli import run
 from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.live.comparison import Beside, against_data
-from quantdsl.live.creation import Wish, create, make_folder
+from quantdsl.live.creation import Wish, create
 from quantdsl.live.feed import open_feed
 from quantdsl.live.machine import usable
 from quantdsl.live.record import Files
@@ -115,7 +115,6 @@ def recorded(tmp_path_factory):
         place = config(folder, venue)
         text = place.read_text(encoding="utf-8")
         place.write_text(text.replace('"binance"', '"binance_futures"'), encoding="utf-8")
-        make_folder(session)
         manifest = create(session, [Wish(strategy, {})], config=place, said={})
         one = LiveStrategy(session, manifest, manifest.strategies[0])
         feed, stop = open_feed(manifest.feeds[0]), threading.Event()

@@ -59,6 +59,13 @@ def test_a_trailing_stop_that_is_moved_is_no_new_order():
     assert ledger.orders == 1
 
 
+def test_a_broken_limit_is_told_in_units_for_people():
+    ledger = Ledger("s", (Instrument(symbol="KO"),), 6, {19: "max daily loss"})
+    row = (0, 0, 0, Kind.RISK, 0, 0, 19, 18_000_000, 15_000_000, 3, 0)
+    ledger.read(np.array([row], RECORD))
+    assert ledger.said == [(0, "error", "a limit was broken: max daily loss: 18.00 against 15.00")]
+
+
 def test_an_order_that_the_core_has_no_more_is_left_out():
     """Filled by its old terms while the new ones were under way: no record says that it is over."""
     ledger = read(order(1, 100, 9_000, NO_PRICE), order(1, 101, 9_001, NO_PRICE, CHANGED),

@@ -13,7 +13,7 @@ from quantdsl.cli import run
 from quantdsl.config import find
 from quantdsl.journal.format import BlockKind, frame
 from quantdsl.journal.reader import OPEN, segments
-from quantdsl.live.creation import Wish, create, make_folder
+from quantdsl.live.creation import Wish, create
 from quantdsl.live.feed import open_feed
 from quantdsl.live.machine import usable
 from quantdsl.live.manifest import Manifest
@@ -41,7 +41,6 @@ def recorded(tmp_path_factory):
     pq.write_table(table, whole)
     pq.write_table(table.filter(pa.array(there)), holed)
     said = {"data.path": holed, "paper.speed": 1e6}
-    make_folder(session)
     wish = Wish(shipped("strategies/sma_cross.qdsl"), {})
     carried(session, create(session, [wish], config=find("paper_replay"), said=said))
     return session, holed, whole

@@ -356,7 +356,7 @@ def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):
     said = finished(process)
     assert process.returncode == 2
     assert re.search(r"own\.toml:\d+: limits\.daily_loss is missing", said), said
-    assert not (tmp_path / "session" / "session.json").exists()
+    assert not (tmp_path / "session").exists()
 
 
 def test_a_feed_that_is_none_is_told_before_what_it_lacks(files, tmp_path):

@@ -1,15 +1,17 @@
 """The summary in the terminal: what it says first, and that it fits."""
 
+from fractions import Fraction
 from io import StringIO
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from quantdsl.data.instrument import Instrument
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.summary import show
 from quantdsl.report.terminal import Terminal
-from quantdsl.report.words import duration, figure
+from quantdsl.report.words import broken, duration, figure
 from tests.report.synthetic import synthetic_run
 
 RUN = synthetic_run(30)
@@ -86,8 +88,33 @@ def test_figures_as_text(value, unit, text):
 
 @pytest.mark.parametrize(
     ("days", "text"),
-    [(40, "40.0 days"), (1.5, "36.0 h"), (1 / 48, "30 min"), (-1.5, "-36.0 h"), (0.0, "0 s"),
-     (90 / 86_400, "90 s"), (0.25 / 86_400, "0.25 s")],
+    [
+        (40, "40.0 days"),
+        (1.5, "36.0 h"),
+        (1 / 48, "30 min"),
+        (-1.5, "-36.0 h"),
+        (0.0, "0 s"),
+        (90 / 86_400, "90 s"),
+        (0.25 / 86_400, "0.25 s"),
+    ],
 )
 def test_durations_in_the_unit_that_reads_best(days, text):
     assert duration(days) == text
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "most", "said"),
+    [
+        ("max drawdown", 1_234_500_000, 1_000_000_000, "1,234.50 against 1,000.00"),
+        ("max weight", 30_000_000, 120_000_000, "25.00 % of equity"),
+        ("max position", 21, 20, "2.1 against 2"),
+        ("price band", 10_201, 10_100, "102.01 against 101"),
+        ("max data age", 90 * 10**9, 5 * 10**8, "90 s against 0.5 s"),
+        ("max order rate", 120 * 10**9, 180 * 10**9, "2 min against 3 min"),
+        ("max entries", 3, 2, "3 against 2"),
+        ("no reference", 10_201, 0, "102.01"),
+    ],
+)
+def test_a_broken_limit_is_told_in_its_unit(limit, value, most, said):
+    instrument = Instrument(symbol="KO", lot=Fraction(1, 10))
+    assert broken(limit, value, most, instrument, 6) == f"{limit}: {said}"

@@ -1,0 +1,166 @@
+"""The open of a session and its `flat_by`, where ticks, timers and fills come at their edge."""
+
+import pyarrow as pa
+import pytest
+
+import quantdsl
+from quantdsl.report.messages import messages
+
+TEXT = """language 1
+
+strategy Edge:
+    {source}
+    {session}
+
+    state sent = false
+
+    {body}
+
+    backtest:
+        fees    = 0 bps
+        {latency}
+"""
+
+XNYS = 'session "XNYS", flat_by = 15:55'
+
+
+def run(columns, source, session, body):
+    latency = "" if source.startswith("bars") else "latency = 10 ms"
+    text = TEXT.format(
+        source=source, session=session, latency=latency, body=body.replace("\n", "\n    ")
+    )
+    return quantdsl.compile(text).backtest(pa.table(columns))
+
+
+def trades(*rows):
+    """The columns of (time, price), ten lots each."""
+    times, prices = zip(*rows, strict=True)
+    return {"time": list(times), "price": list(prices), "size": [10] * len(rows)}
+
+
+def said(result):
+    """The time of day and the text of each message."""
+    return [(str(row["time"])[8:19], row["text"]) for row in messages(result.result).to_pylist()]
+
+
+def closed(result):
+    """Time of day, side, lots and position of each fill."""
+    names = ("side", "quantity", "position")
+    return [(str(row["time"])[8:23], *(row[n] for n in names)) for row in result.fills.to_pylist()]
+
+
+OPENING = 'on session_open:\n    log("open")\n{tick}:\n    log("tick")\n{timer}:\n    log("timer")'
+
+
+def test_a_session_opens_once_where_a_tick_and_a_timer_come_with_it():
+    rows = trades(
+        *((f"2024-01-0{day}T14:30:{second}Z", 100.0) for day in (2, 3) for second in ("00", "01"))
+    )
+    body = OPENING.format(tick="on trade", timer="at 09:30")
+    first = [("02 14:30:00", "open"), ("02 14:30:00", "tick"), ("02 14:30:00", "timer")]
+    day = [*first, ("02 14:30:01", "tick")]
+    later = [(f"03{when[2:]}", text) for when, text in day]
+    assert said(run(rows, "trades", XNYS, body)) == day + later
+
+
+def test_without_sessions_a_day_opens_with_its_first_bar_and_not_with_a_timer():
+    hours = ["2024-01-02T20:00", "2024-01-02T21:00", "2024-01-04T08:00", "2024-01-04T09:00"]
+    prices = dict.fromkeys(("open", "high", "low", "close"), [100.0] * 4)
+    body = OPENING.format(tick="on bar", timer="every 2h")
+    heard = said(run({"time": hours, **prices}, "bars 1h", "", body))
+    opened = [when for when, text in heard if text == "open"]
+    assert opened == ["02 21:00:00", "04 09:00:00"]
+    assert ("04 08:00:00", "timer") in heard
+
+
+def test_ticks_of_midnight_open_one_day():
+    rows = trades(
+        ("2024-01-02T23:59:00Z", 100.0),
+        ("2024-01-03T00:00:00Z", 100.0),
+        ("2024-01-03T00:00:00Z", 100.0),
+        ("2024-01-03T00:01:00Z", 100.0),
+    )
+    heard = said(run(rows, "trades", "", OPENING.format(tick="on trade", timer="at 00:00")))
+    assert [when for when, text in heard if text == "open"] == ["02 23:59:00", "03 00:00:00"]
+
+
+BID = "on trade:\n    if not sent:\n        buy(4 shares, limit = 100.00)\n        sent = true"
+
+
+def test_what_fills_while_flat_by_recalls_it_is_closed_at_once():
+    rows = trades(
+        ("2024-01-02T15:00:00Z", 100.50),
+        ("2024-01-02T20:54:59Z", 100.40),
+        ("2024-01-02T20:55:00.005Z", 99.90),  # the cancel arrives 5 ms later
+        ("2024-01-02T20:56:00Z", 100.30),
+        ("2024-01-02T20:59:00Z", 100.20),
+        ("2024-01-03T14:30:01Z", 101.00),
+        ("2024-01-03T20:59:00Z", 101.00),
+    )
+    assert closed(run(rows, "trades", XNYS, BID)) == [
+        ("02 20:55:00.005", "buy", 4.0, 4.0),
+        ("02 20:56:00.010", "sell", 4.0, 0.0),
+    ]
+
+
+def test_what_the_book_cannot_take_at_flat_by_goes_out_again():
+    levels = [
+        ("2024-01-02T15:00:00Z", "bid", 99.0, 5, 1),
+        ("2024-01-02T15:00:00Z", "ask", 101.0, 20, 1),
+        ("2024-01-02T20:54:00Z", "ask", 102.0, 1, 0),
+        ("2024-01-02T20:55:01Z", "ask", 102.0, 2, 0),  # the closing order has ended unfilled
+        ("2024-01-02T20:55:02Z", "bid", 99.0, 30, 0),
+        ("2024-01-02T20:55:03Z", "ask", 102.0, 3, 0),
+        ("2024-01-02T20:55:04Z", "ask", 102.0, 4, 0),
+    ]
+    names = ("time", "side", "price", "size", "snapshot")
+    columns = zip(*levels, strict=True)
+    table = {name: list(column) for name, column in zip(names, columns, strict=True)}
+    body = "on book:\n    if not sent:\n        buy(20 shares)\n        sent = true"
+    made = closed(run(table, "book depth = 5", XNYS, body))
+    assert made[-1][-1] == 0.0
+    assert sum(lots for _, side, lots, _ in made if side == "sell") == 20.0
+    assert all(when < "02 20:55:05" for when, *_ in made)
+
+
+@pytest.mark.parametrize("limit", ["max_daily_loss", "max_drawdown"])
+def test_what_fills_while_a_limit_flattens_is_closed_too(limit):
+    rows = trades(
+        ("2024-01-02T15:00:00Z", 100.00),
+        ("2024-01-02T15:00:01Z", 100.00),
+        ("2024-01-02T15:00:02Z", 98.20),
+        ("2024-01-02T15:00:02.005Z", 97.90),  # the cancel arrives 5 ms later
+        ("2024-01-02T15:00:03Z", 98.30),
+        ("2024-01-02T15:01:00Z", 97.30),
+    )
+    body = (
+        "on trade:\n    if not sent:\n        buy(10 shares)\n"
+        "        buy(4 shares, limit = 98.00)\n        sent = true\n"
+        f"risk:\n    {limit} = 15 USD -> flatten, halt"
+    )
+    assert closed(run(rows, "trades", "", body)) == [
+        ("02 15:00:00.010", "buy", 10.0, 10.0),
+        ("02 15:00:02.005", "buy", 4.0, 14.0),
+        ("02 15:00:02.010", "sell", 10.0, 4.0),
+        ("02 15:00:03.010", "sell", 4.0, 0.0),
+    ]
+
+
+def test_round_the_clock_a_session_is_closed_before_the_next_one_opens():
+    minutes = [f"2024-01-02T23:{minute}:00" for minute in (56, 57, 58, 59)]
+    minutes += ["2024-01-03T00:00:00", "2024-01-03T00:01:00"]
+    opens = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    prices = dict.fromkeys(("open", "high", "low", "close"), opens)
+    body = (
+        'on session_open:\n    log("open {session_open}")\non session_close:\n'
+        '    log("close {session_open}")\non bar:\n    if not sent:\n'
+        "        buy(1 shares, tif = opg)\n        buy(1 shares, tif = cls)\n        sent = true"
+    )
+    made = run({"time": minutes, **prices}, "bars 1m", 'session "24/7"', body)
+    assert said(made) == [
+        ("02 00:00:00", "open 2024-01-02T00:00:00"),
+        ("03 00:00:00", "close 2024-01-02T00:00:00"),
+        ("03 00:00:00", "open 2024-01-03T00:00:00"),
+        ("04 00:00:00", "close 2024-01-03T00:00:00"),
+    ]
+    assert [row["price"] for row in made.fills.to_pylist()] == [4.0, 5.0]  # the close, the open
