@@ -260,6 +260,8 @@ FILES = {
     "    on ready(a):\n        cancel_all()\n" + ORDER,
     "a deadline that is no time": STRATEGY + "    @async(deadline = 0ms)\n"
     "    let a = ta.sma(close, 9)\n    plot(a)\n" + ORDER,
+    "a deadline of centuries": STRATEGY + "    @async(deadline = 110_000d)\n"
+    "    let a = ta.sma(close, 9)\n    on ready(a):\n        cancel_all()\n" + ORDER,
     "an equation of a signal": STRATEGY + AWAITED + "    let b = a + 1.0\n    plot(b)\n" + ORDER,
     "a signal of a signal": STRATEGY + AWAITED + "    @async(deadline = 1s)\n"
     "    let b = ta.sma(a, 3)\n    on ready(b):\n        cancel_all()\n" + ORDER,
