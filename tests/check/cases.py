@@ -572,6 +572,8 @@ SOURCES = {
     "book of no depth": "book depth = 0",
     "book of shares": "book depth = 100 shares",
     "book of ticks": "book depth = 3 ticks",
+    "cross-section of a universe without a name": "bars 1d\n    universe max = 9\n"
+    "    plot(xs.mean(close / close[1]))",
     "universe without a name": "bars 1d\n    universe point_in_time = true",
     "universe of a strange setting": 'bars 1d\n    universe "SP500", size = 3',
     "universe with a symbol twice": 'bars 1d\n    universe "KO", "KO"\n    plot(xs.sum(close))',
