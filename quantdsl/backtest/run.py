@@ -30,6 +30,7 @@ from quantdsl.events.layout import Kind
 from quantdsl.report.benchmark import benchmark_of
 from quantdsl.report.execution import Execution, Middles, execution_of
 from quantdsl.report.result import Plot, RunResult, Setting
+from quantdsl.report.words import moment
 
 RUN_END = 2
 _LIVE = tuple("live. latency. paper. journal. cockpit. alerts. feed limits.".split())
@@ -121,7 +122,10 @@ def result(prepared: Prepared, path: Path, bars: BarTable | None = None) -> RunR
         settings=settings_of(resolved, signals=bool(strategy.signals)),
         execution=_execution(prepared),
         notes=(
-            *prepared.notes, *data.notes, *_of_books(prepared),
+            *prepared.notes,
+            *data.notes,
+            *_of_books(prepared),
+            *_of_ends(prepared, curve),
             *map(str, answers(checked, run.memory)),
         ),
         warnings=warnings_of(checked, resolved),
@@ -144,6 +148,17 @@ def _of_books(prepared: Prepared) -> Iterator[str]:
             yield f"{one.symbol}: the book was {said}: no order met it then"
         if far:
             yield f"{one.symbol}: {far:,} levels were more than the book keeps, until a snapshot"
+
+
+def _of_ends(prepared: Prepared, curve: npt.NDArray[np.int64]) -> Iterator[str]:
+    """What is held of instruments whose bars ended before those of others."""
+    if prepared.checked.strategy.ticks or not len(curve):
+        return
+    memory, last_ts = prepared.run.memory, int(curve[-1, 0])
+    for index, one in enumerate(prepared.data.instruments):
+        ts = int(memory.get(f"e.market[{index}].ts"))
+        if ts < last_ts and memory.get(f"e.positions[{index}].lots"):
+            yield f"{one.name}: held to the end at the price of {moment(ts)} UTC: no bar came since"
 
 
 def _execution(prepared: Prepared) -> Execution | None:

@@ -50,7 +50,7 @@ SHAPES = {
     "cost": '@cost("O(1)")',
     "latency": "@latency(p99 = 1us)",
     "cpu": "@cpu(3)",
-    signals.NOTE: "@async(deadline = 2ms)",
+    signals.NOTE: signals.SHAPE,
     hosted.NOTE: hosted.SHAPE,
     placing.NOTE: "@device(auto), @device(cpu) or @device(cuda)",
 }

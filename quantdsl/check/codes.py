@@ -260,8 +260,8 @@ _at_top(
 _in_handler(
     "QD0308",
     "wrong arguments",
-    "The call gives too many, too few, unknown or repeated arguments; the message shows the\n"
-    "signature.",
+    "The call gives too many, too few, unknown or repeated arguments, or a share of\n"
+    "more than all; the message shows what fits.",
     "        if abs(close, open) > 1.0:\n            buy(100 shares)\n",
     "        if abs(close - open) > 1.0:\n            buy(100 shares)\n",
 )

@@ -15,8 +15,9 @@ from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, LimitExceeded
-from quantdsl.check.equations import THIS, Equation, for_all
+from quantdsl.check.equations import THIS, Equation
 from quantdsl.check.functions import Declared, Routine
+from quantdsl.check.shares import share, within
 from quantdsl.check.signatures import Parameter
 from quantdsl.check.types import BOOL, FLOAT, INT, Type, ir_type
 from quantdsl.check.universe import takes_part
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 WORK, OUT, BY = "w", "out", "by"
 """Parameters of std that the compiler fills in, and the argument that picks the grouped form."""
+SHARES = ("share", "p", "top", "bottom")
+"""Parameters of std that are a share of those present."""
+HALF = 0.5
+"""Two tails of half each are all."""
 N = ops.SizeName("N_INSTRUMENTS")
 NOBODY = ops.i64(-1)
 
@@ -85,7 +90,7 @@ class CrossFunction(Binding):
         known = self.strategy.library.namespace("xs").names
         name = grouped if BY in named and grouped in known else self.name
         routine = self.strategy.library.routine(cx, known[name], 0)
-        values = _matched(cx, self.name, routine, node)
+        values = _matched(self.strategy, cx, self.name, routine, node)
         if values is None or any(value.bad for value in values.values()):
             return error_value(node.span)
         return _Call(self.strategy, cx, routine, node).made(values)
@@ -100,7 +105,7 @@ def _shown(param: Parameter) -> str:
 
 
 def _matched(
-    cx: Context, name: str, routine: Routine, node: ast.Call
+    strategy: "Strategy", cx: Context, name: str, routine: Routine, node: ast.Call
 ) -> dict[str, Value] | None:
     """The value of each parameter of the routine; None where the call does not fit."""
     params = _public(routine)
@@ -117,7 +122,10 @@ def _matched(
             what = f"no argument {arg.name!r}" if arg.name else f"{len(places)} of them at most"
             cx.error("QD0308", f"xs.{name} takes {what}", arg.span, help=shape)
             return None
-        found[param.name] = _argument(cx, param, arg)
+        given = _argument(cx, param, arg)
+        if param.name in SHARES:
+            given = within(cx, strategy, given, arg, HALF if name == "winsorize" else 1.0)
+        found[param.name] = given
     for param in params:
         if param.name not in found:
             value = _default(cx, param, name, node, shape)
@@ -141,8 +149,7 @@ def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:
     if param.type.kind != "array":
         if value.series.panel:
             return cx.error("QD0301", "one number for all is needed here", arg.span)
-        number = arith.as_float(cx, arith.plain(cx, value))
-        return for_all(cx, number, "a share of all is a number, such as 20%")
+        return share(cx, value, arg, "a share of all is a number, such as 20%")
     if param.type.elem == INT:
         if value.type.kind not in ("group", "int", "enum") or not value.series.panel:
             return cx.error(

@@ -312,11 +312,12 @@ def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> No
     )
     if not inside:
         n, last = sizes.show(size), sizes.show(sizes.sub(size, 1))
+        branch = f"give it a name, i, and write 'if i < {n}:', or " if cx.kernel else ""
         cx.error(
             "QD0601",
             f"this index is not proven to lie in 0 .. {last}",
             node.span,
-            help=f"use a loop over 0..<{n}, 'i mod {n}' or clamp(i, 0, {last})",
+            help=f"{branch}use a loop over 0..<{n}, 'i mod {n}' or clamp(i, 0, {last})",
         )
 
 

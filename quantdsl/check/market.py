@@ -77,9 +77,16 @@ class Units:
                 value.span,
                 help="give the amount as a float, or compare prices of one instrument",
             )
-        instrument = self._instrument(value.type.of)
+        source = self._bars() or self._instrument(value.type.of)
         stem = "lot" if value.type.kind == "qty" else "tick"
-        return Unit(ops.Field(instrument, stem + "_num"), ops.Field(instrument, stem + "_den"))
+        return Unit(ops.Field(source, stem + "_num"), ops.Field(source, stem + "_den"))
+
+    def _bars(self) -> ops.Field | None:
+        """Of an equation of a universe its bars, which say it too: signals have no engine."""
+        strategy = self.strategy
+        if strategy.universe is None or not strategy.equating or not strategy.clocks:
+            return None
+        return next(iter(strategy.bars.values()), None) or strategy.bar(0, 0)
 
     def default_qty(self, cx: Context, span: ast.Span) -> Type:
         """A bare `100 shares` counts lots of the only instrument."""

@@ -6,8 +6,9 @@ from quantdsl.check import arith
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.cross import N, present
-from quantdsl.check.equations import THIS, for_all
+from quantdsl.check.equations import THIS
 from quantdsl.check.market import ENGINE
+from quantdsl.check.shares import share
 from quantdsl.check.types import FLOAT, VOID
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
 from quantdsl.ir import ops
@@ -50,10 +51,10 @@ class Rebalance(Binding):
             elif arg.name == "via":
                 via = self._via(cx, arg)
             elif arg.name in given:
-                share = arith.as_float(cx, arith.plain(cx, cx.expr(arg.value)))
-                if isinstance(share.const, int | float) and share.const < 0:
+                part = share(cx, cx.expr(arg.value), arg, "a share of equity, such as 0.1%")
+                if isinstance(part.const, int | float) and part.const < 0:
                     return cx.error("QD0802", f"{arg.name} is below 0", arg.span, help=SHAPE)
-                given[arg.name] = for_all(cx, share, "a share of equity, such as 0.1%").ir
+                given[arg.name] = part.ir
             else:
                 return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)
         if weights is None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 NOTE = "async"
+SHAPE = "@async(deadline = 2ms), a fixed length of time of 1ns to 366d"
+DEADLINE_NS_MAX = 366 * DURATION_NS["d"]
+"""A time of this century and a deadline are far below 2^63 together."""
 SIGNAL = ops.StructType("engine.Signal")
 NOW, TRADING = ops.Field(ENGINE, "now"), ops.Field(ENGINE, "counting")
 EVENT, KIND, INSTRUMENT = ops.Var("ev"), ops.Var("kind"), ops.Var("inst")
@@ -216,14 +219,14 @@ def deadline_of(notes: tuple[ast.Annotation, ...]) -> int | None:
 
 
 def fits(note: ast.Annotation) -> bool:
-    """Whether it is `@async(deadline = D)`, D a duration of 1 ns or more."""
+    """Whether it is `@async(deadline = D)`, D a duration of 1 ns to DEADLINE_NS_MAX."""
     if len(note.args) != 1 or note.args[0].name != "deadline":
         return False
     number = note.args[0].value
     return (
         isinstance(number, ast.Num)
         and number.unit in DURATION_NS
-        and Fraction(number.text) * DURATION_NS[number.unit] >= 1
+        and 1 <= Fraction(number.text) * DURATION_NS[number.unit] <= DEADLINE_NS_MAX
     )
 
 

@@ -82,9 +82,9 @@ def declare(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
                 help=shape,
             )
     if not names or node.alias is not None:
+        # It is one all the same: what reads one is not said to need one.
         cx.error("QD0212", "a universe is named in quotes", node.span, help=shape)
-        return
-    made.name, made.symbols = ("", tuple(names)) if len(names) > 1 else (names[0], ())
+    made.name, made.symbols = (names[0], ()) if len(names) == 1 else ("", tuple(names))
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         cx.error("QD0208", f"{twice!r} stands twice in the universe", node.span)

@@ -222,13 +222,30 @@ def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
         assert np.isnan(rows[both.names.index(name)].view(np.float64)[cold]).all(), name
 
 
+def test_amounts_count_in_the_steps_of_each_instrument() -> None:
+    """What is compared with ticks and shares has stages, where ticks differ too."""
+    closes = whole(5, INSTANTS_MAX + 30)
+    closes["A003"] = [round(close / 10, 3) for close in closes["A003"] if close is not None]
+    amounts = "let busy = volume > 100 shares\n    let rose = close - close[1] > 3 ticks\n    "
+    bars = table(closes)
+    for number in (3, 4):  # with all prices on the grid of the closes it is the tick
+        bars = bars.set_column(number, bars.schema.names[number], bars["close"])
+    both = Both(ALONG.replace("let past", amounts + "let past"), data=bars)
+    rows = both.hold()
+    steps = np.array([1000 if name == "A003" else 100 for name in closes])
+    ticks = np.rint(np.array([*closes.values()]).T * steps)
+    rose = rows[both.names.index("rose")].reshape(-1, len(closes))
+    assert np.array_equal(rose[1:] > 0, np.diff(ticks, axis=0) > 3)
+    assert rows[both.names.index("busy")].all()
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
         (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
         (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
-        (("let past", "let busy = volume > 9 shares\n    let past"), "float(volume) > 100.0"),
+        (("let past", "let big = close * volume > 9 USD\n    let past"), "float(volume) > 100.0"),
         (('universe "ALL"', ""), "no universe"),
     ],
 )

@@ -173,6 +173,15 @@ def test_one_instrument_in_two_groups_at_once_is_refused(tmp_path: Path) -> None
         told(*once, f"{first},oil,")
 
 
+def test_what_is_held_of_who_ended_is_told_of(tmp_path: Path) -> None:
+    closes: dict[str, list[float | None]] = {name: [10.0] * 40 for name in ("A", "B", "C")}
+    closes["B"] = [10.0] * 14 + [None] * 26  # its last bar is that of the 14th
+    more = members(tmp_path, ["A,,", "B,,", "C,,2020-01-10"])  # C is sold while it has bars
+    ran = run_checked(compiled(TEXT), Path("x"), data=table(closes), more=more)
+    told = [note for note in ran.notes if "held to the end" in note]
+    assert told == ["B: held to the end at the price of 2020-01-14 21:00 UTC: no bar came since"]
+
+
 def test_adjusted_prices_that_no_file_adjusts_are_told_of() -> None:
     text = """language 1
 strategy Adjusted:

@@ -2,6 +2,8 @@
 
 from textwrap import indent
 
+from tests.check.universe_cases import UNIVERSES
+
 PAIR = """\
 strategy S:
     instrument "XNYS:KO" as y
@@ -258,6 +260,8 @@ FILES = {
     "    on ready(a):\n        cancel_all()\n" + ORDER,
     "a deadline that is no time": STRATEGY + "    @async(deadline = 0ms)\n"
     "    let a = ta.sma(close, 9)\n    plot(a)\n" + ORDER,
+    "a deadline of centuries": STRATEGY + "    @async(deadline = 110_000d)\n"
+    "    let a = ta.sma(close, 9)\n    on ready(a):\n        cancel_all()\n" + ORDER,
     "an equation of a signal": STRATEGY + AWAITED + "    let b = a + 1.0\n    plot(b)\n" + ORDER,
     "a signal of a signal": STRATEGY + AWAITED + "    @async(deadline = 1s)\n"
     "    let b = ta.sma(a, 3)\n    on ready(b):\n        cancel_all()\n" + ORDER,
@@ -568,6 +572,8 @@ SOURCES = {
     "book of no depth": "book depth = 0",
     "book of shares": "book depth = 100 shares",
     "book of ticks": "book depth = 3 ticks",
+    "cross-section of a universe without a name": "bars 1d\n    universe max = 9\n"
+    "    plot(xs.mean(close / close[1]))",
     "universe without a name": "bars 1d\n    universe point_in_time = true",
     "universe of a strange setting": 'bars 1d\n    universe "SP500", size = 3',
     "universe with a symbol twice": 'bars 1d\n    universe "KO", "KO"\n    plot(xs.sum(close))',
@@ -582,38 +588,6 @@ SOURCES = {
     "book in a strategy on quotes": "quotes\n    plot(book.microprice(levels = 1))",
     "stale book in a strategy on quotes": "quotes\n    on stale(book):\n        flatten()",
     "quotes in a strategy on trades": "trades\n    plot(mid)",
-}
-UNIVERSES = {
-    "share of all in ticks": "plot(xs.winsorize(close, 3 ticks))",
-    "least trade in shares": (
-        "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 shares)"
-    ),
-    "position of all in shares": (
-        "plot(xs.sum(close))\n    risk:\n        max_position = 100 shares"
-    ),
-    "gross of all in shares": "plot(xs.sum(close))\n    risk:\n        max_gross = 100 shares",
-    "bars are na": "plot(xs.sum(close) if bars is na else 1.0)",
-    "two universes": 'universe "B"\n    plot(xs.sum(close))',
-    "universe and instrument": 'instrument "KO"',
-    "cross-section of one number": 'plot(xs.sum(3.0))',
-    "cross-section of an account": 'on bar:\n        let r = xs.sum(close * float(position))',
-    "cross-section by a price": 'plot(xs.sum(xs.demean(close, by = close)))',
-    "cross-section that is not there": 'plot(xs.sum(xs.ranks(close)))',
-    "cross-section without its share": 'plot(xs.spread(close))',
-    "plot of a panel": 'plot(xs.rank(close))',
-    "adjusted without being asked": 'plot(xs.sum(adj.close))',
-    "price for a portfolio": 'at 15:45:\n        log("{close}")',
-    "signal for a portfolio": "@async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
-    "    at 15:45:\n        if a is not na:\n            flatten()",
-    "order for a portfolio": 'at 15:45:\n        buy(1 shares)',
-    "position for a portfolio": 'at 15:45:\n        if flat:\n            flatten()',
-    "rebalance of each": 'on bar:\n        rebalance(close)',
-    "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
-    "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
-    "rebalance below nothing": 'at 15:45:\n        rebalance(xs.rank(close), min_trade = -1%)',
-    "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
-    "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
-    "        expect long or UP.close[1] > 1",
 }
 WARNED = {"no limits and no costs": STRATEGY + ORDER}
 BLOCKS = "    risk:\n        max_position = 900 shares\n    backtest:\n        fees = 1bps\n"

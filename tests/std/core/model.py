@@ -35,7 +35,7 @@ class Market(ABC):
         self.halted = False
         self.tripped: set[str] = set()
         self.cuts = 0
-        self.borrow_paid = 0
+        self.borrow_paid = self.borrowed = 0
         self.block = self.legs = self.legs_filled = self.half_since = 0
 
     # ---- valuation ----
@@ -126,11 +126,11 @@ class Market(ABC):
             self.day_start, self.tripped = self.equity(), set()
 
     def pay_borrow(self) -> None:
-        """What is short at a day's end pays for the time since the last one."""
+        """What was short at the end of the day before pays for the time since."""
         held = (self.now - self.borrow_paid) / YEAR_NS if self.borrow_paid else 0.0
-        short = sum(max(-b.lots, 0) * b.mark * self.c.money for b in self.books)
+        self.cash -= round_half_even(self.borrowed * self.c.borrow_rate * held)
         self.borrow_paid = self.now
-        self.cash -= round_half_even(short * self.c.borrow_rate * held)
+        self.borrowed = sum(max(-b.lots, 0) * b.mark * self.c.money for b in self.books)
 
     def dividend(self, i: int, a: int, b: int) -> None:
         """a / b money a lot held; shorts pay."""

@@ -108,6 +108,24 @@ def test_borrow_is_charged_for_the_time_held_short() -> None:
     assert core.get("metrics.financing_paid") - paid == 100 * 1000 * MONEY // 10
 
 
+def test_borrow_is_of_the_nights_in_between_alone() -> None:
+    """What is sold short in a day pays nothing for the night before, and what is covered in one
+    pays for the last night.
+    """
+    core, year, bars = (
+        Core({"borrow_rate": 0.10, "day_rule": 2}),
+        8766 * HOUR,
+        {0: (1000,) * 4 + (9,)},
+    )
+    core.step(HOUR, 0, bars, [{"verb": "short", "lots": 100, "line": 1}])
+    core.step(HOUR + year, HOUR, bars, [{"verb": "cover", "lots": 100, "line": 2}])
+    assert core.get("positions[0].lots") == -100
+    assert core.get("metrics.financing_paid") == 0
+    core.step(HOUR + 3 * year, HOUR + year, bars, [])
+    assert core.get("positions[0].lots") == 0
+    assert core.get("metrics.financing_paid") == 2 * 100 * 1000 * MONEY // 10
+
+
 def test_below_the_maintenance_margin_all_is_closed() -> None:
     core = Core({"cash": 100_000_000, "margin_initial": 0.25, "margin_maintenance": 0.2})
     core.step(

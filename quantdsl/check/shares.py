@@ -1,0 +1,59 @@
+"""Shares: plain numbers for a part of a whole, `top = 20%` of all or `min_trade = 0.1%` of equity.
+
+A number of another kind would be read as a share of thousands: 100 USD as 10,000 %.
+"""
+
+from typing import TYPE_CHECKING
+
+from quantdsl.check import arith
+from quantdsl.check.arith import an
+from quantdsl.check.context import Context
+from quantdsl.check.equations import STATE, for_all
+from quantdsl.check.literals import FRACTION
+from quantdsl.check.values import Value
+from quantdsl.ir import ops
+from quantdsl.lang import ast
+
+if TYPE_CHECKING:
+    from quantdsl.check.strategy import Strategy
+
+PLAIN = ("float", "int")
+
+
+def share(cx: Context, value: Value, arg: ast.Arg, help: str) -> Value:
+    """The argument as one float for all instruments; an error where it counts something."""
+    number = for_all(cx, arith.as_float(cx, arith.plain(cx, value)), help)
+    if number.bad or value.type.kind in PLAIN:
+        return number
+    return cx.error(
+        "QD0301", f"a share is needed here, this is {an(value.type)}", arg.span, help=help
+    )
+
+
+def within(cx: Context, strategy: "Strategy", value: Value, arg: ast.Arg, most: float) -> Value:
+    """The share, or an error where it or the range of its param leaves 0 .. most."""
+    ends = [] if value.bad else _ends(strategy, value)
+    beyond = next((end for end in ends if not 0 <= end <= most), None)
+    if beyond is None:
+        return value
+    percent = 1 <= beyond <= 100 * most and beyond.is_integer()
+    meant = f"did you mean {beyond:g}%?" if percent else "such as 20%"
+    return cx.error(
+        "QD0308",
+        f"a share of all lies in 0% .. {most:.0%}, this is {beyond:,.0%}",
+        arg.span,
+        help=meant,
+    )
+
+
+def _ends(strategy: "Strategy", value: Value) -> list[float]:
+    """The least and the largest that a literal or a param may be; nothing of all else."""
+    if isinstance(value.const, int | float):
+        return [float(value.const)]
+    for param in strategy.params:
+        place = ops.Field(STATE, param.field)
+        if value.ir in (place, ops.Unary("i64_to_f64", place)):
+            scale = FRACTION.get(param.unit, 1)
+            ends = (param.low, param.default, param.high)
+            return [float(end * scale) for end in ends if end is not None]
+    return []

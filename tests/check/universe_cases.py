@@ -1,0 +1,47 @@
+"""Mistakes on a universe: each is a part of a strategy that the compiler refuses."""
+
+UNIVERSES = {
+    "share of all in ticks": "plot(xs.winsorize(close, 3 ticks))",
+    "share of all above all": "plot(xs.quantile(close, 30))",
+    "share of two tails above half": "plot(xs.mean(xs.winsorize(close, 60%)))",
+    "share of all below none": "plot(xs.spread(close, -1%))",
+    "share of all by a param": (
+        "param tail = 20 in 10..30\n    plot(xs.spread(close, tail))"
+    ),
+    "share of all by a param in percent": (
+        "param tail = 50% in 10%..150%\n    plot(xs.spread(close, tail))"
+    ),
+    "share of all in time": "plot(xs.spread(close, 1s))",
+    "least trade in money": (
+        "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 USD)"
+    ),
+    "least trade in shares": (
+        "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 shares)"
+    ),
+    "position of all in shares": (
+        "plot(xs.sum(close))\n    risk:\n        max_position = 100 shares"
+    ),
+    "gross of all in shares": "plot(xs.sum(close))\n    risk:\n        max_gross = 100 shares",
+    "bars are na": "plot(xs.sum(close) if bars is na else 1.0)",
+    "two universes": 'universe "B"\n    plot(xs.sum(close))',
+    "universe and instrument": 'instrument "KO"',
+    "cross-section of one number": 'plot(xs.sum(3.0))',
+    "cross-section of an account": 'on bar:\n        let r = xs.sum(close * float(position))',
+    "cross-section by a price": 'plot(xs.sum(xs.demean(close, by = close)))',
+    "cross-section that is not there": 'plot(xs.sum(xs.ranks(close)))',
+    "cross-section without its share": 'plot(xs.spread(close))',
+    "plot of a panel": 'plot(xs.rank(close))',
+    "adjusted without being asked": 'plot(xs.sum(adj.close))',
+    "price for a portfolio": 'at 15:45:\n        log("{close}")',
+    "signal for a portfolio": "@async(deadline = 2ms)\n    let a = ta.sma(close, 9)\n"
+    "    at 15:45:\n        if a is not na:\n            flatten()",
+    "order for a portfolio": 'at 15:45:\n        buy(1 shares)',
+    "position for a portfolio": 'at 15:45:\n        if flat:\n            flatten()',
+    "rebalance of each": 'on bar:\n        rebalance(close)',
+    "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
+    "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
+    "rebalance below nothing": 'at 15:45:\n        rebalance(xs.rank(close), min_trade = -1%)',
+    "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
+    "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
+    "        expect long or UP.close[1] > 1",
+}
