@@ -230,7 +230,7 @@ def test_only_windows_are_cut() -> None:
 
 def test_pieces_are_whole_and_begin_with_blocks() -> None:
     window = Window(lead=9, period=7)
-    assert piece_rows(window, (320, 5024), 200) == 56
+    assert piece_rows(window, (320, 5024), 200) == 112
     rows = piece_rows(window, (320, 32), 200)
     assert rows == 21
     for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):

@@ -40,6 +40,7 @@ strategy Along:
     let ago   = ta.barssince(up)
     let high_ = ts.max(ret, 10)
     let past  = fast[3] - m.hist[2]
+    let level = snap(fast, up)
 """
 ACROSS = """language 1
 strategy Across:
