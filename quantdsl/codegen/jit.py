@@ -37,9 +37,12 @@ def assemble(text: str, target: Target, level: int = SPEED_LEVEL) -> bytes:
 
 
 def optimised(
-    text: str, target: Target, level: int = SPEED_LEVEL
+    text: str, target: Target, level: int = SPEED_LEVEL, *, loops: bool = True
 ) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """LLVM IR text as LLVM has simplified it, and the machine that makes code of it."""
+    """LLVM IR text as LLVM has simplified it, and the machine that makes code of it.
+
+    `loops` as `optimise` takes it.
+    """
     machine = target.machine(level)
     context = llvm.create_context()
     try:
@@ -48,16 +51,20 @@ def optimised(
     except RuntimeError as error:
         raise InternalError(f"QD9504 codegen: LLVM refuses what we emitted: {error}") from error
     parsed.data_layout = str(machine.target_data)
-    optimise(parsed, machine, level)
+    optimise(parsed, machine, level, loops=loops)
     return parsed, machine
 
 
-def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) -> None:
+def optimise(
+    parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int, *, loops: bool
+) -> None:
     """Run LLVM's passes in place; no level changes a bit of what the code computes.
 
     Level 0 inlines what asks for it, 1 also simplifies each function once, 2 and 3 are LLVM's
     own. Its stock O1 pipeline simplifies before and after inlining and once more at the end,
     which takes half as long again as ours and gains nothing measurable on whole strategies.
+    Without `loops` it takes a third to a half of the time of level 1: most of LLVM's passes are
+    about them.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Lanes are ours to vectorise. Inside one lane neither that nor unrolling gains anything.
@@ -75,29 +82,26 @@ def optimise(parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int) ->
     inlining.run(parsed, builder)
     if level < SPEED_LEVEL:
         return
-    simplification = builder.getFunctionPassManager()
+    simplification = builder.getFunctionPassManager() if loops else _without_loops()
     for function in parsed.functions:
         if not function.is_declaration:
             simplification.run(function, builder)
+
+
+def _without_loops() -> llvm.FunctionPassManager:
+    made = llvm.create_new_function_pass_manager()
+    made.add_sroa_pass()
+    made.add_simplify_cfg_pass()
+    made.add_instruction_combine_pass()
+    made.add_new_gvn_pass()
+    made.add_simplify_cfg_pass()
+    return made
 
 
 def assemble_cold(text: str, target: Target) -> bytes:
-    """As `assemble`, for code that runs seldom and has hardly a loop: in two thirds of the time.
-
-    LLVM's O1 spends most of its passes on loops; without them orders are as fast.
-    """
-    parsed, machine = optimised(text, target, 0)
-    simplification = llvm.create_new_function_pass_manager()
-    simplification.add_simplify_cfg_pass()
-    simplification.add_sroa_pass()
-    simplification.add_instruction_combine_pass()
-    simplification.add_simplify_cfg_pass()
-    tuning = llvm.create_pipeline_tuning_options(speed_level=SPEED_LEVEL)
-    builder = llvm.create_pass_builder(machine, tuning)
-    for function in parsed.functions:
-        if not function.is_declaration:
-            simplification.run(function, builder)
-    code: bytes = target.machine().emit_object(parsed)
+    """As `assemble`, for code that runs seldom and has hardly a loop: orders are as fast."""
+    parsed, machine = optimised(text, target, loops=False)
+    code: bytes = machine.emit_object(parsed)
     return code
 
 

@@ -162,7 +162,9 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
     if any(func.name == MEET for func in module.funcs):
         # No function may be called by some lanes of a warp first and by others later.
         text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))
-    parsed, machine = optimised(text, target, level)
+    # Turns are loops as they should be: what LLVM moves out of them only takes registers.
+    loops = all(func.name != SLOW for func in module.funcs)
+    parsed, machine = optimised(text, target, level, loops=loops)
     return str(machine.emit_assembly(parsed))
 
 

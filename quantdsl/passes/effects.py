@@ -25,14 +25,19 @@ class Analysis:
 
     def __init__(self, module: Module) -> None:
         self.funcs = {func.name: func for func in module.funcs}
-        self.known: dict[str, Effects] = {}
-        for func in module.funcs:  # callees stand before their callers
+        self._known: dict[str, Effects] = {}
+
+    def func(self, name: str) -> Effects:
+        """What a function does to what it is given."""
+        if name not in self._known:
+            func = self.funcs[name]
             params = {param.name for param in func.params if not isinstance(param.type, str)}
             found = self.body(func.body)
-            self.known[func.name] = Effects(
+            self._known[name] = Effects(
                 frozenset(path for path in found.reads if path[0] in params),
                 frozenset(path for path in found.writes if path[0] in params),
             )
+        return self._known[name]
 
     def body(self, body: tuple[Stmt, ...]) -> Effects:
         """What statements do, nested ones included."""
@@ -67,7 +72,7 @@ class Analysis:
         def mapped(paths: Iterable[Path]) -> frozenset[Path]:
             return frozenset((*given[str(path[0])], *path[1:]) for path in paths)
 
-        known = self.known[call.func]
+        known = self.func(call.func)
         return Effects(mapped(known.reads), mapped(known.writes))
 
     def own_reads(self, expr: Expr) -> frozenset[Path]:

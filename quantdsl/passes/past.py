@@ -119,11 +119,10 @@ class _Maker:
         self.layout = Layout(module.structs)
         self.analysis = Analysis(module)
         self.held = _held(module)
-        known = self.analysis.known
         self.writers = {
             name
             for name, held in self.held.items()
-            if any(path[0] in held for path in known[name].writes)
+            if any(path[0] in held for path in self.analysis.func(name).writes)
         }
 
     def mixes(self) -> bool:

@@ -467,7 +467,7 @@ class _Splitter:
                 arg = Const(param.type, 0)
             args.append(arg)
         found = all(self.shared.expr(index) for place in places for index in indices(place))
-        if not same and not (found and self.analysis.known[call.func].writes):
+        if not same and not (found and self.analysis.func(call.func).writes):
             return []
         made = Call(call.func, tuple(args))
         if isinstance(stmt, Do) or not same:

@@ -6,10 +6,11 @@ into a branch when it has a single use; here it goes to every branch that reads 
 
 import msgspec
 
-from quantdsl.ir.ops import Call, Expr, For, Func, If, Let, Module, Stmt, Var, While
+from quantdsl.ir.ops import Assign, Call, For, Func, If, Let, Module, Stmt, Var, While
+from quantdsl.ir.walk import nested, roots
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import PathSet, nodes
-from quantdsl.passes.scopes import assigned_names, reads_of_names, renamed
+from quantdsl.passes.scopes import assigned_names, names_in, renamed
 
 Block = tuple[Stmt, ...]
 
@@ -32,10 +33,11 @@ class _Sinker:
     def __init__(self, analysis: Analysis, changing: frozenset[str]) -> None:
         self.analysis, self.changing = analysis, changing
         self.count = 0
+        self._known: dict[int, tuple[Stmt, frozenset[str]]] = {}
 
     def block(self, body: Block) -> Block:
         stmts = list(body)
-        reads = [reads_of_names((stmt,)) for stmt in stmts]
+        reads = [self.reads(stmt) for stmt in stmts]
         for at in range(len(stmts) - 1, -1, -1):
             let = stmts[at]
             if not isinstance(let, Let) or not self.movable(let):
@@ -44,10 +46,10 @@ class _Sinker:
             if len(users) != 1 or not self.may_move(let, stmts[at + 1 : users[0]]):
                 continue
             user = stmts[users[0]]
-            if isinstance(user, If) and not _names(user.cond, let.name):
+            if isinstance(user, If) and let.name not in names_in(user.cond):
                 self.count += 1
-                stmts[users[0]] = _into(user, let, f"{let.name}.{self.count}")
-                reads[users[0]] = reads_of_names((stmts[users[0]],))
+                stmts[users[0]] = self.into(user, let, f"{let.name}.{self.count}")
+                reads[users[0]] = self.reads(stmts[users[0]])
                 del stmts[at], reads[at]
         return tuple(map(self.inside, stmts))
 
@@ -74,19 +76,25 @@ class _Sinker:
         writes = PathSet(self.analysis.body(tuple(past)).writes)
         return not any(map(writes.meets, self.analysis.expr(let.value).reads))
 
+    def into(self, user: If, let: Let, other_name: str) -> If:
+        """The branches that use a value with the value in them; a name is declared once."""
+        then, otherwise = user.then, user.otherwise
+        if any(let.name in self.reads(stmt) for stmt in then):
+            then = (let, *then)
+            if any(let.name in self.reads(stmt) for stmt in otherwise):
+                other = msgspec.structs.replace(let, name=other_name)
+                otherwise = (other, *renamed(otherwise, {let.name: other.name}))
+        else:
+            otherwise = (let, *otherwise)
+        return If(user.cond, then, otherwise, user.line)
 
-def _into(user: If, let: Let, other_name: str) -> If:
-    """The branches that use a value with the value in them; a name is declared once."""
-    then, otherwise = user.then, user.otherwise
-    if let.name in reads_of_names(then):
-        then = (let, *then)
-        if let.name in reads_of_names(otherwise):
-            other = msgspec.structs.replace(let, name=other_name)
-            otherwise = (other, *renamed(otherwise, {let.name: other.name}))
-    else:
-        otherwise = (let, *otherwise)
-    return If(user.cond, then, otherwise, user.line)
-
-
-def _names(expr: Expr, name: str) -> bool:
-    return any(isinstance(node, Var) and node.name == name for node in nodes(expr))
+    def reads(self, stmt: Stmt) -> frozenset[str]:
+        """The names that a statement reads, or names in a place; found once for each."""
+        if id(stmt) not in self._known:
+            exprs = roots(stmt)
+            if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
+                exprs = (stmt.value,)
+            names = frozenset(name for expr in exprs for name in names_in(expr))
+            names = names.union(*(self.reads(one) for block in nested(stmt) for one in block))
+            self._known[id(stmt)] = stmt, names  # with the statement, so that its id stays its own
+        return self._known[id(stmt)][1]

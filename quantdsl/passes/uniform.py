@@ -248,7 +248,7 @@ class _Differing:
             apart = apart or any(self.expr(index, frame) for index in indices(arg))
             if path[0] in frame.varying:
                 self.paths.add(path)
-        writes = self.analysis.known[call.func].writes
+        writes = self.analysis.func(call.func).writes
         if apart and writes:
             for path in writes:
                 self.paths.add((*given[str(path[0])], *path[1:]))
