@@ -24,6 +24,8 @@ BEYOND = {"ige": True, "igt": True, "ine": True, "ile": False, "ilt": False, "ie
 """What a comparison says of a counter that is beyond the other number."""
 BRANCH_MAX = 48
 """Operations that a bar may do in vain, where a branch becomes a choice."""
+BAR_MAX = 1_000
+"""Operations of a bar: there are as many copies of it as a tile has bars."""
 TILES_MIN = 4
 """Tiles in a block, where it is worth to have those of its end apart."""
 DEAR = {"fdiv": 24, "sqrt": 24, "idiv": 24, "imod": 24}
@@ -114,6 +116,8 @@ class _Tiles:
         body = Folder(reassigned(bars.body)).body(body)
         straight = tuple(_chosen(body, bars.name))
         if not all(isinstance(stmt, ops.Let | ops.Assign) for stmt in straight):
+            return bars
+        if sum(map(_operations, expressions(straight))) > BAR_MAX:
             return bars
         if not all(_counts_once(straight, name) for name in blocks):
             return bars

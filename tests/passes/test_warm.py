@@ -170,3 +170,11 @@ def test_what_would_be_done_in_vain_stays() -> None:
         deep = Unary("sqrt", deep)
     old = module(If(Binary("flt", X, f64(-2.0)), (Assign(SUM, deep),)))
     assert split_warm(old, "lane") == old
+
+
+def test_long_bars_stay() -> None:
+    """A tile has four copies of a bar."""
+    more_ = [Assign(SUM, Binary("fadd", Binary("fmul", SUM, X), MEAN)) for _ in range(600)]
+    assert straight(split_warm(module(*average(), *more_[:100]), "lane")) == TILE
+    old = module(*average(), *more_)
+    assert split_warm(old, "lane") == old
