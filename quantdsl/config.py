@@ -73,7 +73,8 @@ class AccountConfig(_Section, frozen=True):
 
     cash: Annotated[float, Meta(gt=0, le=1e9, description="Money at the start")] = 100_000.0
     currency: Annotated[
-        str, Meta(pattern="^[A-Z]{3,5}$", description="Currency of the account")
+        str,
+        Meta(pattern="^[A-Z]{3,5}$", examples=["USD"], description="Currency of the account"),
     ] = "USD"
     rates: Annotated[
         dict[str, Annotated[float, Meta(gt=0, le=1e9)]],

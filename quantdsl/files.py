@@ -4,6 +4,7 @@ What ends a command, be it a full disk or SIGKILL, leaves a file as it was, or a
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EIO
@@ -79,4 +80,9 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
     except RecursionError:
         raise ConfigError(f"{path}: its values are nested too deeply") from None
     except ValueError as error:  # of TOML's own kind, and of a number with thousands of digits
-        raise ConfigError(f"{path}: is not TOML: {error}") from None
+        where = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        if where is None:
+            raise ConfigError(f"{path}: is not TOML: {error}") from None
+        line = text.split("\n")[int(where[1]) - 1].strip()
+        what = str(error)[: where.start()].replace("overwrite a value", "set a key twice")
+        raise ConfigError(f"{path}:{where[1]}: is not TOML: {what}: {line}") from None

@@ -72,7 +72,10 @@ def _wanted(shape: Mapping[str, Any]) -> str:
         return " or ".join(dict.fromkeys(each))
     if "enum" in shape:
         return " or ".join(_shown(one) for one in shape["enum"])
+    if "examples" in shape:
+        shape = {name: what for name, what in shape.items() if name != "pattern"}
     bounds = [f"{word} {_shown(shape[name])}" for name, word in BOUNDS.items() if name in shape]
+    bounds += [f"such as {_shown(one)}" for one in shape.get("examples", ())]
     kind = TYPES.get(shape.get("type", ""), "a table")
     if shape.get("type") == "array":
         kind = f"a list, each of it {_wanted(shape['items'])}"

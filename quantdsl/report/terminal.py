@@ -52,7 +52,10 @@ class Terminal:
         """Each text on lines of its own; with `wrap` none is wider than the terminal."""
         for line in lines:
             for part in wrapped(line, self.width) if wrap else [line]:
-                self.out.write("".join(map(self._shown, part)) + "\n")
+                try:
+                    self.out.write("".join(map(self._shown, part)) + "\n")
+                except BrokenPipeError:  # the reader has gone, such as head; files are still wanted
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
 
     def _shown(self, words: Words) -> str:
         if not (self.styled and words.style):

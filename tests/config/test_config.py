@@ -105,6 +105,8 @@ MISTAKES = [
     ('feed = [{ feed = "a", symbol = "X" }]\n', r":1: unknown key 'feed\[0\].symbol'; did"),
     ("x = \n", "is not TOML"),
     ("[fees]\n[fees]\n", "is not TOML"),
+    ('[data]\ntz = "UTC"\ntz = "x"\n', ':3: is not TOML: Cannot set a key twice: tz = "x"'),
+    ('[account]\ncurrency = "dollars"\n', ':2: account.currency is "dollars" but must be text su'),
     ("x = " + "[" * 10_000, "its values are nested too deeply"),
     ("[account]\ncash = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
 ]

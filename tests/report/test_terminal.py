@@ -1,5 +1,6 @@
 """Lines for a terminal: nothing is wider than it, nothing of the text is lost, no control codes."""
 
+import os
 from io import StringIO
 
 import pytest
@@ -81,3 +82,11 @@ def test_what_is_no_terminal_gets_no_styles():
     out = StringIO()
     Terminal(out, 40).print(text("said", "bold"), text("x" * 50), wrap=False)
     assert out.getvalue() == "said\n" + "x" * 50 + "\n"
+
+
+def test_a_reader_that_has_gone_ends_nothing():
+    """`quantdsl backtest FILE | head` still writes its report."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as out:
+        Terminal(out, 40).print(*[text("x" * 39)] * 10_000)
