@@ -76,8 +76,12 @@ Annotated = (
 def check(cx: Context, node: ast.Node) -> None:
     """Report each annotation of `node` that cannot be verified there, and of what it holds."""
     if isinstance(node, Annotated):
+        names: set[str] = set()
         for annotation in node.annotations:
             _one(cx, node, annotation)
+            if annotation.name in names:
+                cx.error("QD0219", f"'@{annotation.name}' stands above it twice", annotation.span)
+            names.add(annotation.name)
     if isinstance(node, ast.Strategy):
         for item in node.items:
             check(cx, item)
