@@ -5,6 +5,7 @@ apart because object code may come from the cache.
 """
 
 import ctypes
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -36,13 +37,51 @@ def assemble(text: str, target: Target, level: int = SPEED_LEVEL) -> bytes:
     return code
 
 
-def optimised(
-    text: str, target: Target, level: int = SPEED_LEVEL, *, loops: bool = True
-) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """LLVM IR text as LLVM has simplified it, and the machine that makes code of it.
+Simplify = Callable[[llvm.PassBuilder], llvm.FunctionPassManager]
+"""What each function goes through at SPEED_LEVEL."""
 
-    `loops` as `optimise` takes it.
+
+def whole(builder: llvm.PassBuilder) -> llvm.FunctionPassManager:
+    """All that LLVM has for it at O1; most of it is about loops."""
+    return builder.getFunctionPassManager()
+
+
+def plain(_: llvm.PassBuilder) -> llvm.FunctionPassManager:
+    """Without what LLVM does about loops, in a third of the time."""
+    made = llvm.create_new_function_pass_manager()
+    made.add_sroa_pass()
+    made.add_simplify_cfg_pass()
+    made.add_instruction_combine_pass()
+    made.add_simplify_cfg_pass()
+    return made
+
+
+def numbered(_: llvm.PassBuilder) -> llvm.FunctionPassManager:
+    """The same, and what has a value already is not computed again; in half of the time.
+
+    llvmlite has one pass that does this alone, LLVM's NewGVN, which LLVM does not use by itself.
+    What is known to have gone wrong with it lies in operations on values that differ by the way
+    taken (phis), so that part is switched off.
     """
+    _without_phis()
+    made = llvm.create_new_function_pass_manager()
+    made.add_sroa_pass()
+    made.add_simplify_cfg_pass()
+    made.add_instruction_combine_pass()
+    made.add_new_gvn_pass()
+    made.add_simplify_cfg_pass()
+    return made
+
+
+@functools.cache
+def _without_phis() -> None:
+    llvm.set_option("", "-enable-phi-of-ops=false")
+
+
+def optimised(
+    text: str, target: Target, level: int = SPEED_LEVEL, simplify: Simplify = whole
+) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    """LLVM IR text as LLVM has simplified it, and the machine that makes code of it."""
     machine = target.machine(level)
     context = llvm.create_context()
     try:
@@ -51,20 +90,18 @@ def optimised(
     except RuntimeError as error:
         raise InternalError(f"QD9504 codegen: LLVM refuses what we emitted: {error}") from error
     parsed.data_layout = str(machine.target_data)
-    optimise(parsed, machine, level, loops=loops)
+    optimise(parsed, machine, level, simplify)
     return parsed, machine
 
 
 def optimise(
-    parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int, *, loops: bool
+    parsed: llvm.ModuleRef, machine: llvm.TargetMachine, level: int, simplify: Simplify
 ) -> None:
     """Run LLVM's passes in place; no level changes a bit of what the code computes.
 
     Level 0 inlines what asks for it, 1 also simplifies each function once, 2 and 3 are LLVM's
     own. Its stock O1 pipeline simplifies before and after inlining and once more at the end,
     which takes half as long again as ours and gains nothing measurable on whole strategies.
-    Without `loops` it takes a third to a half of the time of level 1: most of LLVM's passes are
-    about them.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     # Lanes are ours to vectorise. Inside one lane neither that nor unrolling gains anything.
@@ -82,25 +119,15 @@ def optimise(
     inlining.run(parsed, builder)
     if level < SPEED_LEVEL:
         return
-    simplification = builder.getFunctionPassManager() if loops else _without_loops()
+    simplification = simplify(builder)
     for function in parsed.functions:
         if not function.is_declaration:
             simplification.run(function, builder)
 
 
-def _without_loops() -> llvm.FunctionPassManager:
-    made = llvm.create_new_function_pass_manager()
-    made.add_sroa_pass()
-    made.add_simplify_cfg_pass()
-    made.add_instruction_combine_pass()
-    made.add_new_gvn_pass()
-    made.add_simplify_cfg_pass()
-    return made
-
-
 def assemble_cold(text: str, target: Target) -> bytes:
     """As `assemble`, for code that runs seldom and has hardly a loop: orders are as fast."""
-    parsed, machine = optimised(text, target, loops=False)
+    parsed, machine = optimised(text, target, simplify=plain)
     code: bytes = machine.emit_object(parsed)
     return code
 

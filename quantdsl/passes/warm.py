@@ -26,6 +26,8 @@ BRANCH_MAX = 48
 """Operations that a bar may do in vain, where a branch becomes a choice."""
 BAR_MAX = 1_000
 """Operations of a bar: there are as many copies of it as a tile has bars."""
+TILE_MAX = 8
+"""Bars of a tile."""
 TILES_MIN = 4
 """Tiles in a block, where it is worth to have those of its end apart."""
 DEAR = {"fdiv": 24, "sqrt": 24, "idiv": 24, "imod": 24}
@@ -43,10 +45,11 @@ def _split(func: ops.Func) -> ops.Func:
 
     def tiles(stmt: ops.Stmt) -> ops.Stmt:
         match stmt:
-            case ops.For(body=(*before, ops.For() as bars)):
+            case ops.For(body=(*before, ops.For(lo=ops.Const(bits=0)) as bars)):
                 match bars.hi:
-                    case ops.Binary("imin", rest, ops.Const(bits=size)):
-                        body = (*before, _Tiles(stmt, outer).bars(bars, rest, size))
+                    case ops.Binary("imin", rest, ops.Const(bits=size)) if size <= TILE_MAX:
+                        firsts = {one.name for one in before if isinstance(one, ops.Let)}
+                        body = (*before, _Tiles(stmt, outer, firsts).bars(bars, rest, size))
                         return msgspec.structs.replace(stmt, body=body)
         return stmt
 
@@ -54,10 +57,14 @@ def _split(func: ops.Func) -> ops.Func:
 
 
 class _Tiles:
-    """A loop over tiles, and what is known of locals of `outer` while it runs."""
+    """A loop over tiles, and what is known of locals of `outer` while it runs.
 
-    def __init__(self, loop: ops.For, outer: Set[str]) -> None:
+    `firsts` are declared at the beginning of a tile.
+    """
+
+    def __init__(self, loop: ops.For, outer: Set[str], firsts: Set[str]) -> None:
         self.changed = assigned_names((loop,))
+        self.firsts = firsts - self.changed
         self.steady = outer - self.changed
         assigns = [
             (stmt.place.name, _counts(stmt))
@@ -71,14 +78,16 @@ class _Tiles:
 
     def bars(self, bars: ops.For, rest: ops.Expr, size: int) -> ops.Stmt:
         """The bars of a tile: `rest`, or `size` where that is less. In a line where they can be."""
+        # Locals that are a counter as it was at some moment of this bar, or that count bars -> what
+        # is known of them at the tile's beginning.
         of = {name: name for name in self.counters}
         for stmt in statements(bars.body):
             match stmt:
-                case ops.Let(name, _, ops.Var(counter)) if counter in of:
+                case ops.Let(name, _, ops.Var(other)) if other in of:
                     if name not in self.changed:
-                        of[name] = counter  # as it was at some moment of this bar
+                        of[name] = of[other]
                 case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), turn)):
-                    if turn == ops.Var(bars.name) and first not in self.changed:
+                    if turn == ops.Var(bars.name) and first in self.firsts:
                         of[name] = first
         needs: dict[ops.Expr, None] = {ops.Binary("ige", rest, ops.i64(size)): None}
         blocks: dict[str, int] = {}

@@ -14,7 +14,7 @@ UNDEFINED = "na"
 NS_PER_DAY = 86_400 * 10**9
 
 _LIMITED = {
-    **dict.fromkeys(("max notional", "max gross", "max net"), "money"),
+    **dict.fromkeys(("max notional", "max gross", "max net", "max weight"), "money"),
     **dict.fromkeys(("max daily loss", "max drawdown", "house loss", "house drawdown"), "money"),
     **dict.fromkeys(("max order", "max position", "own check"), "lots"),
     **dict.fromkeys(("price band", "no reference"), "price"),
@@ -71,7 +71,7 @@ def plural(count: int, noun: str) -> str:
 
 def broken(limit: str, value: int, most: int, instrument: "Instrument", money_digits: int) -> str:
     """A RISK record: 'max daily loss: 18.00 against 15.00'; of a rate, how soon it was too many."""
-    if limit == "max weight":  # the record has the value and the equity
+    if limit == "max weight" and most > 0:  # the record has the value and the equity
         return f"{limit}: {figure(value / most, 'fraction')} of equity"
     kind = _LIMITED.get(limit, "count")
 

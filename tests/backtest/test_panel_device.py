@@ -28,6 +28,8 @@ from quantdsl.devices.panels import (
 from quantdsl.devices.work import Words
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.own import Window
+from quantdsl.ir.verify import verify
+from quantdsl.passes import along_passes
 from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
 from tests.std.universe import compiled, table, walks
 
@@ -61,7 +63,11 @@ class Both:
         )
 
     def hold(self) -> np.ndarray:
-        """Both have the same rows, which it gives."""
+        """Both have the same rows, which it gives; what a GPU gets is sound."""
+        for step in self.device.complete.steps:
+            for kernel in step:
+                if not kernel.across:
+                    verify(along_passes(kernel.module))
         chunks = list(self.data.chunks())
         one, other = (np.concatenate(list(t.pieces(chunks)), 1) for t in (self.cores, self.device))
         assert one.shape == other.shape
@@ -210,6 +216,32 @@ def test_windows_within_indicators() -> None:
     windows = {kernel.window for step in both.device.complete.steps for kernel in step}
     assert {one.period for one in windows if one is not None} == {1, 5, 6, 8}
     both.hold()
+
+
+FACTORS = """language 1
+
+fn factor(k: int) -> float:
+    "Of a counter that has a name here, too."
+    let c = k
+    return 2.0 if c > 5 else 1.0
+
+indicator weighed(src: series[float]) -> float:
+    "More once it has seen some."
+    state n = 0
+    n += 1
+    return src * factor(n)
+
+strategy Factors:
+    "A counter that a function is asked about."
+    bars 1d
+    universe "ALL"
+    let ret   = close / close[1] - 1
+    let twice = weighed(ret)
+"""
+
+
+def test_a_function_is_asked_about_a_counter() -> None:
+    Both(compiled(FACTORS), instants=70, data=table(whole(5, 160))).hold()
 
 
 def test_closes_behind_the_columns() -> None:

@@ -138,22 +138,39 @@ def test_blocks_stand_in_a_line_where_none_ends() -> None:
     hold(old, made)
 
 
+def named(counter: Var) -> list[Stmt]:
+    """A question about a local that is one that is a counter, as functions that are copied ask."""
+    return [
+        Let("once", ops.I64_T, counter),
+        Let("twice", ops.I64_T, Var("once")),
+        If(Binary("ile", Var("twice"), i64(LEN)), (Assign(MEAN, X),)),
+    ]
+
+
 COUNTING = {
-    "begins elsewhere": blocks(end=Assign(PLACE, i64(7))),
-    "counts twice": [*blocks(), If(Binary("flt", X, f64(0.0)), (more(PLACE),))],
-    "a bound that grows": [
-        *average(),
-        If(Binary("ile", SEEN, PLACE), (Assign(MEAN, X), more(PLACE))),
-    ],
-    "begins anew": [*average(), If(Binary("flt", X, f64(-1.0)), (Assign(SEEN, i64(0)),))],
+    "begins elsewhere": (TILE, blocks(end=Assign(PLACE, i64(7)))),
+    "counts twice": (0, [*blocks(), If(Binary("flt", X, f64(0.0)), (more(PLACE),))]),
+    "a bound that grows": (
+        TILE,
+        [*average(), If(Binary("ile", SEEN, PLACE), (Assign(MEAN, X), more(PLACE)))],
+    ),
+    "begins anew": (
+        TILE,
+        [*average(), If(Binary("flt", X, f64(-1.0)), (Assign(SEEN, i64(0)),))],
+    ),
+    "a counter by other names": (TILE, [*average(), *named(SEEN)]),
+    "bars by other names": (TILE, [*average(), *named(K)]),
 }
 
 
 @pytest.mark.parametrize("case", COUNTING)
 def test_whatever_counts(case: str) -> None:
-    """Counters that are none, or not all the way."""
-    old = module(*COUNTING[case])
-    hold(old, split_warm(old, "lane"))
+    """Counters that are none, or not all the way, or have other names."""
+    bars, body = COUNTING[case]
+    old = module(*body)
+    made = split_warm(old, "lane")
+    assert straight(made) == bars
+    hold(old, made)
 
 
 def test_what_loops_or_stores_under_a_condition_stays() -> None:

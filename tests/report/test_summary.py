@@ -107,6 +107,8 @@ def test_durations_in_the_unit_that_reads_best(days, text):
     [
         ("max drawdown", 1_234_500_000, 1_000_000_000, "1,234.50 against 1,000.00"),
         ("max weight", 30_000_000, 120_000_000, "25.00 % of equity"),
+        ("max weight", 30_000_000, -1_000_000, "30.00 against -1.00"),
+        ("max weight", 30_000_000, 0, "30.00"),
         ("max position", 21, 20, "2.1 against 2"),
         ("price band", 10_201, 10_100, "102.01 against 101"),
         ("max data age", 90 * 10**9, 5 * 10**8, "90 s against 0.5 s"),
