@@ -38,6 +38,8 @@ def within(cx: Context, strategy: "Strategy", value: Value, arg: ast.Arg, most: 
         return value
     percent = 1 <= beyond <= 100 * most and beyond.is_integer()
     meant = f"did you mean {beyond:g}%?" if percent else "such as 20%"
+    if not isinstance(value.const, int | float):
+        meant = "give the param and its range in percent, such as 20% in 10%..30%"
     return cx.error(
         "QD0308",
         f"a share of all lies in 0% .. {most:.0%}, this is {beyond:,.0%}",
