@@ -32,7 +32,7 @@ from quantdsl.events.layout import QUOTE, Kind
 from quantdsl.events.ring import CONSUMED, PUBLISHED
 from quantdsl.events.ring_numba import load_acquire
 from quantdsl.live.channel import Sender
-from quantdsl.live.creation import Wish, create, make_folder
+from quantdsl.live.creation import Wish, create
 from quantdsl.live.feed import _EPOCH_NS, LiveFeed
 from quantdsl.live.session import Session, steady
 
@@ -206,7 +206,6 @@ def session(
     file, config = folder / "strategy.qdsl", folder / "config.toml"
     file.write_text(text, encoding="utf-8")
     config.write_text(CONFIG.format(wait=wait, **places), encoding="utf-8")
-    make_folder(folder / "session")
     create(folder / "session", [Wish(file, {})], config=config, said={})
     commands, snapshots = os.pipe(), os.pipe()
     live = Measured(folder / "session", commands[0], snapshots[1])

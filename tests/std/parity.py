@@ -205,7 +205,8 @@ slow one's |
 | `ta.obv`, `ta.pvt`, `ta.wad` | start from 0 at the first bar; `ta.nvi`, `ta.pvi` from 1 |
 | na, an infinity, a number beyond 1e100 | left out: a window is na while it holds one, a \
 recursion gives na for that step and goes on from where it was |
-| sums | exact integers for prices; otherwise compensated, anew for each block of a window's length |
+| sums | exact integers for prices; otherwise compensated, anew for each block of a window's \
+length |
 
 ## Beside other programs
 
