@@ -168,6 +168,7 @@ class SignalsConfig(_Section, frozen=True):
         str,
         Meta(
             pattern=r"^(auto|cpu|simulated|cuda(:\d{1,3})?)$",
+            examples=["cuda:0"],
             description="In a session: auto, cpu, simulated or cuda:N",
         ),
     ] = "auto"

@@ -18,7 +18,6 @@ BOUNDS = {
     "exclusiveMaximum": "below",
     "maximum": "at most",
     "multipleOf": "a multiple of",
-    "pattern": "in the form",
     "minLength": "of a length of at least",
 }
 EACH = "[...]"
@@ -72,8 +71,6 @@ def _wanted(shape: Mapping[str, Any]) -> str:
         return " or ".join(dict.fromkeys(each))
     if "enum" in shape:
         return " or ".join(_shown(one) for one in shape["enum"])
-    if "examples" in shape:
-        shape = {name: what for name, what in shape.items() if name != "pattern"}
     bounds = [f"{word} {_shown(shape[name])}" for name, word in BOUNDS.items() if name in shape]
     bounds += [f"such as {_shown(one)}" for one in shape.get("examples", ())]
     kind = TYPES.get(shape.get("type", ""), "a table")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from quantdsl.backtest import values
 from quantdsl.backtest.panel_events import Dealer
+from quantdsl.backtest.panels import units
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.panel_deal import Table
@@ -120,7 +121,7 @@ class DeviceTurn:
         memory.set("span", self.instants * self.lanes)
         if MONEY in kernel.host:
             memory.set(MONEY, 10.0**self.data.money_digits)
-        stored = [memory.stored(path, self.point(path)) for path in kernel.points]
+        stored = [memory.stored(path, units(self.data, path, self.lanes)) for path in kernel.points]
         points = np.array(stored, np.int64).reshape(-1, self.lanes)
         offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
         before = memory.slot("before").offset_words if kernel.stage.across else None
@@ -138,13 +139,6 @@ class DeviceTurn:
         points = np.concatenate([np.tile(points, most), ahead[None]])
         offsets = np.append(offsets, memory.slot(AHEAD.name).offset_words)
         return made._replace(window=window, amid=Amid(rows, template, offsets, points))
-
-    def point(self, path: str) -> list[int]:
-        """The unit of each lane; lanes that are nobody's are like the last."""
-        numbers = [min(lane, self.count - 1) for lane in range(self.lanes)]
-        unit, _, part = path.rpartition(".")[2].partition("_")
-        units = [getattr(self.data.instruments[number], unit) for number in numbers]
-        return [one.numerator if part == "num" else one.denominator for one in units]
 
     def since(self, time_ns: int) -> None:
         """Tell no row from before this time."""

@@ -20,6 +20,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.panel_events import Dealer, nothing_word
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
+from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.panel_deal import Table
 from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Form, Kernel, kernels
 from quantdsl.check.panel_stages import stages
@@ -120,12 +121,9 @@ class PanelTurn:
 
         Units; the number of a lane across and the bars of one along time follow with each block.
         """
-        numbers = [min(lane, self.count - 1) for lane in range(self.lanes)]
-        unit, _, part = path.rpartition(".")[2].partition("_")
-        if unit not in ("tick", "lot"):
-            return numbers
-        units = [getattr(self.data.instruments[number], unit) for number in numbers]
-        return [one.numerator if part == "num" else one.denominator for one in units]
+        if path.rpartition(".")[2] in BAR_UNITS:
+            return units(self.data, path, self.lanes)
+        return [min(lane, self.count - 1) for lane in range(self.lanes)]
 
     def table(self, columns: int) -> Int64s:
         """Memory for columns of a block: [column, group, instant, lane]; lanes lie in a line."""
@@ -338,6 +336,14 @@ class Block:
             row = self.bar if number in self.shown_by_bar else self.at
             np.take(column, row * count + self.who, out=table[ROW_WORDS + number])
         return table
+
+
+def units(data: RunData, path: str, lanes: int) -> list[int]:
+    """The unit of each lane's instrument; lanes that are nobody's are like the last."""
+    unit, _, part = path.rpartition(".")[2].partition("_")
+    of_each = [getattr(one, unit) for one in data.instruments]
+    of_each += of_each[-1:] * (lanes - len(of_each))
+    return [one.numerator if part == "num" else one.denominator for one in of_each]
 
 
 def fresh(shape: tuple[int, int]) -> Int64s:

@@ -48,10 +48,7 @@ def whole(builder: llvm.PassBuilder) -> llvm.FunctionPassManager:
 
 def plain(_: llvm.PassBuilder) -> llvm.FunctionPassManager:
     """Without what LLVM does about loops, in a third of the time."""
-    made = llvm.create_new_function_pass_manager()
-    made.add_sroa_pass()
-    made.add_simplify_cfg_pass()
-    made.add_instruction_combine_pass()
+    made = _cleaning()
     made.add_simplify_cfg_pass()
     return made
 
@@ -64,12 +61,17 @@ def numbered(_: llvm.PassBuilder) -> llvm.FunctionPassManager:
     taken (phis), so that part is switched off.
     """
     _without_phis()
+    made = _cleaning()
+    made.add_new_gvn_pass()
+    made.add_simplify_cfg_pass()
+    return made
+
+
+def _cleaning() -> llvm.FunctionPassManager:
     made = llvm.create_new_function_pass_manager()
     made.add_sroa_pass()
     made.add_simplify_cfg_pass()
     made.add_instruction_combine_pass()
-    made.add_new_gvn_pass()
-    made.add_simplify_cfg_pass()
     return made
 
 
