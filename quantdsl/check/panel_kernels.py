@@ -12,7 +12,7 @@ next instant. On a GPU all columns are flat like that, in rows of whole warps.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.graph import Graph, Use, fields, kept, target, used, used_by, used_in
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage
-from quantdsl.check.panel_tiles import in_tiles, tiled
+from quantdsl.check.panel_tiles import LONG_TILE, TILE, in_tiles, tiled
 from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, of_word, to_word
 from quantdsl.check.signal_turn import Column, column_word
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
@@ -144,9 +144,7 @@ def kernels(
 class _Builder(ABC):
     """What both kinds of stages have in common."""
 
-    def __init__(
-        self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form
-    ) -> None:
+    def __init__(self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form) -> None:
         self.turn, self.stage, self.table = turn, stage, table
         self.flat, self.gaps, self.usual = form.flat, form.gaps, form.usual
         self.strategy, self.assembly = turn.strategy, turn.assembly
@@ -292,7 +290,9 @@ class _Along(_Builder):
         first = [ops.Let(name, ops.I64_T, place) for name, place in places.items()]
         if self.flat:
             columns = {name: self.column(name) for name in self.reads}
-            return in_tiles(columns, lambda bar: self._place(bar, own), (*first, *body))
+            size = LONG_TILE if self.stage.window is None else TILE
+            where = partial(self._place, row=own)
+            return in_tiles(columns, where, (*first, *body), size)
         return [ops.For("k", ops.i64(0), ops.Var("n"), (*first, *body))]
 
     def _seen(self, body: list[ops.Stmt], written: list[str]) -> ops.If:
@@ -476,9 +476,7 @@ class _Along(_Builder):
 class _Across(_Builder):
     """A stage of cross-sections."""
 
-    def __init__(
-        self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form
-    ) -> None:
+    def __init__(self, turn: "Signals", stage: Stage, table: dict[str, int], form: Form) -> None:
         super().__init__(turn, stage, table, form)
         self.memory: dict[str, ops.Let] = {}
         """The lane's own arrays."""
@@ -610,7 +608,6 @@ class _Across(_Builder):
         if isinstance(equation, Scatter):
             ((name, _),) = used(equation.value)
         return name
-
 
     def _index(self) -> ops.Var:
         """A name for the index of a loop."""

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from quantdsl.check.panel_words import READ, at
 from quantdsl.ir import ops
 
-TILE = 4
-"""Bars: for so many a lane takes longer than memory does to answer."""
+TILE, LONG_TILE = 4, 8
+"""Bars, of lanes that have others beside them and of those that go through all bars by themselves:
+for so many a lane takes longer than memory does to answer."""
 
 
 def tiled(name: str) -> ops.Var:
@@ -20,18 +21,21 @@ def tiled(name: str) -> ops.Var:
 
 
 def in_tiles(
-    columns: Mapping[str, int], where: Callable[[ops.Expr], ops.Expr], body: Iterable[ops.Stmt]
+    columns: Mapping[str, int],
+    where: Callable[[ops.Expr], ops.Expr],
+    body: Iterable[ops.Stmt],
+    size: int = TILE,
 ) -> list[ops.Stmt]:
     """The loop over n bars, in whose body `tiled` tells the words of these columns at bar `k`.
 
-    The columns have numbers; `where` tells how far in one a bar is.
+    The columns have numbers; `where` tells how far in one a bar is. A tile has `size` bars.
     """
-    n, first, tile = ops.Var("n"), ops.Var("first"), ops.i64(TILE)
+    n, first, tile = ops.Var("n"), ops.Var("first"), ops.i64(size)
     last = ops.Binary("imax", ops.Binary("isub", n, ops.i64(1)), ops.i64(0))
 
     def loads(begin: ops.Expr, name: str) -> Iterator[ops.Let]:
         """The words from a bar on; past the end they are those of the last bar."""
-        for turn in range(TILE):
+        for turn in range(size):
             bar = ops.Binary("imin", ops.Binary("iadd", begin, ops.i64(turn)), last)
             place = ops.Var(f"{name}.{turn}")
             yield ops.Let(place.name, ops.I64_T, where(bar))
@@ -39,7 +43,7 @@ def in_tiles(
                 word = at(READ, number, place)
                 yield ops.Let(f"{name}.{column}.{turn}", ops.I64_T, word)
 
-    words = [f"{column}.{turn}" for turn in range(TILE) for column in columns]
+    words = [f"{column}.{turn}" for turn in range(size) for column in columns]
     coming = [ops.Let(f"next.{word}", ops.I64_T, ops.Var(f"begin.{word}")) for word in words]
     here = [ops.Let(f"here.{word}", ops.I64_T, ops.i64(0)) for word in words]
     # Not a copy: else an assembler loads somewhere else, and waits for the word to move it.
@@ -59,6 +63,6 @@ def in_tiles(
     turns = ops.For("turn", ops.i64(0), rest, (k, *body, *moves))
     begin = ops.Let("first", ops.I64_T, ops.Binary("imul", ops.Var("tile"), tile))
     after = loads(ops.Binary("iadd", first, tile), "ahead")
-    tiles = ops.Binary("idiv", ops.Binary("iadd", n, ops.i64(TILE - 1)), tile)
+    tiles = ops.Binary("idiv", ops.Binary("iadd", n, ops.i64(size - 1)), tile)
     loop = ops.For("tile", ops.i64(0), tiles, (begin, *takes, *after, *asks, turns))
     return [zero, *loads(ops.i64(0), "begin"), *coming, *here, loop]

@@ -19,6 +19,7 @@ from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, whole
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import COPIES_AT_ONCE, COPIES_BESIDE, on_ptx
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.short import SHORT_BODIES
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.units import split
@@ -158,7 +159,7 @@ def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
 def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:
     """The PTX of a module after all passes: its kernel if it has entries, else its exports."""
     outside = functools.partial(thread_kernel, bounds, target) if module.entries else _primitives
-    text = emit(module, target, outside, bodies={MEET: _meet})
+    text = emit(module, target, outside, bodies={MEET: _meet, **SHORT_BODIES})
     if any(func.name == MEET for func in module.funcs):
         # No function may be called by some lanes of a warp first and by others later.
         text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))

@@ -65,6 +65,10 @@ class PanelKernel(NamedTuple):
         """A chunk of n instants, `before` having been before, cut in time."""
         return pieces(self.window, self.amid.rows if self.amid else n, n, before)
 
+    def longest(self, n: int, before: int) -> int:
+        """The bars that a lane goes through at most."""
+        return max(piece.n for piece in self.pieces(n, before))
+
     def arrays(self) -> dict[str, Words]:
         """What a device has of it beside the code, by name."""
         found: dict[str, Words] = {}

@@ -22,6 +22,7 @@ from quantdsl.passes.rings import turn_rings
 from quantdsl.passes.rows import ROWS, split_rows
 from quantdsl.passes.sink import sink_values
 from quantdsl.passes.split import split_structs
+from quantdsl.passes.tried import try_straight
 from quantdsl.passes.uniform import uniform
 from quantdsl.passes.unread import drop_unread
 from quantdsl.passes.unused import drop_unused
@@ -110,7 +111,8 @@ def own_passes(module: Module) -> Module:
 
 def along_passes(module: Module) -> Module:
     """The same for a thread a lane of a GPU."""
-    return divide_by_reciprocals(split_warm(own_passes(module), LANE), LANE)
+    straight = split_warm(own_passes(module), LANE)
+    return try_straight(divide_by_reciprocals(straight, LANE), LANE)
 
 
 def panel_passes(module: Module) -> Module:

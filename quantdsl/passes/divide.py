@@ -17,9 +17,7 @@ from quantdsl.ir import ops
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.passes.places import Path, nodes, path_of
 from quantdsl.passes.scopes import assigned_names, names_in
-
-LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
-"""Of a and d: what is formed of them then keeps all its bits."""
+from quantdsl.passes.short import moderate
 
 
 def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
@@ -136,7 +134,7 @@ class _Divider:
             nearer,
         ]
         if not self.counted(a, d):
-            fits = ops.Binary("and", _fits(x), _fits(d))
+            fits = ops.Binary("and", moderate(x), moderate(d))
             self.before.append(ops.If(ops.Unary("not", fits), _really(q, x, d), ()))
         if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes(a)):
             self.found[a, d] = q
@@ -158,8 +156,3 @@ def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
         ops.Let(slow.name, ops.F64_T, ops.Binary("fdiv", x, d)),
         ops.Assign(q, ops.Select(missing, ops.f64(math.nan), slow)),
     )
-
-
-def _fits(value: ops.Expr) -> ops.Expr:
-    size = ops.Unary("fabs", value)
-    return ops.Binary("and", ops.Binary("fle", LEAST, size), ops.Binary("fle", size, MOST))

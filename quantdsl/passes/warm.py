@@ -8,11 +8,12 @@ values, and bar follows bar. While a result of one bar is waited for, what anoth
 itself is computed; a lane that goes along time has little else to wait with.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 
 import msgspec
 
 from quantdsl.ir import ops
+from quantdsl.ir.show import show_node
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.fold import Folder, reassigned
 from quantdsl.passes.scopes import assigned_names, declared_names, renamed
@@ -49,7 +50,7 @@ def _split(func: ops.Func) -> ops.Func:
                 match bars.hi:
                     case ops.Binary("imin", rest, ops.Const(bits=size)) if size <= TILE_MAX:
                         firsts = {one.name for one in before if isinstance(one, ops.Let)}
-                        body = (*before, _Tiles(stmt, outer, firsts).bars(bars, rest, size))
+                        body = (*before, *_Tiles(stmt, outer, firsts).bars(bars, rest, size))
                         return msgspec.structs.replace(stmt, body=body)
         return stmt
 
@@ -76,67 +77,107 @@ class _Tiles:
         self.counters = self.rising - {name for name, counts in assigns if not counts}
         """Those that only grow."""
 
-    def bars(self, bars: ops.For, rest: ops.Expr, size: int) -> ops.Stmt:
+    def bars(self, bars: ops.For, rest: ops.Expr, size: int) -> Block:
         """The bars of a tile: `rest`, or `size` where that is less. In a line where they can be."""
-        # Locals that are a counter as it was at some moment of this bar, or that count bars -> what
-        # is known of them at the tile's beginning.
-        of = {name: name for name in self.counters}
-        for stmt in statements(bars.body):
-            match stmt:
-                case ops.Let(name, _, ops.Var(other)) if other in of:
-                    if name not in self.changed:
-                        of[name] = of[other]
-                case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), turn)):
-                    if turn == ops.Var(bars.name) and first in self.firsts:
-                        of[name] = first
-        needs: dict[ops.Expr, None] = {ops.Binary("ige", rest, ops.i64(size)): None}
-        blocks: dict[str, int] = {}
-
-        def expr(node: ops.Expr) -> ops.Expr:
-            """Puts answers in place of questions; `needs` gets what must hold for them."""
-            match node:
-                case ops.Binary(op, ops.Var(name), bound) if op in BEYOND and name in of:
-                    if self.stays(bound):
-                        needs[ops.Binary("igt", ops.Var(of[name]), bound)] = None
-                        return ops.boolean(BEYOND[op])
-                case ops.Binary("ieq", ops.Var(name), ops.Const(bits=end)) if name in self.rising:
-                    if end >= TILES_MIN * size:
-                        blocks[name] = end
-                        needs[ops.Binary("ige", ops.Var(name), ops.i64(0))] = None
-                        needs[ops.Binary("ilt", ops.Var(name), ops.i64(end - size))] = None
-                        return ops.boolean(False)
-            return rebuild_expr(node, expr)
-
-        def within(node: ops.Expr) -> ops.Expr:
-            """Takes places in blocks as they are."""
-            match node:
-                case ops.Binary("imin", ops.Binary("imax", ops.Var(name), least), most):
-                    if name in blocks and (least, most) == (ops.i64(0), ops.i64(blocks[name] - 1)):
-                        return ops.Var(name)
-            return rebuild_expr(node, within)
-
-        def answered(stmt: ops.Stmt) -> ops.Stmt:
-            return rebuild_stmt(stmt, expr, answered)
-
-        def settled(stmt: ops.Stmt) -> ops.Stmt:
-            return rebuild_stmt(stmt, within, settled)
-
-        body = rebuild_body(rebuild_body(bars.body, answered), settled)
-        body = Folder(reassigned(bars.body)).body(body)
-        straight = tuple(_chosen(body, bars.name))
-        if not all(isinstance(stmt, ops.Let | ops.Assign) for stmt in straight):
-            return bars
+        asked = _Questions(self, bars, size)
+        body = asked.body()
+        straight = tuple(_chosen(body, bars.name, asked.waits))
+        if not all(isinstance(s, ops.Let | ops.Assign) or asked.waits(s) for s in straight):
+            return (bars,)
         if sum(map(_operations, expressions(straight))) > BAR_MAX:
-            return bars
-        if not all(_counts_once(straight, name) for name in blocks):
-            return bars
-        line = (stmt for n in range(size) for stmt in _turn(straight, bars.name, n))
-        return ops.If(all_of(needs), tuple(line), (bars,))
+            return (bars,)
+        if not all(_counts_once(straight, name) for name in asked.blocks):
+            return (bars,)
+        line = [stmt for n in range(size) for stmt in _turn(straight, bars.name, n)]
+        needs = (ops.Binary("ige", rest, ops.i64(size)), *asked.needs)
+        return (*asked.told.values(), ops.If(all_of(needs), tuple(line), (bars,)))
 
     def stays(self, bound: ops.Expr) -> bool:
+        """Whether it is the same in all tiles."""
         return isinstance(bound, ops.Const) or (
             isinstance(bound, ops.Var) and bound.name in self.steady
         )
+
+
+class _Questions:
+    """The questions of the bars of a tile that have one answer in all of them."""
+
+    def __init__(self, tiles: _Tiles, bars: ops.For, size: int) -> None:
+        self.tiles, self.bars, self.size = tiles, bars, size
+        self.needs: dict[ops.Expr, None] = {}
+        """What must hold for the answers."""
+        self.blocks: dict[str, int] = {}
+        """Where the blocks end of which none ends in the tile, by their counters."""
+        self.told: dict[str, ops.Let] = {}
+        """Whether the tile's bars are told, if none or all of them are."""
+        # Locals that are a counter as it was at some moment of this bar, or that count bars -> what
+        # is known of them at the tile's beginning.
+        self.of = {name: name for name in tiles.counters}
+        for stmt in statements(bars.body):
+            match stmt:
+                case ops.Let(name, _, ops.Var(other)) if other in self.of:
+                    if name not in tiles.changed:
+                        self.of[name] = self.of[other]
+                case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), turn)):
+                    if turn == ops.Var(bars.name) and first in tiles.firsts:
+                        self.of[name] = first
+
+    def body(self) -> Block:
+        """The bars' body with answers in place of questions."""
+        body = rebuild_body(rebuild_body(self.bars.body, self.answered), self.settled)
+        return Folder(reassigned(self.bars.body)).body(body)
+
+    def answered(self, stmt: ops.Stmt) -> ops.Stmt:
+        match stmt:
+            case ops.If(ops.Binary("ige", ops.Var(name), bound), stores, ()) if _stores(stores):
+                first = self.of.get(name, "")
+                if first in self.tiles.firsts and self.tiles.stays(bound):
+                    told = self.all_or_none(ops.Var(first), bound)
+                    stmt = msgspec.structs.replace(stmt, cond=told)
+        return rebuild_stmt(stmt, self.expr, self.answered)
+
+    def all_or_none(self, first: ops.Var, bound: ops.Expr) -> ops.Var:
+        """Whether all bars come at `bound` or behind it, where not some do and others do not."""
+        name = f"{self.bars.name}.told.{first.name}.{show_node(bound)}"
+        self.told[name] = ops.Let(name, ops.BOOL_T, ops.Binary("ige", first, bound))
+        behind = ops.Binary("iadd", first, ops.i64(self.size))
+        self.needs[ops.Binary("or", ops.Var(name), ops.Binary("ile", behind, bound))] = None
+        return ops.Var(name)
+
+    def waits(self, stmt: ops.Stmt) -> bool:
+        """Whether it is a store that depends on that."""
+        return isinstance(stmt, ops.If) and getattr(stmt.cond, "name", "") in self.told
+
+    def expr(self, node: ops.Expr) -> ops.Expr:
+        match node:
+            case ops.Binary(op, ops.Var(name), bound) if op in BEYOND and name in self.of:
+                if self.tiles.stays(bound):
+                    self.needs[ops.Binary("igt", ops.Var(self.of[name]), bound)] = None
+                    return ops.boolean(BEYOND[op])
+            case ops.Binary("ieq", ops.Var(name) as place, ops.Const(bits=end)):
+                if name in self.tiles.rising and end >= TILES_MIN * self.size:
+                    self.blocks[name] = end
+                    self.needs[ops.Binary("ige", place, ops.i64(0))] = None
+                    self.needs[ops.Binary("ilt", place, ops.i64(end - self.size))] = None
+                    return ops.boolean(False)
+        return rebuild_expr(node, self.expr)
+
+    def settled(self, stmt: ops.Stmt) -> ops.Stmt:
+        """A statement with places in blocks as they are."""
+        return rebuild_stmt(stmt, self.within, self.settled)
+
+    def within(self, node: ops.Expr) -> ops.Expr:
+        match node:
+            case ops.Binary("imin", ops.Binary("imax", ops.Var(name), least), most):
+                ends = self.blocks.get(name)
+                if ends and (least, most) == (ops.i64(0), ops.i64(ends - 1)):
+                    return ops.Var(name)
+        return rebuild_expr(node, self.within)
+
+
+def _stores(body: Block) -> bool:
+    """Whether statements only store words."""
+    return all(isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in body)
 
 
 def _counts(stmt: ops.Assign) -> bool:
@@ -150,15 +191,15 @@ def _counts_once(body: Block, name: str) -> bool:
     return not own or (len(own) == 1 and _counts(own[0]))
 
 
-def _chosen(body: Block, name: str) -> Iterator[ops.Stmt]:
-    """A block whose small branches are choices of values."""
+def _chosen(body: Block, name: str, stays: Callable[[ops.Stmt], bool]) -> Iterator[ops.Stmt]:
+    """A block whose small branches are choices of values, but those for which `stays` holds."""
     count = 0
 
     def block(inner: Iterable[ops.Stmt]) -> Iterator[ops.Stmt]:
         nonlocal count
         for stmt in inner:
             match stmt:
-                case ops.If(cond, then, otherwise, line):
+                case ops.If(cond, then, otherwise, line) if not stays(stmt):
                     sides = tuple(block(then)), tuple(block(otherwise))
                     if not all(map(_may_be_in_vain, sides)):
                         yield ops.If(cond, *sides, line)

@@ -55,7 +55,33 @@ KERNELS = {**TURNS, **THREADED}
 INSTRUMENTS = 64
 
 
-PANELS = {"along": ALONG, "across": ACROSS, "members": MEMBERS, "twenty": TWENTY.read_text()}
+QUOTIENTS = """language 1
+strategy Quotients:
+    "Quotients and roots of numbers of every size, and of such as have none."
+    bars 1d
+    universe "ALL"
+    let x       = float(close)
+    let power   = x * x * x * x * x * x * x * x
+    let large   = power * power * power * power * power * power * power * power
+    let larger  = large * large
+    let small   = x / larger
+    let smaller = small / large
+    let least   = smaller / power / power
+    let none    = least / large
+    let beyond  = larger / smaller
+    let roots   = sqrt(larger) / sqrt(smaller) + sqrt(least)
+    let moved   = close - close[1]
+    let ratio   = moved / moved[1]
+    let root    = sqrt(moved) / sqrt(moved[1])
+    let spread  = ts.std(moved, 5) / ts.mean(moved, 5)
+"""
+PANELS = {
+    "along": ALONG,
+    "across": ACROSS,
+    "members": MEMBERS,
+    "twenty": TWENTY.read_text(),
+    "quotients": QUOTIENTS,
+}
 """Strategies on universes whose signals are compared, with gaps and without."""
 
 

@@ -151,12 +151,12 @@ class CudaPanel:
         self._follow(self.main, self.up)
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
-            parts = [
-                self._launches(kernel, (at, part), (own, made), n, before, self._going_up[slot])
-                for part, kernel in enumerate(step)
-            ]
-            # Lanes that go through the whole chunk take longest.
-            self._run([launch for part in sorted(parts, key=len) for launch in part])
+            going_up = self._going_up[slot]
+            launches: list[Callable[[Stream], None]] = []
+            # Lanes that go through most bars take longest.
+            for part, kernel in sorted(enumerate(step), key=lambda one: -one[1].longest(n, before)):
+                launches += self._launches(kernel, (at, part), (own, made), n, before, going_up)
+            self._run(launches)
             marks.append(self.main.mark())
         self.down.wait_for(marks[-1])
         if self._staying is None:

@@ -1,0 +1,84 @@
+"""Quotients and roots in a straight line, and whether they are right.
+
+A GPU has instructions for neither. Its assembler starts from an approximation that the GPU does
+have, brings it nearer, and asks whether the numbers are ones for which that is enough; else it
+branches to a longer way, and bar cannot overlap with bar. These are its steps, with a question of
+our own in place of the branch: a result is the rounded one where the question is answered yes, and
+anything elsewhere. A test compares the assembler's machine code with that of ours.
+
+`INVERSE` and `INVERSE_ROOT` are as near as a target has them at once (codegen/short.py), and
+quotients and roots are the same for all of them.
+"""
+
+from collections.abc import Sequence
+
+from quantdsl.ir import ops
+from quantdsl.ir.ops import Binary, Call, Expr, Fma, Let, Unary, Var, f64
+
+INVERSE, INVERSE_ROOT = "short.inverse", "short.inverse_root"
+QUOTIENT, DIVIDED = "short.quotient", "short.divided"
+ROOT, ROOTED = "short.root", "short.rooted"
+SMALL, LARGE = f64(2.0**-900), f64(2.0**900)
+"""From the one to the other nothing that is formed on the way loses a bit."""
+X, Y, Q, ONE = Var("x"), Var("y"), Var("q"), f64(1.0)
+
+
+def moderate(value: Expr) -> Expr:
+    """Whether products and quotients of two such numbers keep all their bits."""
+    size = Unary("fabs", value)
+    least, most = f64(2.0**-400), f64(2.0**400)
+    return Binary("and", Binary("fle", least, size), Binary("fle", size, most))
+
+
+def _func(name: str, params: Sequence[Var], steps: dict[str, Expr], result: Expr) -> ops.Func:
+    decls = tuple(ops.ParamDecl(one.name, ops.F64_T) for one in params)
+    lets = (Let(name, ops.F64_T, value) for name, value in steps.items())
+    asks = name in (DIVIDED, ROOTED)
+    return ops.Func(name, decls, ops.BOOL_T if asks else ops.F64_T, (*lets, ops.Return(result)))
+
+
+def _quotient() -> ops.Func:
+    below = Unary("fneg", Y)
+    names = ("near", "far", "nearer", "inverse", "first", "rest")
+    near, far, nearer, inverse, first, rest = map(Var, names)
+    steps: dict[str, Expr] = {
+        near.name: Call(INVERSE, (Y,)),
+        far.name: Fma(below, near, ONE),
+        nearer.name: Fma(near, Fma(far, far, far), near),
+        inverse.name: Fma(nearer, Fma(below, nearer, ONE), nearer),
+        first.name: Binary("fmul", X, inverse),
+        rest.name: Fma(below, first, X),
+    }
+    return _func(QUOTIENT, (X, Y), steps, Fma(inverse, rest, first))
+
+
+def _root() -> ops.Func:
+    near, far, inverse, first, rest = map(Var, ("near", "far", "inverse", "first", "rest"))
+    steps: dict[str, Expr] = {
+        near.name: Call(INVERSE_ROOT, (X,)),
+        far.name: Fma(X, Unary("fneg", Binary("fmul", near, near)), ONE),
+        inverse.name: Fma(Fma(far, f64(0.375), f64(0.5)), Binary("fmul", near, far), near),
+        first.name: Binary("fmul", X, inverse),
+        rest.name: Fma(first, Unary("fneg", first), X),
+    }
+    return _func(ROOT, (X,), steps, Fma(rest, Binary("fmul", inverse, f64(0.5)), first))
+
+
+def _all(first: Expr, *more: Expr) -> Expr:
+    for one in more:
+        first = Binary("and", first, one)
+    return first
+
+
+SHORT = (
+    _func(INVERSE, (X,), {}, Binary("fdiv", ONE, X)),
+    _func(INVERSE_ROOT, (X,), {}, Binary("fdiv", ONE, Unary("sqrt", X))),
+    _quotient(),
+    _func(DIVIDED, (X, Y, Q), {}, _all(
+        Binary("fle", SMALL, Unary("fabs", X)),
+        Binary("fle", Unary("fabs", Y), LARGE),
+        Binary("fle", SMALL, Unary("fabs", Q)),
+    )),
+    _root(),
+    _func(ROOTED, (X,), {}, _all(Binary("fle", SMALL, X), Binary("fle", X, LARGE))),
+)  # fmt: skip

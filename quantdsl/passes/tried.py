@@ -1,0 +1,210 @@
+"""A tile of bars in a straight line is tried without a single branch, and kept if it was right.
+
+What a line still asks are the assembler's questions: whether a division or a root may be computed
+the short way (short.py), and ours, whether one by a reciprocal may (divide.py). Here they are all
+answered at the end of the tile. Until then nothing is changed that stays: locals have doubles, and
+stores wait. Where one of the answers is no, the tile's bars are made one by one, as if nothing had
+been tried.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from quantdsl.ir import ops
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.walk import rebuild_body, rebuild_expr
+from quantdsl.passes.places import as_place, path_of, type_at
+from quantdsl.passes.scopes import assigned_names, declared_names, local_types, renamed
+from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT, ROOTED, SHORT
+
+Block = tuple[ops.Stmt, ...]
+DONE = "tried.done"
+
+
+def try_straight(module: ops.Module, entry: str) -> ops.Module:
+    """The module whose entry tries its straight tiles, as split_warm and the divider left them."""
+    layout = Layout(module.structs)
+
+    def func(old: ops.Func) -> ops.Func:
+        types = local_types(old)
+
+        def stmt(one: ops.Stmt) -> ops.Stmt:
+            match one:
+                case ops.For(body=(*before, ops.If(_, line, (ops.For(),)) as tile)) if line:
+                    made = _Line(layout, types, line).tried(tile)
+                    return msgspec.structs.replace(one, body=(*before, *made)) if made else one
+            return one
+
+        return msgspec.structs.replace(old, body=rebuild_body(old.body, stmt))
+
+    funcs = tuple(func(one) if one.name == entry else one for one in module.funcs)
+    if funcs == module.funcs:
+        return module
+    return msgspec.structs.replace(module, funcs=(*SHORT, *funcs))
+
+
+class _RefusedError(Exception):
+    """A line that cannot wait with its stores."""
+
+
+class _Line:
+    """The bars of a tile in a straight line, on their way to being tried."""
+
+    def __init__(self, layout: Layout, types: Mapping[str, ops.Type], line: Block) -> None:
+        self.layout, self.types, self.line = layout, types, line
+        self.outer = assigned_names(line) - declared_names(line)
+        """Locals of outside that bars change."""
+        self.made: list[ops.Stmt] = []
+        self.kept: list[ops.Stmt] = []
+        """What is done in the end: stores."""
+        self.count = 0
+        self.indices = _Indices()
+
+    def tried(self, tile: ops.If) -> Block | None:
+        """The tile with its line tried; None where that cannot be, or would be no gain."""
+        try:
+            for stmt in self.line:
+                self.stmt(stmt)
+        except _RefusedError:
+            return None
+        if not self.count:
+            return None
+        names = {name: f"tried.{name}" for name in sorted(self.outer)}
+        doubles = [ops.Let(new, self.types[old], ops.Var(old)) for old, new in names.items()]
+        commits = [ops.Assign(ops.Var(old), ops.Var(new)) for old, new in names.items()]
+        done = ops.Var(DONE)
+        kept = ops.If(self.sure, (*commits, *self.kept, ops.Assign(done, ops.boolean(True))))
+        return (
+            ops.Let(DONE, ops.BOOL_T, ops.boolean(False)),
+            ops.If(tile.cond, (*doubles, *renamed(tuple(self.made), names), kept)),
+            ops.If(ops.Unary("not", done), tile.otherwise),
+        )
+
+    @property
+    def sure(self) -> ops.Var:
+        """Whether all is right so far."""
+        return ops.Var(f"tried.sure.{self.count}")
+
+    def let(self, what: str, type_: ops.ScalarType, value: ops.Expr) -> ops.Var:
+        """A local of the line."""
+        name = f"tried.{what}.{len(self.made)}"
+        self.made.append(ops.Let(name, type_, value))
+        return ops.Var(name)
+
+    def ask(self, cond: ops.Expr) -> None:
+        """One more thing that must hold."""
+        value = ops.Binary("and", self.sure, cond) if self.count else cond
+        self.count += 1
+        self.made.append(ops.Let(self.sure.name, ops.BOOL_T, value))
+
+    def stmt(self, stmt: ops.Stmt) -> None:
+        match stmt:
+            case ops.Let(value=None):
+                self.made.append(stmt)
+            case ops.Let(name) | ops.Assign(ops.Var(name)):
+                assert stmt.value is not None
+                new = msgspec.structs.replace(stmt, value=self.expr(stmt.value))
+                self.made.append(new)
+                self.indices.let(name, new.value)
+            case ops.Assign():
+                self.kept.append(self.store(stmt))
+            case ops.If(ops.Unary("not", cond), (ops.Let(), ops.Assign(ops.Var())), ()):
+                self.ask(self.expr(cond))  # a quotient by a reciprocal
+            case ops.If(cond, stores) if _only_stores(stmt):
+                which = self.let("told", ops.BOOL_T, self.expr(cond))
+                made = tuple(self.store(one) for one in stores if isinstance(one, ops.Assign))
+                self.kept.append(ops.If(which, made))
+            case _:
+                raise _RefusedError
+
+    def store(self, stmt: ops.Assign) -> ops.Assign:
+        """A store that may wait."""
+        match stmt.place:
+            case ops.Elem(base, index):
+                path = path_of(base)
+                if path is None or None in path:
+                    raise _RefusedError
+                type_ = type_at(self.layout, self.types[str(path[0])], (*path[1:], None))
+                assert isinstance(type_, str)
+                where = self.let("index", ops.I64_T, self.expr(index))
+                value = self.let("word", type_, self.expr(stmt.value))
+                self.indices.let(where.name, index)
+                self.indices.store(base, index)
+                return ops.Assign(ops.Elem(as_place(base), where), value)
+        raise _RefusedError
+
+    def expr(self, expr: ops.Expr) -> ops.Expr:
+        """The expression with short forms in it."""
+        match expr:
+            case ops.Elem():
+                self.indices.load(expr)
+            case ops.Unary("f32"):  # one instruction rounds as it divides
+                raise _RefusedError
+        made = rebuild_expr(expr, self.expr)
+        match made:
+            case ops.Binary("fdiv", dividend, divisor):
+                x, y = self.let("of", ops.F64_T, dividend), self.let("by", ops.F64_T, divisor)
+                quotient = self.let("quotient", ops.F64_T, ops.Call(QUOTIENT, (x, y)))
+                self.ask(ops.Call(DIVIDED, (x, y, quotient)))
+                return quotient
+            case ops.Unary("sqrt", radicand):
+                x = self.let("of", ops.F64_T, radicand)
+                root = self.let("root", ops.F64_T, ops.Call(ROOT, (x,)))
+                self.ask(ops.Call(ROOTED, (x,)))
+                return root
+        return made
+
+
+def _only_stores(stmt: ops.If) -> bool:
+    stores = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stmt.then)
+    return not stmt.otherwise and all(stores)
+
+
+Line = tuple[object, int]
+"""A number that nothing more is known of, and what is added to it."""
+
+
+class _Indices:
+    """Which places in arrays are told apart, though nobody knows where they are."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Line] = {}
+        self.stores: dict[ops.Expr, list[tuple[Line, int]]] = {}
+
+    def let(self, name: str, value: ops.Expr | None) -> None:
+        """A local has a value."""
+        self.known[name] = self.line(value) if value is not None else (object(), 0)
+
+    def line(self, expr: ops.Expr) -> Line:
+        match expr:
+            case ops.Const(bits=bits):
+                return None, bits
+            case ops.Var(name):
+                return self.known.setdefault(name, (object(), 0))
+            case ops.Binary("iadd", x, ops.Const(bits=more)):
+                root, offset = self.line(x)
+                return root, offset + more
+            case ops.Binary("isub", x, ops.Const(bits=less)):
+                root, offset = self.line(x)
+                return root, offset - less
+        return object(), 0
+
+    def place(self, index: ops.Expr) -> tuple[Line, int]:
+        """Where an index points, and after how many places that repeats; 0: never."""
+        match index:
+            case ops.Binary("iand", at, ops.Const(bits=mask)) if mask & (mask + 1) == 0:
+                return self.line(at), mask + 1
+        return self.line(index), 0
+
+    def store(self, base: ops.Expr, index: ops.Expr) -> None:
+        """A store waits."""
+        self.stores.setdefault(base, []).append(self.place(index))
+
+    def load(self, word: ops.Elem) -> None:
+        """Raise _RefusedError where a word may be one that a store that waits is about."""
+        (root, offset), size = self.place(word.index)
+        for (other, stored), places in self.stores.get(word.base, ()):
+            apart = offset - stored
+            if root is not other or size != places or not (apart % size if size else apart):
+                raise _RefusedError

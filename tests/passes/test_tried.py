@@ -1,0 +1,115 @@
+"""Straight tiles that are tried: the same words, whether a tile is kept or made bar by bar."""
+
+import pytest
+
+from quantdsl.ir import ops
+from quantdsl.ir.ops import Assign, Binary, Call, Elem, If, Let, Stmt, Unary, Var, f64, i64
+from quantdsl.ir.walk import expressions, rebuild_body, rebuild_stmt, statements
+from quantdsl.passes.divide import divide_by_reciprocals
+from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT
+from quantdsl.passes.tried import DONE, try_straight
+from quantdsl.passes.warm import split_warm
+from tests.passes.test_warm import BLOCK, KEPT, MEAN, PLACE, SUM, X, average, blocks, hold, module
+
+
+def tried(old: ops.Module) -> ops.Module:
+    """A module as a GPU has it."""
+    return try_straight(divide_by_reciprocals(split_warm(old, "lane"), "lane"), "lane")
+
+
+def is_tried(made: ops.Module) -> bool:
+    lane = next(func for func in made.funcs if func.name == "lane")
+    return any(isinstance(one, Let) and one.name == DONE for one in statements(lane.body))
+
+
+def ratio() -> list[Stmt]:
+    """Quotients and a root of what a lane has; the root is 0 now and then."""
+    root = Unary("sqrt", Binary("fmax", MEAN, f64(0.0)))
+    return [
+        Assign(SUM, Binary("fdiv", Binary("fadd", SUM, f64(1.0)), f64(3.0))),
+        Assign(SUM, Binary("fmin", Binary("fadd", SUM, Binary("fdiv", X, root)), f64(9.0))),
+    ]
+
+
+def test_what_was_not_right_is_made_bar_by_bar() -> None:
+    """Columns have missing values, and means are below 0, so that roots are 0."""
+    old = module(*average(), *ratio())
+    made = tried(old)
+    assert is_tried(made)
+    lane = next(func for func in made.funcs if func.name == "lane")
+    called = [one.func for one in expressions(lane.body) if isinstance(one, Call)]
+    assert {QUOTIENT, ROOT, DIVIDED} <= set(called)
+    hold(old, made)
+
+
+def test_stores_wait_for_the_end_of_the_tile() -> None:
+    old = module(*average(), *blocks(), *ratio())
+    made = tried(old)
+    assert is_tried(made)
+    hold(old, made)
+
+
+def ring(behind: int, places: int = 16) -> list[Stmt]:
+    """What was kept some bars ago, in a ring: an element a bar."""
+    at = Binary("iand", PLACE, i64(places - 1))
+    ago = Binary("iand", Binary("isub", PLACE, i64(behind)), i64(places - 1))
+    return [
+        Assign(Elem(KEPT, at), X),
+        Assign(SUM, Binary("fdiv", Elem(KEPT, ago), f64(7.0))),
+        Assign(PLACE, Binary("iadd", PLACE, i64(1))),
+    ]
+
+
+@pytest.mark.parametrize(("behind", "waits"), [(0, False), (2, False), (5, True), (16, False)])
+def test_a_word_that_waits_is_not_read(behind: int, waits: bool) -> None:
+    """Of a ring that is read where this tile has stored nothing is tried; another is not."""
+    old = module(*ring(behind))
+    made = tried(old)
+    assert is_tried(made) == waits
+    hold(old, made)
+
+
+def unknown() -> list[Stmt]:
+    """A place that nobody knows."""
+    place = Binary("imin", Binary("imax", Unary("f64_to_i64", X), i64(0)), i64(BLOCK - 1))
+    return [
+        Let("somewhere", ops.I64_T, place),
+        Assign(Elem(KEPT, Var("somewhere")), X),
+        Assign(SUM, Binary("fdiv", Elem(KEPT, i64(1)), f64(7.0))),
+    ]
+
+
+def test_what_cannot_wait_is_left() -> None:
+    inner = If(Binary("flt", X, f64(0.0)), (Assign(Elem(KEPT, i64(0)), X),))
+    for body in (unknown(), [*ratio(), inner]):
+        old = module(*average(), *body)
+        made = tried(old)
+        assert not is_tried(made)
+        hold(old, made)
+
+
+def test_without_a_question_there_is_nothing_to_try() -> None:
+    old = module(Assign(SUM, Binary("fadd", SUM, X)))
+    assert tried(old) == split_warm(old, "lane")
+
+
+def test_the_doubles_are_kept_from_the_lane() -> None:
+    """A tile that is not kept has changed nothing: a mutant that commits at once is seen."""
+    old = module(*average(), *ratio())
+    made = tried(old)
+    lane = next(func for func in made.funcs if func.name == "lane")
+    broken = ops.Func("lane", lane.params, None, _always(lane.body))
+    funcs = tuple(broken if func.name == "lane" else func for func in made.funcs)
+    with pytest.raises(AssertionError):
+        hold(old, ops.Module(made.structs, made.tables, funcs, made.entries))
+
+
+def _always(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """With all that is tried kept, right or not."""
+
+    def stmt(one: Stmt) -> Stmt:
+        if isinstance(one, If) and isinstance(one.cond, Var) and "sure" in one.cond.name:
+            return If(ops.boolean(True), one.then)
+        return rebuild_stmt(one, lambda expr: expr, stmt)
+
+    return rebuild_body(body, stmt)
