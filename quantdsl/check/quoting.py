@@ -118,8 +118,7 @@ class QuoteFunction(Binding):
                 given[f"{side}_qty"].value.span,
                 help="such as 100 shares, or floor_qty(x) of a number",
             )
-        # A quote of less than nothing is none.
-        return ticks, ops.Binary("imax", size.ir, NOTHING)
+        return ticks, size.ir
 
     def _ticks(self, cx: Context, arg: ast.Arg, traded: Traded, rounding: str) -> ops.Expr:
         value = arith.plain(cx, cx.expr(arg.value))
