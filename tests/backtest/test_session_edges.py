@@ -180,6 +180,15 @@ def test_what_fills_while_a_limit_of_an_order_flattens_is_closed_and_then_the_st
     ]
 
 
+def test_ticks_outside_of_every_session_are_why_nothing_was_traded():
+    night = trades(("2024-01-02T23:00:00Z", 100.0), ("2024-01-02T23:01:00Z", 100.0))
+    body = "on trade:\n    buy(1 shares)"
+    (why,) = run(night, "trades", XNYS, body).result.no_trade_reasons
+    said = "from 2024-01-02 23:00 UTC to 2024-01-02 23:01 UTC, hold nothing within a session"
+    assert said in why
+    assert why.endswith(" of XNYS")
+
+
 def test_round_the_clock_a_session_is_closed_before_the_next_one_opens():
     minutes = [f"2024-01-02T23:{minute}:00" for minute in (56, 57, 58, 59)]
     minutes += ["2024-01-03T00:00:00", "2024-01-03T00:01:00"]
