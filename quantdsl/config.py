@@ -20,6 +20,7 @@ from quantdsl.errors import ConfigError
 from quantdsl.files import read_toml
 from quantdsl.shipped import shipped
 from quantdsl.wanted import fault
+from quantdsl.zones import UTC, zone
 
 Precision = Literal["f64", "f32"]
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
@@ -446,6 +447,7 @@ def resolve(
         key, reason = fault(error, Config, values)
         source = sources.get(key.partition("[")[0], COMMAND_LINE)
         raise ConfigError(f"{source}: {reason}") from None
+    _hold_zone(values, sources["data.tz"])
     merged = dict(_flat(msgspec.to_builtins(config)))
     return Resolved(config, tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged)))
 
@@ -477,7 +479,16 @@ def load(path: Path) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         key, reason = fault(error, Config, values)
         raise ConfigError(f"{_place(str(path), text, key)}: {reason}") from None
+    _hold_zone(values, _place(str(path), text, "data.tz"))
     return values
+
+
+def _hold_zone(values: Mapping[str, Any], where: str) -> None:
+    """ConfigError for a name of no time zone, even where no time of the data needs it."""
+    try:
+        zone(values.get("data.tz") or UTC)
+    except ConfigError as wrong:
+        raise ConfigError(f"{where}: data.tz: {wrong}") from None
 
 
 def find(name: str) -> Path:

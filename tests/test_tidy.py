@@ -32,11 +32,12 @@ FLOW = {
     "check": "errors limits events lang ir",
     "files": "errors limits",
     "wanted": "",
-    "config": "errors limits files shipped wanted",
+    "zones": "errors",
+    "config": "errors limits files shipped wanted zones",
     "feeds": "errors limits events data codegen.decoders "
     "live.feed live.connection live.rest live.fetch",
     "shipped": "errors",
-    "data": "errors limits files events config feeds shipped wanted",
+    "data": "errors limits files events config feeds shipped wanted zones",
     "report": "errors limits files events data",
     "backtest": "errors limits events lang ir passes codegen devices check config data report "
     "shipped",

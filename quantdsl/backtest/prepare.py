@@ -17,7 +17,7 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
-from quantdsl.config import Resolved
+from quantdsl.config import COMMAND_LINE, Resolved
 from quantdsl.data.calendar import SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
@@ -197,7 +197,14 @@ def arrange(
 
 
 def _hold_ticks(checked: Checked, resolved: Resolved) -> None:
-    """ConfigError where a file of latencies is named and orders meet bars, which know of none."""
+    """ConfigError where a file of latencies is named and orders meet bars, which know of none, or
+    where other bars are asked of a strategy on ticks."""
+    bars = resolved.config.data.bars
+    if bars and checked.strategy.ticks and resolved.source("data.bars") == COMMAND_LINE:
+        raise ConfigError(
+            f"--bars {bars}: {checked.strategy.name} is on ticks, and builds of them the bars that "
+            f"it declares\nhelp: leave --bars out, or write 'bars {bars}' in the strategy"
+        )
     path = resolved.config.venue.latency_file
     if path and not checked.strategy.ticks:
         raise ConfigError(

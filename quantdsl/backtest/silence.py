@@ -27,7 +27,8 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     if run.memory.get("e.metrics.fills"):
         return ()
     start, data = int(run.memory.get("trade_from")), prepared.data
-    found = never_started(start, data) or _not_warm(prepared) or no_members(data)
+    found = never_started(start, data) or _outside(prepared)
+    found = found or _not_warm(prepared) or no_members(data)
     if not found and not run.memory.get("e.metrics.orders"):
         found = _never_true(checked, _count(checked, options))
     return tuple(dict.fromkeys(found))
@@ -42,6 +43,16 @@ def never_started(start: int, data: RunData) -> list[str]:
     if end is not None and end <= data.span[0]:
         return [f"the run ends at {show_instant(end)}, and the data begin at {first}"]
     return []
+
+
+def _outside(prepared: Prepared) -> list[str]:
+    """A session within which nothing of the data lies."""
+    memory, schedule = prepared.run.memory, prepared.data.schedule
+    seen = (memory.get(f"e.market[{k}].bars") for k in range(prepared.checked.instruments))
+    if not schedule.named or any(seen):
+        return []
+    first, last = map(show_instant, prepared.data.span)
+    return [f"the data, from {first} to {last}, hold nothing within a session of {schedule.name}"]
 
 
 def _not_warm(prepared: Prepared) -> list[str]:

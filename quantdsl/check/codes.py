@@ -538,7 +538,7 @@ _item(
 _item(
     "QD0801",
     "order outside a handler",
-    "Orders, actions and messages happen when an event is handled; equations only compute.",
+    "Orders, actions and messages happen when an event is handled; `atomic` holds orders alone.",
     "    let order = buy(100 shares)\n",
     "    on start:\n        buy(100 shares)\n",
 )

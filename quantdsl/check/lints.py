@@ -144,7 +144,7 @@ def missing_blocks(strategy: "Strategy") -> None:
             "QD0805",
             "this strategy limits no risk",
             name,
-            help="add a 'risk:' block; a live session refuses to start without one",
+            help="add a 'risk:' block; live only the [limits] of the config stand before orders",
         )
     if not strategy.has_backtest:
         cx.warn(

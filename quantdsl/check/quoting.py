@@ -6,6 +6,7 @@ from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
+from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
 from quantdsl.check.trading import NOTHING
 from quantdsl.check.types import BOOL, VOID, price
@@ -32,13 +33,8 @@ class QuoteFunction(Binding):
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the call."""
-        if not self.strategy.acting:
-            return cx.error(
-                "QD0801",
-                "orders are placed in handlers",
-                node.span,
-                help="move this into 'on book:'",
-            )
+        if not stands_alone(self.strategy, cx, node):
+            return error_value(node.span)
         args = list(node.args)
         traded = self._instrument(cx, args, node)
         if traded is None:
@@ -118,8 +114,7 @@ class QuoteFunction(Binding):
                 given[f"{side}_qty"].value.span,
                 help="such as 100 shares, or floor_qty(x) of a number",
             )
-        # A quote of less than nothing is none.
-        return ticks, ops.Binary("imax", size.ir, NOTHING)
+        return ticks, size.ir
 
     def _ticks(self, cx: Context, arg: ast.Arg, traded: Traded, rounding: str) -> ops.Expr:
         value = arith.plain(cx, cx.expr(arg.value))

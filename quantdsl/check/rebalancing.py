@@ -7,6 +7,7 @@ from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.cross import N, present
 from quantdsl.check.equations import THIS
+from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE
 from quantdsl.check.shares import share
 from quantdsl.check.types import FLOAT, VOID
@@ -34,8 +35,8 @@ class Rebalance(Binding):
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Hand the newest weights to std/portfolio.qdsl."""
         strategy = self.strategy
-        if not strategy.acting:
-            return cx.error("QD0801", "orders are placed in handlers", node.span)
+        if not stands_alone(strategy, cx, node):
+            return error_value(node.span)
         if not cx.alone:
             return cx.error(
                 "QD0801",

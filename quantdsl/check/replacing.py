@@ -6,6 +6,7 @@ from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
+from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE, Traded, one_of
 from quantdsl.check.trading import NOTHING, PRICES
 from quantdsl.check.types import VOID, price
@@ -34,10 +35,8 @@ class ReplaceTag(Binding):
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the intent, for every instrument."""
-        if not self.strategy.acting:
-            return cx.error(
-                "QD0801", "orders are replaced in handlers", node.span, help="write it in 'on bar:'"
-            )
+        if not stands_alone(self.strategy, cx, node):
+            return error_value(node.span)
         tag, *changes = node.args or (None,)
         if tag is None or not isinstance(tag.value, ast.Str) or not changes:
             return cx.error(

@@ -7,10 +7,10 @@ from msgspec import Struct
 from quantdsl.check import arith, consistency
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
-from quantdsl.check.context import Context, executes
+from quantdsl.check.context import Context
 from quantdsl.check.functions import bars_value
+from quantdsl.check.legs import in_handler, stands_alone
 from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
-from quantdsl.check.stmts import body
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
@@ -123,13 +123,8 @@ class OrderFunction(Binding):
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the intent."""
-        if not self.strategy.acting:
-            return cx.error(
-                "QD0801",
-                "orders are placed in handlers",
-                node.span,
-                help="move this into 'on bar:'",
-            )
+        if not in_handler(self.strategy, cx, node):
+            return error_value(node.span)
         return _Intent(self, cx, node).emit()
 
 
@@ -436,25 +431,6 @@ class _Intent:
         self.bad = True
 
 
-@executes(ast.Atomic)
-def _atomic(cx: Context, node: ast.Atomic) -> None:
-    strategy = cx.strategy
-    if strategy is None or not strategy.acting:
-        cx.error("QD0801", "'atomic' groups orders and stands only in handlers", node.span)
-        return
-    if strategy.atomic_group is not None:
-        cx.error("QD0801", "an 'atomic' block cannot stand in another", node.span)
-        return
-    # Every turn of a loop is a block of its own, so its number is made when it runs: how many
-    # intents stand before it, for each leg adds one; and 0 is no block.
-    group = cx.fresh("g")
-    number = ops.Binary("iadd", ops.Field(ENGINE, "intent_count"), ops.i64(1))
-    cx.emit(ops.Let(group, ops.I64_T, number))
-    strategy.atomic_group = ops.Var(group)
-    body(cx, node.body)
-    strategy.atomic_group = None
-
-
 def _is_bracket(arg: ast.Arg) -> bool:
     return arg.name is None and _is_call(arg, "bracket")
 
@@ -477,13 +453,8 @@ class EngineCall(Binding):
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the call, once for the instrument given, or for every instrument."""
-        if not self.strategy.acting:
-            return cx.error(
-                "QD0801",
-                "orders are placed in handlers",
-                node.span,
-                help="move this into 'on bar:'",
-            )
+        if not stands_alone(self.strategy, cx, node):
+            return error_value(node.span)
         line = ops.i64(cx.line(node))
         for index in self._instruments(cx, node):
             args: tuple[ops.Expr, ...] = (ENGINE, line)
@@ -526,6 +497,8 @@ class CancelTag(Binding):
 
     def call(self, cx: Context, node: ast.Call) -> Value:
         """Emit the cancel, for every instrument."""
+        if not stands_alone(self.strategy, cx, node):
+            return error_value(node.span)
         if len(node.args) != 1 or not isinstance(node.args[0].value, ast.Str):
             return cx.error(
                 "QD0802",

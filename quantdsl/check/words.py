@@ -128,7 +128,9 @@ ACTIONS: dict[str, Word] = {
         "quote(bid = mid - 0.02, bid_qty = 100 shares, ask = mid + 0.02, ask_qty = 100 shares)",
     ),
     "atomic": Word(
-        "atomic:", "The orders of the block pass the risk gate together or not at all.", ""
+        "atomic:",
+        "Its orders pass the risk gate together or not at all; it holds nothing else.",
+        "",
     ),
     "floor_qty": Word(
         "floor_qty(x [, instrument]) -> qty",

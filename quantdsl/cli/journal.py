@@ -11,10 +11,13 @@ from quantdsl.data.instrument import EXACT_MAX
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import RECORD, Kind
 from quantdsl.journal.reader import Segment, segment_paths, segments
+from quantdsl.report.order_sizes import Structs, changed
 from quantdsl.report.words import plural
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 LAST = 20
+CHANGE = "change"
+"""An ORDER record that gives an order new terms."""
 SHOWN = (Kind.ORDER, Kind.FILL, Kind.REJECT, Kind.CANCEL, Kind.RISK)
 
 
@@ -38,15 +41,15 @@ def command() -> None:
 def show(folder: Path, last: int) -> None:
     """Show what the journals in FOLDER hold, and their last orders and fills."""
     for one in journals(folder):
-        events: Counter[int] = Counter()
-        records: Counter[int] = Counter()
+        events: Counter[str] = Counter()
+        records: Counter[str] = Counter()
         shown = np.empty(0, RECORD)
         span: list[int] = []
         final = None
         for segment in segments(one):
             inputs, outputs = segment.inputs(), segment.outputs()
-            events.update(inputs["kind"].tolist())
-            records.update(outputs["kind"].tolist())
+            events.update(_counted(inputs))
+            records.update(_counted(outputs))
             if len(inputs):
                 span = [
                     span[0] if span else int(inputs["ts_event"][0]),
@@ -60,8 +63,8 @@ def show(folder: Path, last: int) -> None:
             click.echo(f"  from {_time(span[0])} to {_time(span[1])}")
         click.echo(f"  {plural(events.total(), 'event')}: {_kinds(events)}")
         click.echo(f"  {plural(records.total(), 'record')}: {_kinds(records)}")
-        for record in shown:
-            click.echo(f"  {_line(record)}")
+        for record, change in zip(shown, changed(shown), strict=True):
+            click.echo(f"  {_line(record, change=bool(change))}")
 
 
 @command.command("export")
@@ -138,8 +141,17 @@ def _ending(final: Segment | None) -> str:
     return "killed, or still running"
 
 
-def _kinds(counts: Counter[int]) -> str:
-    named = sorted((Kind(kind).name.lower().replace("_", " "), n) for kind, n in counts.items())
+def _counted(rows: Structs) -> dict[str, int]:
+    """How many there are of each kind; a change of an order is no order."""
+    kinds, counts = np.unique(rows["kind"], return_counts=True)
+    found = {Kind(kind).name.lower(): int(n) for kind, n in zip(kinds, counts, strict=True)}
+    if changes := int(changed(rows).sum()):
+        found |= {"order": found["order"] - changes, CHANGE: changes}
+    return found
+
+
+def _kinds(counts: Counter[str]) -> str:
+    named = sorted((kind.replace("_", " "), n) for kind, n in counts.items() if n)
     return ", ".join(f"{n:,} {name}" for name, n in named) or "none"
 
 
@@ -147,8 +159,8 @@ def _time(ts: int) -> str:
     return f"{np.datetime64(int(ts), 'ns')} UTC"
 
 
-def _line(record: np.void) -> str:
-    kind = Kind(record["kind"]).name.lower()
+def _line(record: np.void, *, change: bool) -> str:
+    kind = CHANGE if change else Kind(record["kind"]).name.lower()
     values = (int(record[name]) for name in "abcde")
     words = " ".join("-" if abs(value) >= EXACT_MAX else str(value) for value in values)
     return f"{_time(record['ts_event'])}  {kind:<6} instrument {record['instrument']}  {words}"

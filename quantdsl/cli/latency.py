@@ -163,6 +163,7 @@ def _compare(found: list["Change"], slower: list["Change"], most: float, *, err:
     click.echo("\nmedian, ns                before         now", err=err)
     for change in found:
         verdict = "  SLOWER" if change in slower else ""
+        verdict = verdict if change.judged else f"  {change.samples} samples: too few to judge"
         click.echo(
             f"{change.name:<22}{change.before_ns:>10,.1f}{change.now_ns:>12,.1f}"
             f"{change.growth:>+9.1%}{verdict}",

@@ -163,8 +163,11 @@ def _hold_settings(
 
 
 def _stated(key: str, value: Any) -> str:
-    """A setting as it was; a list or table by its name alone."""
-    return key if isinstance(value, list | dict) and value else f"{key} = {value or 'not set'}"
+    """A setting as it was, in TOML's words; a list or table by its name alone."""
+    if isinstance(value, list | tuple | dict):
+        return key
+    shown = str(value).lower() if isinstance(value, bool) else value
+    return f"{key} = {'not set' if shown == '' else shown}"
 
 
 def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from quantdsl.errors import JournalError
 from quantdsl.events.layout import Kind
 from quantdsl.journal.recovery import recover
 from quantdsl.live import manifest
+from quantdsl.report.order_sizes import Structs, changed
 from quantdsl.report.words import plural
 
 
@@ -38,13 +39,19 @@ def command(journal: Path) -> None:
         digest = manifest.read(session).digest
         back = recover(run, session / name, manifest_digest=digest, whole=True)
         records = run.all_records()[before : before + back.outputs]
-        kinds = records["kind"].tolist()
-        orders = plural(kinds.count(Kind.ORDER), "order")
-        fills = plural(kinds.count(Kind.FILL), "fill")
         everything = plural(back.outputs, "record")
-        told = f"{plural(back.inputs, 'event')} again: {orders}, {fills}, all {everything}"
+        told = f"{plural(back.inputs, 'event')} again: {_trades(records)}, all {everything}"
         click.echo(f"{name}: {told} the same, byte for byte")
         click.echo(f"  SHA-256 of the records {hashlib.sha256(records.tobytes()).hexdigest()}")
         if len(back.fresh):
             more = plural(len(back.fresh), "record")
             click.echo(f"  {more} more, which the session did not live to write")
+
+
+def _trades(records: Structs) -> str:
+    """Orders, their changes and fills, counted."""
+    changes = int(changed(records).sum())
+    orders = int((records["kind"] == Kind.ORDER).sum()) - changes
+    fills = int((records["kind"] == Kind.FILL).sum())
+    parts = [plural(orders, "order"), plural(changes, "change"), plural(fills, "fill")]
+    return ", ".join(part for part in parts if changes or part != parts[1])

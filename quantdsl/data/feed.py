@@ -18,6 +18,7 @@ from quantdsl.data.scan import KEPT_ROWS_MAX, Found, Scan, infer
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import Table, list_files, open_table, stem
 from quantdsl.errors import DataError
+from quantdsl.zones import UTC, zone
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
@@ -81,7 +82,7 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     source = spec.instruments[index]
     if source.source is None:
         return _built_in(spec, index, found)
-    times.zone(spec.tz or "UTC")  # a wrong name is told even where no time needs it
+    zone(spec.tz or UTC)  # a wrong name is told even where no time needs it
     venue, _, symbol = source.symbol.rpartition(":")
     path, ticker = split_source(source.source)
     if isinstance(path, str | Path) and is_recording(Path(path)):
@@ -93,7 +94,7 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
         Reading(
             columns=spec.columns,
             ticker=ticker or symbol or None,
-            tz=spec.tz or "UTC",
+            tz=spec.tz or UTC,
             time_format=spec.time_format,
             bad_rows=spec.bad_rows,
         ),

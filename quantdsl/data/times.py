@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from quantdsl.data.arrow import plain, present, stored
 from quantdsl.errors import ConfigError, DataError
+from quantdsl.zones import zone
 
 Int64s = npt.NDArray[np.int64]
 
@@ -74,16 +75,6 @@ class Interval(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.count}{self.unit}"
-
-
-def zone(name: str) -> ZoneInfo:
-    """The time zone of this IANA name, or ConfigError."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ConfigError(
-            f"time zone {name!r} is not known: use an IANA name such as UTC or America/New_York"
-        ) from None
 
 
 def parse_instant(text: str, tz: str = "UTC") -> int:

@@ -49,7 +49,7 @@ define(
     "malformed number or unknown unit",
     "Numbers are decimal; underscores stand between digits. Letters after a number must be one of\n"
     "the units: ns us ms s m h d w mo y, % bps, tick share unit lot contract bar day (and their\n"
-    "plurals), R, or an ISO currency.",
+    "plurals), R, or a currency: an ISO code, USDC or USDT.",
     "const mask = 0x10\n",
     "const mask = 16\n",
 )

@@ -37,9 +37,9 @@ CURRENCIES = frozenset(
     "KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR "
     "MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF "
     "SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD "
-    "TZS UAH UGX USD UYU UZS VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWG".split()
+    "TZS UAH UGX USD UYU UZS VES VND VUV WST XAF XCD XOF XPF YER ZAR ZMW ZWG USDC USDT".split()
 )
-"""ISO 4217 codes of currencies in use, and CNH."""
+"""ISO 4217 codes of currencies in use, CNH, and those that crypto venues keep accounts in."""
 
 UNITS = TIME_UNITS | RATIO_UNITS | COUNT_UNITS | RISK_UNITS | CURRENCIES
 """All that may follow a number. The table is closed, so that `5..50 step 5` is no unit `step`."""
@@ -72,6 +72,8 @@ UNIT_SYNONYMS = {
     "dollars": "USD",
     "usd": "USD",
     "eur": "EUR",
+    "usdc": "USDC",
+    "usdt": "USDT",
 }
 """What people write for a unit elsewhere; never accepted, only understood."""
 

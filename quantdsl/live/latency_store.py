@@ -13,13 +13,24 @@ LEAST_NS = 1.0
 """A median below this is not compared: it is as large as what it is measured with."""
 
 
+SAMPLES_MIN = 100
+"""A median of fewer is not judged: by chance alone it moves by more than what is looked for."""
+
+
 class Change(NamedTuple):
     """The median of one row, before and now; `pace` is how much slower the core itself is now."""
 
     name: str
     before_ns: float
     now_ns: float
-    pace: float = 1.0
+    pace: float
+    samples: int
+    """Of the run that has fewer."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether its medians tell of more than chance."""
+        return self.samples >= SAMPLES_MIN
 
     @property
     def growth(self) -> float:
@@ -62,21 +73,24 @@ def changes(before: Report, now: Report) -> list[Change]:
             raise ConfigError(
                 f"the saved run cannot be compared: its {what} is {old}, this run's is {new}"
             )
-    medians = {row.name: row.percentiles_ns[0] for row in before.rows}
-    both = [
-        (row.name, medians[row.name], row.percentiles_ns[0])
-        for row in now.rows
-        if medians.get(row.name, 0.0) >= LEAST_NS
+    earlier = {row.name: row for row in before.rows if row.percentiles_ns[0] >= LEAST_NS}
+    both = [(earlier[row.name], row) for row in now.rows if row.name in earlier]
+    medians = [(one.percentiles_ns[0], two.percentiles_ns[0]) for one, two in both]
+    floors = (
+        two / one for (row, _), (one, two) in zip(both, medians, strict=True) if row.name == NOISE
+    )
+    pace = max(next(floors, 1.0), 1.0)
+    return [
+        Change(row.name, *pair, pace, min(row.count, again.count))
+        for (row, again), pair in zip(both, medians, strict=True)
     ]
-    pace = next((after / earlier for name, earlier, after in both if name == NOISE), 1.0)
-    return [Change(*one, max(pace, 1.0)) for one in both]
 
 
 def grown(found: list[Change], most: float) -> list[Change]:
     """The changes that fail a comparison: a median grew by more than the share `most`.
 
-    A core that is slower by itself fails nothing, nor do single stages: they are differences of
-    spans, and `step` is all of them.
+    A core that is slower by itself fails nothing, nor does a median of few samples, nor do single
+    stages: they are differences of spans, and `step` is all of them.
     """
     firm = (change for change in found if change.name not in (NOISE, *STAGES))
-    return [change for change in firm if change.own > most]
+    return [change for change in firm if change.judged and change.own > most]

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.live.view import FillRow, Level, Side, WorkingOrder
-from quantdsl.report.words import broken
+from quantdsl.report.words import broken, plural
 
 NONE = 1 << 53
 """A price that is none, as the core has it."""
@@ -67,6 +67,21 @@ class Ledger(Struct):
 
     def __post_init__(self) -> None:
         self.holdings = [Holding() for _ in self.instruments]
+
+    def standing(self, *, kept: bool) -> str:
+        """What a session that goes on finds: positions, and whether their orders were `kept`."""
+        held = [
+            f"{one.lots * float(own.lot):+,.10g} {own.symbol}"
+            for one, own in zip(self.holdings, self.instruments, strict=True)
+            if one.lots
+        ]
+        works = len(self.working)
+        told = [f"holds {', '.join(held)}"] if held else []
+        if works:
+            told.append(f"{plural(works, 'working order')} {'kept' if kept else 'cancelled'}")
+        if held and not (works and kept):
+            told.append("no order guards what is held until the strategy places one")
+        return "; ".join(told)
 
     def keep(self, known: Set[int]) -> None:
         """Leave out working orders that the core, which is ahead of its records, has no more.

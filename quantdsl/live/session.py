@@ -180,6 +180,9 @@ class Session:
     def _resume(self) -> None:
         """What worked when the engine was lost is cancelled, and until all is caught up nothing
         goes out; the books of a live feed are no longer what they were."""
+        for one in self.strategies:
+            if one.resumed and (told := one.ledger.standing(kept=self.manifest.simulated)):
+                self.showing.log("warning", one.name, told)
         if self.manifest.simulated:
             return  # its market has stood still meanwhile
         lanes = [one.lane for one in self.strategies if one.resumed]

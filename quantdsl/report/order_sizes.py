@@ -36,9 +36,15 @@ def order_sizes(rows: Structs, records: Structs) -> OrderSizes:
     return OrderSizes(np.where(known & (done != 0), done, asked), done)
 
 
+def changed(rows: Structs) -> npt.NDArray[np.bool_]:
+    """Of each record, whether it gives new terms to an order that was sent before."""
+    news: npt.NDArray[np.bool_] = (rows["kind"] == Kind.ORDER) & (rows["flags"] & CHANGED != 0)
+    return news
+
+
 def last_terms(rows: Structs) -> Structs:
     """One row an order: the one that sent it, with the prices and the size it was last given."""
-    changes = (rows["kind"] == Kind.ORDER) & (rows["flags"] & CHANGED != 0)
+    changes = changed(rows)
     kept: Structs = rows[~changes].copy()
     place = {number: at for at, number in enumerate(kept["a"].tolist())}
     for change in rows[changes]:

@@ -63,6 +63,11 @@ def test_the_command_takes_the_file(tmp_path, capsys):
     assert "there is no such file" in capsys.readouterr().err
 
 
+def test_other_bars_of_a_strategy_on_ticks_are_refused():
+    with pytest.raises(ConfigError, match=r"^--bars 5m: .* is on ticks, and builds of them"):
+        backtest(TAKER, bars="5m")
+
+
 def test_bars_and_sweeps_refuse_it(tmp_path):
     more = measured(tmp_path, "2020-01-01T00:00:00Z,400,700")
     with pytest.raises(ConfigError, match="latencies are of strategies on ticks"):

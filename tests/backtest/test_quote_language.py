@@ -52,6 +52,29 @@ def test_a_side_of_nothing_is_withdrawn() -> None:
     assert held(MAKER, events, "high") == [-1.0]
 
 
+@pytest.mark.parametrize("side", ["bid", "ask"])
+def test_a_size_that_is_no_number_is_refused_and_counted_and_no_quote_stands(side: str) -> None:
+    text = (
+        f"{HEAD}    on quote:\n        let n = 100.0 if spread < 3 ticks else 0.0 / 0.0\n"
+        f"        quote({side} = {side}, {side}_qty = floor_qty(n))\n"
+        f"    on trade:\n        low = working.{side} ?? -1.0\n"
+    )
+    stood = [quote(0, 9_999, 10_001), trade(1, 10_000, 1)]
+    assert held(text, stood, "low") == [99.99 if side == "bid" else 100.01]
+    gone = [quote(2, 9_999, 10_009), quote(3, 9_999, 10_009), trade(4, 10_000, 1)]
+    for events in ([*stood, *gone], gone):
+        run = run_both(text, events)
+        assert run.memory.get("e.metrics.orders_nan") == 1, "the same terms are asked for once"
+        assert run.memory.get("e.working") == 0
+        assert held(text, events, "low") == [-1.0]
+
+
+def test_a_quote_of_less_than_nothing_is_none() -> None:
+    text = f"{HEAD}    on quote:\n        quote(bid = bid, bid_qty = floor_qty(-5.0))\n"
+    run = run_both(text, [quote(0, 9_999, 10_001), trade(1, 10_000, 1)])
+    assert run.memory.get("e.metrics.orders") == 0
+
+
 def test_what_filled_of_a_quote_counts_in_its_record_when_it_moves() -> None:
     """It is asked for anew beside that, so the order is so much larger: 40 filled, 100 stand."""
     text = f"{HEAD}    on quote:\n        quote(bid = bid, bid_qty = 100 shares)\n"

@@ -146,6 +146,49 @@ def test_what_fills_while_a_limit_flattens_is_closed_too(limit):
     ]
 
 
+ONCE_OVER = """state n = 0
+on trade:
+    n += 1
+    if n == 1:
+        buy(10 shares)
+        buy(4 shares, limit = 98.00)
+    elif n == 3:
+        buy(60 shares)
+    elif n == 6:
+        buy(1 shares)
+risk:
+    max_order = 50 shares -> flatten"""
+
+
+def test_what_fills_while_a_limit_of_an_order_flattens_is_closed_and_then_the_strategy_goes_on():
+    rows = trades(
+        ("2024-01-02T15:00:00Z", 100.00),
+        ("2024-01-02T15:00:01Z", 100.00),
+        ("2024-01-02T15:00:02Z", 98.20),  # an order over the limit
+        ("2024-01-02T15:00:02.005Z", 97.90),  # the cancel arrives 5 ms later
+        ("2024-01-02T15:00:03Z", 98.30),
+        ("2024-01-02T15:00:04Z", 98.30),
+        ("2024-01-02T15:01:00Z", 98.30),
+        ("2024-01-02T15:02:00Z", 98.30),
+    )
+    assert closed(run(rows, "trades", "", ONCE_OVER)) == [
+        ("02 15:00:00.010", "buy", 10.0, 10.0),
+        ("02 15:00:02.005", "buy", 4.0, 14.0),
+        ("02 15:00:02.010", "sell", 10.0, 4.0),
+        ("02 15:00:03.010", "sell", 4.0, 0.0),
+        ("02 15:00:04.010", "buy", 1.0, 1.0),
+    ]
+
+
+def test_ticks_outside_of_every_session_are_why_nothing_was_traded():
+    night = trades(("2024-01-02T23:00:00Z", 100.0), ("2024-01-02T23:01:00Z", 100.0))
+    body = "on trade:\n    buy(1 shares)"
+    (why,) = run(night, "trades", XNYS, body).result.no_trade_reasons
+    said = "from 2024-01-02 23:00 UTC to 2024-01-02 23:01 UTC, hold nothing within a session"
+    assert said in why
+    assert why.endswith(" of XNYS")
+
+
 def test_round_the_clock_a_session_is_closed_before_the_next_one_opens():
     minutes = [f"2024-01-02T23:{minute}:00" for minute in (56, 57, 58, 59)]
     minutes += ["2024-01-03T00:00:00", "2024-01-03T00:01:00"]

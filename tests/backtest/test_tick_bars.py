@@ -247,6 +247,16 @@ def test_minutes_of_quotes_are_those_that_their_vendor_gives(tmp_path, day, side
     assert found[0] == expected
 
 
+def test_bars_of_an_amount_are_of_the_currency_that_a_crypto_account_is_kept_in():
+    made, *_ = market(5)
+    found = []
+    for currency in ("USD", "USDT", "USDC"):
+        text = strategy(("quotes", "trades"), "30_000 USD").replace(" USD", f" {currency}")
+        found.append(logged(run_both(text, made).all_records(), tick=0.01))
+    assert len(found[0][0]) > 10
+    assert found[0] == found[1] == found[2]
+
+
 def test_a_day_of_trades_in_bars_of_every_kind(tmp_path):
     name = "ticks/lean/equity/usa/tick/ibm/20131007_trade.zip"
     session = '    session "XNYS"\n'

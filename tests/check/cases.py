@@ -292,6 +292,9 @@ FILES = {
     "compare two instruments": PAIR + "    plot(1.0 if y.close > x.close else 0.0)\n",
     "limit of another instrument": PAIR
     + "    on bar:\n        buy(y, value = 5 USD, limit = x.close)\n",
+    "no leg of a block": STRATEGY + "    on bar:\n        atomic:\n            buy(1 shares)\n"
+    "            close_position()\n            cancel(\"a\")\n            buy(2 shares)\n",
+    "cancel in an equation": STRATEGY + "    let a = cancel(\"a\")\n" + ORDER,
     "which instrument": PAIR + "    on bar:\n        buy(value = 5 USD)\n",
     "shares of which": PAIR + "    on bar:\n        buy(y, 5 shares)\n",
     "one name for two instruments": PAIR.replace("as x", "as y"),

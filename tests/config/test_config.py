@@ -106,6 +106,7 @@ MISTAKES = [
     ("x = \n", "is not TOML"),
     ("[fees]\n[fees]\n", "is not TOML"),
     ('[data]\ntz = "UTC"\ntz = "x"\n', ':3: is not TOML: Cannot set a key twice: tz = "x"'),
+    ('[data]\n\ntz = "Mars/Olympus"\n', r":3: data.tz: time zone 'Mars/Olympus' is not known"),
     ('[account]\ncurrency = "dollars"\n', ':2: account.currency is "dollars" but must be text su'),
     ("x = " + "[" * 10_000, "its values are nested too deeply"),
     ("[account]\ncash = " + "9" * 5_000, "is not TOML: Exceeds the limit"),
@@ -142,6 +143,11 @@ def test_mistakes_of_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "bin.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not text in UTF-8"):
         config.load(tmp_path / "bin.toml")
+
+
+def test_a_wrong_zone_is_told_with_who_said_it() -> None:
+    with pytest.raises(ConfigError, match=r"^command line: data.tz: time zone 'Mars' is not known"):
+        config.resolve({"data.tz": "Mars"})
 
 
 def test_shipped_configs_are_found_by_name() -> None:

@@ -5,10 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from quantdsl.cli import run
+from quantdsl.cli.replay import _trades
 from quantdsl.events.arrow import rows_of
-from quantdsl.events.layout import EVENT
+from quantdsl.events.layout import EVENT, RECORD, Kind
 from quantdsl.journal.reader import OPEN
 from quantdsl.journal.writer import Policy
+from quantdsl.report.order_sizes import CHANGED
 from tests.journal.helpers import contents, opened, written
 from tests.journal.test_recovery import begun, chunks, drive
 
@@ -26,6 +28,19 @@ def test_shows_what_a_journal_holds(tmp_path, capsys):
     assert f"{len(outputs):,} records: " in said
     assert f"{(outputs['kind'] == 8).sum():,} fill" in said
     assert said.count("instrument 0") == 3
+
+
+def test_a_change_of_an_order_is_no_order(tmp_path, capsys):
+    made = np.zeros(3, RECORD)
+    made["kind"], made["a"], made["flags"] = Kind.ORDER, 1, (0, CHANGED, CHANGED)
+    journal = opened(tmp_path)
+    journal.outputs(made)
+    journal.close()
+    assert run(["journal", "show", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "3 records: 2 change, 1 order\n" in said
+    assert said.count("UTC  change") == 2
+    assert _trades(made) == "1 order, 2 changes, 0 fills"
 
 
 def test_exports_every_word(tmp_path, capsys):

@@ -6,6 +6,7 @@ import pytest
 
 from quantdsl.backtest.program import Run
 from quantdsl.check.annotations import Promises
+from quantdsl.cli.latency import _compare
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load, object_files
 from quantdsl.codegen.gauges import SAMPLED, sampled_form
@@ -155,9 +156,9 @@ def test_too_few_events():
         measure(ready("buy_and_hold"), plan(read_machine(), [Wish("engine", None)]), events=10)
 
 
-def made(**medians: float) -> Report:
+def made(samples: int = 1_000, **medians: float) -> Report:
     rows = tuple(
-        Row(name.replace("_", " "), "how", 5, (ns, ns, ns, ns, ns), ns)
+        Row(name.replace("_", " "), "how", samples, (ns, ns, ns, ns, ns), ns)
         for name, ns in medians.items()
     )
     return Report("S", "data", 10, 2, 0.0, 1, 2.0, rows, ("a note",))
@@ -194,6 +195,16 @@ def test_a_slower_core_is_taken_off():
     assert [one.name for one in grown(changes(before, slower), 0.10)] == ["step"]
     faster = made(noise_floor=10.0, step=50.0)
     assert not grown(changes(before, faster), 0.10)
+
+
+def test_a_median_of_few_samples_is_not_judged(capsys):
+    before, now = made(step=50.0), made(samples=27, step=90.0)
+    for one, two in ((before, now), (made(samples=27, step=50.0), made(step=90.0))):
+        assert not grown(changes(one, two), 0.10)
+    found = changes(before, now)
+    _compare(found, grown(found, 0.10), 0.10, err=False)
+    assert "+80.0%  27 samples: too few to judge" in capsys.readouterr().out
+    assert grown(changes(before, made(samples=100, step=90.0)), 0.10)
 
 
 def test_only_like_is_compared():

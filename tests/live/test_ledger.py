@@ -42,6 +42,18 @@ def test_an_exit_is_on_the_other_side_of_the_position_that_it_guards():
             assert (found.side, found.type, found.quantity) == (side, "stop exit", 0.0)
 
 
+def test_a_session_that_goes_on_is_told_what_it_holds_and_what_guards_it():
+    entry, stop = order(1, 100, NO_PRICE, NO_PRICE), order(2, 0, NO_PRICE, 9_000)
+    guarded, bare = read(entry, fill(1, 100, 9_500), stop), read(entry, fill(1, 100, 9_500))
+    unguarded = "no order guards what is held until the strategy places one"
+    assert guarded.standing(kept=True) == "holds +100 KO; 1 working order kept"
+    lost = guarded.standing(kept=False)
+    assert lost == f"holds +100 KO; 1 working order cancelled; {unguarded}"
+    assert bare.standing(kept=True) == f"holds +100 KO; {unguarded}"
+    assert read(entry, stop).standing(kept=False) == "2 working orders cancelled"
+    assert read().standing(kept=True) == ""
+
+
 def test_an_exit_that_is_moved_keeps_its_side():
     ledger = read(
         order(1, -100, NO_PRICE, NO_PRICE), order(2, 0, NO_PRICE, 9_000), fill(1, -100, 8_900),

@@ -273,7 +273,7 @@ def test_paper_without_a_config_trades_on_the_invented_market(files, tmp_path):
     inputs, outputs = journalled(folder)
     other = finished(paper(folder, files[0], "--speed", "9", "--flatten"))
     assert "with the settings that it began with" in other, other
-    assert "paper.flatten_at_stop = not set, paper.speed = 3000.0" in other, other
+    assert "paper.flatten_at_stop = false, paper.speed = 3000.0" in other, other
     assert "ended: stopped by Ctrl-C" in said, said
     own = tmp_path / INVENTED.name
     text = INVENTED.read_text(encoding="utf-8")

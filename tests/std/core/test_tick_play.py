@@ -6,7 +6,8 @@ import pytest
 
 from tests.std.core.tick_play import MS, play
 
-ALL = "quote tif stop display"
+UNTAGGED = "quote tif stop display"
+ALL = f"{UNTAGGED} replace"
 COSTS = {"fee_rate": 0.0005, "maker_rate": -0.0001, "fee_per_lot": 33.3, "fee_per_order": 1000}
 PROPORTIONAL = {"latency_entry": 1 * MS, "latency_response": 1 * MS, "queue_power": 2.0}
 
@@ -16,6 +17,8 @@ CASES: dict[str, dict[str, Any]] = {
     "time in force": {"allowed": "tif"},
     "stops": {"allowed": "stop"},
     "icebergs": {"allowed": "display"},
+    "replaced": {"allowed": "replace"},
+    "replaced stops and icebergs": {"allowed": "replace stop tif display"},
     "everything": {"allowed": ALL, "config": COSTS},
     "no latency": {"allowed": ALL, "venue": {"latency_entry": 0, "latency_response": 0}},
     "slow answers": {
@@ -53,6 +56,6 @@ SPARED = ("USES_EXITS", "USES_TRAIL", "USES_LINK", "USES_TAG", "USES_VALUE", "US
 def test_leaving_out_what_is_not_used_changes_nothing(book: bool) -> None:
     spared = frozenset((part, 0) for part in SPARED)
     for seed in range(3):
-        play(seed, 120, book=book, sizes=spared, **CASES["everything"])
+        play(seed, 120, book=book, sizes=spared, allowed=UNTAGGED, config=COSTS)
     bare = spared | {("USES_TIF", 0), ("USES_TRIGGER", 0)}
     play(1, 120, book=book, sizes=bare, allowed="")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.std.core.desk import Model
-from tests.std.core.parts import NEVER, Config, Order
+from tests.std.core.parts import NEVER, NONE, Config, Order
 
 BUYS, SELLS = 1, 2  # who took, of a trade
 Quote = tuple[int | None, int | None, int, int]
@@ -89,6 +89,7 @@ class TickModel(Model):
         self.middle = [0] * n
         self.recalled: set[int] = set()
         self.asked: dict[int, tuple[int | None, int]] = {}  # limit and lots, as asked for last
+        self.terms: dict[int, tuple[int | None, int | None, int]] = {}  # all lots, the same
         self.changing: dict[int, int] = {}
         self.quotes: dict[tuple[int, bool], int] = {}  # order of a side
         self.refused: dict[tuple[int, bool], tuple[int, int, int]] = {}
@@ -129,13 +130,17 @@ class TickModel(Model):
                 self.venue_ts = seat.expires
                 self.over(seat, "expired")
 
-    def amend(self, seat: Seat, total: int, limit: int, opens: int) -> None:
+    def amend(
+        self, seat: Seat, total: int, limit: int | None, trigger: int | None, opens: int
+    ) -> None:
         left = total - seat.filled
         if left == 0 or (left > 0) != seat.buys:
             self.over(seat, "replaced")
             return
         stays = limit == seat.limit and abs(left) <= abs(seat.lots)
         seat.lots, seat.limit, seat.opens = left, limit, opens
+        if seat.state == "armed":
+            seat.trigger = trigger
         if seat.state == "live" and not stays:
             seat.fresh = True
         elif stays and seat.display:
@@ -472,6 +477,11 @@ class TickModel(Model):
                 if o.inst == i:
                     self.recall(o, "cancelled")
             return True
+        if verb == "replace":
+            for o in self.live():
+                if o.inst == i and o.tag == a["tag"]:
+                    self.change(o, a)
+            return True
         if verb == "quote":
             standing = self.standing(i, a["side"])
             self.refused.pop((i, a["side"]), None)
@@ -542,6 +552,7 @@ class TickModel(Model):
             a.get("expire_ts", NEVER),
         )
         self.asked[o.id] = (a.get("limit"), a["lots"] if a["verb"] == "quote" else lots)
+        self.terms[o.id] = (a.get("limit"), trigger, lots)
         if a["verb"] == "quote":
             self.quotes[i, a["side"]] = o.id
         self.post(i, "send", o.id)
@@ -563,28 +574,52 @@ class TickModel(Model):
             return
         if not self.moved(i, a["side"], limit, lots, 1):
             return
-        book = self.books[i]
+        if self.anew(o, limit, None, lots):
+            self.recall(o, "replaced")
+            self.refused[i, a["side"]] = (limit, lots, self.books[i].lots)
+        else:
+            self.asked[o.id] = (limit, lots)
+
+    def change(self, o: Order, a: dict[str, Any]) -> None:
+        """New terms from those that were asked for last, whatever became of them by now."""
+        old_limit, old_trigger, total = self.terms[o.id]
+        left = total - o.filled
+        limit = None if old_limit is None else a.get("limit", old_limit)
+        trigger = None if old_trigger is None else a.get("stop", a.get("touch", old_trigger))
+        size = abs(left) if a["lots"] == NONE else a["lots"]
+        lots = max(size, 0) if left > 0 else -max(size, 0)
+        if (limit, trigger, lots) != (old_limit, old_trigger, left):
+            self.anew(o, limit, trigger, lots)
+
+    def anew(self, o: Order, limit: int | None, trigger: int | None, lots: int) -> str:
+        """Judge new terms as a new order in the place of the old, and send them; why they are
+        refused, if they are."""
+        i, book = o.inst, self.books[o.inst]
         self.orders.remove(o)
         left = book.lots + self.closing_lots(i)
         closes = min(abs(lots), abs(left)) if lots * left < 0 else 0
         opens = 0 if o.exit else abs(lots) - closes
+        price = next((p for p in (limit, trigger) if p is not None), self.middle[i])
         book.entered -= bool(o.filled and not o.exit)
-        terms = {"verb": "replace", "limit": limit, "lots": abs(lots)}
-        why = self.judge(terms, i, lots, opens, limit, opens == 0)
+        asked = {"limit": limit, "stop": trigger}
+        terms = {name: one for name, one in asked.items() if one is not None}
+        terms |= {"verb": "replace", "lots": abs(lots)}
+        why = self.judge(terms, i, lots, opens, price, opens == 0)
         book.entered += bool(o.filled and not o.exit)
         self.orders.append(o)
+        if not why and o.id in self.recalled:
+            why = "cancelled"
         if why:
             self.log.append(("reject", self.next_id, lots, why))
             self.next_id += 1
-            self.recall(o, "replaced")
-            self.refused[i, a["side"]] = (limit, lots, book.lots)
-            return
+            return why
         self.changing[o.id] = self.changing.get(o.id, 0) + 1
         o.lots = lots if abs(lots) > abs(o.lots) else o.lots
         o.opens = max(o.opens, opens)
-        self.asked[o.id] = (limit, lots)
-        self.post(i, "change", o.id, lots + o.filled, limit, opens)
+        self.terms[o.id] = (limit, trigger, lots + o.filled)
+        self.post(i, "change", o.id, lots + o.filled, limit, trigger, opens)
         self.sent.append(self.now)
+        return ""
 
 
 def shown_at(seat: Seat, best: int | None, levels: dict[int, int]) -> float:

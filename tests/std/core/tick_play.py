@@ -5,7 +5,7 @@ from typing import Any
 
 from quantdsl.events.layout import Aggressor, BookSide, Feed, Kind
 from tests.std.core.core import Sizes
-from tests.std.core.parts import Config
+from tests.std.core.parts import NONE, Config
 from tests.std.core.play import compare, config_words, set_limits
 from tests.std.core.tick_core import BOOK, QUOTES, Event, TickCore, delta, quote, snapshot, trade
 from tests.std.core.tick_model import TickModel
@@ -83,6 +83,13 @@ def random_order(rng: random.Random, price: int, now: int, n: int, allowed: str)
     intent: dict[str, Any] = {"verb": verb, "inst": inst, "line": line}
     if verb in ("close", "cancel"):
         return intent
+    if "replace" in allowed:
+        intent["tag"] = rng.randint(1, 3)
+        if rng.random() < 0.4:
+            names = rng.sample(["limit", rng.choice(["stop", "touch"])], rng.randint(0, 2))
+            terms = {name: price + rng.randint(-3, 3) for name in names}
+            lots = rng.choice([NONE, NONE, rng.randint(-1, 40)])
+            return {**intent, **terms, "verb": "replace", "lots": lots}
     intent["lots"] = rng.choice([0, rng.randint(1, 12), rng.randint(1, 40)])
     if verb == "target" or rng.random() < 0.03:  # a size below zero is refused
         intent["lots"] *= rng.choice([-1, 1])
@@ -148,7 +155,8 @@ def equal(
 ) -> None:
     """As on bars; and each order rests behind the same queue."""
     seen = [(a, b, c, d) for kind, _, _, a, b, c, d, _ in records if kind == "ACK"]
-    ours = [tuple(entry[1:]) for entry in model.log if entry[0] == "rests"]
+    rests = [entry[1:] for entry in model.log if entry[0] == "rests"]
+    ours = [tuple(NONE if word is None else word for word in entry) for entry in rests]
     assert sorted(seen) == sorted(ours), f"{where}\ncore  {seen}\nmodel {ours}"
     model.log = [entry for entry in model.log if entry[0] != "rests"]
     compare(core, model, records, where)
