@@ -48,6 +48,18 @@ def within(cx: Context, strategy: "Strategy", value: Value, arg: ast.Arg, most: 
     )
 
 
+def told_of_all(cx: Context, arg: ast.Arg) -> None:
+    """Warn of a bare 1, which reads as one instrument and is a share of all."""
+    if isinstance(arg.value, ast.Num) and (arg.value.text, arg.value.unit) == ("1", None):
+        cx.warn(
+            "QD0308",
+            "1 is a share, so this takes all",
+            arg.span,
+            reason="of a share at least one is taken, however small it is",
+            help="for one write a share that is less than two of them, such as 0.1%; for all 100%",
+        )
+
+
 def _ends(strategy: "Strategy", value: Value) -> list[float]:
     """The least and the largest that a literal or a param may be; nothing of all else."""
     if isinstance(value.const, int | float):

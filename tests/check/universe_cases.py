@@ -11,6 +11,7 @@ UNIVERSES = {
     "share of all by a param in percent": (
         "param tail = 50% in 10%..150%\n    plot(xs.spread(close, tail))"
     ),
+    "share that reads as one": "plot(xs.mean(1.0 if xs.top(close, 1) else 0.0))",
     "share of all in time": "plot(xs.spread(close, 1s))",
     "least trade in money": (
         "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 USD)"
