@@ -22,7 +22,16 @@ from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.panel_deal import Table
-from quantdsl.check.panel_kernels import INSTANTS, INSTANTS_MAX, MONEY, Form, Kernel, kernels
+from quantdsl.check.panel_kernels import (
+    COUNT,
+    INSTANTS,
+    INSTANTS_MAX,
+    LANE,
+    MONEY,
+    Form,
+    Kernel,
+    kernels,
+)
 from quantdsl.check.panel_stages import stages
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cache import Cache
@@ -121,9 +130,9 @@ class PanelTurn:
 
         Units; the number of a lane across and the bars of one along time follow with each block.
         """
-        if path.rpartition(".")[2] in BAR_UNITS:
-            return units(self.data, path, self.lanes)
-        return [min(lane, self.count - 1) for lane in range(self.lanes)]
+        if path in (LANE.name, COUNT.name):
+            return [min(lane, self.count - 1) for lane in range(self.lanes)]
+        return units(self.data, path, self.lanes)
 
     def table(self, columns: int) -> Int64s:
         """Memory for columns of a block: [column, group, instant, lane]; lanes lie in a line."""
@@ -340,10 +349,14 @@ class Block:
 
 def units(data: RunData, path: str, lanes: int) -> list[int]:
     """The unit of each lane's instrument; lanes that are nobody's are like the last."""
-    unit, _, part = path.rpartition(".")[2].partition("_")
-    of_each = [getattr(one, unit) for one in data.instruments]
-    of_each += of_each[-1:] * (lanes - len(of_each))
-    return [one.numerator if part == "num" else one.denominator for one in of_each]
+    name = path.rpartition(".")[2]
+    if name in BAR_UNITS:
+        unit, _, part = name.partition("_")
+        fractions = [getattr(one, unit) for one in data.instruments]
+        found = [one.numerator if part == "num" else one.denominator for one in fractions]
+    else:
+        found = [data.limits(n).money_per_tick_lot for n in range(len(data.instruments))]
+    return found + found[-1:] * (lanes - len(found))
 
 
 def fresh(shape: tuple[int, int]) -> Int64s:

@@ -91,7 +91,7 @@ def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Pr
 
 def begin(start: str, spec: DataSpec) -> int:
     """When trading starts, in ns since 1970; ConfigError where the data are to end before."""
-    start_ns = parse_instant(start)
+    start_ns = parse_instant(start, spec.tz)
     if spec.end is not None and start_ns >= spec.end:
         raise ConfigError(
             f"trading cannot start at {show_instant(start_ns)} and end at "
@@ -305,8 +305,8 @@ def data_spec(
         session=session,
         timers=(*_timers(strategy, clocks, session), *_closings(strategy)),
         sync_all=strategy.sync_all,
-        start=parse_instant(one.start) if one.start else None,
-        end=parse_instant(one.end) if one.end else None,
+        start=parse_instant(one.start, one.tz) if one.start else None,
+        end=parse_instant(one.end, one.tz) if one.end else None,
         time=one.time,
         tz=one.tz,
         time_format=one.time_format or None,

@@ -164,7 +164,7 @@ def prepare_signals(
     Rows begin at `start`; `options` are those of `arrange`. With `closes` a last column holds the
     close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
     """
-    opened = None if device == "auto" else panel_on(device)
+    opened = None if device == "auto" else panel_on(str(device))
     notes: tuple[str, ...] = ()
     signals = turn_of(checked, closes=closes)
     arranged = arrange(checked, **options)
@@ -189,7 +189,7 @@ def prepare_signals(
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     never = []
     if start:
-        turn.since(since_ns := parse_instant(start))
+        turn.since(since_ns := parse_instant(start, arranged.data.spec.tz))
         never = never_started(since_ns, arranged.data)
     return PreparedSignals(
         checked=checked,

@@ -102,7 +102,7 @@ class TensorKernel:
         if gpus and len(gpus) < len(bound.arrays):
             raise self._error("some of its arrays are on a GPU and some are not")
         place = ("cuda:0" if gpus else "cpu") if device == "auto" else device
-        match = GPU.fullmatch(place)
+        match = GPU.fullmatch(str(place))  # a number of a GPU alone is no device
         if place not in ("cpu", "simulated") and not match:
             raise ConfigError(f"device {device!r}: a kernel of tensors runs on {DEVICES}")
         if gpus and not match:

@@ -30,13 +30,13 @@ def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
         raise ConfigError(
             f"--trace {window}: write FROM..TO, such as 2024-01-02T15:00..2024-01-02T16:00"
         )
-    begin, end = parse_instant(first), parse_instant(last)
-    if begin > end:
-        raise ConfigError(f"--trace {window}: its end lies before its beginning")
     source = Source.read(path)
     checked, _ = check_source(source, trace=True)
     assert checked is not None  # the run before this one has compiled it
     prepared = prepare(checked, **options)
+    begin, end = (parse_instant(one, prepared.data.spec.tz) for one in (first, last))
+    if begin > end:
+        raise ConfigError(f"--trace {window}: its end lies before its beginning")
     bars = carry(prepared.run, prepared.data)
     ran = result(prepared, path, bars)
     shown = _Records(ran, source)

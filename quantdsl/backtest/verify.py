@@ -358,12 +358,12 @@ def _sampled(lanes: Lanes, rng: np.random.Generator) -> Lanes:
     """A few of the points over a window of the events."""
     few = rng.choice(len(lanes.points), min(SAMPLE_POINTS, len(lanes.points)), replace=False)
     ends = np.append(0, _ends(lanes.events))
-    count = SAMPLE_INSTANTS
-    if lanes.checked.strategy.universe is not None:
+    strategy, count = lanes.checked.strategy, SAMPLE_INSTANTS
+    if strategy.universe is not None:
         count = min(count, SAMPLE_BARS // lanes.checked.instruments + 1)
     first = int(rng.integers(max(len(ends) - count, 1)))
-    if lanes.checked.strategy.ticks:
-        first = 0  # without its snapshot there is no book
+    if strategy.ticks or (strategy.universe is not None and strategy.universe.traits):
+        first = 0  # what is told once: without its snapshot there is no book, and nobody a member
     last = min(first + count, len(ends) - 1)
     points = tuple(lanes.points[n] for n in sorted(few))
     return replace(lanes, points=points, events=lanes.events[ends[first] : ends[last]])

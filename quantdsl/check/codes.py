@@ -261,7 +261,7 @@ _in_handler(
     "QD0308",
     "wrong arguments",
     "The call gives too many, too few, unknown or repeated arguments, or a share of\n"
-    "more than all; the message shows what fits.",
+    "more than all; the message shows what fits. A share of 1 is all, not one: a warning.",
     "        if abs(close, open) > 1.0:\n            buy(100 shares)\n",
     "        if abs(close - open) > 1.0:\n            buy(100 shares)\n",
 )

@@ -17,7 +17,7 @@ from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.equations import THIS, Equation
 from quantdsl.check.functions import Declared, Routine
-from quantdsl.check.shares import share, within
+from quantdsl.check.shares import both_sides, share, told_of_all, within
 from quantdsl.check.signatures import Parameter
 from quantdsl.check.types import BOOL, FLOAT, INT, Type, ir_type
 from quantdsl.check.universe import takes_part
@@ -125,6 +125,8 @@ def _matched(
         given = _argument(cx, param, arg)
         if param.name in SHARES:
             given = within(cx, strategy, given, arg, HALF if name == "winsorize" else 1.0)
+            if param.name != "p":  # where 1 is the largest value
+                told_of_all(cx, arg)
         found[param.name] = given
     for param in params:
         if param.name not in found:
@@ -132,7 +134,7 @@ def _matched(
             if value is None:
                 return None
             found[param.name] = value
-    return found
+    return found if both_sides(cx, strategy, found, node) else None
 
 
 def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:

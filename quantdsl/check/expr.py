@@ -305,20 +305,20 @@ def element(cx: Context, value: Value, index: Value, node: ast.Index) -> Value:
 def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> None:
     """Report an index that is not proven to lie in 0 .. size - 1."""
     from_zero = index.low is not None and index.low >= 0
-    inside = (
-        index.high is not None
-        and sizes.at_most(sizes.add(index.high, 1), size)
-        and (from_zero or cx.ranges.never_negative(index.ir))
+    below_end = index.high is not None and sizes.at_most(sizes.add(index.high, 1), size)
+    if below_end and (from_zero or cx.ranges.never_negative(index.ir)):
+        return
+    n, last = sizes.show(size), sizes.show(sizes.sub(size, 1))
+    asked = "i >= 0" if below_end else f"i < {n}"
+    branch = f"give it a name, i, and write 'if {asked}:', or " if cx.kernel else ""
+    ways = "" if below_end else f"a loop over 0..<{n}, 'i mod {n}' or "
+    cx.error(
+        "QD0601",
+        f"this index is not proven to lie in 0 .. {last}",
+        node.span,
+        note="it may be below 0" if below_end else "",
+        help=f"{branch}use {ways}clamp(i, 0, {last})",
     )
-    if not inside:
-        n, last = sizes.show(size), sizes.show(sizes.sub(size, 1))
-        branch = f"give it a name, i, and write 'if i < {n}:', or " if cx.kernel else ""
-        cx.error(
-            "QD0601",
-            f"this index is not proven to lie in 0 .. {last}",
-            node.span,
-            help=f"{branch}use a loop over 0..<{n}, 'i mod {n}' or clamp(i, 0, {last})",
-        )
 
 
 @elaborates(ast.Crosses)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 ENGINE = ops.Field(STATE, "e")
+TICK_LOT = "money_per_tick_lot"
+"""What the core has of an instrument for the money of one lot that moves one tick."""
 ONCE = Warm(ops.i64(1), 1)
 NEVER = -(2**62)
 """A time before all others: what has never happened lies there, and nothing waits for it."""
@@ -109,7 +111,12 @@ class Units:
 
     def tick_lot(self, cx: Context, of: str, span: Span) -> ops.Expr:
         """Money of one lot moving one tick."""
-        return ops.Field(self._instrument(of), "money_per_tick_lot")
+        universe = self.strategy.universe
+        if universe is None or not self.strategy.equating:
+            return ops.Field(self._instrument(of), TICK_LOT)
+        if universe.worth is None:  # a word of each instrument's own: signals have no engine
+            universe.worth = self.strategy.equations.field("m", ops.I64_T, panel=True)
+        return universe.worth
 
 
 class BarsBinding(Binding):

@@ -44,8 +44,7 @@ def _bounded(known: Value, op: str, end: Value) -> None:
     own = 0 if op in ("<=", ">=") else 1
     if op in ("<", "<=") and end.high is not None:
         most = sizes.sub(end.high, own)
-        if known.high is None or not sizes.at_most(known.high, most):
-            known.high = most
+        known.high = most if known.high is None else sizes.smaller(known.high, most)
     if op in (">", ">=") and end.low is not None:
         least = end.low + own
         known.low = least if known.low is None else max(known.low, least)

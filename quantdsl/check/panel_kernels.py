@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from quantdsl.check.cross import Across, Gather, Scatter, nothing, present
 from quantdsl.check.equations import OF_THIS, STATE, Equation
-from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.graph import Graph, Use, fields, kept, target, used, used_by, used_in
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage
+from quantdsl.check.panel_step import unit_paths
 from quantdsl.check.panel_tiles import LONG_TILE, TILE, in_tiles, tiled
 from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, of_word, to_word
 from quantdsl.check.signal_turn import Column, column_word
@@ -263,8 +263,7 @@ class _Along(_Builder):
             body = [self._seen(body, written)]
         elif not self.flat:
             body = [ops.If(ops.Binary("ilt", ops.Var("k"), COUNT), tuple(body))]
-        (place,) = self.strategy.bars.values()
-        units = tuple(f"{place.name}.{name}" for name in BAR_UNITS) if place.name in named else ()
+        units = tuple(one for one in unit_paths(self.strategy) if one.partition(".")[0] in named)
         start = [
             ops.Assign(one.place, nothing(one.type))
             for one in self.all

@@ -60,10 +60,7 @@ def unstaged(strategy: "Strategy") -> str:
     engine = {one.name for one in BASE_FIELDS} - {"money_scale"}
     for equation in strategy.equations.all:
         if engine & fields(used(equation.value)):
-            return (
-                f"line {equation.line} reads what the core keeps of a run, such as the size of a "
-                "lot or a tick; numbers need none of it: float(volume) > 100.0"
-            )
+            return f"line {equation.line} reads what the core keeps of a run"
         if not isinstance(equation, Across | Gather) and equation.place.base != OF_THIS:
             return f"line {equation.line} is an equation of the universe as a whole"
     if any(ring.place.base != OF_THIS for ring in strategy.equations.rings.values()):

@@ -5,7 +5,7 @@ other form one function of the instrument, which a loop calls for each; a batch 
 columns stands between two such loops.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from quantdsl.check.cross import Across, Gather, N, Scatter, missing, nothing, present
 from quantdsl.check.equations import OF_THIS, PANEL, STATE, THIS, Equation
 from quantdsl.check.functions import BAR_UNITS
+from quantdsl.check.market import TICK_LOT
 from quantdsl.check.panel_rare import ASKED, asked
 from quantdsl.check.universe import TICKED as OWN_TICKED
 from quantdsl.check.universe import initial
@@ -52,6 +53,15 @@ def band(x: ops.Expr, mask: int) -> ops.Expr:
 def own_tick(clocks: int) -> ops.Expr:
     """Whether a clock of this instrument ticks at this instant."""
     return band(OWN, clocks >> PANEL_SHIFT)
+
+
+def unit_paths(strategy: "Strategy") -> Iterator[str]:
+    """What of an instrument's part of the state says what its counts are worth."""
+    assert strategy.universe is not None
+    for place in strategy.bars.values():
+        yield from (f"{place.name}.{name}" for name in BAR_UNITS)
+    if strategy.universe.worth is not None:
+        yield strategy.universe.worth.name
 
 
 class PanelStep:
@@ -94,6 +104,8 @@ class PanelStep:
         for place in self.strategy.bars.values():
             for name in BAR_UNITS:
                 stmts.append(ops.Assign(ops.Field(place, name), ops.Field(source, name)))
+        if universe.worth is not None:
+            stmts.append(ops.Assign(universe.worth, ops.Field(source, TICK_LOT)))
         stmts += self.assembly.tick_step.bar_step.at_start_of_each
         return [self.strategy.loop(tuple(stmts))]
 

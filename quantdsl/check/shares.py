@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 PLAIN = ("float", "int")
+GROSS_NET = ("gross", "net")
 
 
 def share(cx: Context, value: Value, arg: ast.Arg, help: str) -> Value:
@@ -46,6 +47,34 @@ def within(cx: Context, strategy: "Strategy", value: Value, arg: ast.Arg, most: 
         arg.span,
         help=meant,
     )
+
+
+def both_sides(cx: Context, strategy: "Strategy", found: dict[str, Value], node: ast.Call) -> bool:
+    """False after an error: one where `gross` is below 0, or `net` beyond it, so that what stands
+    for a short would be bought."""
+    gross, net = (_ends(strategy, found[name]) if name in found else [] for name in GROSS_NET)
+    if min(gross, default=0.0) < 0.0:
+        told = f"gross is what both sides are together, and this is {min(gross):,.0%}"
+        cx.error("QD0308", told, node.span, help="write gross = 100%, and -x to turn sides")
+        return False
+    if len(gross) == len(net) == 1 and abs(net[0]) > gross[0]:
+        least = f"{abs(net[0]):,.0%}"
+        told = f"a net of {net[0]:,.0%} needs a gross of {least}, and this is {gross[0]:,.0%}"
+        cx.error("QD0308", told, node.span, help=f"write gross = {least} for one side alone")
+        return False
+    return True
+
+
+def told_of_all(cx: Context, arg: ast.Arg) -> None:
+    """Warn of a bare 1, which reads as one instrument and is a share of all."""
+    if isinstance(arg.value, ast.Num) and (arg.value.text, arg.value.unit) == ("1", None):
+        cx.warn(
+            "QD0308",
+            "1 is a share, so this takes all",
+            arg.span,
+            reason="of a share at least one is taken, however small it is",
+            help="for one write a share that is less than two of them, such as 0.1%; for all 100%",
+        )
 
 
 def _ends(strategy: "Strategy", value: Value) -> list[float]:

@@ -1,7 +1,8 @@
 """Arithmetic on compile-time sizes, and the proof that one never exceeds another.
 
 A size is an integer or a sum over size names (see ir.ops.Size). `at_most` decides on the linear
-normal form; what it cannot decide is not proven.
+normal form; what it cannot decide is not proven. What bounds an int may also be the smaller of two
+(`min`), as where a branch says more of a counter than its loop does; nothing has such a size.
 """
 
 from quantdsl.ir.ops import Size, SizeName, SizeOp
@@ -42,6 +43,13 @@ def larger(left: Size, right: Size) -> Size:
     return SizeOp("max", left, right)
 
 
+def smaller(left: Size, right: Size) -> Size:
+    """The smaller of two bounds."""
+    if at_most(left, right):
+        return left
+    return right if at_most(right, left) else SizeOp("min", left, right)
+
+
 def times(left: Size, right: Size) -> Size | None:
     """left * right where one of them is a small constant, otherwise None."""
     if isinstance(left, int) and isinstance(right, int):
@@ -76,8 +84,8 @@ def show(size: Size) -> str:
         return str(size)
     if isinstance(size, SizeName):
         return size.name
-    if size.op == "max":
-        return f"max({show(size.left)}, {show(size.right)})"
+    if size.op in ("max", "min"):
+        return f"{size.op}({show(size.left)}, {show(size.right)})"
     if size.op == "*":
         return f"{_factor(size.left)} * {_factor(size.right)}"
     if size.op == "pow2":
@@ -115,10 +123,28 @@ def _linear(size: Size) -> Linear:
     return {show(size): 1}, 0
 
 
+def _spread(size: Size) -> Size:
+    """A sum of a min or max as the min or max of sums: min(a, b) + c as min(a + c, b + c)."""
+    if not isinstance(size, SizeOp) or size.op not in "+-":
+        return size
+    join = add if size.op == "+" else sub
+    left, right = _spread(size.left), _spread(size.right)
+    if isinstance(left, SizeOp) and left.op in ("min", "max"):
+        return SizeOp(left.op, join(left.left, right), join(left.right, right))
+    if isinstance(right, SizeOp) and right.op in ("min", "max") and size.op == "+":
+        return SizeOp(right.op, add(left, right.left), add(left, right.right))
+    return size
+
+
 def at_most(left: Size, right: Size) -> bool:
     """True when left <= right is proven, for sizes that are all at least 1."""
+    left = _spread(left)
     if isinstance(left, SizeOp) and left.op == "max":
         return at_most(left.left, right) and at_most(left.right, right)
+    if isinstance(left, SizeOp) and left.op == "min":
+        return at_most(left.left, right) or at_most(left.right, right)
+    if isinstance(right, SizeOp) and right.op == "min":
+        return at_most(left, right.left) and at_most(left, right.right)
     if (
         isinstance(right, SizeOp)
         and right.op == "max"

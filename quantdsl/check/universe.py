@@ -55,6 +55,7 @@ class Universe(Struct):
     choosing: bool = False
     traits: dict[Trait, tuple[ops.Field, ast.Span]] = field(default_factory=dict)
     factor: ops.Field | None = None  # the product of the factors of corporate actions so far
+    worth: ops.Field | None = None  # money of one lot moving one tick, where equations ask for it
 
 
 def declare(strategy: "Strategy", cx: Context, node: ast.Data) -> None:
@@ -141,9 +142,10 @@ def takes_part(strategy: "Strategy", cx: Context) -> list[ops.Expr]:
 def _filter(strategy: "Strategy", node: ast.Expr) -> Value:
     """The filter as an equation; a cross-section inside it is one of all members."""
     cx = strategy.context()
-    acting, strategy.acting = strategy.acting, False
+    outer = strategy.acting, strategy.equating
+    strategy.acting, strategy.equating = False, True
     value = truth(cx, cx.expr(node))
-    strategy.acting = acting
+    strategy.acting, strategy.equating = outer
     if value.bad:
         return value
     if value.series is None or not value.series.panel:

@@ -10,7 +10,10 @@ import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import click
 
@@ -53,8 +56,26 @@ COMMANDS = {
 """Name -> (module under quantdsl.cli, line of `quantdsl --help`), in the order of use."""
 
 
+@contextmanager
+def _read_to_an_end() -> Iterator[None]:
+    """A command ends well where the reader of its output, such as head, has gone: click would let
+    it fail without a word."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise click.exceptions.Exit(0) from None
+
+
 class LazyCommands(click.Group):
     """A group that knows the names of its commands without importing them."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _read_to_an_end():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _read_to_an_end():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click's interface)
         return list(COMMANDS)
@@ -124,7 +145,7 @@ def run(argv: list[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return _interrupted()
-    except BrokenPipeError:  # the reader of our output, such as head, has gone: not an error
+    except BrokenPipeError:  # found by the last flush; Python would flush once more and fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except QuantDSLError as error:

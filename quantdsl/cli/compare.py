@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 import pyarrow as pa
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quantdsl.cli.output import console
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.store import RunInfo, SavedRun, load
 from quantdsl.report.words import date, figure, moment, plural
@@ -93,18 +93,18 @@ def _what(of: str, record: Any, ticks: Sequence[float]) -> str:
 
 def _runs(first: Path, second: Path, *, everything: bool) -> None:
     one, two = load(first), load(second)
-    console = Console(highlight=False)
+    terminal = console()
     heads = ("", str(first), str(second))
     if inputs := _differing(_inputs(one.info), _inputs(two.info)):
-        console.print(_table("What was run", heads, inputs))
+        terminal.print(_table("What was run", heads, inputs))
     else:
-        console.print("The inputs are the same.")
+        terminal.print("The inputs are the same.")
     if figures := _figures(one, two, everything):
-        console.print(_table("Figures", (*heads, "difference"), figures))
+        terminal.print(_table("Figures", (*heads, "difference"), figures))
     else:
-        console.print("Every figure is the same.")
+        terminal.print("Every figure is the same.")
     for line in _trades(one, two):
-        console.print(line, soft_wrap=True)
+        terminal.print(line, soft_wrap=True)
 
 
 def _inputs(info: RunInfo) -> dict[str, str]:

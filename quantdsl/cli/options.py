@@ -23,7 +23,11 @@ _MARKET = (
     click.option("--to", "end", metavar="DATE", help="Stop before this date."),
     click.option("--bars", metavar="5m", help="Override the clock of the strategy's bars."),
     click.option("--session", metavar="NAME|none", help="Override the strategy's session."),
-    click.option("--tz", metavar="ZONE", help="Time zone of times that name none (default UTC)."),
+    click.option(
+        "--tz",
+        metavar="ZONE",
+        help="Time zone of times that name none, --from and --to too (default UTC).",
+    ),
     click.option(
         "--bad-rows",
         type=click.Choice(["stop", "drop"]),

@@ -14,6 +14,8 @@ from quantdsl.report.summary import show
 from quantdsl.report.terminal import EMPTY, Terminal, text
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from quantdsl.backtest.run import Progress as ProgressCall
 
 
@@ -35,6 +37,19 @@ def finish(result: RunResult, out: Path) -> None:
 def told_files(terminal: Terminal, page: Path, folder: Path) -> None:
     """Say where the files of a run are."""
     terminal.print(EMPTY, text(f"report  {page}"), text(f"tables  {folder}"), wrap=False)
+
+
+def console() -> "Console":
+    """A console of rich on stdout; where the reader has gone it raises BrokenPipeError, as any
+    other write to stdout does, and not the exit of a failed command."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            raise  # rich calls this while it handles the error
+
+    return Plain(highlight=False)
 
 
 @contextmanager

@@ -64,9 +64,9 @@ def command(
     silent = {one.name for one in prepared.columns}
     if describe:
         table = prepared.table()
-        _describe(prepared.described(table), target.with_suffix(""))
         named = table.drop_columns([CLOSE])
         rows = write(target, named.schema, heard(named.to_batches(), silent))
+        _describe(prepared.described(table), target.with_suffix(""))
     else:
         rows = write(target, prepared.schema, heard(ahead(prepared.batches()), silent))
     for name in prepared.constants:
@@ -92,11 +92,10 @@ def heard(batches: "Iterable[pa.RecordBatch]", silent: set[str]) -> "Iterator[pa
 
 
 def _describe(report: "SignalReport", folder: Path) -> None:
-    """Print the description and write its files."""
-    from rich.console import Console
-
+    """Write the files of the description, then print it."""
+    from quantdsl.cli.output import console
     from quantdsl.report.signal_summary import show
 
-    console = Console(highlight=False)
-    show(report, console)
-    console.print(f"\nreport  {report.save(folder)}", soft_wrap=True)
+    page, terminal = report.save(folder), console()
+    show(report, terminal)
+    terminal.print(f"\nreport  {page}", soft_wrap=True)

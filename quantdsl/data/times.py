@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from quantdsl.data.arrow import plain, present, stored
 from quantdsl.errors import ConfigError, DataError
-from quantdsl.zones import zone
+from quantdsl.zones import UTC, zone
 
 Int64s = npt.NDArray[np.int64]
 
@@ -77,14 +77,17 @@ class Interval(msgspec.Struct, frozen=True):
         return f"{self.count}{self.unit}"
 
 
-def parse_instant(text: str, tz: str = "UTC") -> int:
-    """A date or a time in ISO form, in zone `tz` unless it carries its own, as ns since 1970."""
+def parse_instant(text: str, tz: str = "") -> int:
+    """A date or a time in ISO form, in zone `tz` unless it carries its own, as ns since 1970.
+
+    Without a zone it is UTC.
+    """
     try:
         moment = dt.datetime.fromisoformat(text)
-    except ValueError:
+    except (TypeError, ValueError):
         raise ConfigError(f"{text!r} is not a date: write 2024-01-31 or 2024-01-31T15:30") from None
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone(tz))
+        moment = moment.replace(tzinfo=zone(tz or UTC))
     since = moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     return (since.days * 86_400 + since.seconds) * SECOND_NS + since.microseconds * 1_000
 

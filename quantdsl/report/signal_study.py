@@ -27,6 +27,7 @@ MEMBERS_MIN = 3
 BINS = 40
 
 Ints = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
 
 
 class Cells(Struct, frozen=True):
@@ -44,7 +45,7 @@ class Cells(Struct, frozen=True):
         order = np.argsort(instrument, kind="stable")
         return cls(time_ns[order], instrument[order], close[order], across)
 
-    def later(self, bars: int) -> npt.NDArray[np.bool_]:
+    def later(self, bars: int) -> Bools:
         """Which cells have one of the same instrument so many bars later, `bars` cells on."""
         same = np.zeros(len(self.instrument), np.bool_)
         if 0 < bars < len(same):
@@ -195,7 +196,7 @@ def autocorrelation(values: Float64s, cells: Cells, lag: int) -> float:
     starts = starts[~np.isnan(values[starts]) & ~np.isnan(values[starts + lag])]
     borders = np.flatnonzero(np.diff(cells.instrument[starts])) + 1
     found = [
-        pearson(values[own], values[own + lag])
+        float(pearson(values[own], values[own + lag]))
         for own in (np.split(starts, borders) if len(starts) else [])
     ]
     return _mean([one for one in found if not math.isnan(one)])
@@ -204,14 +205,26 @@ def autocorrelation(values: Float64s, cells: Cells, lag: int) -> float:
 def turnover(values: Float64s, cells: Cells, groups: list[Ints]) -> float:
     """The mean absolute change from bar to bar of a value's rank, as a share of its group."""
     places = np.full(len(values), np.nan)
-    for group in groups:
-        own = group[~np.isnan(values[group])]
-        if len(own) > 1:
-            places[own] = ranks(values[own]) / len(own)
+    for _, own in _of_one_size(groups, ~np.isnan(values)):
+        if own.shape[1] > 1:
+            places[own] = ranks(values[own]) / own.shape[1]
     starts = np.flatnonzero(cells.later(1))
     changes = np.abs(places[starts + 1] - places[starts])
     changes = changes[~np.isnan(changes)]
     return float(changes.mean()) if len(changes) else math.nan
+
+
+def _of_one_size(groups: list[Ints], counted: Bools) -> Iterator[tuple[Ints, Ints]]:
+    """The groups by how many of their cells are `counted`: numbers of groups, and a row of such
+    cells each. Groups are computed together, since there are as many as instants."""
+    every = np.concatenate([np.empty(0, np.intp), *groups])
+    number = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    kept = counted[every]
+    cells, sizes = every[kept], np.bincount(number[kept], minlength=len(groups))
+    begins = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes[sizes > 0]):
+        numbers = np.flatnonzero(sizes == size)
+        yield numbers, cells[begins[numbers][:, None] + np.arange(size)]
 
 
 # ---- what is foretold ----------------------------------------------------------------------------
@@ -226,16 +239,15 @@ def _foretold(
     linear = np.full(len(groups), np.nan)
     fifths = np.full((len(groups), BUCKETS), np.nan)
     sizes = np.zeros(len(groups), np.int64)
-    for number, group in enumerate(groups):
-        own = group[both[group]]
-        sizes[number] = len(own)
-        if len(own) < MEMBERS_MIN:
+    for numbers, own in _of_one_size(groups, both):
+        sizes[numbers] = own.shape[1]
+        if own.shape[1] < MEMBERS_MIN:
             continue
         signal, ahead = values[own], later[own]
         order = ranks(signal)
-        ranked[number] = pearson(order, ranks(ahead))
-        linear[number] = pearson(signal, ahead)
-        fifths[number] = _fifths(order, ahead)
+        ranked[numbers] = pearson(order, ranks(ahead))
+        linear[numbers] = pearson(signal, ahead)
+        fifths[numbers] = _fifths(order, ahead)
     quintiles = tuple(_mean([x for x in fifth if not math.isnan(x)]) for fifth in fifths.T.tolist())
     spread = fifths[:, -1] - fifths[:, 0]
 
@@ -255,11 +267,15 @@ def _foretold(
 
 
 def _fifths(order: Float64s, ahead: Float64s) -> Float64s:
-    """The mean return of each fifth by rank; equal values are in one, NaN where nobody is."""
-    bucket = np.minimum(((order - 0.5) * BUCKETS / len(order)).astype(np.intp), BUCKETS - 1)
-    counts = np.bincount(bucket, minlength=BUCKETS)
-    totals = np.bincount(bucket, ahead, BUCKETS)
-    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+    """The mean return of each fifth by rank, group by group; equal values are in one, NaN where
+    nobody is."""
+    groups, members = order.shape
+    bucket = np.minimum(((order - 0.5) * BUCKETS / members).astype(np.intp), BUCKETS - 1)
+    place = (bucket + BUCKETS * np.arange(groups)[:, None]).reshape(-1)
+    counts = np.bincount(place, minlength=groups * BUCKETS)
+    totals = np.bincount(place, ahead.reshape(-1), groups * BUCKETS)
+    found = np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+    return found.reshape(groups, BUCKETS)
 
 
 def _t_of_groups(found: Float64s, bars: int) -> float:
@@ -289,23 +305,30 @@ def _t_of_bars(found: Float64s, sizes: Int64s, bars: int) -> float:
 
 
 def ranks(values: Float64s) -> Float64s:
-    """Ranks from 1 on; equal values share their mean rank."""
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    counts = np.diff(np.append(starts, len(values)))
-    found = np.empty(len(values))
-    found[order] = np.repeat(starts + (counts + 1) / 2.0, counts)
+    """Ranks from 1 on along the last axis; equal values share their mean rank."""
+    order = np.argsort(values, axis=-1, kind="stable")
+    ordered = np.take_along_axis(values, order, -1)
+    places = np.arange(values.shape[-1])
+    begins, ends = np.ones((2, *values.shape), bool)
+    begins[..., 1:] = ends[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
+    first = np.maximum.accumulate(np.where(begins, places, 0), axis=-1)
+    last = np.where(ends, places, len(places))[..., ::-1]
+    last = np.minimum.accumulate(last, axis=-1)[..., ::-1]
+    found = np.empty(values.shape)
+    np.put_along_axis(found, order, (first + last) / 2.0 + 1.0, -1)
     return found
 
 
-def pearson(x: Float64s, y: Float64s) -> float:
-    """The correlation of two samples; NaN of fewer than three pairs, or where one is constant."""
-    if len(x) < MEMBERS_MIN or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
-        return math.nan
-    dx, dy = x - x.mean(), y - y.mean()
-    product = math.sqrt(float(dx @ dx)) * math.sqrt(float(dy @ dy))
-    return max(-1.0, min(1.0, float(dx @ dy) / product)) if product > 0.0 else math.nan
+def pearson(x: Float64s, y: Float64s) -> Float64s:
+    """The correlations of samples along the last axis; NaN of fewer than three pairs, or where one
+    is constant."""
+    if x.shape[-1] < MEMBERS_MIN:
+        return np.full(x.shape[:-1], np.nan)
+    dx, dy = (one - one.mean(axis=-1, keepdims=True) for one in (x, y))
+    product = np.sqrt(np.sum(dx * dx, axis=-1)) * np.sqrt(np.sum(dy * dy, axis=-1))
+    varied = (np.ptp(x, axis=-1) != 0.0) & (np.ptp(y, axis=-1) != 0.0) & (product > 0.0)
+    found = np.sum(dx * dy, axis=-1) / np.where(varied, product, 1.0)
+    return np.where(varied, np.clip(found, -1.0, 1.0), np.nan)
 
 
 def _mean(found: Sequence[float]) -> float:

@@ -30,7 +30,7 @@ from quantdsl.errors import UnavailableError
 from quantdsl.ir.own import Window
 from quantdsl.ir.verify import verify
 from quantdsl.passes import along_passes
-from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, files, whole
+from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, MONEY, files, whole
 from tests.std.universe import compiled, table, walks
 
 ROOT = Path(__file__).parents[2]
@@ -114,6 +114,11 @@ def test_members_and_gaps(tmp_path: Path) -> None:
     closes = walks(9, 30)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
     Both(compiled(MEMBERS), instants=20, **options).hold()
+
+
+def test_money_of_each_instrument() -> None:
+    bars = table(walks(6, 90))
+    assert np.isfinite(Both(compiled(MONEY), instants=64, data=bars).hold()[2].view(float)).all()
 
 
 def test_twenty_equations() -> None:

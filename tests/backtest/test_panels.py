@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 from quantdsl.backtest.panels import PanelTurn
@@ -226,11 +227,8 @@ def test_a_missing_value_has_a_missing_result(tmp_path: Path) -> None:
 def test_amounts_count_in_the_steps_of_each_instrument() -> None:
     """What is compared with ticks and shares has stages, where ticks differ too."""
     closes = whole(5, INSTANTS_MAX + 30)
-    closes["A003"] = [round(close / 10, 3) for close in closes["A003"] if close is not None]
+    bars = fine(closes, "A003")
     amounts = "let busy = volume > 100 shares\n    let rose = close - close[1] > 3 ticks\n    "
-    bars = table(closes)
-    for number in (3, 4):  # with all prices on the grid of the closes it is the tick
-        bars = bars.set_column(number, bars.schema.names[number], bars["close"])
     both = Both(ALONG.replace("let past", amounts + "let past"), data=bars)
     rows = both.hold()
     steps = np.array([1000 if name == "A003" else 100 for name in closes])
@@ -240,13 +238,54 @@ def test_amounts_count_in_the_steps_of_each_instrument() -> None:
     assert rows[both.names.index("busy")].all()
 
 
+MONEY = """language 1
+strategy Money:
+    "Money of a price and a quantity, along time, across and as a filter."
+    bars 1d
+    universe "ALL", filter = close * volume > 40_000 USD
+    param least = 5_000 USD in 1_000 USD..9_000 USD step 1_000 USD
+    let worth = close * volume
+    let rose  = worth - worth[1] > least
+    let mean  = ts.mean(close * volume, 7)
+    let whole = xs.sum(close * volume)
+    let place = xs.rank(close if rose else open)
+"""
+
+
+def fine(closes: dict[str, list[float | None]], symbol: str) -> pa.Table:
+    """A table in which one instrument has ten times as many ticks, and a tenth of the price."""
+    closes[symbol] = [round(close / 10, 3) for close in closes[symbol] if close is not None]
+    bars = table(closes)
+    for number in (3, 4):  # with all prices on the grid of the closes it is the tick
+        bars = bars.set_column(number, bars.schema.names[number], bars["close"])
+    return bars
+
+
+def test_money_counts_in_what_a_tick_of_each_instrument_is_worth() -> None:
+    closes = whole(5, INSTANTS_MAX + 30)
+    both = Both(MONEY, data=fine(closes, "A003"))
+    rows = both.hold()
+    worth = rows[both.names.index("worth")].view(np.float64).reshape(-1, len(closes))
+    assert np.allclose(worth, 1000.0 * np.array([*closes.values()]).T, rtol=1e-12)
+
+
+def test_money_with_gaps_and_a_size_of_contract(tmp_path: Path) -> None:
+    told = tmp_path / "instruments.toml"
+    words = '[[instrument]]\nsymbol = "A004"\ntick = 0.0001\nmultiplier = 50\n'
+    told.write_text(words, encoding="utf-8")
+    more = {"data.instruments": str(told)}
+    bars = table(walks(11, 200))
+    rows = [Both(MONEY, data=bars, more=given).hold() for given in ({}, more)]
+    plain, large = (words[2].view(np.float64)[words[1] == 4] for words in rows)
+    assert np.array_equal(large, 50.0 * plain)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         (("let ret ", "bars 1w as slow\n    let old = slow.close\n    let ret "), "clocks"),
         (("let past", "let half = ts.mean(xs.mean(ret), 5)\n    let past"), "as a whole"),
         (("let past", "let half = xs.mean(ret)[2]\n    let past"), "as a whole"),
-        (("let past", "let big = close * volume > 9 USD\n    let past"), "float(volume) > 100.0"),
         (('universe "ALL"', ""), "no universe"),
     ],
 )

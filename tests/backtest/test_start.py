@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.run import backtest
+from quantdsl.backtest.signals import prepare_signals
+from quantdsl.check import compile_file
 from quantdsl.errors import ConfigError
 from tests.truth.test_oracle import market
 
@@ -52,3 +54,23 @@ def test_an_earlier_start_than_the_data_changes_nothing() -> None:
     )
     assert early.accumulators == whole.accumulators
     assert np.array_equal(early.records, whole.records)
+
+
+def test_dates_are_of_the_zone_that_the_data_are_of() -> None:
+    """What a file says at midnight in New York starts at that midnight, as --from says it."""
+    span = {"start": START, "end": "2020-01-04"}
+    plain, zoned = (
+        backtest(ORACLE, data=market(BARS), tz=tz, **span) for tz in (None, "America/New_York")
+    )
+    assert zoned.curve_ts[0] - plain.curve_ts[0] == 5 * 3_600_000_000_000
+    assert len(zoned.curve_ts) == len(plain.curve_ts)
+    whole, sliced = (
+        prepare_signals(compile_file(ORACLE), data=market(BARS), tz="America/New_York", **given)
+        for given in ({}, span)
+    )
+    assert sliced.table().num_rows == len(plain.curve_ts) < whole.table().num_rows
+
+
+def test_a_date_that_is_no_text_is_told_how_it_is_written() -> None:
+    with pytest.raises(ConfigError, match="20200103 is not a date: write 2024-01-31"):
+        backtest(ORACLE, data=market(2_000), start=20200103)  # type: ignore[arg-type]

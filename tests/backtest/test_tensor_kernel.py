@@ -151,6 +151,8 @@ SQUARE = np.ones((4, 4), np.float32)
         ((ONES, WIDE, LOCKED), {}, "c is written to, and the array is read-only"),
         ((SQUARE, SQUARE, SQUARE), {}, "c and a share memory: pass a copy"),
         ((ONES, WIDE, OUT), {"device": "tpu"}, "runs on auto, cpu, simulated or cuda:N"),
+        ((ONES, WIDE, OUT), {"device": 3}, "device 3: a kernel of tensors runs on auto, cpu,"),
+        ((ONES, WIDE, OUT), {"device": None}, "device None: a kernel of tensors runs on"),
     ],
 )
 def test_what_does_not_fit_is_told(args, named, told, tmp_path):

@@ -69,6 +69,28 @@ def test_a_wrong_target_is_told_with_the_first_bar_and_equation(monkeypatch) -> 
     assert value.endswith("on faulty")
 
 
+MEMBERS = """language 1
+strategy Members:
+    bars 1d
+    universe "U", point_in_time = true
+    session "XNYS"
+    let move = (close / close[1] - 1) SIGN
+    at 15:45 on week_end:
+        rebalance(xs.weights(xs.demean(move, by = sector)))
+"""
+
+
+def test_the_interpreter_trades_what_members_and_groups_decide(tmp_path) -> None:
+    """Of a window amid the data nobody was told to be a member, so that all of it agreed."""
+    hashes = set()
+    for number, sign in enumerate(("* 1.0", "* -1.0")):
+        path = tmp_path / f"{number}.qdsl"
+        path.write_text(MEMBERS.replace("SIGN", sign), encoding="utf-8")
+        _, (_, sample) = verify(checked_of(path), lambda _: None, points=1, seed=1)
+        hashes |= {outcome.hash for outcome in sample}
+    assert len(hashes) == 2
+
+
 def test_the_seed_decides_the_points() -> None:
     checked = checked_of(SMA_CROSS)
     hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]

@@ -62,9 +62,16 @@ PROVEN = {
     "a loop to the smaller of two": "for i in 0..<min(n, r.len):\n    s += r[i]",
     "two counters": "for i in 0..<(r.len - n):\n    for k in 0..<n:\n        s += r[i + k]",
     "a loop with turns": "for i in 0..<(r.len - n):\n    for k in 0..<n:\n        s += r[k]",
+    "a branch beside a loop": (
+        "var a: array[float, 40] = 0\nfor i in 0..<40:\n    if i < n:\n        s += a[i] + r[i]"
+    ),
+    "a branch that says more": (
+        "for i in 0..<99:\n    if i < n and i < 30:\n        s += r[i * 2 + 3]"
+    ),
     "back from a counter": "for i in n..<r.len:\n    for k in 1..n:\n        s += r[i - k]",
 }
 NOT_PROVEN = {
+    "a branch that says less": "for i in 0..<99:\n    if i < n:\n        s += r[i]",
     "one too far": "for i in 0..r.len:\n    s += r[i]",
     "behind a loop with turns": (
         "for i in 0..<(r.len - n):\n    s += r[i]\nfor k in 0..<n:\n    s += r[k]"

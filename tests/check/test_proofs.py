@@ -99,6 +99,12 @@ def test_an_int_that_may_wrap_is_no_index(index: str) -> None:
     assert found(f"        b[{index}] = 1.0\n") == ["QD0601"]
 
 
+def test_an_index_that_lacks_its_lower_end_alone_is_told_so() -> None:
+    _, (told,) = check_source(Source(HEAD + "        b[min(n, 5)] = 1.0\n", "s.qdsl"))
+    assert (told.note, told.help) == ("it may be below 0", "use clamp(i, 0, 7)")
+    assert found("        b[clamp(min(n, 5), 0, 7)] = 1.0\n") == []
+
+
 def test_na_as_an_int_is_0_whatever_bounds_the_float() -> None:
     body = "        let worst = -3\n        b[max(int(min(float(close), worst)) + 10, 0)] = 1.0\n"
     assert found(body) == ["QD0601"]
@@ -143,3 +149,15 @@ def test_what_keeps_state_stands_before_the_first_return(late: str, last: str) -
     _, diagnostics = check_source(Source(EARLY.format(late=late, last=last), "s.qdsl"))
     codes = [d.code for d in diagnostics if d.severity == "error"]
     assert codes == ([] if last == "x[1]" else ["QD0305"])
+
+
+def test_the_help_for_an_index_below_0_is_a_proof() -> None:
+    text = (
+        "indicator f(x: series[float], len: const int) -> float:\n"
+        "    state buf: array[float, len] = 0\n"
+        "    buf[clamp(len - 2, 0, len - 1)] = x\n"
+        "    return buf[0]\n"
+        'strategy S:\n    bars 5m\n    plot(f(close, 5), "f")\n'
+    )
+    checked, _ = check_source(Source(text, "s.qdsl"))
+    assert checked is not None

@@ -11,6 +11,12 @@ UNIVERSES = {
     "share of all by a param in percent": (
         "param tail = 50% in 10%..150%\n    plot(xs.spread(close, tail))"
     ),
+    "share that reads as one": "plot(xs.mean(1.0 if xs.top(close, 1) else 0.0))",
+    "gross below none": "plot(xs.sum(xs.scale(close, gross = -100%)))",
+    "gross below none by a param": (
+        "param g = 100% in -50%..100%\n    plot(xs.sum(xs.weights(close, gross = g)))"
+    ),
+    "net beyond gross": "plot(xs.sum(xs.weights(close, net = -150%)))",
     "share of all in time": "plot(xs.spread(close, 1s))",
     "least trade in money": (
         "let w = xs.weights(close)\n    at 15:45:\n        rebalance(w, min_trade = 100 USD)"

@@ -191,6 +191,17 @@ def test_fmt_keeps_the_mode_of_a_file_and_what_a_link_points_to(tmp_path):
     assert file.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("line", [["--help"], ["help"], ["check", "-h"], ["devices"]])
+def test_a_reader_that_has_gone_is_no_failure(line):
+    """As with `quantdsl help | head -1`: click of its own accord would end with 1."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "quantdsl", *line]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_closed_streams_are_no_failure():
     command = shlex.join([sys.executable, "-m", "quantdsl.cli", "cache", "info"])
     done = subprocess.run(["/bin/sh", "-c", f"exec {command} >&- 2>&-"], check=False)

@@ -1,5 +1,6 @@
 """`quantdsl signals` on the command line: its files, its words, its refusals."""
 
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,6 +39,20 @@ def test_a_table_is_written_and_said(file: Path, capsys: pytest.CaptureFixture[s
     assert table.schema.names == ["time", "instrument", "fast", "up"]
     assert table.schema.metadata[b"quantdsl.params"] == b'{"n":"3"}'
     assert table["fast"].null_count == 2
+
+
+def test_a_description_is_kept_though_its_reader_has_gone(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `quantdsl signals FILE --describe | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    out = file.parent / "two.parquet"
+    with os.fdopen(writing, "w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert cli.run(["signals", str(file), "--describe", "--out", str(out)]) == 0
+    assert pq.read_table(out).num_rows > 0
+    assert (file.parent / "two" / "report.html").exists()
 
 
 def test_a_history_that_is_too_short_is_told_of(

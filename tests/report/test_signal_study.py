@@ -218,6 +218,16 @@ def test_ranks_are_scipys_and_a_constant_correlates_with_nothing() -> None:
     assert pearson(x, x) == pytest.approx(1.0, abs=1e-15)
 
 
+def test_a_table_of_groups_has_the_figures_of_each_row() -> None:
+    random = np.random.default_rng(3)
+    x, y = random.integers(0, 9, (2, 40, 12)).astype(float)
+    x[7] = 2.0
+    assert np.array_equal(ranks(x), [stats.rankdata(row) for row in x])
+    each = [float(pearson(one, other)) for one, other in zip(x, y, strict=True)]
+    assert np.array_equal(pearson(x, y), each, equal_nan=True)
+    assert np.isnan(each[7])
+
+
 @pytest.mark.parametrize("value", [np.nan, 2.5, np.inf])
 def test_a_signal_that_says_nothing_has_no_figures(value: float) -> None:
     cells, values = cells_of(*panel(), across=True)
