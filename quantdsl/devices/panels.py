@@ -30,8 +30,8 @@ LANES = 32
 """A row of a column has so many words, or some times as many."""
 SLOTS = 2
 """Chunks that a device holds: one is computed while another one is filled."""
-CACHE_BYTES = 25 << 20
-"""For the States of the lanes of a part: half of what a GPU has, since columns go through it."""
+CACHE_BYTES = 20 << 20
+"""For the States of the lanes of a part: two fifths of what a GPU has, since columns go through it."""
 PIECE_LEADS = 2
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 SIMULATED_THREADS = 8
