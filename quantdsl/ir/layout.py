@@ -81,7 +81,7 @@ class Layout:
         offset, rest = 0, path
         while rest:
             if isinstance(type_, StructType):
-                name, rest = self._leading_field(type_, rest, path)
+                name, rest = self.leading_field(type_, rest, path)
                 slot = self.slots(type_.name)[name]
                 offset, type_ = offset + slot.offset_words, slot.type
             elif isinstance(type_, ArrayType):
@@ -111,8 +111,11 @@ class Layout:
         else:
             raise InternalError(f"QD9101 layout: a buffer has no leaves: {type_}")
 
-    def _leading_field(self, type_: StructType, rest: str, path: str) -> tuple[str, str]:
-        """Split off a field name; compiler-made names hold dots, so the longest match counts."""
+    def leading_field(self, type_: StructType, rest: str, path: str) -> tuple[str, str]:
+        """The field that the rest of a path begins with, and what is behind it.
+
+        Compiler-made names hold dots, so the longest match counts.
+        """
         rest = rest.removeprefix(".")
         slots = self.slots(type_.name)
         ends = [i for i, char in enumerate(rest) if char in ".["] + [len(rest)]

@@ -5,12 +5,17 @@ paths of each parameter alone; the caller maps them to its own places, and there
 object are seen to overlap.
 """
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from quantdsl.ir.ops import Assign, Call, Elem, Expr, Field, Module, Stmt, Var
+from quantdsl.ir.ops import Assign, Call, Elem, Expr, Field, Func, Module, Stmt, Var
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.places import Path, indices, is_table, path_of
+
+
+FUNCS_MAX = 1_024
+"""Functions of this process whose effects stay known."""
 
 
 class Effects(NamedTuple):
@@ -32,7 +37,7 @@ class Analysis:
         if name not in self._known:
             func = self.funcs[name]
             params = {param.name for param in func.params if not isinstance(param.type, str)}
-            found = self.body(func.body)
+            found = self._whole(_direct(_Itself(func)))
             self._known[name] = Effects(
                 frozenset(path for path in found.reads if path[0] in params),
                 frozenset(path for path in found.writes if path[0] in params),
@@ -41,24 +46,34 @@ class Analysis:
 
     def body(self, body: tuple[Stmt, ...]) -> Effects:
         """What statements do, nested ones included."""
-        reads: set[Path] = set()
-        writes: set[Path] = set()
+        found = _Direct()
         for stmt in statements(body):
-            self._stmt(stmt, reads, writes)
-        return Effects(frozenset(reads), frozenset(writes))
+            found.stmt(stmt)
+        return self._whole(found)
 
     def stmt(self, stmt: Stmt) -> Effects:
         """What the expressions that stand directly in a statement do."""
-        reads: set[Path] = set()
-        writes: set[Path] = set()
-        self._stmt(stmt, reads, writes)
-        return Effects(frozenset(reads), frozenset(writes))
+        found = _Direct()
+        found.stmt(stmt)
+        return self._whole(found)
 
     def expr(self, expr: Expr) -> Effects:
         """What an expression does."""
-        reads: set[Path] = set()
-        writes: set[Path] = set()
-        self._expr(expr, reads, writes)
+        found = _Direct()
+        found.expr(expr)
+        return self._whole(found)
+
+    def _whole(self, found: "_Direct") -> Effects:
+        """With what is called, and what is handed to it as values."""
+        reads, writes = set(found.reads), set(found.writes)
+        for call in found.calls:
+            called = self.call(call)
+            reads |= called.reads
+            writes |= called.writes
+            for scalar in self._scalars(call):
+                inner = self.expr(scalar)
+                reads |= inner.reads
+                writes |= inner.writes
         return Effects(frozenset(reads), frozenset(writes))
 
     def call(self, call: Call) -> Effects:
@@ -92,27 +107,54 @@ class Analysis:
             else:
                 yield from indices(arg)
 
-    def _stmt(self, stmt: Stmt, reads: set[Path], writes: set[Path]) -> None:
+
+class _Direct:
+    """What statements and expressions do themselves, and the calls that do the rest."""
+
+    def __init__(self) -> None:
+        self.reads: set[Path] = set()
+        self.writes: set[Path] = set()
+        self.calls: list[Call] = []
+
+    def stmt(self, stmt: Stmt) -> None:
         if isinstance(stmt, Assign):
-            writes.add(path_of(stmt.place) or ())
-            self._expr(stmt.value, reads, writes)
+            self.writes.add(path_of(stmt.place) or ())
+            self.expr(stmt.value)
             for index in indices(stmt.place):
-                self._expr(index, reads, writes)
+                self.expr(index)
             return
         for expr in roots(stmt):
-            self._expr(expr, reads, writes)
+            self.expr(expr)
 
-    def _expr(self, expr: Expr, reads: set[Path], writes: set[Path]) -> None:
+    def expr(self, expr: Expr) -> None:
         if isinstance(expr, Call):
-            called = self.call(expr)
-            reads |= called.reads
-            writes |= called.writes
-            for scalar in self._scalars(expr):
-                self._expr(scalar, reads, writes)
+            self.calls.append(expr)
         elif isinstance(expr, Var | Field | Elem) and not is_table(expr):
-            reads.add(path_of(expr) or ())
+            self.reads.add(path_of(expr) or ())
             for index in indices(expr):
-                self._expr(index, reads, writes)
+                self.expr(index)
         else:
             for operand in operands(expr):
-                self._expr(operand, reads, writes)
+                self.expr(operand)
+
+
+class _Itself:
+    """A function by its identity: passes leave most of them as they are."""
+
+    def __init__(self, func: Func) -> None:
+        self.func = func
+
+    def __hash__(self) -> int:
+        return id(self.func)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.func is other.func
+
+
+@functools.lru_cache(FUNCS_MAX)
+def _direct(itself: _Itself) -> _Direct:
+    """What a function does itself; one is asked about by one pass after the other."""
+    found = _Direct()
+    for stmt in statements(itself.func.body):
+        found.stmt(stmt)
+    return found

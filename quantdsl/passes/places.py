@@ -162,12 +162,8 @@ def spelled_path(layout: Layout, type_: Type, spelling: str) -> Path:
     steps: list[Step] = []
     while spelling:
         if isinstance(type_, StructType):
-            spelling = spelling.removeprefix(".")
-            name = max(
-                (name for name in layout.slots(type_.name) if _begins(spelling, name)), key=len
-            )
+            name, spelling = layout.leading_field(type_, spelling, spelling)
             steps.append(name)
-            spelling = spelling[len(name) :]
         else:
             index, _, spelling = spelling.removeprefix("[").partition("]")
             steps.append(int(index))
@@ -181,11 +177,6 @@ def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
     owner = type_at(layout, type_, path[:at])
     assert isinstance(owner, StructType)
     return owner.name, str(path[at])
-
-
-def _begins(spelling: str, name: str) -> bool:
-    """Whether a field's name is the first of a path; compiler-made names may hold dots."""
-    return spelling.startswith(name) and spelling[len(name) : len(name) + 1] in ("", ".", "[")
 
 
 def nodes(expr: Expr) -> Iterator[Expr]:
