@@ -25,8 +25,8 @@ BEYOND = {"ige": True, "igt": True, "ine": True, "ile": False, "ilt": False, "ie
 """What a comparison says of a counter that is beyond the other number."""
 BRANCH_MAX = 48
 """Operations that a bar may do in vain, where a branch becomes a choice."""
-BAR_MAX = 1_000
-"""Operations of a bar: there are as many copies of it as a tile has bars."""
+LINE_MAX = 4_000
+"""Operations of a tile's bars in a line."""
 TILE_MAX = 8
 """Bars of a tile."""
 TILES_MIN = 4
@@ -84,7 +84,7 @@ class _Tiles:
         straight = tuple(_chosen(body, bars.name, asked.waits))
         if not all(isinstance(s, ops.Let | ops.Assign) or asked.waits(s) for s in straight):
             return (bars,)
-        if sum(map(_operations, expressions(straight))) > BAR_MAX:
+        if sum(map(_operations, expressions(straight))) * size > LINE_MAX:
             return (bars,)
         if not all(_counts_once(straight, name) for name in asked.blocks):
             return (bars,)
