@@ -15,7 +15,7 @@ from quantdsl.check import arith, sizes, windows
 from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
-from quantdsl.check.types import INT, Type, ir_type, stored
+from quantdsl.check.types import INT, Type, ir_type
 from quantdsl.check.values import PANEL_SHIFT, Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.ir.walk import nodes
@@ -309,7 +309,7 @@ class Equations(Struct):
         key = (kept.ir, recent)
         if key not in self.rings:
             size = f"H{len(self.rings)}"
-            type_ = ops.ArrayType(stored(kept.type), ops.SizeName(size))
+            type_ = ops.ArrayType(ir_type(kept.type), ops.SizeName(size))
             place = self.field("h", type_, panel=kept.series.panel)
             counter = None if recent else self.counter(kept.series.clocks)
             self.rings[key] = Ring(place, size, counter)

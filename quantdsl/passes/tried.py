@@ -14,7 +14,7 @@ import msgspec
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import rebuild_body, rebuild_expr
-from quantdsl.passes.places import as_place, path_of, type_at
+from quantdsl.passes.places import Path, as_place, overlap, path_of, type_at
 from quantdsl.passes.scopes import assigned_names, declared_names, local_types, renamed
 from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT, ROOTED, SHORT
 
@@ -126,11 +126,11 @@ class _Line:
                 if path is None or None in path:
                     raise _RefusedError
                 type_ = type_at(self.layout, self.types[str(path[0])], (*path[1:], None))
-                assert isinstance(type_, str)
+                if not isinstance(type_, str):  # a whole struct
+                    raise _RefusedError
                 where = self.let("index", ops.I64_T, self.expr(index))
                 value = self.let("word", type_, self.expr(stmt.value))
-                self.indices.let(where.name, index)
-                self.indices.store(base, index)
+                self.indices.store(path, index)
                 return ops.Assign(ops.Elem(as_place(base), where), value)
         raise _RefusedError
 
@@ -140,6 +140,8 @@ class _Line:
             case ops.Elem():
                 self.indices.load(expr)
             case ops.Unary("f32"):  # one instruction rounds as it divides
+                raise _RefusedError
+            case ops.Call():  # it may change what it is given, or read what waits
                 raise _RefusedError
         made = rebuild_expr(expr, self.expr)
         match made:
@@ -170,7 +172,7 @@ class _Indices:
 
     def __init__(self) -> None:
         self.known: dict[str, Line] = {}
-        self.stores: dict[ops.Expr, list[tuple[Line, int]]] = {}
+        self.stores: list[tuple[Path, tuple[Line, int]]] = []
 
     def let(self, name: str, value: ops.Expr | None) -> None:
         """A local has a value."""
@@ -197,14 +199,18 @@ class _Indices:
                 return self.line(at), mask + 1
         return self.line(index), 0
 
-    def store(self, base: ops.Expr, index: ops.Expr) -> None:
+    def store(self, array: Path, index: ops.Expr) -> None:
         """A store waits."""
-        self.stores.setdefault(base, []).append(self.place(index))
+        self.stores.append((array, self.place(index)))
 
     def load(self, word: ops.Elem) -> None:
         """Raise _RefusedError where a word may be one that a store that waits is about."""
+        array = path_of(word.base)
         (root, offset), size = self.place(word.index)
-        for (other, stored), places in self.stores.get(word.base, ()):
+        for other, ((other_root, stored), places) in self.stores:
+            if array is None or not overlap(array, other):
+                continue
             apart = offset - stored
-            if root is not other or size != places or not (apart % size if size else apart):
+            same = array == other and root is other_root and size == places
+            if not same or not (apart % size if size else apart):
                 raise _RefusedError

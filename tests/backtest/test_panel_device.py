@@ -249,6 +249,25 @@ def test_a_function_is_asked_about_a_counter() -> None:
     Both(compiled(FACTORS), instants=70, data=table(whole(5, 160))).hold()
 
 
+RECORDS = """language 1
+strategy Records:
+    "What an indicator of several lines told some bars ago, as a whole."
+    bars 1d
+    universe "ALL"
+    let m    = ta.macd(close)
+    let past = m[3]
+    let gap  = past.hist - m.hist[3]
+    let up   = m.macd / past.signal
+"""
+
+
+def test_histories_of_several_lines() -> None:
+    rows = Both(compiled(RECORDS), instants=70, data=table(whole(5, 160))).hold()
+    gap = rows[8].view(np.float64)
+    assert np.isfinite(gap).any()
+    assert set(gap[np.isfinite(gap)]) == {0.0}
+
+
 def test_closes_behind_the_columns() -> None:
     """As --describe asks for them: a column of no equation, cut as windows are."""
     Both(compiled(WINDOWED), instants=150, closes=True, data=table(whole(5, 160))).hold()

@@ -1,15 +1,28 @@
 """Straight tiles that are tried: the same words, whether a tile is kept or made bar by bar."""
 
+import msgspec
 import pytest
 
 from quantdsl.ir import ops
-from quantdsl.ir.ops import Assign, Binary, Call, Elem, If, Let, Stmt, Unary, Var, f64, i64
+from quantdsl.ir.ops import Assign, Binary, Call, Elem, Field, If, Let, Stmt, Unary, Var, f64, i64
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_stmt, statements
 from quantdsl.passes.divide import divide_by_reciprocals
 from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT
 from quantdsl.passes.tried import DONE, try_straight
 from quantdsl.passes.warm import split_warm
-from tests.passes.test_warm import BLOCK, KEPT, MEAN, PLACE, SUM, X, average, blocks, hold, module
+from tests.passes.test_warm import (
+    BLOCK,
+    KEPT,
+    MEAN,
+    PLACE,
+    STATE,
+    SUM,
+    X,
+    average,
+    blocks,
+    hold,
+    module,
+)
 
 
 def tried(old: ops.Module) -> ops.Module:
@@ -86,6 +99,53 @@ def test_what_cannot_wait_is_left() -> None:
         made = tried(old)
         assert not is_tried(made)
         hold(old, made)
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_calls_is_left(writes: bool) -> None:
+    """A function would change what stays, or read what waits."""
+    first = Elem(Field(Var("t"), "kept"), i64(0))
+    more = Assign(first, Binary("fadd", first, f64(1.0)))
+    params = (ops.ParamDecl("t", ops.StructType("State"), inout=writes),)
+    body = (*[more] * writes, ops.Return(first))
+    func = ops.Func("asked", params, ops.F64_T, body, inline=False)
+    kept = Assign(Elem(KEPT, i64(0)), X)
+    asks = Let("answer", ops.F64_T, Call(func.name, (Var("s"),)))
+    sums = Assign(SUM, Binary("fadd", SUM, Var("answer")))
+    old = module(*average(), *[kept] * (not writes), asks, sums, *ratio())
+    old = msgspec.structs.replace(old, funcs=(func, *old.funcs))
+    made = tried(old)
+    assert not is_tried(made)
+    hold(old, made)
+
+
+ROW = ops.StructDecl("Row", (ops.FieldDecl("words", ops.ArrayType(ops.F64_T, BLOCK)),))
+
+
+def in_rows(*body: Stmt) -> ops.Module:
+    """A module whose lane keeps rows of words, of which there is one; `which` tells it."""
+    rows = ops.FieldDecl("kept", ops.ArrayType(ops.StructType(ROW.name), 1))
+    fields = (rows if one.name == rows.name else one for one in STATE.fields)
+    which = Let("which", ops.I64_T, Binary("iand", PLACE, i64(0)))
+    old = module(which, *body, *ratio())
+    state = msgspec.structs.replace(STATE, fields=tuple(fields))
+    return msgspec.structs.replace(old, structs=(ROW, state))
+
+
+def test_an_array_may_be_named_in_two_ways() -> None:
+    """A word that waits is that of a row that nobody knows."""
+    known, some = (Elem(Field(Elem(KEPT, at), "words"), i64(0)) for at in (i64(0), Var("which")))
+    old = in_rows(Assign(known, X), Assign(SUM, some))
+    made = tried(old)
+    assert not is_tried(made)
+    hold(old, made)
+
+
+def test_whole_rows_do_not_wait() -> None:
+    old = in_rows(Assign(Elem(KEPT, Var("which")), Elem(KEPT, i64(0))))
+    made = tried(old)
+    assert not is_tried(made)
+    hold(old, made)
 
 
 def test_without_a_question_there_is_nothing_to_try() -> None:
