@@ -31,7 +31,7 @@ LANES = 32
 SLOTS = 2
 """Chunks that a device holds: one is computed while another one is filled."""
 CACHE_BYTES = 20 << 20
-"""For the States of the lanes of a part: two fifths of what a GPU has, since columns go through it."""
+"""For the States of a part's lanes: two fifths of what a GPU has, since columns go through it."""
 PIECE_LEADS = 2
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 SIMULATED_THREADS = 8

@@ -17,7 +17,9 @@ from quantdsl.ir import ops
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
 from quantdsl.passes.places import Path, nodes, path_of
 from quantdsl.passes.scopes import assigned_names, names_in
-from quantdsl.passes.short import moderate
+
+LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
+"""Of a and d: what is formed of them then keeps all its bits."""
 
 
 def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
@@ -134,7 +136,7 @@ class _Divider:
             nearer,
         ]
         if not self.counted(a, d):
-            fits = ops.Binary("and", moderate(x), moderate(d))
+            fits = ops.Binary("and", _fits(x), _fits(d))
             self.before.append(ops.If(ops.Unary("not", fits), _really(q, x, d), ()))
         if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes(a)):
             self.found[a, d] = q
@@ -150,9 +152,27 @@ class _Divider:
 
 def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
     """Division, in more steps than LLVM would take ahead of the branch round them."""
-    slow = ops.Var(f"{q.name}.slow")
+    slow = ops.Var(_slow(q.name))
     missing = ops.Unary("isnan", slow)
     return (
         ops.Let(slow.name, ops.F64_T, ops.Binary("fdiv", x, d)),
         ops.Assign(q, ops.Select(missing, ops.f64(math.nan), slow)),
     )
+
+
+def _fits(value: ops.Expr) -> ops.Expr:
+    size = ops.Unary("fabs", value)
+    return ops.Binary("and", ops.Binary("fle", LEAST, size), ops.Binary("fle", size, MOST))
+
+
+def is_fallback(stmt: ops.If) -> bool:
+    """Whether it divides where a quotient by a reciprocal does not do."""
+    match stmt.then, stmt.otherwise:
+        case (ops.Let(slow), ops.Assign(ops.Var(name))), ():
+            return slow == _slow(name)
+    return False
+
+
+def _slow(name: str) -> str:
+    """The name of a quotient that was divided for."""
+    return f"{name}.slow"

@@ -13,7 +13,6 @@ from quantdsl.ir.ops import Assign, Call, Elem, Expr, Field, Func, Module, Stmt,
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.places import Path, indices, is_table, path_of
 
-
 FUNCS_MAX = 1_024
 """Functions of this process whose effects stay known."""
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from quantdsl.ir import ops
 from quantdsl.ir.ops import Binary, Call, Expr, Fma, Let, Unary, Var, f64
+from quantdsl.passes.straight import all_of
 
 INVERSE, INVERSE_ROOT = "short.inverse", "short.inverse_root"
 QUOTIENT, DIVIDED = "short.quotient", "short.divided"
@@ -21,13 +22,6 @@ ROOT, ROOTED = "short.root", "short.rooted"
 SMALL, LARGE = f64(2.0**-900), f64(2.0**900)
 """From the one to the other nothing that is formed on the way loses a bit."""
 X, Y, Q, ONE = Var("x"), Var("y"), Var("q"), f64(1.0)
-
-
-def moderate(value: Expr) -> Expr:
-    """Whether products and quotients of two such numbers keep all their bits."""
-    size = Unary("fabs", value)
-    least, most = f64(2.0**-400), f64(2.0**400)
-    return Binary("and", Binary("fle", least, size), Binary("fle", size, most))
 
 
 def _func(name: str, params: Sequence[Var], steps: dict[str, Expr], result: Expr) -> ops.Func:
@@ -64,21 +58,15 @@ def _root() -> ops.Func:
     return _func(ROOT, (X,), steps, Fma(rest, Binary("fmul", inverse, f64(0.5)), first))
 
 
-def _all(first: Expr, *more: Expr) -> Expr:
-    for one in more:
-        first = Binary("and", first, one)
-    return first
-
-
 SHORT = (
     _func(INVERSE, (X,), {}, Binary("fdiv", ONE, X)),
     _func(INVERSE_ROOT, (X,), {}, Binary("fdiv", ONE, Unary("sqrt", X))),
     _quotient(),
-    _func(DIVIDED, (X, Y, Q), {}, _all(
+    _func(DIVIDED, (X, Y, Q), {}, all_of((
         Binary("fle", SMALL, Unary("fabs", X)),
         Binary("fle", Unary("fabs", Y), LARGE),
         Binary("fle", SMALL, Unary("fabs", Q)),
-    )),
+    ))),
     _root(),
-    _func(ROOTED, (X,), {}, _all(Binary("fle", SMALL, X), Binary("fle", X, LARGE))),
+    _func(ROOTED, (X,), {}, Binary("and", Binary("fle", SMALL, X), Binary("fle", X, LARGE))),
 )  # fmt: skip

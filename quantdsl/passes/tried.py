@@ -14,9 +14,11 @@ import msgspec
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import rebuild_body, rebuild_expr
+from quantdsl.passes.divide import is_fallback
 from quantdsl.passes.places import Path, as_place, overlap, path_of, type_at
 from quantdsl.passes.scopes import assigned_names, declared_names, local_types, renamed
 from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT, ROOTED, SHORT
+from quantdsl.passes.warm import is_line, only_stores
 
 Block = tuple[ops.Stmt, ...]
 DONE = "tried.done"
@@ -31,7 +33,9 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
 
         def stmt(one: ops.Stmt) -> ops.Stmt:
             match one:
-                case ops.For(body=(*before, ops.If(_, line, (ops.For(),)) as tile)) if line:
+                case ops.For(body=(*before, ops.If(_, line, (ops.For() as bars,)) as tile)):
+                    if not is_line(line, bars):
+                        return one
                     made = _Line(layout, types, line).tried(tile)
                     return msgspec.structs.replace(one, body=(*before, *made)) if made else one
             return one
@@ -104,14 +108,14 @@ class _Line:
                 self.made.append(stmt)
             case ops.Let(name) | ops.Assign(ops.Var(name)):
                 assert stmt.value is not None
-                new = msgspec.structs.replace(stmt, value=self.expr(stmt.value))
-                self.made.append(new)
-                self.indices.let(name, new.value)
+                value = self.expr(stmt.value)
+                self.made.append(msgspec.structs.replace(stmt, value=value))
+                self.indices.let(name, value)
             case ops.Assign():
                 self.kept.append(self.store(stmt))
-            case ops.If(ops.Unary("not", cond), (ops.Let(), ops.Assign(ops.Var())), ()):
-                self.ask(self.expr(cond))  # a quotient by a reciprocal
-            case ops.If(cond, stores) if _only_stores(stmt):
+            case ops.If(ops.Unary("not", cond)) if is_fallback(stmt):
+                self.ask(self.expr(cond))
+            case ops.If(cond, stores) if only_stores(stmt):
                 which = self.let("told", ops.BOOL_T, self.expr(cond))
                 made = tuple(self.store(one) for one in stores if isinstance(one, ops.Assign))
                 self.kept.append(ops.If(which, made))
@@ -158,12 +162,7 @@ class _Line:
         return made
 
 
-def _only_stores(stmt: ops.If) -> bool:
-    stores = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stmt.then)
-    return not stmt.otherwise and all(stores)
-
-
-Line = tuple[object, int]
+Offset = tuple[object, int]
 """A number that nothing more is known of, and what is added to it."""
 
 
@@ -171,33 +170,33 @@ class _Indices:
     """Which places in arrays are told apart, though nobody knows where they are."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Line] = {}
-        self.stores: list[tuple[Path, tuple[Line, int]]] = []
+        self.known: dict[str, Offset] = {}
+        self.stores: list[tuple[Path, tuple[Offset, int]]] = []
 
-    def let(self, name: str, value: ops.Expr | None) -> None:
+    def let(self, name: str, value: ops.Expr) -> None:
         """A local has a value."""
-        self.known[name] = self.line(value) if value is not None else (object(), 0)
+        self.known[name] = self.offset(value)
 
-    def line(self, expr: ops.Expr) -> Line:
+    def offset(self, expr: ops.Expr) -> Offset:
         match expr:
             case ops.Const(bits=bits):
                 return None, bits
             case ops.Var(name):
                 return self.known.setdefault(name, (object(), 0))
             case ops.Binary("iadd", x, ops.Const(bits=more)):
-                root, offset = self.line(x)
+                root, offset = self.offset(x)
                 return root, offset + more
             case ops.Binary("isub", x, ops.Const(bits=less)):
-                root, offset = self.line(x)
+                root, offset = self.offset(x)
                 return root, offset - less
         return object(), 0
 
-    def place(self, index: ops.Expr) -> tuple[Line, int]:
+    def place(self, index: ops.Expr) -> tuple[Offset, int]:
         """Where an index points, and after how many places that repeats; 0: never."""
         match index:
             case ops.Binary("iand", at, ops.Const(bits=mask)) if mask & (mask + 1) == 0:
-                return self.line(at), mask + 1
-        return self.line(index), 0
+                return self.offset(at), mask + 1
+        return self.offset(index), 0
 
     def store(self, array: Path, index: ops.Expr) -> None:
         """A store waits."""

@@ -129,7 +129,7 @@ class _Questions:
 
     def answered(self, stmt: ops.Stmt) -> ops.Stmt:
         match stmt:
-            case ops.If(ops.Binary("ige", ops.Var(name), bound), stores, ()) if _stores(stores):
+            case ops.If(ops.Binary("ige", ops.Var(name), bound)) if only_stores(stmt):
                 first = self.of.get(name, "")
                 if first in self.tiles.firsts and self.tiles.stays(bound):
                     told = self.all_or_none(ops.Var(first), bound)
@@ -175,9 +175,15 @@ class _Questions:
         return rebuild_expr(node, self.within)
 
 
-def _stores(body: Block) -> bool:
-    """Whether statements only store words."""
-    return all(isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in body)
+def only_stores(stmt: ops.If) -> bool:
+    """Whether a branch does nothing but store words in arrays."""
+    stores = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stmt.then)
+    return not stmt.otherwise and all(stores)
+
+
+def is_line(line: Block, bars: ops.For) -> bool:
+    """Whether a block is what the bars of a tile were made, in a line."""
+    return line[:1] == (ops.Let(f"bar0.{bars.name}", ops.I64_T, ops.i64(0)),)
 
 
 def _counts(stmt: ops.Assign) -> bool:
@@ -247,7 +253,7 @@ def _operations(node: ops.Expr) -> int:
 
 
 def _turn(body: Block, name: str, number: int) -> Block:
-    """The bar of this number in a tile, with names of its own."""
+    """The bar of this number in a tile, with names of its own; the first tells the number."""
     names = {one: f"bar{number}.{one}" for one in (name, *declared_names(body))}
     which = ops.Let(names[name], ops.I64_T, ops.i64(number))
     return which, *renamed(body, names)
