@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.data import times
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import SessionError, UnavailableError
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -134,7 +134,7 @@ def _narrowed(base: Schedule, spec: SessionSpec) -> Schedule:
         close_ns = np.where(early, np.minimum(own, close_ns), own)
     kept = open_ns < close_ns
     if not kept.any():
-        raise ConfigError(f"session {spec.calendar}: start lies after end on every day")
+        raise SessionError(f"session {spec.calendar}: start lies after end on every day")
     return Schedule(
         name=base.name, tz=tz, day=base.day[kept], open_ns=open_ns[kept], close_ns=close_ns[kept]
     )
@@ -158,7 +158,7 @@ def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
     open_ns, close_ns = np.array(sessions.open_ns, np.int64), np.array(sessions.close_ns, np.int64)
     near = (close_ns >= first_ns) & (open_ns <= last_ns)
     if not near.any():
-        raise ConfigError(
+        raise SessionError(
             f"calendar {name} has no session between {times.show_instant(first_ns)} and "
             f"{times.show_instant(last_ns)}"
         )
@@ -199,7 +199,7 @@ def _compute(name: str, first_year: int, last_year: int) -> _Sessions:
         known = sorted(xc.get_calendar_names(include_aliases=True))
         near = difflib.get_close_matches(name.upper(), known, 1, 0.5)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(
+        raise SessionError(
             f"calendar {name!r} is not known{hint}\n"
             f"help: names are exchange codes such as XNYS, XLON, CMES, or {ALWAYS_OPEN}"
         ) from None
