@@ -18,7 +18,7 @@ from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
 from quantdsl.config import COMMAND_LINE, Resolved
-from quantdsl.data.calendar import SessionSpec
+from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
@@ -455,7 +455,7 @@ def _session(checked: Checked, override: str, known: list[Instrument | None]) ->
     declared = checked.strategy.session
     own = known[0].calendar if known and known[0] is not None else ""
     calendar = override or declared.get("calendar", "") or own
-    if not calendar or calendar == "none":
+    if calendar in ("", NO_SESSION):
         return None
     return SessionSpec(
         calendar=calendar,
