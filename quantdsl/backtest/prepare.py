@@ -17,7 +17,7 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
-from quantdsl.config import COMMAND_LINE, Resolved
+from quantdsl.config import COMMAND_LINE, DEFAULT, INSTRUMENT, STRATEGY, Resolved
 from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
@@ -27,6 +27,7 @@ from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError, SessionError, UnavailableError
+from quantdsl.lang import ast
 from quantdsl.report.words import plural
 
 NS_PER_DAY = 86_400_000_000_000
@@ -182,7 +183,7 @@ def arrange(
     try:
         found = opened(data_spec(checked, resolved, known, chosen))
     except SessionError as wrong:
-        raise SessionError(f"{_place(config, resolved, 'data.session')}{wrong}") from None
+        raise SessionError(f"{_session_place(checked, config, resolved)}{wrong}") from None
     answered = awaited.notes(checked, resolved.config.signals)
     ungrouped = universe.ungrouped_notes(checked, found)
     unadjusted = universe.unadjusted_notes(checked, found)
@@ -195,9 +196,18 @@ def arrange(
 
 def _place(config: Path | None, resolved: Resolved, key: str) -> str:
     """How a message about a setting begins where a config says it: `path:line: key: `."""
-    if config is None or resolved.source(key) == COMMAND_LINE:
+    if config is None or resolved.source(key) in (COMMAND_LINE, STRATEGY, INSTRUMENT, DEFAULT):
         return ""
     return f"{configuration.place(config, key)}: {key}: "
+
+
+def _session_place(checked: Checked, config: Path | None, resolved: Resolved) -> str:
+    """The same of a session, which a strategy names in a line of its own."""
+    if resolved.config.data.session or "calendar" not in checked.strategy.session:
+        return _place(config, resolved, "data.session")
+    items = checked.strategy.node.items
+    line = next(one for one in items if isinstance(one, ast.Data) and one.kind == "session")
+    return f"{checked.source.path}:{checked.source.position(line.span[0]).line}: "
 
 
 def _hold_currency(stated: str, resolved: Resolved, config: Path | None) -> None:

@@ -128,6 +128,16 @@ def test_what_only_the_data_show_is_told_with_the_line_that_asks_for_it(tmp_path
         arrange(compile_file(shipped(f"strategies/{name}.qdsl")), config=config)
 
 
+def test_a_session_of_no_calendar_is_told_with_the_line_of_the_strategy(tmp_path):
+    config = tmp_path / "own.toml"
+    config.write_text("[data]\nseed = 2\n", encoding="utf-8")
+    path = tmp_path / "moon.qdsl"
+    text = TEXT.format(bars="5m", when="on bar").replace("XNYS", "MOON")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^\S*moon.qdsl:5: calendar 'MOON' is not known"):
+        arrange(compile_file(path), config=config)
+
+
 def test_bars_of_a_config_that_ticks_do_not_take_are_noted(tmp_path):
     config = tmp_path / "own.toml"
     config.write_text('[data]\nbars = "1d"\n', encoding="utf-8")
