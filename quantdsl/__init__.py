@@ -6,16 +6,29 @@ quantdsl.sweep(file, data, ranges={"fast": "5..50:5"}) -> SweepReport
 quantdsl.signals(file, data, fast=5) -> pyarrow.Table
 quantdsl.panel(file, data, device="cuda:0") -> SignalPanel
 quantdsl.kernel(file, "product") -> TensorKernel
+
+What a user does wrong is a quantdsl.QuantDSLError, one message that says how to mend it.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from quantdsl.errors import QuantDSLError
+
 if TYPE_CHECKING:
     from quantdsl.api import backtest, compile, kernel, panel, signals, sweep
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "backtest", "compile", "kernel", "panel", "signals", "sweep"]
+__all__ = [
+    "QuantDSLError",
+    "__version__",
+    "backtest",
+    "compile",
+    "kernel",
+    "panel",
+    "signals",
+    "sweep",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -333,9 +333,12 @@ def _silent(line: str) -> None:
 
 
 def compile(source: str | Path) -> Strategy:
-    """The strategy of a file, or of text that has a line break. Raises SourceError."""
-    text = str(source)
-    read = Source(text) if "\n" in text else Source.read(Path(text))
+    """The strategy of a file, or of text that has a line break.
+
+    Raises SourceError where it has errors, ConfigError where there is no such file.
+    """
+    is_text = isinstance(source, str) and "\n" in source
+    read = Source(str(source)) if is_text else Source.named(source)
     checked, diagnostics = check_source(read)
     if checked is None:
         raise SourceError(read, diagnostics)

@@ -4,6 +4,7 @@
       SourceError              a strategy file is wrong; carries its diagnostics
       DataError                a data file is wrong; names file and row
       ConfigError              a configuration is wrong; names key and line
+        SessionError           a session that no calendar has; the caller knows who asks for it
       LimitError               something exceeds a limit of limits.py; names the limit
       UnavailableError         the thing asked for is not there (device, optional package)
       DeviceError              a device is there and failed; names call, kernel, sizes, way out
@@ -29,6 +30,10 @@ class DataError(QuantDSLError):
 
 class ConfigError(QuantDSLError):
     """A configuration file or command-line setting cannot be used as it stands."""
+
+
+class SessionError(ConfigError):
+    """A session is of no known calendar, or has no hours in the span."""
 
 
 class LimitError(QuantDSLError):

@@ -85,6 +85,22 @@ def test_a_wrong_strategy_is_a_source_error():
         quantdsl.compile(STRATEGY.replace("close_position", "close_positon"))
 
 
+@pytest.mark.parametrize("call", [quantdsl.compile, quantdsl.backtest, quantdsl.kernel])
+def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
+    with pytest.raises(quantdsl.QuantDSLError, match=r"^nope.qdsl: there is no such file$"):
+        call("nope.qdsl")
+    with pytest.raises(quantdsl.QuantDSLError, match="cannot be read: Is a directory"):
+        call(tmp_path)
+    with pytest.raises(quantdsl.QuantDSLError, match=r"^3 is no strategy"):
+        call(3)
+
+
+def test_importing_the_package_loads_no_compiler_and_no_gpu():
+    code = "import sys, quantdsl; print({'numba', 'llvmlite', 'cuda'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "set()\n"
+
+
 @pytest.mark.parametrize("first", ["quantdsl", "quantdsl.backtest.run"])
 def test_the_package_is_the_function_whatever_is_imported_first(first):
     code = f"import {first}, quantdsl; assert callable(quantdsl.backtest); quantdsl.compile"

@@ -9,6 +9,7 @@ from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.config import SignalsConfig
 from quantdsl.data.signals import Awaited
 from quantdsl.events.layout import Kind
+from quantdsl.report.words import span
 
 
 class Answers(NamedTuple):
@@ -36,8 +37,8 @@ class Answers(NamedTuple):
         )
         if not self.ready:
             return line
-        mean, most = self.age_mean_ns / 1_000, self.age_most_ns / 1_000
-        return f"{line}; age of what was ready {mean:,.10g} us on average, {most:,.10g} us at most"
+        mean, most = span(self.age_mean_ns), span(self.age_most_ns)
+        return f"{line}; age of what was ready {mean} on average, {most} at most"
 
 
 def awaited(checked: Checked, config: SignalsConfig) -> Awaited | None:

@@ -17,8 +17,8 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
-from quantdsl.config import COMMAND_LINE, Resolved
-from quantdsl.data.calendar import SessionSpec
+from quantdsl.config import COMMAND_LINE, DEFAULT, INSTRUMENT, STRATEGY, Resolved
+from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
@@ -26,7 +26,8 @@ from quantdsl.data.tick_data import RunData, open_run_data
 from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.data.universe import Change
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import ConfigError, SessionError, UnavailableError
+from quantdsl.lang import ast
 from quantdsl.report.words import plural
 
 NS_PER_DAY = 86_400_000_000_000
@@ -175,30 +176,56 @@ def arrange(
     known = _instruments(chosen, resolved, listed or {})
     own = {**_fees(known), **currencies.implied(known, resolved)}
     resolved = configuration.resolve(*layers, own)
-    if stated not in ("", resolved.config.account.currency):
-        account = resolved.config.account.currency
-        where = f"{configuration.place(config, 'account.currency')}: " if config else ""
-        raise ConfigError(
-            f"{where}the strategy counts in {stated} and the account in {account}\n"
-            f"help: leave account.currency out, and write under [account]: rates = {{ {account} = "
-            f"RATE }} where RATE is what one {account} is worth in {stated}; or count in {account} "
-            "in the file"
-        )
+    _hold_currency(stated, resolved, config)
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
-    _hold_ticks(checked, resolved)
-    found = opened(data_spec(checked, resolved, known, chosen))
+    _hold_ticks(checked, resolved, config)
+    try:
+        found = opened(data_spec(checked, resolved, known, chosen))
+    except SessionError as wrong:
+        raise SessionError(f"{_session_place(checked, config, resolved)}{wrong}") from None
     answered = awaited.notes(checked, resolved.config.signals)
     ungrouped = universe.ungrouped_notes(checked, found)
     unadjusted = universe.unadjusted_notes(checked, found)
-    notes = (*converted, *chosen.notes, *ungrouped, *unadjusted, *_notes(checked, found), *answered)
+    unused = _unused_bars(checked, resolved)
+    inside = _notes(checked, found)
+    notes = (*converted, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 
 
-def _hold_ticks(checked: Checked, resolved: Resolved) -> None:
-    """ConfigError where a file of latencies is named and orders meet bars, which know of none, or
-    where other bars are asked of a strategy on ticks."""
+def _place(config: Path | None, resolved: Resolved, key: str) -> str:
+    """How a message about a setting begins where a config says it: `path:line: key: `."""
+    if config is None or resolved.source(key) in (COMMAND_LINE, STRATEGY, INSTRUMENT, DEFAULT):
+        return ""
+    return f"{configuration.place(config, key)}: {key}: "
+
+
+def _session_place(checked: Checked, config: Path | None, resolved: Resolved) -> str:
+    """The same of a session, which a strategy names in a line of its own."""
+    if resolved.config.data.session or "calendar" not in checked.strategy.session:
+        return _place(config, resolved, "data.session")
+    items = checked.strategy.node.items
+    line = next(one for one in items if isinstance(one, ast.Data) and one.kind == "session")
+    return f"{checked.source.path}:{checked.source.position(line.span[0]).line}: "
+
+
+def _hold_currency(stated: str, resolved: Resolved, config: Path | None) -> None:
+    """ConfigError where a strategy states another currency than that of its account."""
+    account = resolved.config.account.currency
+    if stated not in ("", account):
+        raise ConfigError(
+            f"{_place(config, resolved, 'account.currency')}the strategy counts in {stated} and "
+            f"the account in {account}\n"
+            f"help: leave account.currency out, and write under [account]: rates = {{ {account} = "
+            f"RATE }} where RATE is what one {account} is worth in {stated}; or count in {account} "
+            "in the file"
+        )
+
+
+def _hold_ticks(checked: Checked, resolved: Resolved, config: Path | None) -> None:
+    """ConfigError where a file of latencies is named that is not there, or orders meet bars, which
+    know of none, or where other bars are asked of a strategy on ticks."""
     bars = resolved.config.data.bars
     if bars and checked.strategy.ticks and resolved.source("data.bars") == COMMAND_LINE:
         raise ConfigError(
@@ -206,11 +233,25 @@ def _hold_ticks(checked: Checked, resolved: Resolved) -> None:
             f"it declares\nhelp: leave --bars out, or write 'bars {bars}' in the strategy"
         )
     path = resolved.config.venue.latency_file
+    where = _place(config, resolved, "venue.latency_file")
     if path and not checked.strategy.ticks:
         raise ConfigError(
-            f"{path}: latencies are of strategies on ticks, and {checked.strategy.name} is on bars"
-            "\nhelp: fills.delay_bars lets its orders wait"
+            f"{where}{path}: latencies are of strategies on ticks, and {checked.strategy.name} is "
+            "on bars\nhelp: fills.delay_bars lets its orders wait"
         )
+    if path and not Path(path).exists():
+        raise ConfigError(f"{where}{path}: there is no such file")
+
+
+def _unused_bars(checked: Checked, resolved: Resolved) -> tuple[str, ...]:
+    """A note where a config, which other strategies may have too, asks for bars of one on ticks."""
+    bars = resolved.config.data.bars
+    if not bars or not checked.strategy.ticks:
+        return ()
+    return (
+        f"{resolved.source('data.bars')}: data.bars = {bars} is not used: {checked.strategy.name} "
+        "is on ticks, and builds of them the bars that it declares",
+    )
 
 
 def hold_hosted(checked: Checked, what: str) -> None:
@@ -424,7 +465,7 @@ def _session(checked: Checked, override: str, known: list[Instrument | None]) ->
     declared = checked.strategy.session
     own = known[0].calendar if known and known[0] is not None else ""
     calendar = override or declared.get("calendar", "") or own
-    if not calendar or calendar == "none":
+    if calendar in ("", NO_SESSION):
         return None
     return SessionSpec(
         calendar=calendar,

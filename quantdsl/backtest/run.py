@@ -129,7 +129,7 @@ def result(prepared: Prepared, path: Path, bars: BarTable | None = None) -> RunR
             *map(str, answers(checked, run.memory)),
         ),
         warnings=warnings_of(checked, resolved),
-        reasons=reasons(checked),
+        reasons=checked.library.reasons(),
         messages=dict(enumerate(strategy.messages)),
     )
 
@@ -236,9 +236,3 @@ def warnings_of(checked: Checked, resolved: Resolved) -> tuple[str, ...]:
         for finding in checked.diagnostics
         if not (costs and finding.code == "QD0806")
     )
-
-
-def reasons(checked: Checked) -> dict[int, str]:
-    """The reject and cancel reasons of std/risk.qdsl in words."""
-    enum = checked.library.namespace("risk").names["Reason"]
-    return {code: name.replace("_", " ") for code, name in enumerate(enum.members())}

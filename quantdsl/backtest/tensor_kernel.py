@@ -303,9 +303,9 @@ def tensor_kernels(checked: Checked) -> Iterator[TensorKernel]:
 def kernel(path: str | Path, name: str | None = None) -> TensorKernel:
     """A kernel of tensors by its name; without one, the only one of the file.
 
-    Raises SourceError where the file has errors, ConfigError where there is no such kernel.
+    Raises SourceError where the file has errors, ConfigError where there is no such file or kernel.
     """
-    checked = compile_file(Path(path), library_too=True)
+    checked = compile_file(path, library_too=True)
     found = {one.facts.name: one for one in tensor_kernels(checked)}
     if name is None and len(found) == 1:
         (name,) = found

@@ -19,8 +19,8 @@ from quantdsl.errors import ConfigError
 from quantdsl.events.layout import Kind
 from quantdsl.lang.source import Source
 from quantdsl.report.messages import said
+from quantdsl.report.order_words import order_words
 from quantdsl.report.result import RunResult
-from quantdsl.report.tables import LINE_BITS, NONE
 
 
 def trace(path: Path, window: str, **options: Any) -> Iterator[str]:
@@ -68,10 +68,8 @@ class _Records:
 
     def lines(self, record: Any) -> list[str]:
         """One line; none for a record that another one says already."""
-        words = [int(record[name]) for name in ("a", "b", "c", "d", "e")]
-        a, b, c, d, e = words
+        a, b, c, d, e = (int(record[name]) for name in "abcde")
         kind = Kind(record["kind"])
-        reason = self.ran.reasons.get(int(record["flags"]), "")
         instrument = self.ran.instruments[int(record["instrument"])]
         name = f" {instrument.name}" if len(self.ran.instruments) > 1 else ""
 
@@ -84,20 +82,10 @@ class _Records:
         if kind == Kind.BRANCH:
             text = self.source.line_text(a).strip()
             return [f"line {a}: {'yes' if b else 'no '}  {text}"]
-        if kind == Kind.ORDER:
-            limits = [("limit", c), ("trigger", d)] if d != c else [("limit", c)]
-            at = [f", {word} {price(ticks)}" for word, ticks in limits if abs(ticks) < NONE]
-            what = units(b) if b else f"exit{name}"
-            return [f"order {a}: {what}{''.join(at)}, line {e & ((1 << LINE_BITS) - 1)}"]
-        if kind == Kind.FILL:
-            return [f"order {a} fills: {units(b)} at {price(c)}, position {units(e)}"]
-        if kind == Kind.REJECT:
-            return [f"order {a} refused: {reason}, line {d}"]
-        if kind == Kind.CANCEL:
-            return [f"order {a} ends: {reason}"]
         if kind == Kind.ROUND_TRIP:
             profit = e / 10.0**self.ran.money_digits
             return [f"closed: {units(d)} from {price(b)} to {price(c)}, profit {profit:.2f}"]
         if kind in (Kind.LOG, Kind.RISK):
             return [": ".join(said(self.ran, record))]
-        return []
+        told = order_words(record, self.ran.reasons, units, price, f"exit{name}")
+        return [] if told is None else [told]

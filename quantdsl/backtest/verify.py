@@ -47,6 +47,7 @@ Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
 KEPT = ("e.metrics.", "e.cash")
 """Paths of State that are results."""
+ORDERS = "e.metrics.orders"
 SAMPLE_POINTS, SAMPLE_INSTANTS, SAMPLE_BARS = 3, 2_000, 4_000
 """What the interpreter runs; of a universe no more instants than have so many bars."""
 HASH_CHARS = 16
@@ -71,6 +72,8 @@ class Outcome(Struct, frozen=True):
     target: str
     hash: str
     difference: str = ""
+    orders: int = 0
+    """That all lanes sent; where there is none the hash is of no decision."""
 
 
 class Lanes(Struct, frozen=True):
@@ -232,7 +235,8 @@ def compared(lanes: Lanes, found: Sequence[Target]) -> list[Outcome]:
     first: npt.NDArray[np.int64] | None = None
     outcomes = []
     for target in found:
-        left = results(lanes.work(target.plan), target)
+        work = lanes.work(target.plan)
+        left = results(work, target)
         first = left if first is None else first
         different = np.flatnonzero((left != first).any(axis=0))
         outcomes.append(
@@ -240,6 +244,7 @@ def compared(lanes: Lanes, found: Sequence[Target]) -> list[Outcome]:
                 target.name,
                 hashlib.sha256(np.ascontiguousarray(left).tobytes()).hexdigest()[:HASH_CHARS],
                 _explained(lanes, found[0], target, int(different[0])) if len(different) else "",
+                _orders(work, left),
             )
         )
     return outcomes
@@ -258,6 +263,11 @@ def results(work: LaneWork, target: Target) -> Int64s:
         floats[_words_of(leaf)] = leaf.type == F64_T
     nan = floats[work.results, None] & np.isnan(found.view(np.float64))
     return np.where(nan, CANONICAL_NAN_BITS, found)
+
+
+def _orders(work: LaneWork, left: Int64s) -> int:
+    leaf = next(one for one in own_leaves(work.module, STATE) if one.path == ORDERS)
+    return int(left[work.results == leaf.offset_words].sum())
 
 
 def _explained(lanes: Lanes, one: Target, other: Target, lane: int) -> str:

@@ -1,7 +1,7 @@
 """What a linked strategy may cost: refused here, before any memory is asked for or code is made."""
 
 from quantdsl import limits
-from quantdsl.check.facts import operation_counts
+from quantdsl.check.facts import code_operations
 from quantdsl.errors import LimitError
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
@@ -23,13 +23,14 @@ def hold(module: ops.Module, lines: dict[str, int]) -> None:
             f"{limits.STATE_BYTES}\n{_largest(layout, lines)}"
             "help: shorten windows, histories or arrays, or use a coarser clock"
         )
-    counts = operation_counts(module)
+    counts = code_operations(module)
     # A lane takes events in by itself, which is the core's work, as it is before the step of a run.
     most = max(counts.get("step", 0), counts.get("lane", 0) - counts.get("ingest", 0))
     if most > limits.OPERATIONS:
         raise LimitError(
             f"one event of this strategy takes {most:,} operations; the limit is "
-            f"{limits.OPERATIONS}\nhelp: move what repeats into one function or equation"
+            f"{limits.OPERATIONS}\nhelp: name what repeats with 'let' above the handlers: an "
+            "equation counts once, a fn at each of its calls"
         )
 
 

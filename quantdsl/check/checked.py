@@ -428,9 +428,9 @@ def context(library: Library, module: Module) -> Context:
     return Context(library, module, module.scope, units=library.unitless)
 
 
-def compile_file(path: Path, *, library_too: bool = False) -> Checked:
+def compile_file(path: str | Path, *, library_too: bool = False) -> Checked:
     """The checked strategy of a file; raises SourceError with every diagnostic."""
-    source = Source.read(path)
+    source = Source.named(path)
     checked, diagnostics = check_source(source, library_too=library_too)
     if checked is None:
         raise SourceError(source, diagnostics)

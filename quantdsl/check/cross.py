@@ -6,6 +6,7 @@ columns; a scatter gives each instrument its value. What std declares as `array[
 panel here, as `array[int, ...]` a group, and as `float` the same number for all.
 """
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -17,7 +18,7 @@ from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.equations import THIS, Equation
 from quantdsl.check.functions import Declared, Routine
-from quantdsl.check.shares import both_sides, share, told_of_all, within
+from quantdsl.check.shares import GROSS_NET, both_sides, share, told_of_all, told_of_factor, within
 from quantdsl.check.signatures import Parameter
 from quantdsl.check.types import BOOL, FLOAT, INT, Type, ir_type
 from quantdsl.check.universe import takes_part
@@ -119,7 +120,7 @@ def _matched(
         elif arg.name in by_name:
             param = by_name[arg.name]
         else:
-            what = f"no argument {arg.name!r}" if arg.name else f"{len(places)} of them at most"
+            what = f"no argument {arg.name!r}" if arg.name else _at_most(len(places), by_name)
             cx.error("QD0308", f"xs.{name} takes {what}", arg.span, help=shape)
             return None
         given = _argument(cx, param, arg)
@@ -127,6 +128,8 @@ def _matched(
             given = within(cx, strategy, given, arg, HALF if name == "winsorize" else 1.0)
             if param.name != "p":  # where 1 is the largest value
                 told_of_all(cx, arg)
+        if param.name in GROSS_NET:
+            told_of_factor(cx, arg)
         found[param.name] = given
     for param in params:
         if param.name not in found:
@@ -135,6 +138,12 @@ def _matched(
                 return None
             found[param.name] = value
     return found if both_sides(cx, strategy, found, node) else None
+
+
+def _at_most(places: int, names: Collection[str]) -> str:
+    """How many arguments without a name there may be, which `by` may make fewer."""
+    noun = "argument" if places == 1 else "arguments"
+    return f"{places} {noun} at most{' beside by' if BY in names else ''}"
 
 
 def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:

@@ -89,18 +89,32 @@ def operation_counts(module: ops.Module) -> dict[str, int]:
 
     A loop counts once, so this is the cost of one pass through every branch.
     """
-    funcs = {func.name: func for func in module.funcs}
     known: dict[str, int] = {}
-
-    def count(name: str) -> int:
-        if name not in known:
-            inside = nodes(funcs[name].body)
-            kinds = Counter(map(type, inside))
-            own = sum(n for kind, n in kinds.items() if kind not in _FREE)
-            calls = [node for node in inside if type(node) is ops.Call] if kinds[ops.Call] else ()
-            known[name] = own + sum(count(call.func) for call in calls)
-        return known[name]
-
-    for func in module.funcs:
-        count(func.name)
+    for name, (own, calls) in _own_operations(module).items():
+        known[name] = own + sum(known[called] * times for called, times in calls.items())
     return known
+
+
+def code_operations(module: ops.Module) -> dict[str, int]:
+    """The same of the code that is made: what std marks as cold counts once.
+
+    A cold function stands in the code a single time, and few events come to any of the places that
+    call it. No function of a user's is cold, so each call of one counts.
+    """
+    cold = {func.name for func in module.funcs if func.cold}
+    hot: dict[str, int] = {}
+    reached: dict[str, frozenset[str]] = {}
+    for name, (own, calls) in _own_operations(module).items():
+        hot[name] = own + sum(hot[called] * calls[called] for called in calls.keys() - cold)
+        reached[name] = frozenset(calls.keys() & cold).union(*(reached[one] for one in calls))
+    return {name: hot[name] + sum(hot[one] for one in reached[name]) for name in hot}
+
+
+def _own_operations(module: ops.Module) -> dict[str, tuple[int, Counter[str]]]:
+    """Of each function, callees before their callers: its own operations, and whom it calls."""
+    found = {}
+    for func in module.funcs:
+        inside = nodes(func.body)
+        own = sum(type(node) not in _FREE for node in inside)
+        found[func.name] = own, Counter(node.func for node in inside if type(node) is ops.Call)
+    return found

@@ -157,6 +157,11 @@ class Library:
 
     # ---- modules ----
 
+    def reasons(self) -> dict[int, str]:
+        """Why orders are refused or end, in the words of std/risk.qdsl."""
+        members = self.namespace("risk").names["Reason"].members()
+        return {code: name.replace("_", " ") for code, name in enumerate(members)}
+
     def namespace(self, key: str) -> Scope:
         """The names of a std namespace."""
         if key not in self._namespaces:

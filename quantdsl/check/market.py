@@ -101,7 +101,8 @@ class Units:
                 "QD0307",
                 "shares of which instrument? There are several here",
                 span,
-                help="size by money: value = 10_000 USD",
+                help="size an order by money: value = 10_000 USD; compare a position with a "
+                "number: position == 0",
             ).type
         return qty("")
 

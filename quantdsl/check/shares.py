@@ -3,6 +3,7 @@
 A number of another kind would be read as a share of thousands: 100 USD as 10,000 %.
 """
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quantdsl.check import arith
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PLAIN = ("float", "int")
 GROSS_NET = ("gross", "net")
+FACTOR_READ_AS_PERCENT = 10
+"""Nobody holds ten times what there is on purpose, so a bare number from here on meant percent."""
 
 
 def share(cx: Context, value: Value, arg: ast.Arg, help: str) -> Value:
@@ -74,6 +77,21 @@ def told_of_all(cx: Context, arg: ast.Arg) -> None:
             arg.span,
             reason="of a share at least one is taken, however small it is",
             help="for one write a share that is less than two of them, such as 0.1%; for all 100%",
+        )
+
+
+def told_of_factor(cx: Context, arg: ast.Arg) -> None:
+    """Warn of a bare 150, which reads as percent and is as many times the equity."""
+    given = arg.value.operand if isinstance(arg.value, ast.Unary) else arg.value
+    if not isinstance(given, ast.Num) or given.unit is not None:
+        return
+    times = Fraction(given.text)
+    if times >= FACTOR_READ_AS_PERCENT:
+        cx.warn(
+            "QD0308",
+            f"{given.text} without % is {float(times):,.0%}",
+            arg.span,
+            help=f"did you mean {given.text}%?",
         )
 
 

@@ -7,7 +7,7 @@ import click
 
 from quantdsl import config
 from quantdsl.cli.options import FILE
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, SessionError
 
 
 @click.group("config")
@@ -22,6 +22,7 @@ def check(files: tuple[str, ...]) -> None:
     for name in files:
         path = config.find(name)
         values = config.load(path)
+        _hold_session(path, values)
         click.echo(f"{path}: {len(values)} keys, all known and in range")
 
 
@@ -51,6 +52,17 @@ def schema() -> None:
     import json
 
     click.echo(json.dumps(config.schema(), indent=2))
+
+
+def _hold_session(path: Path, values: dict[str, Any]) -> None:
+    """SessionError with its line for a session of no calendar; a run sees it by its data."""
+    from quantdsl.data.calendar import hold_known
+
+    try:
+        hold_known(values.get("data.session", ""))
+    except SessionError as wrong:
+        place = config.place(path, "data.session")
+        raise SessionError(f"{place}: data.session: {wrong}") from None
 
 
 def _stated_by(strategy: Path) -> dict[str, object]:

@@ -1,17 +1,18 @@
 """`quantdsl journal`: look into the journal of a session, copy it out, or verify it."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from quantdsl.data.instrument import EXACT_MAX
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import RECORD, Kind
 from quantdsl.journal.reader import Segment, segment_paths, segments
 from quantdsl.report.order_sizes import Structs, changed
+from quantdsl.report.order_words import order_words
 from quantdsl.report.words import plural
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -40,6 +41,9 @@ def command() -> None:
 @click.option("--last", default=LAST, show_default=True, help="Orders and fills to show.")
 def show(folder: Path, last: int) -> None:
     """Show what the journals in FOLDER hold, and their last orders and fills."""
+    from quantdsl.check.library import Library
+
+    reasons = Library().reasons()
     for one in journals(folder):
         events: Counter[str] = Counter()
         records: Counter[str] = Counter()
@@ -64,7 +68,7 @@ def show(folder: Path, last: int) -> None:
         click.echo(f"  {plural(events.total(), 'event')}: {_kinds(events)}")
         click.echo(f"  {plural(records.total(), 'record')}: {_kinds(records)}")
         for record, change in zip(shown, changed(shown), strict=True):
-            click.echo(f"  {_line(record, change=bool(change))}")
+            click.echo(f"  {_line(record, reasons, change=bool(change))}")
 
 
 @command.command("export")
@@ -159,8 +163,11 @@ def _time(ts: int) -> str:
     return f"{np.datetime64(int(ts), 'ns')} UTC"
 
 
-def _line(record: np.void, *, change: bool) -> str:
+def _line(record: np.void, reasons: Mapping[int, str], *, change: bool) -> str:
+    """A record in words; a journal knows lots and ticks, and not what they are worth."""
     kind = CHANGE if change else Kind(record["kind"]).name.lower()
-    values = (int(record[name]) for name in "abcde")
-    words = " ".join("-" if abs(value) >= EXACT_MAX else str(value) for value in values)
+    words = order_words(record, reasons, "{:+,} lots".format, "{:,} ticks".format)
+    if words is None:
+        code, value, most = (int(record[name]) for name in "abc")
+        words = f"{reasons.get(code, f'limit {code}')}: {value:,} against {most:,}"
     return f"{_time(record['ts_event'])}  {kind:<6} instrument {record['instrument']}  {words}"

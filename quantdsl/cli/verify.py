@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from quantdsl.config import Precision
 
 EXIT_DIFFERENT = 1
+IDLE = (
+    "nothing is ordered here, so equal hashes say nothing of orders and fills: another --seed "
+    "draws other points and another window, --set makes a warm-up shorter"
+)
 
 
 @click.command("verify")
@@ -67,6 +71,8 @@ def command(
         click.echo(title)
         for outcome in outcomes:
             _show(outcome)
+        if not any(outcome.orders for outcome in outcomes):
+            click.echo(f"  {IDLE}")
     same = all(not outcome.difference for _, outcomes in report for outcome in outcomes)
     click.echo("every target leaves the same bits" if same else "targets differ")
     return 0 if same else EXIT_DIFFERENT

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.data import times
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import SessionError, UnavailableError
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-ALWAYS_OPEN = "24/7"
+ALWAYS_OPEN, NO_SESSION = "24/7", "none"
 _YEAR_NS = times.DAY_NS * 365 + times.DAY_NS // 4
 _YEARS = 10  # a cached calendar covers whole decades, so that few files serve all data
 
@@ -93,7 +93,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return (local - self.day * times.DAY_NS) // times.SECOND_NS
 
 
-def utc_days(first_ns: int, last_ns: int, name: str = "none") -> Schedule:
+def utc_days(first_ns: int, last_ns: int, name: str = NO_SESSION) -> Schedule:
     """Every UTC day from the one of `first_ns` to the one of `last_ns`, as sessions."""
     day = np.arange(first_ns // times.DAY_NS, last_ns // times.DAY_NS + 1, dtype=np.int64)
     return Schedule(
@@ -102,7 +102,7 @@ def utc_days(first_ns: int, last_ns: int, name: str = "none") -> Schedule:
         day=day,
         open_ns=day * times.DAY_NS,
         close_ns=(day + 1) * times.DAY_NS,
-        named=name != "none",
+        named=name != NO_SESSION,
     )
 
 
@@ -134,7 +134,7 @@ def _narrowed(base: Schedule, spec: SessionSpec) -> Schedule:
         close_ns = np.where(early, np.minimum(own, close_ns), own)
     kept = open_ns < close_ns
     if not kept.any():
-        raise ConfigError(f"session {spec.calendar}: start lies after end on every day")
+        raise SessionError(f"session {spec.calendar}: start lies after end on every day")
     return Schedule(
         name=base.name, tz=tz, day=base.day[kept], open_ns=open_ns[kept], close_ns=close_ns[kept]
     )
@@ -158,7 +158,7 @@ def _exchange(name: str, first_ns: int, last_ns: int) -> Schedule:
     open_ns, close_ns = np.array(sessions.open_ns, np.int64), np.array(sessions.close_ns, np.int64)
     near = (close_ns >= first_ns) & (open_ns <= last_ns)
     if not near.any():
-        raise ConfigError(
+        raise SessionError(
             f"calendar {name} has no session between {times.show_instant(first_ns)} and "
             f"{times.show_instant(last_ns)}"
         )
@@ -189,20 +189,28 @@ def library_stamp() -> int:
     return Path(library.origin).stat().st_mtime_ns
 
 
+def hold_known(name: str) -> None:
+    """SessionError where a setting names a session of no calendar."""
+    if name in ("", NO_SESSION, ALWAYS_OPEN):
+        return
+    import exchange_calendars as xc
+
+    known = sorted(xc.get_calendar_names(include_aliases=True))
+    if name not in known:
+        near = difflib.get_close_matches(name.upper(), known, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise SessionError(
+            f"calendar {name!r} is not known{hint}\n"
+            f"help: names are exchange codes such as XNYS, XLON, CMES, or {ALWAYS_OPEN}"
+        )
+
+
 def _compute(name: str, first_year: int, last_year: int) -> _Sessions:
     """Sessions of these years from the calendar library, as far as it knows them."""
     import exchange_calendars as xc
 
-    try:
-        kind = xc.get_calendar(name)
-    except xc.errors.InvalidCalendarName:
-        known = sorted(xc.get_calendar_names(include_aliases=True))
-        near = difflib.get_close_matches(name.upper(), known, 1, 0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(
-            f"calendar {name!r} is not known{hint}\n"
-            f"help: names are exchange codes such as XNYS, XLON, CMES, or {ALWAYS_OPEN}"
-        ) from None
+    hold_known(name)
+    kind = xc.get_calendar(name)
     start, end = f"{first_year}-01-01", f"{last_year}-12-31"
     low, high = kind.bound_min(), kind.bound_max()
     start = start if low is None else max(start, str(low.date()))

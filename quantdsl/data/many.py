@@ -1,10 +1,16 @@
 """What is said of many instruments at once: names that are counted, and lines that are alike."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 NAMED_MAX = 8
 """So many names are all told; of more the first few."""
 NAMED_OF_MORE = 3
+OF_FILES = {
+    "of what bars files hold": re.compile(r": [\d,]+ bars of \w+ from "),
+    "of bad rows left out": re.compile(r": bad rows left out: "),
+}
+"""Notes that each file has of its own; all others, of money and positions above all, are told."""
 
 
 def named(names: Sequence[str]) -> str:
@@ -29,3 +35,18 @@ def grouped(lines: Iterable[str]) -> list[str]:
         many = names[what] if colon else []
         found[f"{named(many)}: {what}" if len(many) > NAMED_MAX else line] = None
     return list(found)
+
+
+def fewer(notes: Sequence[str], where: str) -> list[str]:
+    """The notes for a terminal: of many on what single files hold the first few, and behind them
+    how many more are `where`."""
+    alike: dict[str, list[str]] = {
+        kind: [note for note in notes if shape.search(note)] for kind, shape in OF_FILES.items()
+    }
+    told = {note: [note] for note in notes}
+    for kind, own in alike.items():
+        if len(own) > NAMED_MAX:
+            told |= {note: [] for note in own[NAMED_OF_MORE:]}
+            more = f"and {len(own) - NAMED_OF_MORE:,} more notes {kind}, all in {where}"
+            told[own[NAMED_OF_MORE]] = [more]
+    return [line for note in notes for line in told[note]]

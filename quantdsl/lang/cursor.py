@@ -192,10 +192,14 @@ class Cursor:
             return "'%' is percent; the remainder is 'a mod b'"
         if kind == NAME:
             text = self.texts[self.at]
-            known = words.UNITS | words.AFTER_WORDS if before == NUMBER else words.AFTER_WORDS
-            near = words.UNIT_SYNONYMS.get(text) or spelling.nearest(text, known)
+            if before == NUMBER:
+                near = spelling.nearest_unit(text, words.AFTER_WORDS)
+            else:
+                near = spelling.nearest(text, words.AFTER_WORDS)
             if near:
                 return f"did you mean '{near}'?"
+            if before == NUMBER and text.isupper():
+                return words.UNITS_SHOWN
         if kind not in (NAME, NUMBER, STRING, TIME) and kind not in words.RESERVED:
             return ""
         if in_brackets:

@@ -297,7 +297,7 @@ class _Lexer:
             remedy = "an underscore stands between two digits: 1_000"
         else:
             message = f"'{word}' is not a unit"
-            near = words.UNIT_SYNONYMS.get(word.lower()) or spelling.nearest(word, words.UNITS)
+            near = spelling.nearest_unit(word)
             remedy = f"did you mean '{near}'?" if near else words.UNITS_SHOWN
             number = start
         self.error("QD0105", message, number, end, help=remedy)

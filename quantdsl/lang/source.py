@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from quantdsl import limits
+from quantdsl.errors import ConfigError
 from quantdsl.lang.ast import Span
 
 
@@ -26,6 +27,20 @@ class Source:
         self.text = text
         self.path = path
         self.std = std
+
+    @classmethod
+    def named(cls, path: object) -> "Source":
+        """The file that a user names; ConfigError where it is none, or cannot be read."""
+        if not isinstance(path, str | Path):
+            raise ConfigError(
+                f"{path!r} is no strategy\nhelp: name a file, such as 'strategies/sma_cross.qdsl'"
+            )
+        try:
+            return cls.read(Path(path))
+        except FileNotFoundError:
+            raise ConfigError(f"{path}: there is no such file") from None
+        except OSError as wrong:
+            raise ConfigError(f"{path}: cannot be read: {wrong.strerror}") from None
 
     @classmethod
     def read(cls, path: Path, *, std: bool = False) -> "Source":

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from quantdsl.lang import words
+
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` was probably meant to be, or None: at most a third is wrong."""
@@ -11,6 +13,17 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
         default=(limit + 1, 0, ""),
     )
     return best[2] if best[0] <= limit else None
+
+
+def nearest_unit(word: str, others: Iterable[str] = ()) -> str | None:
+    """The unit, or one of the other words, that `word` was probably meant to be.
+
+    A currency is only meant in other cases of its letters: any three are near to some currency.
+    """
+    known = words.UNIT_SYNONYMS.get(word.lower())
+    if known is None and word.upper() in words.CURRENCIES:
+        known = word.upper()
+    return known or nearest(word, (words.UNITS - words.CURRENCIES).union(others))
 
 
 def distance(a: str, b: str, limit: int) -> int:

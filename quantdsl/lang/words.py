@@ -70,10 +70,6 @@ UNIT_SYNONYMS = {
     "pct": "%",
     "percent": "%",
     "dollars": "USD",
-    "usd": "USD",
-    "eur": "EUR",
-    "usdc": "USDC",
-    "usdt": "USDT",
 }
 """What people write for a unit elsewhere; never accepted, only understood."""
 

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from quantdsl.backtest.prepare import Arranged, data_spec, make_ready
-from quantdsl.backtest.run import reasons
 from quantdsl.backtest.universe import Members, found_in
 from quantdsl.check import Checked, compile_file
 from quantdsl.data.instrument import Instrument, instrument_of
@@ -70,7 +69,7 @@ def against_data(folder: Path, name: str, path: Path | str) -> Beside:
 
     recorded = again(np.concatenate([np.empty(0, EVENT), *opened.chunks()]))
     entry_ns = round(part.settings.config.venue.latency_entry_us * 1_000)
-    assumed = Assumed(entry_ns, reasons(checked), symbols)
+    assumed = Assumed(entry_ns, checked.library.reasons(), symbols)
     found = compare(session, recorded, again, assumed)
     if not found.shared:
         raise ConfigError(

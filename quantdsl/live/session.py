@@ -463,7 +463,8 @@ def _locked(folder: Path) -> int:
     except BlockingIOError:
         raise ConfigError(
             f"{folder}: this session is running already\nhelp: stop it first, or name another "
-            "folder with --session"
+            f"folder with --session; one that has just lost its supervisor ends after {ORPHAN_S:g} "
+            "seconds: wait some, and try again"
         ) from None
 
 

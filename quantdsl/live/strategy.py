@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.backtest.prepare import Prepared
-from quantdsl.backtest.run import reasons
 from quantdsl.check.ticks import SOURCES
 from quantdsl.config import Config
 from quantdsl.data.tick_feed import KINDS
@@ -344,7 +343,7 @@ class LiveStrategy:
         data = self.prepared.data
         ledger = Ledger(
             self.part.name, tuple(data.instruments), data.money_digits,
-            reasons(self.prepared.checked),
+            self.prepared.checked.library.reasons(),
         )  # fmt: skip
         for segment in self.had():
             ledger.read(segment.outputs())

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quantdsl.data.many import named
+from quantdsl.data.many import fewer, named
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.store import RUN
@@ -43,7 +43,7 @@ def show(result: RunResult, metrics: Mapping[str, float], terminal: Terminal) ->
         terminal.print(_sparkline(result, width - 4), EMPTY)
     terminal.print(*_figures(result, metrics, width))
     terminal.print(*(text(f"warning: {warning}", "yellow") for warning in result.warnings))
-    terminal.print(*(text(f"note: {note}", "dim") for note in result.notes), EMPTY)
+    terminal.print(*(text(f"note: {note}", "dim") for note in fewer(result.notes, RUN)), EMPTY)
     terminal.print(*_settings(result, width))
 
 

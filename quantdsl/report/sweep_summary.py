@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from quantdsl.data.many import named
+from quantdsl.data.many import fewer, named
 from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.sweep_result import SweepResult
+from quantdsl.report.sweep_store import RESULT
 from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.sweep_words import (
@@ -46,7 +47,7 @@ def show(
         terminal.print(EMPTY, text(f"walk-forward, train {walk.train}, test {walk.test}", "bold"))
         terminal.print(*_sentences(walk_sentences(walk), width))
     terminal.print(*(text(f"warning: {warning}", "yellow") for warning in result.warnings))
-    terminal.print(*(text(f"note: {note}", "dim") for note in result.notes))
+    terminal.print(*(text(f"note: {note}", "dim") for note in fewer(result.notes, RESULT)))
     _commands(result, rows, terminal)
 
 

@@ -18,19 +18,14 @@ from quantdsl.report.columns import Flags, choices, numbers, texts, times
 from quantdsl.report.day_metrics import days_of, drawdowns, trips_of
 from quantdsl.report.messages import messages
 from quantdsl.report.order_sizes import TOUCHES, TRAILS, last_terms, order_sizes
+from quantdsl.report.order_words import LINE_BITS, NONE
 from quantdsl.report.result import Float64s, Int64s, RunResult, Structs
-
-NONE = 2**53
-"""Ticks of a limit or trigger that an order does not have (std/orders.qdsl)."""
 
 TYPES = (
     *("market", "limit", "stop", "stop_limit"),
     *("market_if_touched", "limit_if_touched", "trailing_stop", "trailing_stop_limit"),
 )
 """New names are appended: a type keeps its code."""
-
-LINE_BITS = 32
-"""An ORDER record's last word: the source line, and above these bits the tag."""
 
 
 def tables(result: RunResult) -> dict[str, pa.Table]:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from quantdsl.data.instrument import Instrument
 
 UNDEFINED = "na"
-NS_PER_DAY = 86_400 * 10**9
+NS_PER_S = 10**9
+NS_PER_DAY = 86_400 * NS_PER_S
 
 _LIMITED = {
     **dict.fromkeys(("max notional", "max gross", "max net", "max weight"), "money"),
@@ -54,9 +55,16 @@ def duration(days: float) -> str:
     return f"{minutes:.0f} min" if abs(minutes) >= 2.0 else f"{minutes * 60.0:.3g} s"
 
 
+def span(ns: float) -> str:
+    """A length of time, however short, in the unit that reads best."""
+    if abs(ns) >= NS_PER_S:
+        return duration(ns / NS_PER_DAY)
+    return f"{ns / 1e6:,.6g} ms" if abs(ns) >= 1e6 else f"{ns / 1e3:,.6g} us"
+
+
 def moment(ts_ns: int) -> str:
     """A time as '2024-01-02 14:35' in UTC."""
-    return datetime.fromtimestamp(ts_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(ts_ns // NS_PER_S, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def date(ts_ns: int) -> str:

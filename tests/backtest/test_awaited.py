@@ -194,6 +194,15 @@ def test_a_deadline_that_is_never_met_is_told_in_full() -> None:
 
 
 @pytest.mark.parametrize(
+    ("age_ns", "said"),
+    [(250_500, "250.5 us"), (1_500_000, "1.5 ms"), (20 * 10**9, "20 s"), (3_600 * 10**9, "60 min")],
+)
+def test_an_age_is_told_in_a_unit_that_reads(age_ns: int, said: str) -> None:
+    told = str(awaited.Answers("fc", 1, 1, 0, 0, age_ns, age_ns))
+    assert told.endswith(f"age of what was ready {said} on average, {said} at most")
+
+
+@pytest.mark.parametrize(
     ("written", "us"), [("1ns", 0.001), ("250us", 250.0), ("7m", 420e6), ("0.5h", 1_800e6)]
 )
 def test_a_delay_is_said_in_any_unit_of_time(written: str, us: float) -> None:

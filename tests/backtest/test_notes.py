@@ -6,6 +6,9 @@ import pytest
 
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.run import run_checked
+from quantdsl.check import compile_file
+from quantdsl.errors import ConfigError
+from quantdsl.shipped import shipped
 from tests.backtest.test_lane_entry import checked_text
 
 TEXT = """language 1
@@ -108,3 +111,35 @@ def test_what_mark_outs_go_by_is_said(source, rows, said, tmp_path):
     text = MAKER.replace("book depth = 5", source).replace("on book", f"on {event}")
     execution = run_checked(checked_text(text), Path("maker.qdsl"), data=str(path)).execution
     assert [one for one in execution.assumptions if "mark-outs" in one] == said
+
+
+MISTAKES = [
+    ("sma_cross", 'session = "MOON"', "own.toml:3: data.session: calendar 'MOON' is not known"),
+    ("skewed_maker", 'session = "MOON"', "own.toml:3: data.session: calendar 'MOON' is not known"),
+    ("skewed_maker", "[venue]\nlatency_file = 'no'", "own.toml:4: venue.latency_file: no: "),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "said"), MISTAKES)
+def test_what_only_the_data_show_is_told_with_the_line_that_asks_for_it(tmp_path, name, line, said):
+    config = tmp_path / "own.toml"
+    config.write_text(f"[data]\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        arrange(compile_file(shipped(f"strategies/{name}.qdsl")), config=config)
+
+
+def test_a_session_of_no_calendar_is_told_with_the_line_of_the_strategy(tmp_path):
+    config = tmp_path / "own.toml"
+    config.write_text("[data]\nseed = 2\n", encoding="utf-8")
+    path = tmp_path / "moon.qdsl"
+    text = TEXT.format(bars="5m", when="on bar").replace("XNYS", "MOON")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^\S*moon.qdsl:5: calendar 'MOON' is not known"):
+        arrange(compile_file(path), config=config)
+
+
+def test_bars_of_a_config_that_ticks_do_not_take_are_noted(tmp_path):
+    config = tmp_path / "own.toml"
+    config.write_text('[data]\nbars = "1d"\n', encoding="utf-8")
+    notes = arrange(compile_file(shipped("strategies/skewed_maker.qdsl")), config=config).notes
+    assert sum(n.startswith("config own.toml: data.bars = 1d is not used") for n in notes) == 1

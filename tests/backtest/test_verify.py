@@ -1,6 +1,7 @@
 """`quantdsl verify` names the target that differs, and the bar and equation at which it begins."""
 
 import msgspec
+import pytest
 
 from quantdsl import cli
 from quantdsl.backtest import verify as module
@@ -102,6 +103,24 @@ def test_on_the_command_line(capsys) -> None:
     shown = capsys.readouterr().out
     assert "4 points, " in shown
     assert shown.endswith("every target leaves the same bits\n")
+
+
+IDLE = """language 1
+strategy Idle:
+    bars 5m
+    session "XNYS"
+    on bar:
+        if close > WALL:
+            buy(1 share)
+"""
+
+
+@pytest.mark.parametrize(("wall", "told"), [("1_000_000.0", 2), ("1.0", 0)])
+def test_a_run_that_orders_nothing_is_said_to_prove_no_orders(tmp_path, capsys, wall, told) -> None:
+    path = tmp_path / "idle.qdsl"
+    path.write_text(IDLE.replace("WALL", wall), encoding="utf-8")
+    assert cli.run(["verify", str(path), "--points", "1"]) == 0
+    assert capsys.readouterr().out.count("  nothing is ordered here, so equal hashes") == told
 
 
 def test_a_machine_without_a_gpu_is_told_without_an_option_that_verify_lacks(monkeypatch) -> None:

@@ -16,6 +16,8 @@ UNIVERSES = {
     "gross below none by a param": (
         "param g = 100% in -50%..100%\n    plot(xs.sum(xs.weights(close, gross = g)))"
     ),
+    "gross that reads as percent": "plot(xs.mean(xs.weights(close, gross = 150)))",
+    "two columns beside groups": "plot(xs.mean(xs.neutralize(close, open, by = sector)))",
     "net beyond gross": "plot(xs.sum(xs.weights(close, net = -150%)))",
     "share of all in time": "plot(xs.spread(close, 1s))",
     "least trade in money": (

@@ -20,6 +20,9 @@ def test_config_check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     (tmp_path / "own.toml").write_text("[fees]\nminimun = 1\n")
     told = output(capsys, "config", "check", str(tmp_path / "own.toml"), status=2)
     assert "own.toml:2: unknown key 'fees.minimun'; did you mean 'fees.minimum'?" in told
+    (tmp_path / "own.toml").write_text('[data]\nsession = "MOON"\n')
+    told = output(capsys, "config", "check", str(tmp_path / "own.toml"), status=2)
+    assert "own.toml:2: data.session: calendar 'MOON' is not known" in told
 
 
 def test_config_show(capsys: pytest.CaptureFixture[str]) -> None:

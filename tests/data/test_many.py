@@ -1,6 +1,6 @@
 """What is said of many instruments is said once."""
 
-from quantdsl.data.many import NAMED_MAX, grouped, named
+from quantdsl.data.many import NAMED_MAX, fewer, grouped, named
 
 MANY = [f"S{k}" for k in range(NAMED_MAX + 1)]
 
@@ -21,3 +21,12 @@ def test_notes_alike_are_one_line_where_the_first_stood() -> None:
 def test_few_notes_alike_stay_apart() -> None:
     lines = [f"{name}: tick 0.01" for name in MANY[:NAMED_MAX]]
     assert grouped(lines) == lines
+
+
+def test_a_terminal_is_told_few_of_many_notes_on_files_and_all_on_money():
+    bars = [f"{n}.csv: 1,2{n:02} bars of 1d from 2013-01-02 to 2018-02-07" for n in range(20)]
+    bad = [f"{n}.csv: bad rows left out: {n} missing value" for n in range(4)]
+    money = [f"S{n}: a position of {n} is open at the end" for n in range(20)]
+    told = fewer([money[0], *bars, *bad, *money[1:]], "run.json")
+    more = "and 17 more notes of what bars files hold, all in run.json"
+    assert told == [money[0], *bars[:3], more, *bad, *money[1:]]

@@ -11,6 +11,7 @@ from quantdsl.events.layout import EVENT, RECORD, Kind
 from quantdsl.journal.reader import OPEN
 from quantdsl.journal.writer import Policy
 from quantdsl.report.order_sizes import CHANGED
+from quantdsl.report.order_words import LINE_BITS, NONE
 from tests.journal.helpers import contents, opened, written
 from tests.journal.test_recovery import begun, chunks, drive
 
@@ -41,6 +42,29 @@ def test_a_change_of_an_order_is_no_order(tmp_path, capsys):
     assert "3 records: 2 change, 1 order\n" in said
     assert said.count("UTC  change") == 2
     assert _trades(made) == "1 order, 2 changes, 0 fills"
+
+
+def test_tells_orders_in_words_and_why_they_were_refused(tmp_path, capsys):
+    made = np.zeros(5, RECORD)
+    made["kind"] = Kind.ORDER, Kind.REJECT, Kind.FILL, Kind.CANCEL, Kind.RISK
+    made["flags"] = 0, 9, 0, 26, 0
+    made["a"] = 1, 2, 1, 1, 19
+    made["b"] = 2_000, 5, 1_500, 500, 1_800
+    made["c"] = 101, 102, 101, 0, 1_500
+    made["d"] = NONE, 12, 0, 0, 0
+    made["e"] = (3 << LINE_BITS) + 11, 0, 1_500, 0, 0
+    journal = opened(tmp_path)
+    journal.outputs(made)
+    journal.close()
+    assert run(["journal", "show", str(tmp_path)]) == 0
+    told = [line.split("instrument 0  ")[1] for line in capsys.readouterr().out.splitlines()[-5:]]
+    assert told == [
+        "order 1: +2,000 lots, limit 101 ticks, line 11",
+        "order 2 refused: max position, line 12",
+        "order 1 fills: +1,500 lots at 101 ticks, position +1,500 lots",
+        "order 1 ends: expired",
+        "max daily loss: 1,800 against 1,500",
+    ]
 
 
 def test_exports_every_word(tmp_path, capsys):

@@ -149,6 +149,14 @@ def test_the_error_shows_its_findings():
 
 
 @pytest.mark.parametrize(
+    ("word", "meant"),
+    [("BTC", None), ("usd", "USD"), ("Usd", "USD"), ("minutes", "m"), ("shars", "share")],
+)
+def test_a_currency_is_not_guessed_from_other_letters(word, meant):
+    assert spelling.nearest_unit(word) == meant
+
+
+@pytest.mark.parametrize(
     ("word", "near"),
     [("strateg", "strategy"), ("tets", "test"), ("shares", None), ("fnn", "fn"), ("x", "fn")],
 )

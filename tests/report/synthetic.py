@@ -6,8 +6,8 @@ import numpy as np
 
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import BAR, RECORD, Kind
+from quantdsl.report.order_words import NONE
 from quantdsl.report.result import Benchmark, Plot, RunResult, Setting
-from quantdsl.report.tables import NONE
 from tests.report.accumulate import Accumulators
 
 MINUTE = 60_000_000_000

@@ -13,8 +13,9 @@ from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 from quantdsl.events.messages import Message
 from quantdsl.report.metrics import evaluate
+from quantdsl.report.order_words import NONE
 from quantdsl.report.store import load, save
-from quantdsl.report.tables import NONE, tables
+from quantdsl.report.tables import tables
 from tests.report.synthetic import OPENING, record, synthetic_run
 
 RUN = replace(synthetic_run(15), benchmark=None)
