@@ -129,6 +129,8 @@ class Lent(NamedTuple):
     begin: int
     end: int
     plain: bool
+    events: Events
+    """The rows, as they were lent."""
 
 
 class Arena:
@@ -155,17 +157,14 @@ class Arena:
             return None
         end = begin + count
         room = self.rows[begin:end].reshape(-1)
-        self.held.append(Lent(begin, end, copied(words_of(events).reshape(-1), room)))
+        plain, lent = copied(words_of(events).reshape(-1), room), room.view(EVENT)
+        self.held.append(Lent(begin, end, plain, lent))
         self._at = end
-        return room.view(EVENT)
+        return lent
 
     def plain(self, events: Events) -> bool:
         """Whether these are the oldest ones held, and an instant of bars of one clock in order."""
-        if not self.held:
-            return False
-        begin, end, plain = self.held[0]
-        here = int(self.rows.ctypes.data) + begin * self.rows.strides[0]
-        return plain and len(events) == end - begin and int(events.ctypes.data) == here
+        return bool(self.held) and self.held[0].plain and self.held[0].events is events
 
     def free(self) -> None:
         """The oldest of them are not needed any more."""
@@ -192,7 +191,6 @@ class DeviceSignals:
         self.room = runner.events[:room]
         """Where events are put that do not lie in the arena as the device takes them."""
         self.arena = Arena(runner.events[room:])
-        self._begin = int(runner.events.ctypes.data)
         runner.put(state)
 
     def compute(self, events: Events) -> Int64s:
@@ -233,7 +231,7 @@ class DeviceSignals:
     def launch(self, events: Events) -> None:
         """Start the next instant, of these events."""
         if self.takes(events):
-            first = (int(events.ctypes.data) - self._begin) // events.itemsize
+            first = len(self.room) + self.arena.held[0].begin
             self._control(first + len(events) - 1, first + len(events), first, len(events))
         else:
             self._stage(events)
