@@ -18,6 +18,7 @@ from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
 from quantdsl.devices.panels import (
+    CACHE_BYTES,
     SHARED_BYTES,
     PanelWork,
     Piece,
@@ -286,7 +287,9 @@ def test_only_windows_are_cut() -> None:
 
 def test_pieces_are_whole_and_begin_with_blocks() -> None:
     window = Window(lead=9, period=7)
-    assert piece_rows(window, (320, 5024), 200) == 112
+    state_bytes = 8 * 200 * 5024
+    assert 2 * state_bytes < CACHE_BYTES < 3 * state_bytes  # so there are two pieces
+    assert piece_rows(window, (320, 5024), 200) == 161
     rows = piece_rows(window, (320, 32), 200)
     assert rows == 21
     for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):

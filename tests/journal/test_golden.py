@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from quantdsl.backtest.run import reasons as reasons_of
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import Kind
 from quantdsl.journal.format import FORMAT_VERSION, HEADER, BlockKind
@@ -72,6 +71,6 @@ def test_codes_are_only_added():
     kinds = EVENT_KINDS.split()
     assert [kind.name for kind in Kind][: len(kinds)] == kinds
     assert [kind.value for kind in Kind][: len(kinds)] == list(range(1, len(kinds) + 1))
-    reasons = list(reasons_of(checked("sma_cross")).values())
+    reasons = list(checked("sma_cross").library.reasons().values())
     wanted = [name.replace("_", " ") for name in REASONS.split()]
     assert reasons[: len(wanted)] == wanted
