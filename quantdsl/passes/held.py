@@ -42,7 +42,9 @@ def with_held(entry: Func) -> tuple[Func, tuple[Expr, ...]]:
 
     It is one loop behind words that are held in locals. Where it has none it comes as it is.
     """
-    at = next(at for at, stmt in enumerate(entry.body) if isinstance(stmt, For))
+    at = next((at for at, stmt in enumerate(entry.body) if isinstance(stmt, For)), None)
+    if at is None:
+        return entry, ()
     loop = entry.body[at]
     holder = _Holder(promoted(entry).keys(), assigned_names((loop,)))
     (loop,) = rebuild_body((loop,), holder.stmt)

@@ -103,9 +103,9 @@ def split_rows(
     shared = uniform(module, entry, varying)
     if not shared.expr(Var(COMMON)):
         return plain
-    plan = _Plan(frozenset(), frozenset(), 0, 0, 0, 0)
+    plan, does = _Plan(frozenset(), frozenset(), 0, 0, 0, 0), Analysis(module)
     while True:
-        splitter = _Splitter(module, func, parts, shared, plan)
+        splitter = _Splitter(module, func, parts, shared, does, plan)
         rows, lane = splitter.funcs(results)
         if splitter.events in reads_of_names(lane.body):
             return plain  # a call is given a whole event
@@ -151,11 +151,10 @@ class _Splitter:
     """Writes the two functions; `made` takes the statements of `rows` at hand."""
 
     def __init__(
-        self, module: Module, func: Func, parts: Parts, shared: Uniform, plan: _Plan
+        self, module: Module, func: Func, parts: Parts, shared: Uniform, does: Analysis, plan: _Plan
     ) -> None:
-        self.layout = Layout(module.structs)
+        self.layout, self.analysis = Layout(module.structs), does
         self.tables: dict[str, str] = {table.name: table.type for table in module.tables}
-        self.analysis = Analysis(module)
         self.func, self.parts, self.shared, self.given = func, parts, shared, plan
         self.types = local_types(func)
         self.held = promoted(func)

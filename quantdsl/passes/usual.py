@@ -100,15 +100,12 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     `first` is the row whose image `tile` begins with, and `groups` begins with that of its stride.
     """
     (func,) = (func for func in module.funcs if func.name == entry)
-    maker = usual_turns(module, entry, results, LONG_STRIDE_BITS)
+    holding, held = with_held(func)
+    others = (holding if each is func else each for each in module.funcs)
+    of_held = msgspec.structs.replace(module, funcs=tuple(others)) if held else module
+    maker = usual_turns(of_held, entry, results, LONG_STRIDE_BITS)
     if maker is None:
         return module
-    holding, held = with_held(func)
-    if held:
-        others = (holding if each is func else each for each in module.funcs)
-        of_held = msgspec.structs.replace(module, funcs=tuple(others))
-        maker = usual_turns(of_held, entry, results, LONG_STRIDE_BITS)
-    assert maker is not None
     sizes = dict(module.sizes)
     usual = maker.usual()
     gather = () if maker.group is None else (maker.gather(maker.group),)
