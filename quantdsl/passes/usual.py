@@ -101,8 +101,8 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     """
     (func,) = (func for func in module.funcs if func.name == entry)
     holding, held = with_held(func)
-    others = (holding if each is func else each for each in module.funcs)
-    of_held = msgspec.structs.replace(module, funcs=tuple(others)) if held else module
+    others = tuple(holding if each is func else each for each in module.funcs)
+    of_held = msgspec.structs.replace(module, funcs=others)
     maker = usual_turns(of_held, entry, results, LONG_STRIDE_BITS)
     if maker is None:
         return module
