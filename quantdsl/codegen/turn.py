@@ -71,6 +71,8 @@ STOP = 0
 """The word of `control` that the host sets to end the function."""
 CONTROL_WORDS = 16
 
+JUDGE = "orders.judge"
+"""The function of std that every order passes: it is copied, however large it is."""
 ANNOUNCE, SHOW = "orders.announce", "show"
 """The function of std that records an order, and what is called after it."""
 SHARED = "outbound"
@@ -196,13 +198,11 @@ begin:
   br i1 %all.there, label %show, label %copy
 copy:
   %k = phi i64 [ %first.left, %begin ], [ %k.more, %copy ]
-  %from = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
+  %source = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
   %to.at = add i64 %out.next, %k
   %to.slot = and i64 %to.at, %out.mask
   %to = getelementptr [{WORDS} x i64], ptr %out.records, i64 %to.slot
-  %record = load <{WORDS} x i64>, ptr %from, align 8
-  store <{WORDS} x i64> %record, ptr %to, align 8
-  %k.more = add i64 %k, 1
+{words}  %k.more = add i64 %k, 1
   %more = icmp slt i64 %k.more, %count
   br i1 %more, label %copy, label %show
 show:
@@ -262,13 +262,11 @@ look:
   br i1 %full, label %done, label %copy
 copy:
   %k = phi i64 [ %from, %look ], [ %k.more, %copy ]
-  %record.at = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
+  %source = getelementptr [{WORDS} x i64], ptr %outbox, i64 %k
   %to.at = add i64 %published, %k
   %to.slot = and i64 %to.at, %mask
   %to = getelementptr [{WORDS} x i64], ptr %records, i64 %to.slot
-  %record = load <{WORDS} x i64>, ptr %record.at, align 8
-  store <{WORDS} x i64> %record, ptr %to, align 8
-  %k.more = add i64 %k, 1
+{words}  %k.more = add i64 %k, 1
   %more = icmp slt i64 %k.more, %count
   br i1 %more, label %copy, label %show
 show:
@@ -284,6 +282,20 @@ WEIGHTS = f"""\
 {MOSTLY} = !{{!"branch_weights", i32 12, i32 1}}
 """
 """Of branches to cold code: an order is rare among ticks, and still what all of this is for."""
+RECORD = "".join(
+    f"""\
+  %from.{word} = getelementptr i64, ptr %source, i64 {word}
+  %to.{word} = getelementptr i64, ptr %to, i64 {word}
+  %word.{word} = load atomic i64, ptr %from.{word} unordered, align 8
+  store atomic i64 %word.{word}, ptr %to.{word} unordered, align 8
+"""
+    for word in range(WORDS)
+)
+"""A record on its way from the outbox to a ring, word by word as it was just written there.
+
+A vector would have to wait until each of those stores is in the cache: no processor hands several
+of them on to one load. `unordered` keeps LLVM from making vectors of it.
+"""
 RARE = "!999999999"
 """Weights of a branch that ends the function; a number that no other metadata has."""
 
@@ -339,7 +351,7 @@ def whole(module: Module, entry: str = "run") -> Module:
     funcs = (
         msgspec.structs.replace(func, inline=copied, cold=func.cold and copied)
         for func in module.funcs
-        for copied in (inlined[func.name],)
+        for copied in (inlined[func.name] or func.name == JUDGE,)
     )
     return _showing(msgspec.structs.replace(module, funcs=tuple(funcs)))
 
@@ -363,6 +375,7 @@ def show_text(shared: Shared, signature: Signature, noted: str = "") -> str:
     return SHOW_TEXT.format(
         symbol=signature.symbol,
         noted=noted,
+        words=RECORD,
         **_places(shared),
         **RING_WORDS,
     )
@@ -401,6 +414,7 @@ def _text(decl: Func, shared: Shared, *, wait: str, note: str) -> str:
         OUT_BEAT=PRODUCER + BEAT,
         wait=wait,
         note=note,
+        words=RECORD,
         STOP=STOP,
         RARE=RARE,
         DRY=DRY,
