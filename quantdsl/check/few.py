@@ -12,7 +12,9 @@ from quantdsl.ir.ops import Call, For, Func, If, Stmt, While
 from quantdsl.ir.walk import nested, roots
 
 MANY = 9
-"""This many orders and more are given all the room there is."""
+"""Who asks for this many at once, or more, is given all the room there is."""
+MOST = 8
+"""Orders that a lane of few has room for; most strategies have fewer at work than they could."""
 SENDS = frozenset(
     f"orders.{name}" for name in ("place", "close", "flatten", "cancel_all", "cancel_tag")
 ) | {"engine.flat_by"}
@@ -32,7 +34,7 @@ def few_orders(strategy: Strategy, uses: frozenset[str]) -> int:
     if not used & {"USES_LIMIT", "USES_TRIGGER", "USES_EXITS", "USES_TRAIL", "USES_TIF"}:
         return asked  # they fill at the next open
     orders = 2 * asked * (3 if "USES_EXITS" in used else 1)
-    return orders if orders < MANY else 0
+    return min(orders, MOST)
 
 
 def asked_orders(strategy: Strategy) -> int:
