@@ -60,14 +60,17 @@ def open_table(source: object) -> list[Table]:
 
 
 def hold_there(path: Path) -> None:
-    """DataError where there is neither a file nor a folder."""
+    """DataError where there is neither a file nor a folder, or what is read but once."""
+    if path.is_fifo():
+        raise DataError(f"{path}: is a pipe, and data are read more than once: save them to a file")
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
 
 
 def list_files(folder: Path) -> list[Path]:
     """The data files of a folder in order of name, or DataError where it has none."""
-    found = sorted(one for one in folder.iterdir() if one.is_file() and _is_data(one))
+    visible = (one for one in folder.iterdir() if one.name[0] != ".")  # ._KO.csv is no KO.csv
+    found = sorted(one for one in visible if one.is_file() and _is_data(one))
     if not found:
         raise DataError(
             f"{folder}: holds no data file: looked for {' '.join(_SUFFIXES)}, also packed as "
@@ -124,7 +127,7 @@ class CsvTable:
     header_rows = 1
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, str(path)
+        self.path, self.name, self.first_torn = path, str(path), ""
         head = self._head()
         self._delimiter = max(",;\t|", key=head[0].count)
         self._comma = self._delimiter != "," and any(
@@ -160,8 +163,9 @@ class CsvTable:
         names = [f"c{index}" for index in range(len(self._names))]
         read = pc.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK_BYTES)
 
-        def skip(_: Any) -> str:
+        def skip(row: Any) -> str:
             assert dropped is not None
+            self.first_torn = self.first_torn or f"{row.text[:60]!r} has {row.actual_columns} cells"
             dropped["wrong number of cells"] += 1
             return "skip"
 
@@ -195,7 +199,9 @@ class CsvTable:
                 for name in numbers:
                     cell = cells[self._names.index(name)].strip()
                     if cell not in _NULLS and not _is_number(cell, self._comma):
-                        return f"line {line_number}: {name} is {cell[:60]!r}, which is not a number"
+                        why = ": decimals stand behind a comma here" if self._comma else ""
+                        said = f"{name} is {cell[:60]!r}, which is not a number"
+                        return f"line {line_number}: {said}{why}"
         except csv.Error as error:  # a cell without an end
             return f"line {lines.line_num}: {error}"
         return None
@@ -257,6 +263,8 @@ def _unzip(path: Path) -> IO[bytes]:
 
 
 def _is_number(cell: str, comma: bool) -> bool:
+    if comma and "." in cell:  # 7.256 shares are 7256 where 101,29 is a price
+        return False
     try:
         float(cell.replace(",", ".") if comma else cell)
     except ValueError:
@@ -406,7 +414,9 @@ def _lenient(batch: Any, numbers: Sequence[str], comma: bool = False) -> Any:
         if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
             continue
         cells = pc.utf8_trim_whitespace(column)
-        cells = pc.replace_substring(cells, ",", ".") if comma else cells
+        if comma:
+            grouped = pc.match_substring(cells, ".")  # of thousands: see _is_number
+            cells = pc.if_else(grouped, None, pc.replace_substring(cells, ",", "."))
         known = pc.match_substring_regex(cells, _NUMBER)
         number = pc.cast(pc.if_else(known, cells, None), pa.float64())
         batch = batch.set_column(index, name, number)
