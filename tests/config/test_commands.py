@@ -80,6 +80,11 @@ def test_data_check_of_a_folder_of_bars(capsys: pytest.CaptureFixture[str], tmp_
     assert "2 bars of 1m" in output(capsys, "data", "check", str(tmp_path))
 
 
+@pytest.mark.parametrize("path", ["", "#", "#KO"])
+def test_data_check_of_nothing(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "PATH names nothing" in output(capsys, "data", "check", path, status=2)
+
+
 def test_data_check_counts_bad_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text(ROWS + "2024-01-02 10:01,1,2,1,1,4\n2024-01-02 10:02,1,2,1,1,4\n")
