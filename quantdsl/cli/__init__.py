@@ -8,6 +8,7 @@ file and exit code 70. No command prints a traceback.
 import gc
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -161,10 +162,23 @@ def run(argv: list[str]) -> int:
     except Exception as error:
         if _stems_from_interrupt(error):
             return _interrupted()
+        if isinstance(error, UnicodeEncodeError) and (name := _unreadable(argv, error.object)):
+            click.echo(f"error: {name}: the name is not text in UTF-8: rename it", err=True)
+            return EXIT_USER_ERROR
         from quantdsl.cli.internal import report_internal
 
         click.echo(report_internal(error, argv), err=True)
         return EXIT_INTERNAL
+
+
+def _unreadable(argv: list[str], text: str) -> str:
+    """The name of a file that Arrow, JSON and pages cannot hold, "" where all names are UTF-8; of
+    a folder's file nobody spoke, so its name is what could not be written."""
+    return next((repr(name)[1:-1] for name in (*argv, text[:200]) if _ESCAPED.search(name)), "")
+
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""How Python holds bytes of a name that are not UTF-8."""
 
 
 def _interrupted() -> int:

@@ -161,6 +161,26 @@ def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("command", ["backtest", "data"])
+def test_a_name_that_is_not_utf_8_is_a_message(command, tmp_path, capsys):
+    """Arrow opens no such file; of a folder's file it is not the user who named it."""
+    bars = b"time,close\n2024-01-02,1\n2024-01-03,2\n2024-01-04,3\n"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    named = os.fsdecode(os.fsencode(folder) + b"/b\xe4r.csv")
+    try:
+        Path(named).write_bytes(bars)
+    except OSError:
+        pytest.skip("names are UTF-8 on this file system")
+    for path in (named, str(folder)):
+        if command == "backtest":
+            argv = ["backtest", str(shipped("strategies/buy_and_hold.qdsl")), "--data", path]
+        else:
+            argv = ["data", "check", path]
+        assert cli.run(argv) == 2
+        assert "b\\udce4r.csv: the name is not text in UTF-8: rename it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["fmt", "new"])
 def test_a_full_disk_leaves_the_users_files_as_they_were(command, tmp_path):
     """A strategy that is formatted is exchanged, not cut off; a new one is whole or not there."""
