@@ -378,7 +378,10 @@ class ObjectTable:
         if isinstance(source, pa.Table):
             self._table = source
         elif hasattr(source, "__arrow_c_stream__"):
-            self._table = pa.table(source)
+            try:
+                self._table = pa.table(source)
+            except (pa.ArrowException, TypeError, ValueError) as error:  # a Series; a name twice
+                raise DataError(f"{self.name} cannot be read as a table: {error}") from None
         else:
             raise DataError(
                 f"{self.name} is not a table: give a path, or a pyarrow, pandas or polars table"
