@@ -144,7 +144,10 @@ def run(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as ended:
+        if isinstance(ended.__cause__, EOFError):  # nothing here reads to an end: Python did
+            click.echo(_CUT_OFF, err=True)
+            return EXIT_USER_ERROR
         return _interrupted()
     except BrokenPipeError:  # found by the last flush; Python would flush once more and fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -179,6 +182,12 @@ def _unreadable(argv: list[str], text: str) -> str:
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
 """How Python holds bytes of a name that are not UTF-8."""
+
+
+_CUT_OFF = (
+    "error: a module that Python has compiled is cut off, as a full disk leaves it\n"
+    f"help: remove the folders __pycache__ below {os.path.dirname(os.path.dirname(__file__))}"
+)
 
 
 def _interrupted() -> int:
