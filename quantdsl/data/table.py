@@ -228,16 +228,36 @@ class CsvTable:
         except UnicodeDecodeError as error:
             text, bad = "", error.start
         if bad >= 0:
-            before = raw.count(b"\n", 0, bad)
-            head = f"its first bytes are {raw[:8].hex(' ')}"
-            what = f"line {before + 1} is no text" if before else head
             raise DataError(
-                f"{self.name}: is not a table: {what}. quantdsl reads CSV (UTF-8), Parquet and "
-                "Arrow files, also packed as .gz .zst .bz2 .zip"
+                f"{self.name}: is not a table: {_no_text(raw, bad)}. quantdsl reads CSV (UTF-8), "
+                "Parquet and Arrow files, also packed as .gz .zst .bz2 .zip"
             )
         if not text.strip():
             raise DataError(f"{self.name}: the file is empty")
         return text.splitlines()[:20]
+
+
+_MARKS = {
+    b"\x1f\x8b": "it is packed by gzip, and its name does not end in .gz",
+    b"\x28\xb5\x2f\xfd": "it is packed by zstd, and its name does not end in .zst",
+    b"BZh": "it is packed by bzip2, and its name does not end in .bz2",
+    b"PK\x03\x04": "it is packed by zip, and its name does not end in .zip",
+    b"\xfd7zXZ": "it is packed by xz: unpack it",
+    b"\xff\xfe": "it is text in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is text in UTF-16: save it as UTF-8",
+}
+"""How files begin that are taken for a CSV file, and are none."""
+
+
+def _no_text(raw: bytes, bad: int) -> str:
+    """Why bytes are no text in UTF-8, whose first wrong one is at `bad`."""
+    for mark, said in _MARKS.items():
+        if raw.startswith(mark):
+            return said
+    line = raw.count(b"\n", 0, bad) + 1
+    if line == 1 and b"\0" in raw[: bad + 1]:
+        return f"its first bytes are {raw[:8].hex(' ')}"
+    return f"line {line} is no text in UTF-8"
 
 
 def open_bytes(path: Path) -> Any:

@@ -57,6 +57,15 @@ ROWS = (
 )
 
 
+def test_config_check_of_a_feed_that_is_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[account]\ncash = 5.0\n\n[[feed]]\nfeed = "binence"\n')
+    told = output(capsys, "config", "check", str(own), status=2)
+    assert "own.toml:4: there is no feed 'binence'; did you mean 'binance'?" in told
+
+
 def test_data_check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "eurusd.csv"
     path.write_text(ROWS)
