@@ -71,8 +71,8 @@ def renewed(folder: Path, last: str) -> Iterator[Path]:
             file.replace(folder / file.name)
     except OSError as refused:
         named = Path(refused.filename or folder)
-        if named.parent == part:
-            refused.filename = str(folder / named.name)
+        if part in (named, named.parent):
+            refused.filename = str(folder if named == part else folder / named.name)
         raise _named(refused, folder) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -77,6 +77,13 @@ def test_a_run_that_cannot_be_written_leaves_the_one_before_it(tmp_path, monkeyp
     assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
 
 
+def test_a_folder_that_takes_no_files_is_named(tmp_path):
+    (tmp_path / WRITING).touch()
+    with pytest.raises(OSError, match="File exists") as refused:
+        save(RUN, evaluate(RUN), tmp_path)
+    assert refused.value.filename == str(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["run.json", "metrics.json", "trades.parquet"])
 def test_a_damaged_folder_is_refused(name, tmp_path):
     save(RUN, evaluate(RUN), tmp_path)
