@@ -120,6 +120,9 @@ class RowReader:
             torn = getattr(table, "first_torn", "")
             if torn and not self.first_fault:
                 self.first_fault = f"{table.name}: wrong number of cells: {torn}"
+            unread = getattr(table, "first_unread", "")
+            if unread and unread not in self.first_fault:
+                self.first_fault += f"; {unread}"
             if row and self._reading.ticker and columns.symbol and not self._ticker_in(seen):
                 raise DataError(
                     f"{table.name}: has no row of {self._reading.ticker!r}; its column "

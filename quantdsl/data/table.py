@@ -127,7 +127,8 @@ class CsvTable:
     header_rows = 1
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name, self.first_torn = path, str(path), ""
+        self.path, self.name = path, str(path)
+        self.first_torn = self.first_unread = ""  # of lines and cells that are left out
         head = self._head()
         self._delimiter = max(",;\t|", key=head[0].count)
         self._comma = self._delimiter != "," and any(
@@ -174,7 +175,12 @@ class CsvTable:
         try:
             for batch in pc.open_csv(self._stream(), read, parse, convert):
                 named = batch.rename_columns([*text, *numbers])
-                yield named if dropped is None else _lenient(named, numbers, self._comma)
+                if dropped is None:
+                    yield named
+                    continue
+                lenient = _lenient(named, numbers, self._comma)
+                self.first_unread = self.first_unread or _unread(named, lenient, numbers)
+                yield lenient
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return
@@ -444,6 +450,18 @@ def _lenient(batch: Any, numbers: Sequence[str], comma: bool = False) -> Any:
         number = pc.cast(pc.if_else(known, cells, None), pa.float64())
         batch = batch.set_column(index, name, number)
     return batch
+
+
+def _unread(batch: Any, read: Any, numbers: Sequence[str]) -> str:
+    """The first cell of a batch that was read as no number and is not empty, "" if none is."""
+    import pyarrow.compute as pc
+
+    for name in numbers:
+        cells, found = batch.column(name), read.column(name)
+        if found.null_count > cells.null_count:
+            lost = pc.and_(pc.is_valid(cells), pc.is_null(found))
+            return f"{name} is {cells.filter(lost)[0].as_py()[:60]!r}, which is not a number"
+    return ""
 
 
 def _as_numbers(batch: Any, numbers: Sequence[str], where: str, lenient: bool) -> Any:
