@@ -304,7 +304,7 @@ def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
         ("2024-01-03,2\n2024-01-02,1\n2024-01-01,1\n", "2 backward time; .*from new to old"),
         (
             "2024-01-02,x\n2024-01-03,y\n",
-            r"2 missing value; the first: .*row 1 \(line 2\).*; close is 'x', which is not a number",
+            r"2 missing value; the first: .*row 1 \(line 2\).*; close is 'x', which is not a",
         ),
         ("2024-01-02,1,2\n", "1 wrong number of cells; .*'2024-01-02,1,2' has 3 cells"),
     ],
