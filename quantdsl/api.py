@@ -27,6 +27,7 @@ from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
 from quantdsl.check.params import Param
+from quantdsl.config import find
 from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
@@ -127,19 +128,21 @@ class Strategy:
     ) -> Report:
         """Run over `data`, a path or a table (None: the built-in market), with params by name.
 
-        `hosts` are the Python modules that `@host` indicators of the file may run. Raises
+        `params = {...}` gives params whose names are those of other arguments. `config` is a file
+        or the name of a shipped one, `hosts` are the Python modules that `@host` indicators of the
+        file may run. Raises
         DataError or ConfigError with one message that says how to mend it.
         """
         result = run_checked(
             self.checked,
             Path(self.checked.source.path),
             data=data,
-            params=params,
+            params=_by_name(params),
             start=start,
             end=end,
-            config=Path(config) if config is not None else None,
-            benchmark=benchmark,
-            hosts=hosts,
+            config=_config(config),
+            benchmark=_path("benchmark", benchmark),
+            hosts=_hosts(hosts),
         )
         return Report(result)
 
@@ -211,11 +214,11 @@ class Strategy:
         return prepare_signals(
             self.checked,
             data=data,
-            params=params,
+            params=_by_name(params),
             start=start,
             end=end,
-            config=Path(config) if config is not None else None,
-            hosts=hosts,
+            config=_config(config),
+            hosts=_hosts(hosts),
             closes=closes,
             device=device,
         )
@@ -242,18 +245,25 @@ class Strategy:
         survives the process; Ctrl-C then leaves what is done, and `resume` goes on. Raises
         DataError, ConfigError or LimitError with one message that says how to mend it.
         """
+        for name in settings:
+            if name in self.params:
+                raise ConfigError(
+                    f"{name} is a param of the strategy\nhelp: give params={{{name!r}: VALUE}}, or "
+                    f"ranges={{{name!r}: '5..50:5'}}"
+                )
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
             data=data,
-            ranges={name: _listed(name, values) for name, values in (ranges or {}).items()},
-            params=params,
+            ranges={name: _listed(name, values) for name, values in _named("ranges", ranges)},
+            params=dict(_named("params", params)),
             start=start,
             end=end,
-            config=Path(config) if config is not None else None,
+            config=_config(config),
             sweep=settings,
         )
-        folder = Path(out) if out is not None else None
+        place = _path("out", out)
+        folder = Path(place) if place is not None else None
         return SweepReport(conduct(sweep, _silent, folder=folder, resume=resume, progress=progress))
 
     def __repr__(self) -> str:
@@ -347,7 +357,7 @@ def compile(source: str | Path) -> Strategy:
 
 def backtest(source: str | Path, data: Any = None, **options: Any) -> Report:
     """Compile and run in one call; see `Strategy.backtest`."""
-    return compile(source).backtest(data, **_merged(options))
+    return compile(source).backtest(data, **options)
 
 
 def sweep(source: str | Path, data: Any = None, **options: Any) -> SweepReport:
@@ -357,15 +367,49 @@ def sweep(source: str | Path, data: Any = None, **options: Any) -> SweepReport:
 
 def signals(source: str | Path, data: Any = None, **options: Any) -> pa.Table:
     """Compile and compute every equation in one call; see `Strategy.signals`."""
-    return compile(source).signals(data, **_merged(options))
+    return compile(source).signals(data, **options)
 
 
 def panel(source: str | Path, data: Any = None, **options: Any) -> SignalPanel:
     """Compile and compute every equation as a matrix in one call; see `Strategy.panel`."""
-    return compile(source).panel(data, **_merged(options))
+    return compile(source).panel(data, **options)
 
 
-def _merged(options: Mapping[str, Any]) -> dict[str, Any]:
+def _by_name(params: Mapping[str, object]) -> dict[str, object]:
     """`params = {...}` beside params by name."""
-    params = options.get("params", {})
-    return {**{name: value for name, value in options.items() if name != "params"}, **params}
+    given = dict(_named("params", params.get("params")))
+    plain = {name: value for name, value in params.items() if name != "params"}
+    if twice := given.keys() & plain.keys():
+        raise ConfigError(f"{min(twice)} is given by its name and in params=: take one of them")
+    return {**plain, **given}
+
+
+def _named(what: str, given: object) -> Iterable[tuple[str, Any]]:
+    """The items of a mapping by names of params, none of None."""
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ConfigError(f"{what} = {given!r} is no mapping\nhelp: such as {what}={{'fast': ...}}")
+    return given.items()
+
+
+def _path(what: str, given: object) -> str | None:
+    """A path as text."""
+    if given is None:
+        return None
+    if not isinstance(given, str | Path):
+        raise ConfigError(f"{what} is a path, not a {type(given).__name__}")
+    return str(given)
+
+
+def _config(given: object) -> Path | None:
+    """A config by its path or, as on the command line, by the name of a shipped one."""
+    path = _path("config", given)
+    return None if path is None else find(path)
+
+
+def _hosts(given: object) -> Sequence[str]:
+    """Names of modules; a text alone would be one module a letter."""
+    if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+        return given
+    raise ConfigError(f"hosts = {given!r} is no list\nhelp: such as hosts=['my_module']")

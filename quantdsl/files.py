@@ -1,18 +1,25 @@
 """Files of the user: read up to a limit, and written whole or not at all.
 
-What ends a command, be it a full disk or SIGKILL, leaves a file as it was, or as it was to be.
+What ends a command, be it a full disk or SIGKILL, leaves a file as it was, or as it was to be, and
+so do two commands that write to one place at once.
 """
 
+import fcntl
 import os
 import re
+import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EIO
 from pathlib import Path
 from typing import Any
 
 from quantdsl.errors import ConfigError, LimitError
 from quantdsl.limits import CONFIG_BYTES
+
+WRITING = ".writing"
+"""Of a folder that is being renewed: where its files are written."""
 
 
 @contextmanager
@@ -23,6 +30,8 @@ def whole(path: Path) -> Iterator[Path]:
         yield part
         part.replace(path)
     except OSError as refused:
+        if refused.filename == str(part):
+            refused.filename = None  # no user's word
         raise _named(refused, path) from None
     finally:
         part.unlink(missing_ok=True)
@@ -34,14 +43,51 @@ def writable(path: Path) -> None:
     try:
         part.touch()
     except OSError as refused:
-        refused.filename = str(path)  # the part's name is no user's word
+        refused.filename = str(path)
         raise
     finally:
         part.unlink(missing_ok=True)
 
 
 def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
+    """Nobody else's, who writes to the same place now: one would cut off what the other wrote."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+
+
+@contextmanager
+def renewed(folder: Path, last: str) -> Iterator[Path]:
+    """A place to write files to that take their names in `folder`, made if absent, once all are
+    written; who comes meanwhile waits, so files of two are never mixed. `last` is the file without
+    which the others are nothing: it goes first and comes last, for a kill amid the two."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = _locked(folder)
+    part = folder / WRITING
+    try:
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        part.mkdir()
+        yield part
+        (folder / last).unlink(missing_ok=True)
+        for file in sorted(part.iterdir(), key=lambda one: (one.name == last, one.name)):
+            file.replace(folder / file.name)
+    except OSError as refused:
+        named = Path(refused.filename or folder)
+        if part in (named, named.parent):
+            refused.filename = str(folder if named == part else folder / named.name)
+        raise _named(refused, folder) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        os.close(held)
+
+
+def _locked(folder: Path) -> int:
+    """Waits until nobody else has `folder` and takes it until the descriptor is closed.
+
+    The lock is the system's, on the folder itself: it leaves no file and ends with the process.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # a file system of a network may know no locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 def create(path: Path, text: str) -> None:

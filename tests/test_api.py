@@ -1,5 +1,6 @@
 """The Python API: the same run as the command line, from any table, with tables out."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import quantdsl
 from quantdsl import cli
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, DataError
 from quantdsl.lang.diagnostics import SourceError
 from tests.tables import Streamed, hourly
 
@@ -93,6 +94,56 @@ def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
         call(tmp_path)
     with pytest.raises(quantdsl.QuantDSLError, match=r"^3 is no strategy"):
         call(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"config": 5}, "config is a path, not a int"),
+        ({"config": "nope"}, "nope: there is no such file. Shipped: "),
+        ({"benchmark": pd.DataFrame()}, "benchmark is a path, not a DataFrame"),
+        ({"hosts": "os"}, r"hosts = 'os' is no list"),
+        ({"hosts": None}, "hosts = None is no list"),
+        ({"params": 5}, "params = 5 is no mapping"),
+        ({"params": {"fast": 5}, "fast": 6}, "fast is given by its name and in params="),
+    ],
+)
+def test_arguments_of_another_kind_are_errors_of_ours(given, said, table):
+    strategy = quantdsl.compile(STRATEGY)
+    for run in (strategy.backtest, strategy.signals):
+        if run == strategy.backtest or "benchmark" not in given:
+            with pytest.raises(ConfigError, match=said):
+                run(table, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"ranges": "fast=2..5"}, "ranges = 'fast=2..5' is no mapping"),
+        ({"ranges": {5: [1]}}, "is no mapping"),
+        ({"params": 5}, "params = 5 is no mapping"),
+        ({"out": 5}, "out is a path, not a int"),
+        ({"fast": 5}, "fast is a param of the strategy\nhelp: give params={'fast': VALUE}"),
+    ],
+)
+def test_arguments_of_a_sweep_of_another_kind_are_errors_of_ours(given, said, table):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        quantdsl.sweep(STRATEGY, table, **given)
+
+
+def test_params_and_shipped_configs_are_taken_as_on_the_command_line(table):
+    strategy = quantdsl.compile(STRATEGY)
+    shipped = {"config": "us_equities_minute"}
+    by_name = strategy.backtest(table, fast=4, **shipped).equity
+    assert strategy.backtest(table, params={"fast": 4}, **shipped).equity.equals(by_name)
+    assert not strategy.backtest(table, fast=4).equity.equals(by_name)
+
+
+def test_what_arrow_cannot_read_is_an_error_of_ours(table):
+    frame = table.to_pandas()
+    for wrong in (frame["close"], pd.concat([frame, frame[["close"]]], axis=1)):
+        with pytest.raises(DataError, match="cannot be read as a table"):
+            quantdsl.backtest(STRATEGY, wrong)
 
 
 def test_importing_the_package_loads_no_compiler_and_no_gpu():

@@ -68,6 +68,22 @@ def conduct(
     profile is told of every kernel that runs on this machine.
     """
     parts = None if folder is None else Parts(folder, sweep.manifest())
+    try:
+        return _conduct(sweep, say, parts, resume, progress, profile)
+    finally:
+        if parts is not None:
+            parts.release()
+
+
+def _conduct(
+    sweep: Sweep,
+    say: Say,
+    parts: Parts | None,
+    resume: bool,
+    progress: Progress | None,
+    profile: Profile | None,
+) -> Outcome:
+    folder = None if parts is None else parts.folder
     if parts is not None and resume and parts.complete:
         raise ConfigError(
             f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
@@ -84,6 +100,8 @@ def conduct(
         device.compile(sweep.work)
         say(said(sweep))
         say(str(device.plan(sweep.work)))
+        if parts is not None:
+            parts.take()
         lanes = run(sweep, device, parts=parts, resume=resume, progress=progress)
         if plan is not None and lanes.complete:
             walk = walk_forward(

@@ -86,7 +86,7 @@ def prepare(checked: Checked, *, start: str | None = None, **options: Any) -> Pr
     Trading starts at `start`; `options` are those of `arrange`.
     """
     arranged = arrange(checked, **options)
-    trade_from = begin(start, arranged.data.spec) if start else np.iinfo(np.int64).min
+    trade_from = np.iinfo(np.int64).min if start is None else begin(start, arranged.data.spec)
     return make_ready(checked, arranged, trade_from)
 
 
@@ -163,6 +163,7 @@ def arrange(
         "report.benchmark": benchmark,
         **(more or {}),
     }
+    _hold_said(line)
     said = {
         key: value if isinstance(value, list | tuple) else str(value)
         for key, value in line.items()
@@ -192,6 +193,24 @@ def arrange(
     notes = (*converted, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
+
+
+SAID_BY = {
+    "data.path": "--data",
+    "data.to": "--to",
+    "data.bars": "--bars",
+    "data.session": "--session",
+    "data.tz": "--tz",
+    "report.benchmark": "--benchmark",
+}
+
+
+def _hold_said(line: Mapping[str, object]) -> None:
+    """ConfigError where a setting is said and empty, as by an unset variable of a shell: the run
+    would be on the built-in market, or on all of the data, without a word."""
+    for key, option in SAID_BY.items():
+        if isinstance(line[key], str) and not str(line[key]).strip():
+            raise ConfigError(f"{option} names nothing\nhelp: leave it out, or name what it is for")
 
 
 def _place(config: Path | None, resolved: Resolved, key: str) -> str:
@@ -269,10 +288,18 @@ def _members(checked: Checked, resolved: Resolved, table: Any = None) -> univers
     one = resolved.config.data
     if checked.strategy.universe is not None:
         return universe.members(checked, resolved.config.universe, one.path, table)
-    paths: list[Any] = [p for p in one.path.split(",") if p] if table is None else [table]
+    paths: list[Any] = _files(one.path) if table is None else [table]
     traded = checked.strategy.instruments
     sources = tuple(_source(paths, t.index, len(traded)) for t in traded)
     return universe.Members(tuple(t.symbol for t in traded), sources)
+
+
+def _files(path: str) -> list[str]:
+    """The files of `--data A,B`; a name that is missing would be the built-in market."""
+    files = path.split(",") if path else []
+    if "" in files:
+        raise ConfigError(f"--data {path}: a file's name is missing at a comma")
+    return files
 
 
 def hold_admitted(

@@ -188,7 +188,7 @@ def prepare_signals(
         turn = PanelTurn(*given) if opened is None else DeviceTurn(*given, opened)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
     never = []
-    if start:
+    if start is not None:
         turn.since(since_ns := parse_instant(start, arranged.data.spec.tz))
         never = never_started(since_ns, arranged.data)
     return PreparedSignals(

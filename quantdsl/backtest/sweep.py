@@ -254,7 +254,7 @@ def prepare_sweep(
         precision=config.precision,
         notes=(*notes, _accounts(checked), *_narrowed(config)),
     )
-    return placed(chosen, begin(start, arranged.data.spec) if start else 0)
+    return placed(chosen, 0 if start is None else begin(start, arranged.data.spec))
 
 
 def placed(

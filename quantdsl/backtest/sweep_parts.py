@@ -7,6 +7,7 @@ A part appears whole or not at all, whatever ends the process; one that is damag
 done. When all is done and its results are written the parts go.
 """
 
+import fcntl
 import io
 import os
 import secrets
@@ -62,6 +63,31 @@ class Parts:
         self._manifest = manifest
         self._waiting: list[Int64s] = []
         self._flushed_s = time.monotonic()
+        self._held: int | None = None
+
+    def take(self) -> None:
+        """No other sweep writes into the folder until `release`; ConfigError where one does.
+
+        The lock is the system's, on the folder of parts: it leaves no file, whatever ends a sweep.
+        """
+        self._made().mkdir(parents=True, exist_ok=True)
+        self._held = os.open(self._made(), os.O_RDONLY)
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise ConfigError(
+                f"{self.folder}: another sweep is writing into it\n"
+                "help: wait until it has ended, or name another folder with --out"
+            ) from None
+        except OSError:  # a file system of a network may know no locks
+            pass
+
+    def release(self) -> None:
+        """The folder is free again."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
 
     def begin(self) -> None:
         """Forget what an earlier sweep left in the folder."""

@@ -8,6 +8,7 @@ file and exit code 70. No command prints a traceback.
 import gc
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -143,7 +144,10 @@ def run(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as ended:
+        if isinstance(ended.__cause__, EOFError):  # nothing here reads to an end: Python did
+            click.echo(_CUT_OFF, err=True)
+            return EXIT_USER_ERROR
         return _interrupted()
     except BrokenPipeError:  # found by the last flush; Python would flush once more and fail
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -161,10 +165,29 @@ def run(argv: list[str]) -> int:
     except Exception as error:
         if _stems_from_interrupt(error):
             return _interrupted()
+        if isinstance(error, UnicodeEncodeError) and (name := _unreadable(argv, error.object)):
+            click.echo(f"error: {name}: the name is not text in UTF-8: rename it", err=True)
+            return EXIT_USER_ERROR
         from quantdsl.cli.internal import report_internal
 
         click.echo(report_internal(error, argv), err=True)
         return EXIT_INTERNAL
+
+
+def _unreadable(argv: list[str], text: str) -> str:
+    """The name of a file that Arrow, JSON and pages cannot hold, "" where all names are UTF-8; of
+    a folder's file nobody spoke, so its name is what could not be written."""
+    return next((repr(name)[1:-1] for name in (*argv, text[:200]) if _ESCAPED.search(name)), "")
+
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+"""How Python holds bytes of a name that are not UTF-8."""
+
+
+_CUT_OFF = (
+    "error: a module that Python has compiled is cut off, as a full disk leaves it\n"
+    f"help: remove the folders __pycache__ below {os.path.dirname(os.path.dirname(__file__))}"
+)
 
 
 def _interrupted() -> int:

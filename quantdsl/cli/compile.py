@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quantdsl.errors import ConfigError, LimitError
+from quantdsl.files import whole
 
 if TYPE_CHECKING:
     from quantdsl.backtest.lane_code import LaneCode
@@ -53,9 +54,11 @@ def command(
     for architecture in architectures:
         path = _path(file, out, chosen.suffix, architecture, several=len(architectures) > 1)
         artifact = chosen.make(module, architecture, opt)
-        path.write_bytes(artifact.code)
+        with whole(path) as part:
+            part.write_bytes(artifact.code)
         about = path.with_name(path.name + ".json")
-        about.write_text(_facts(lanes, artifact, backend, architecture, opt), encoding="utf-8")
+        with whole(about) as part:
+            part.write_text(_facts(lanes, artifact, backend, architecture, opt), encoding="utf-8")
         click.echo(f"{path}  {len(artifact.code):,} bytes{_used(artifact)}\n{about}")
 
 
@@ -77,10 +80,10 @@ def _fits(lanes: "LaneCode") -> None:
 
 def _path(file: Path, out: Path | None, suffix: str, architecture: str, *, several: bool) -> Path:
     """Where an architecture's output goes: its name stands before the suffix if there are more."""
-    whole = out or Path(file.stem + suffix)
+    path = out or Path(file.stem + suffix)
     if not several:
-        return whole
-    return whole.with_name(f"{whole.stem}.{architecture}{whole.suffix}")
+        return path
+    return path.with_name(f"{path.stem}.{architecture}{path.suffix}")
 
 
 def _used(artifact: "Artifact") -> str:

@@ -7,7 +7,7 @@ import click
 
 from quantdsl import config
 from quantdsl.cli.options import FILE
-from quantdsl.errors import ConfigError, SessionError
+from quantdsl.errors import ConfigError, FeedError, SessionError
 
 
 @click.group("config")
@@ -23,6 +23,7 @@ def check(files: tuple[str, ...]) -> None:
         path = config.find(name)
         values = config.load(path)
         _hold_session(path, values)
+        _hold_feeds(path, values)
         click.echo(f"{path}: {len(values)} keys, all known and in range")
 
 
@@ -63,6 +64,18 @@ def _hold_session(path: Path, values: dict[str, Any]) -> None:
     except SessionError as wrong:
         place = config.place(path, "data.session")
         raise SessionError(f"{place}: data.session: {wrong}") from None
+
+
+def _hold_feeds(path: Path, values: dict[str, Any]) -> None:
+    """FeedError with its line for a feed that there is not; else a session alone sees it."""
+    from quantdsl.live.feed import factory_of
+
+    for number, feed in enumerate(values.get("feed", ())):
+        try:
+            factory_of(feed["feed"])
+        except FeedError as wrong:
+            place = config.place(path, f"feed[{number}]")
+            raise FeedError(f"{place}: {wrong}") from None
 
 
 def _stated_by(strategy: Path) -> dict[str, object]:

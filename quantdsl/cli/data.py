@@ -35,6 +35,8 @@ def check(
 ) -> None:
     """Print rows, span, zone, gaps, bad rows and the instrument of PATH (a file, a folder, or
     FILE#TICKER for one of many); bars or ticks. The exit code is 1 where there are bad rows."""
+    if not split_source(path)[0].strip():  # the folder where one stands is named '.'
+        raise ConfigError("PATH names nothing: give a file or a folder")
     spec = DataSpec(
         instruments=(SourceSpec(source=path),),
         tz=tz,

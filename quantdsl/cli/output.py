@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from quantdsl.backtest.run import Progress as ProgressCall
 
 
-def finish(result: RunResult, out: Path) -> None:
-    """Print the summary of a run, write its files, say where they are."""
+def finish(
+    result: RunResult, out: Path, *, way_out: str = "name another folder with --out"
+) -> None:
+    """Print the summary of a run, write its files, say where they are; `way_out` is said where
+    they cannot be written."""
     terminal = Terminal()
     metrics = evaluate(result)
     show(result, metrics, terminal)
@@ -29,7 +32,7 @@ def finish(result: RunResult, out: Path) -> None:
     except OSError as refused:
         raise ConfigError(
             f"{out}: the report cannot be written: {refused.strerror or refused}\n"
-            "help: name another folder with --out"
+            f"help: {way_out}"
         ) from None
     told_files(terminal, page, out)
 

@@ -253,7 +253,16 @@ def _until_the_end(supervisor: "Supervisor", asked: list[str], seconds: float) -
 def _headline(manifest: "Manifest") -> str:
     """What runs, on which feeds, in which time."""
     names = ", ".join(part.name for part in manifest.strategies)
-    feeds = ", ".join(f"{feed.feed} ({', '.join(feed.symbols)})" for feed in manifest.feeds)
+    # A file that names no instrument is asked for by an invented symbol: said is what it holds.
+    held = {
+        place: terms["symbol"]
+        for part in manifest.strategies
+        for place, terms in zip(part.places, part.terms, strict=True)
+    }
+    feeds = ", ".join(
+        f"{feed.feed} ({', '.join(held.get(k, s) for k, s in enumerate(feed.symbols, feed.first))})"
+        for feed in manifest.feeds
+    )
     own = "; its time is the market's own" if manifest.simulated else ""
     return f"{names} on {feeds}{own}. Paper only: no order leaves this machine."
 
@@ -273,6 +282,7 @@ def _report(folder: Path, manifest: "Manifest") -> None:
         except JournalError as damaged:
             refused.append(f"{part.name} has no report: {damaged}")
             continue
-        finish(found, folder / part.name / "report")
+        later = f"quantdsl report {folder} writes it once there is room, or elsewhere with --out"
+        finish(found, folder / part.name / "report", way_out=later)
     if refused:
         raise JournalError("\n".join(refused))

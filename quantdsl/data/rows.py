@@ -117,6 +117,12 @@ class RowReader:
                 if rows.size:
                     last_ts = int(rows.ts[-1])
                     yield rows
+            torn = getattr(table, "first_torn", "")
+            if torn and not self.first_fault:
+                self.first_fault = f"{table.name}: wrong number of cells: {torn}"
+            unread = getattr(table, "first_unread", "")
+            if unread and unread not in self.first_fault:
+                self.first_fault += f"; {unread}"
             if row and self._reading.ticker and columns.symbol and not self._ticker_in(seen):
                 raise DataError(
                     f"{table.name}: has no row of {self._reading.ticker!r}; its column "
@@ -171,6 +177,7 @@ class RowReader:
         fault = self._complaint(rows, time_valid, before, at, int(positions[at]), table)
         if self._reading.bad_rows == "stop":
             raise DataError(f"{fault}. {_advice(rows)}")
+        fault = f"{fault}. {NEWEST_FIRST}" if _newest_first(rows) else fault
         self.first_fault = self.first_fault or fault
         for at in np.flatnonzero(~fine).tolist():
             self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
@@ -214,9 +221,16 @@ def _place(table: Table, row: int) -> str:
     return f"{table.name}: row {row + 1}{line}"
 
 
+NEWEST_FIRST = "The rows run from new to old: sort the file by time."
+
+
+def _newest_first(rows: Rows) -> bool:
+    return rows.size > 2 and bool(np.all(rows.ts[1:] < rows.ts[:-1]))
+
+
 def _advice(rows: Rows) -> str:
-    if rows.size > 2 and np.all(rows.ts[1:] < rows.ts[:-1]):
-        return "The rows run from new to old: sort the file by time."
+    if _newest_first(rows):
+        return NEWEST_FIRST
     return "Mend the file, or leave bad rows out and count them with --bad-rows drop."
 
 

@@ -166,12 +166,20 @@ class Scan:
         lengths, counts = np.unique(steps, return_counts=True)
         self._steps.update(dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
 
+    def _left_out(self) -> str:
+        """Why there are so few rows, where bad ones are left out."""
+        dropped = self._reader.dropped
+        if not dropped:
+            return ""
+        counts = ", ".join(f"{n:,} {reason}" for reason, n in dropped.most_common())
+        return f"\nhelp: left out are {counts}; the first: {self._reader.first_fault}"
+
     def _interval(self) -> Interval:
         """The commonest step between rows; months and years count as one each."""
         if not self._steps:
             raise DataError(
                 f"{self._reader.name}: {_FEW[self.count]}: a run needs two at least, to tell how "
-                "long a bar is"
+                f"long a bar is{self._left_out()}"
             )
         named: Counter[Interval] = Counter()
         for step, n in self._steps.items():

@@ -60,14 +60,17 @@ def open_table(source: object) -> list[Table]:
 
 
 def hold_there(path: Path) -> None:
-    """DataError where there is neither a file nor a folder."""
+    """DataError where there is neither a file nor a folder, or what is read but once."""
+    if path.is_fifo():
+        raise DataError(f"{path}: is a pipe, and data are read more than once: save them to a file")
     if not path.exists():
         raise DataError(f"{path}: there is no such file or folder")
 
 
 def list_files(folder: Path) -> list[Path]:
     """The data files of a folder in order of name, or DataError where it has none."""
-    found = sorted(one for one in folder.iterdir() if one.is_file() and _is_data(one))
+    visible = (one for one in folder.iterdir() if one.name[0] != ".")  # ._KO.csv is no KO.csv
+    found = sorted(one for one in visible if one.is_file() and _is_data(one))
     if not found:
         raise DataError(
             f"{folder}: holds no data file: looked for {' '.join(_SUFFIXES)}, also packed as "
@@ -125,6 +128,7 @@ class CsvTable:
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
+        self.first_torn = self.first_unread = ""  # of lines and cells that are left out
         head = self._head()
         self._delimiter = max(",;\t|", key=head[0].count)
         self._comma = self._delimiter != "," and any(
@@ -160,8 +164,9 @@ class CsvTable:
         names = [f"c{index}" for index in range(len(self._names))]
         read = pc.ReadOptions(column_names=names, skip_rows=1, block_size=BLOCK_BYTES)
 
-        def skip(_: Any) -> str:
+        def skip(row: Any) -> str:
             assert dropped is not None
+            self.first_torn = self.first_torn or f"{row.text[:60]!r} has {row.actual_columns} cells"
             dropped["wrong number of cells"] += 1
             return "skip"
 
@@ -170,7 +175,12 @@ class CsvTable:
         try:
             for batch in pc.open_csv(self._stream(), read, parse, convert):
                 named = batch.rename_columns([*text, *numbers])
-                yield named if dropped is None else _lenient(named, numbers, self._comma)
+                if dropped is None:
+                    yield named
+                    continue
+                lenient = _lenient(named, numbers, self._comma)
+                self.first_unread = self.first_unread or _unread(named, lenient, numbers)
+                yield lenient
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):
                 return
@@ -195,7 +205,9 @@ class CsvTable:
                 for name in numbers:
                     cell = cells[self._names.index(name)].strip()
                     if cell not in _NULLS and not _is_number(cell, self._comma):
-                        return f"line {line_number}: {name} is {cell[:60]!r}, which is not a number"
+                        why = ": decimals stand behind a comma here" if self._comma else ""
+                        said = f"{name} is {cell[:60]!r}, which is not a number"
+                        return f"line {line_number}: {said}{why}"
         except csv.Error as error:  # a cell without an end
             return f"line {lines.line_num}: {error}"
         return None
@@ -222,16 +234,36 @@ class CsvTable:
         except UnicodeDecodeError as error:
             text, bad = "", error.start
         if bad >= 0:
-            before = raw.count(b"\n", 0, bad)
-            head = f"its first bytes are {raw[:8].hex(' ')}"
-            what = f"line {before + 1} is no text" if before else head
             raise DataError(
-                f"{self.name}: is not a table: {what}. quantdsl reads CSV (UTF-8), Parquet and "
-                "Arrow files, also packed as .gz .zst .bz2 .zip"
+                f"{self.name}: is not a table: {_no_text(raw, bad)}. quantdsl reads CSV (UTF-8), "
+                "Parquet and Arrow files, also packed as .gz .zst .bz2 .zip"
             )
         if not text.strip():
             raise DataError(f"{self.name}: the file is empty")
         return text.splitlines()[:20]
+
+
+_MARKS = {
+    b"\x1f\x8b": "it is packed by gzip, and its name does not end in .gz",
+    b"\x28\xb5\x2f\xfd": "it is packed by zstd, and its name does not end in .zst",
+    b"BZh": "it is packed by bzip2, and its name does not end in .bz2",
+    b"PK\x03\x04": "it is packed by zip, and its name does not end in .zip",
+    b"\xfd7zXZ": "it is packed by xz: unpack it",
+    b"\xff\xfe": "it is text in UTF-16: save it as UTF-8",
+    b"\xfe\xff": "it is text in UTF-16: save it as UTF-8",
+}
+"""How files begin that are taken for a CSV file, and are none."""
+
+
+def _no_text(raw: bytes, bad: int) -> str:
+    """Why bytes are no text in UTF-8, whose first wrong one is at `bad`."""
+    for mark, said in _MARKS.items():
+        if raw.startswith(mark):
+            return said
+    line = raw.count(b"\n", 0, bad) + 1
+    if line == 1 and b"\0" in raw[: bad + 1]:
+        return f"its first bytes are {raw[:8].hex(' ')}"
+    return f"line {line} is no text in UTF-8"
 
 
 def open_bytes(path: Path) -> Any:
@@ -257,6 +289,8 @@ def _unzip(path: Path) -> IO[bytes]:
 
 
 def _is_number(cell: str, comma: bool) -> bool:
+    if comma and "." in cell:  # 7.256 shares are 7256 where 101,29 is a price
+        return False
     try:
         float(cell.replace(",", ".") if comma else cell)
     except ValueError:
@@ -370,7 +404,10 @@ class ObjectTable:
         if isinstance(source, pa.Table):
             self._table = source
         elif hasattr(source, "__arrow_c_stream__"):
-            self._table = pa.table(source)
+            try:
+                self._table = pa.table(source)
+            except (pa.ArrowException, TypeError, ValueError) as error:  # a Series; a name twice
+                raise DataError(f"{self.name} cannot be read as a table: {error}") from None
         else:
             raise DataError(
                 f"{self.name} is not a table: give a path, or a pyarrow, pandas or polars table"
@@ -406,11 +443,25 @@ def _lenient(batch: Any, numbers: Sequence[str], comma: bool = False) -> Any:
         if not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type):
             continue
         cells = pc.utf8_trim_whitespace(column)
-        cells = pc.replace_substring(cells, ",", ".") if comma else cells
+        if comma:
+            grouped = pc.match_substring(cells, ".")  # of thousands: see _is_number
+            cells = pc.if_else(grouped, None, pc.replace_substring(cells, ",", "."))
         known = pc.match_substring_regex(cells, _NUMBER)
         number = pc.cast(pc.if_else(known, cells, None), pa.float64())
         batch = batch.set_column(index, name, number)
     return batch
+
+
+def _unread(batch: Any, read: Any, numbers: Sequence[str]) -> str:
+    """The first cell of a batch that was read as no number and is not empty, "" if none is."""
+    import pyarrow.compute as pc
+
+    for name in numbers:
+        cells, found = batch.column(name), read.column(name)
+        if found.null_count > cells.null_count:
+            lost = pc.and_(pc.is_valid(cells), pc.is_null(found))
+            return f"{name} is {cells.filter(lost)[0].as_py()[:60]!r}, which is not a number"
+    return ""
 
 
 def _as_numbers(batch: Any, numbers: Sequence[str], where: str, lenient: bool) -> Any:

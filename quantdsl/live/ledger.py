@@ -22,8 +22,11 @@ Records = npt.NDArray[np.void]
 def _told(command: Command, by: KilledBy, killed: KilledBy) -> tuple[Level, str]:
     """A command that was carried out, in words; `killed` is the kill switch after it."""
     if by == KilledBy.SESSION:
-        held = command == Command.KILL
-        return "info", "orders are held: the session ends or catches up" if held else "orders pass"
+        if command == Command.KILL:
+            return "info", "orders are held: the session ends or catches up"
+        if killed:  # a person or a limit did so before, and the session's own end undoes neither
+            return "warning", "it stays halted: no order passes until it is armed again"
+        return "info", "orders pass"
     if command == Command.FLATTEN and KilledBy.SESSION in killed:
         return "error", "no position is closed: the session ends or catches up"
     words = {

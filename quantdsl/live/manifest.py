@@ -10,6 +10,8 @@ as the session did.
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +133,19 @@ def write(folder: Path, manifest: Manifest) -> None:
     """Keep a manifest; a session's folder has one, and it never changes."""
     path = folder / FILE
     fresh = path.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
-    fresh.chmod(0o600)
-    fresh.replace(path)
+    with _named(path):
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
+        fresh.chmod(0o600)
+        fresh.replace(path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """An error of writing, as of a full disk, says which file."""
+    try:
+        yield
+    except OSError as refused:
+        raise OSError(refused.errno, refused.strerror, str(path)) from None
 
 
 def read(folder: Path) -> Manifest:
@@ -182,7 +194,8 @@ def keep_sources(checked: Checked, folder: Path) -> dict[str, str]:
     for name, text in texts.items():
         target = folder / name
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        with _named(target):
+            target.write_text(text, encoding="utf-8")
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 

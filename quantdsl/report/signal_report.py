@@ -20,11 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from quantdsl.files import whole
+from quantdsl.files import renewed
 from quantdsl.report.columns import numbers, texts
 from quantdsl.report.signal_study import LAGS, LEVELS, SignalStudy
 from quantdsl.report.store import PAGE
 from quantdsl.report.words import plural
+
+DOCUMENT = "describe.json"
 
 
 class SignalReport(Struct, frozen=True):
@@ -66,14 +68,12 @@ class SignalReport(Struct, frozen=True):
         """Write every file into `folder`, made if absent; the path of the page."""
         from quantdsl.report.signal_page import page
 
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in (("distribution", self.distribution), ("foretold", self.foretold)):
-            with whole(folder / f"{name}.parquet") as path:
-                pq.write_table(table, path, compression="zstd")
-        with whole(folder / "describe.json") as path:
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(self.document()), indent=2))
-        with whole(folder / PAGE) as path:
-            path.write_text(page(self), encoding="utf-8")
+        with renewed(folder, DOCUMENT) as apart:
+            for name, table in (("distribution", self.distribution), ("foretold", self.foretold)):
+                pq.write_table(table, apart / f"{name}.parquet", compression="zstd")
+            said = msgspec.json.format(msgspec.json.encode(self.document()), indent=2)
+            (apart / DOCUMENT).write_bytes(said)
+            (apart / PAGE).write_text(page(self), encoding="utf-8")
         return folder / PAGE
 
     def __repr__(self) -> str:

@@ -5,8 +5,8 @@
     NAME.parquet    orders, fills, trades, equity, days; the same table as NAME.arrow (Arrow IPC)
     report.html     the page
 
-Equal runs give byte-identical files: nothing here reads a clock. A file is complete or not there,
-whatever ends the process; the page comes last.
+Equal runs give byte-identical files: nothing here reads a clock. They are written apart and take
+their names together, run.json last: whatever ends a process, no files of two runs are read as one.
 """
 
 import math
@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
-from quantdsl.files import whole
+from quantdsl.files import renewed, whole
 from quantdsl.report import tearsheet
 from quantdsl.report.result import RunResult, Setting
 from quantdsl.report.tables import tables
@@ -87,19 +87,16 @@ def info_of(result: RunResult) -> RunInfo:
 
 def save(result: RunResult, metrics: Mapping[str, float], folder: Path) -> Path:
     """Write every file of a run into `folder`, made if absent; the path of the page."""
-    folder.mkdir(parents=True, exist_ok=True)
     pa.default_memory_pool().release_unused()  # the data's, which nothing reads any more
-    for name, table in tables(result).items():
-        write_table(table, folder, name)
-    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    for name, content in ((RUN, info_of(result)), (METRICS, finite)):
-        encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
-        with whole(folder / name) as path:
-            path.write_bytes(encoded + b"\n")
-    page = folder / PAGE
-    with whole(page) as path:
-        path.write_text(tearsheet.page(result, metrics), encoding="utf-8")
-    return page
+    with renewed(folder, RUN) as apart:
+        for name, table in tables(result).items():
+            write_table(table, apart, name)
+        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        for name, content in ((RUN, info_of(result)), (METRICS, finite)):
+            encoded = msgspec.json.format(msgspec.json.encode(content), indent=2)
+            (apart / name).write_bytes(encoded + b"\n")
+        (apart / PAGE).write_text(tearsheet.page(result, metrics), encoding="utf-8")
+    return folder / PAGE
 
 
 def write_table(table: pa.Table, folder: Path, name: str) -> None:

@@ -4,7 +4,7 @@
     result.json                     what was swept, the best points, and what they are worth
     report.html                     the page
 
-A file is complete or not there; equal sweeps give equal files; the page comes last.
+The files take their names together, result.json last; equal sweeps give equal files.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from quantdsl.files import whole
+from quantdsl.files import renewed
 from quantdsl.report.result import DEFAULT
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_page import page
@@ -36,16 +36,13 @@ def save(
     walk: WalkForward | None = None,
 ) -> Path:
     """Write every file of a sweep into `folder`, made if absent; the path of the page."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_table(result.table, folder, POINTS)
     said = summary(result, study, top) | ({} if walk is None else {"walk_forward": _walk(walk)})
-    encoded = msgspec.json.format(msgspec.json.encode(said), indent=2)
-    with whole(folder / RESULT) as path:
-        path.write_bytes(encoded + b"\n")
-    target = folder / PAGE
-    with whole(target) as path:
-        path.write_text(page(result, study, top, walk), encoding="utf-8")
-    return target
+    with renewed(folder, RESULT) as apart:
+        write_table(result.table, apart, POINTS)
+        encoded = msgspec.json.format(msgspec.json.encode(said), indent=2)
+        (apart / RESULT).write_bytes(encoded + b"\n")
+        (apart / PAGE).write_text(page(result, study, top, walk), encoding="utf-8")
+    return folder / PAGE
 
 
 def summary(result: SweepResult, study: Study, top: int) -> dict[str, Any]:

@@ -74,3 +74,20 @@ def test_dates_are_of_the_zone_that_the_data_are_of() -> None:
 def test_a_date_that_is_no_text_is_told_how_it_is_written() -> None:
     with pytest.raises(ConfigError, match="20200103 is not a date: write 2024-01-31"):
         backtest(ORACLE, data=market(2_000), start=20200103)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"data": ""}, "--data names nothing"),
+        ({"data": ","}, "--data ,: a file's name is missing at a comma"),
+        ({"start": ""}, "'' is not a date"),
+        ({"end": ""}, "--to names nothing"),
+        ({"tz": ""}, "--tz names nothing"),
+        ({"benchmark": " "}, "--benchmark names nothing"),
+    ],
+)
+def test_an_option_without_a_value_is_refused(given: dict[str, str], said: str) -> None:
+    """As `--data "$DATA"` of a shell that knows no DATA: the market would be the built-in one."""
+    with pytest.raises(ConfigError, match=said):
+        backtest(ORACLE, **{"data": market(2_000), **given})

@@ -22,8 +22,9 @@ from tests.report.synthetic import synthetic_run
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Without files of compiled modules: a limit on the size of files would cut those off too."""
     return subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-B", *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -161,6 +162,26 @@ def test_a_full_disk_is_a_message_and_leaves_no_half_a_file(tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.parametrize("command", ["backtest", "data"])
+def test_a_name_that_is_not_utf_8_is_a_message(command, tmp_path, capsys):
+    """Arrow opens no such file; of a folder's file it is not the user who named it."""
+    bars = b"time,close\n2024-01-02,1\n2024-01-03,2\n2024-01-04,3\n"
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    named = os.fsdecode(os.fsencode(folder) + b"/b\xe4r.csv")
+    try:
+        Path(named).write_bytes(bars)
+    except OSError:
+        pytest.skip("names are UTF-8 on this file system")
+    for path in (named, str(folder)):
+        if command == "backtest":
+            argv = ["backtest", str(shipped("strategies/buy_and_hold.qdsl")), "--data", path]
+        else:
+            argv = ["data", "check", path]
+        assert cli.run(argv) == 2
+        assert "b\\udce4r.csv: the name is not text in UTF-8: rename it" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["fmt", "new"])
 def test_a_full_disk_leaves_the_users_files_as_they_were(command, tmp_path):
     """A strategy that is formatted is exchanged, not cut off; a new one is whole or not there."""
@@ -178,6 +199,42 @@ def test_a_full_disk_leaves_the_users_files_as_they_were(command, tmp_path):
     assert failed.returncode == 2
     assert failed.stderr == f"error: {file}: File too large\n"
     assert [path.read_text() for path in tmp_path.iterdir()] == [text] * (command == "fmt")
+
+
+def test_a_module_that_a_full_disk_cut_off_is_no_interrupt(monkeypatch, capsys):
+    """Python writes what it compiles, and reads of it as much as there is room for."""
+
+    def cut(_name):
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr(importlib, "import_module", cut)
+    assert cli.run(["devices"]) == 2
+    said = capsys.readouterr().err
+    assert "is cut off, as a full disk leaves it\nhelp: remove the folders __pycache__" in said
+    assert "interrupted" not in said
+
+
+@pytest.mark.parametrize("command", ["compile", "paper"])
+def test_a_full_disk_is_named_with_the_file_that_it_refuses(command, tmp_path):
+    sizes = {"compile": 100, "paper": 2_000}  # of a session the sources fit, the manifest does not
+    code = (
+        "import resource, sys\n"
+        "from quantdsl import cli\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({sizes[command]}, {sizes[command]}))\n"
+        "sys.exit(cli.run(sys.argv[1:]))"
+    )
+    file = tmp_path / "idea.qdsl"
+    file.write_text(starter("idea"))
+    made = tmp_path / "made"
+    options = {
+        "compile": ("--backend", "llvm", "-o", str(made)),
+        "paper": ("--session", str(made), "--no-cockpit"),
+    }
+    failed = python("-c", code, command, str(file), *options[command])
+    assert failed.returncode == 2
+    refused = made if command == "compile" else made / "session.json"
+    assert failed.stderr == f"error: {refused}: File too large\n"
+    assert command == "paper" or [path.name for path in tmp_path.iterdir()] == ["idea.qdsl"]
 
 
 def test_fmt_keeps_the_mode_of_a_file_and_what_a_link_points_to(tmp_path):

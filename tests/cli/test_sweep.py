@@ -254,6 +254,18 @@ def test_a_file_without_a_name_is_not_the_built_in_market(files, data, tmp_path,
     assert not (tmp_path / "out").exists()
 
 
+def test_a_second_sweep_into_a_folder_that_one_writes_to_is_refused(data, tmp_path, capfd):
+    out = tmp_path / "out"
+    sweep = prepare_sweep(compile_file(STRATEGY), STRATEGY, data=data)
+    first = Parts(out, sweep.manifest())
+    first.take()
+    assert swept("--data", data, *RANGES, "--out", out) == 2
+    assert f"{out}: another sweep is writing into it" in capfd.readouterr().err
+    assert [path.name for path in out.iterdir()] == [FOLDER]
+    first.release()
+    assert swept("--data", data, *RANGES, "--out", out) == 0
+
+
 def test_a_damaged_part_counts_as_not_done(data, tmp_path):
     sweep = prepare_sweep(
         compile_file(STRATEGY), STRATEGY, data=str(data), ranges={"fast": "2..20:3", "slow": "30"}

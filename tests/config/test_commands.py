@@ -57,6 +57,15 @@ ROWS = (
 )
 
 
+def test_config_check_of_a_feed_that_is_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text('[account]\ncash = 5.0\n\n[[feed]]\nfeed = "binence"\n')
+    told = output(capsys, "config", "check", str(own), status=2)
+    assert "own.toml:4: there is no feed 'binence'; did you mean 'binance'?" in told
+
+
 def test_data_check(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "eurusd.csv"
     path.write_text(ROWS)
@@ -78,6 +87,11 @@ def test_data_check_of_a_folder_of_bars(capsys: pytest.CaptureFixture[str], tmp_
     (tmp_path / "eurusd.csv").write_text(ROWS)
     (tmp_path / "gbpusd.csv.part").write_text("time,op")  # a download that is not whole
     assert "2 bars of 1m" in output(capsys, "data", "check", str(tmp_path))
+
+
+@pytest.mark.parametrize("path", ["", "#", "#KO"])
+def test_data_check_of_nothing(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "PATH names nothing" in output(capsys, "data", "check", path, status=2)
 
 
 def test_data_check_counts_bad_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

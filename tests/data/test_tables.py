@@ -1,6 +1,7 @@
 """Shapes and forms of tables: column names, times, packing, and clear words for what is wrong."""
 
 import gzip
+import os
 import zipfile
 from pathlib import Path
 
@@ -159,8 +160,10 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (b"\n\n", "the file is empty"),
         (b"\x00\x01\x02\x03" * 64, "is not a table: its first bytes are 00 01 02 03"),
-        (b"\xff\xfet\x00i\x00m\x00e\x00", "is not a table"),
-        (b"PK\x03\x04 broken", "is not a table"),
+        (b"\xff\xfet\x00i\x00m\x00e\x00", "is not a table: it is text in UTF-16: save it as UTF-8"),
+        (b"PK\x03\x04 broken\0", "is not a table: it is packed by zip, and its name does not end"),
+        (gzip.compress(b"time,close\n"), "it is packed by gzip, and its name does not end in .gz"),
+        ("time,close,Prämie\n".encode("latin-1"), "is not a table: line 1 is no text in UTF-8"),
         (b"PAR1 broken", "is a damaged Parquet file"),
         (b"ARROW1\x00\x00 broken", "is a damaged Arrow file"),
         (b"hello world\n", "is not a table: its first line is 'hello world'"),
@@ -186,7 +189,7 @@ def test_live_tables(tmp_path: Path) -> None:
             r"row 3 \(line 4\): '2024-01-01T00:00Z' has a zone .* give all of them the same form",
         ),
         (b"\xef\xbb\xbf", "the file is empty"),
-        (b"time,close\n2024-01-02,1\n\xe9t\xe9,2\n", "is not a table: line 3 is no text"),
+        (b"time,close\n2024-01-02,1\n\xe9t\xe9,2\n", "is not a table: line 3 is no text in UTF-8"),
         (b"time,close\n2024-01-02,1\n2024-01-03,2\x00\n", "is not a table: line 3 is no text"),
         (
             b"time,close\n2024-01-02,1\n2024-01-03," + b"x" * 200_000 + b"\n",
@@ -280,6 +283,48 @@ def test_damaged_lines_stop_or_are_counted(
     data = one(path, bad_rows="drop")
     assert data.rows == 2
     assert any(f"bad rows left out: 1 {counted}" in note for note in data.notes)
+
+
+def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
+    """7.256 shares would be 7256 there: no volume is read a thousand times too small."""
+    head = "date;open;high;low;close;volume\n"
+    lines = [f"2024-01-0{day};101,5;102,5;100,5;101,25;{day}.256\n" for day in range(2, 5)]
+    good = "2024-01-05;101,5;102,5;100,5;101,25;7256\n2024-01-08;101,5;102,5;100,5;101,25;100\n"
+    path = csv(tmp_path, head + "".join(lines) + good)
+    with pytest.raises(DataError, match=r"line 2: volume is '2.256'.*decimals stand behind a com"):
+        one(path)
+    data = one(path, bad_rows="drop")
+    assert data.rows == 2
+    assert any("3 missing value" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("2024-01-03,2\n2024-01-02,1\n2024-01-01,1\n", "2 backward time; .*from new to old"),
+        (
+            "2024-01-02,x\n2024-01-03,y\n",
+            r"2 missing value; the first: .*row 1 \(line 2\).*; close is 'x', which is not a",
+        ),
+        ("2024-01-02,1,2\n", "1 wrong number of cells; .*'2024-01-02,1,2' has 3 cells"),
+    ],
+)
+def test_why_few_rows_are_left_is_told(tmp_path: Path, rows: str, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        one(csv(tmp_path, f"date,close\n{rows}"), bad_rows="drop")
+
+
+def test_hidden_files_of_a_folder_are_no_data(tmp_path: Path) -> None:
+    csv(tmp_path, PLAIN)
+    (tmp_path / "._bars.csv").write_bytes(b"\x00\x05\x16\x07 of another system")
+    assert one(tmp_path).rows == one(tmp_path / "bars.csv").rows
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "bars.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="is a pipe, and data are read more than once"):
+        one(pipe)
 
 
 def test_a_ticker_of_a_table_without_tickers(tmp_path: Path) -> None:

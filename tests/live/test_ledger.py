@@ -120,6 +120,14 @@ def test_it_is_told_whether_positions_are_closed():
         assert ("no position is closed" in text) == (level == "error")
 
 
+def test_orders_are_said_to_pass_only_where_they_do():
+    """A session that caught up lets orders pass, unless a person or a limit has halted it."""
+    for killed, said in ((0, "orders pass"), (KilledBy.PERSON, "it stays halted: no order passes")):
+        lifted = (0, 0, 0, Kind.COMMAND, Command.ARM, 0, KilledBy.SESSION, killed, 0, 0, 0)
+        ((_, _, text),) = read(lifted).said
+        assert text.startswith(said)
+
+
 ROWS = np.array([order(1, 5, NO_PRICE, NO_PRICE), fill(1, 5, 100)], RECORD)
 
 

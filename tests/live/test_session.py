@@ -18,6 +18,7 @@ import pytest
 
 from quantdsl.backtest.run import backtest
 from quantdsl.cli import run
+from quantdsl.data.feed import symbol_of
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.latency import Latencies
 from quantdsl.errors import QuantDSLError
@@ -207,6 +208,7 @@ def test_a_replayed_session_decides_as_the_backtest_of_its_file(files, tmp_path)
     said = finished(paper(folder, strategy, "--config", "paper_replay", "--data", data,
                           "--speed", "full"))  # fmt: skip
     assert "Total return" in said, said
+    assert f"on replay ({symbol_of(data)})" in said  # what the file holds, not an invented name
     _, outputs = journalled(folder)
     own = before_the_end(outputs)
     whole = backtest(strategy, data=str(data)).records

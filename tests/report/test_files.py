@@ -1,5 +1,7 @@
 """What a run leaves on disk: its tables, their units, and that equal runs give equal bytes."""
 
+from concurrent.futures import ThreadPoolExecutor
+from errno import ENOSPC
 from fractions import Fraction
 
 import msgspec
@@ -12,6 +14,7 @@ from quantdsl.data.instrument import Instrument
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 from quantdsl.events.messages import Message
+from quantdsl.files import WRITING
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.order_words import NONE
 from quantdsl.report.store import load, save
@@ -47,6 +50,38 @@ def test_a_saved_run_is_read_back(tmp_path):
     assert saved.metrics == pytest.approx(metrics, nan_ok=True)
     assert saved.trades.equals(tables(RUN)["trades"])
     assert pa.ipc.open_file(tmp_path / "trades.arrow").read_all().equals(saved.trades)
+
+
+def test_runs_that_are_saved_into_one_folder_at_once_are_not_mixed(tmp_path):
+    runs = [replace(RUN, data_sha256=str(number)) for number in range(6)]
+    metrics = [{**evaluate(RUN), "total_return": float(number)} for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        for _ in pool.map(save, runs, metrics, [tmp_path] * 6):
+            pass
+    saved = load(tmp_path)
+    assert saved.metrics["total_return"] == float(saved.info.data_sha256)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_that_cannot_be_written_leaves_the_one_before_it(tmp_path, monkeypatch):
+    save(RUN, evaluate(RUN), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def refuse(*_):
+        raise OSError(ENOSPC, "No space left on device", str(tmp_path / WRITING / "report.html"))
+
+    monkeypatch.setattr("quantdsl.report.tearsheet.page", refuse)
+    with pytest.raises(OSError, match="No space left") as refused:
+        save(replace(RUN, data_sha256="other"), {"total_return": 7.0}, tmp_path)
+    assert refused.value.filename == str(tmp_path / "report.html")
+    assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_a_folder_that_takes_no_files_is_named(tmp_path):
+    (tmp_path / WRITING).touch()
+    with pytest.raises(OSError, match="File exists") as refused:
+        save(RUN, evaluate(RUN), tmp_path)
+    assert refused.value.filename == str(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["run.json", "metrics.json", "trades.parquet"])
