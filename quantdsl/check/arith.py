@@ -6,7 +6,7 @@ kind exactly and everything else as a float (language.md section 4).
 
 from collections.abc import Sequence
 
-from quantdsl.check import single, sizes
+from quantdsl.check import percent, single, sizes
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
     BOOL,
@@ -187,9 +187,12 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
             value.unit,
             value.series,
             value.const,
+            percent=value.percent,
         )
     if wanted.kind == "float":
         return single.widened(as_float(cx, value))
+    if wanted.kind == "money" and value.percent:
+        return percent.no_money(cx, value)
     if wanted.kind == "money" and have.kind in ("float", "int", "money"):
         unit = cx.units.money(cx)
         ir = value.ir if have.kind == "money" else from_float(cx, value, unit, "rint")
@@ -267,6 +270,8 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
         return _mixed_error(cx, op, left, right)
+    if (wrong := percent.cannot_join(cx, op, left, right, span)) is not None:
+        return wrong
     if op in "+-" and _mixed_dimensions(left, right):
         word = "added" if op == "+" else "subtracted"
         message = f"{an(left.type)} and {an(right.type)} cannot be {word}"
@@ -284,7 +289,8 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
         x = Value(FLOAT, ops.Unary("i64_to_f64", left.ir))
         y = Value(FLOAT, ops.Unary("i64_to_f64", right.ir))
     ir = ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir)
-    return single.narrowed((x, y), Value(FLOAT, ir, span, series=series))
+    part = percent.kept(op, left, right)
+    return single.narrowed((x, y), Value(FLOAT, ir, span, series=series, percent=part))
 
 
 DONE = {"+": "added", "-": "subtracted"}
@@ -429,7 +435,8 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
     if kind == "float":
         const = -value.const if isinstance(value.const, float) else None
         ir = ops.f64(const) if const is not None else ops.Unary("fneg", value.ir)
-        return Value(value.type, ir, span, series=value.series, const=const)
+        part = value.percent
+        return Value(value.type, ir, span, series=value.series, const=const, percent=part)
     if kind not in NUMERIC or kind == "time":
         return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
     if kind == "int" and isinstance(value.const, int) and value.const != INT_MIN:
@@ -480,6 +487,8 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
         return _mixed_error(cx, op, left, right)
     if "time" in (lk, rk) or (lk == "duration") != (rk == "duration"):
         return cx.error("QD0303", f"{an(left.type)} cannot be compared with {an(right.type)}", span)
+    if (wrong := percent.cannot_compare(cx, left, right, span)) is not None:
+        return wrong
     x, y = single.operands(as_float(cx, left), as_float(cx, right))
     if x.bad or y.bad:
         return error_value(span)
@@ -539,6 +548,7 @@ def select(cx: Context, cond: Value, left: Value, right: Value, span: Span) -> V
         high,
         x.unit or y.unit,
         joined((cond, left, right)),
+        percent=x.percent and y.percent,
     )
 
 

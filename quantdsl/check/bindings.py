@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
@@ -68,9 +68,7 @@ class Local(Struct):
         """The value; reading it counts as use."""
         self.used = True
         v = self.value
-        return Value(
-            v.type, v.ir, node.span, v.low, v.high, v.unit, v.series, v.const, v.writable, v.names
-        )
+        return structs.replace(v, span=node.span)
 
     def call(self, cx: "Context", node: ast.Call) -> Value:
         """A value is never callable."""

@@ -139,6 +139,7 @@ class Equations(Struct):
             value.unit,
             value.series,
             names=value.names,
+            percent=value.percent,
         )
 
     def settle(self, series: Series) -> Series:

@@ -137,18 +137,17 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     node = line.value
     if unit == "rate":
         return _rate(cx, node, "cancel_ns" if line.name.id == "max_cancel_rate" else "rate_ns")
-    if unit == "drawdown" and isinstance(node, ast.Num) and node.unit in ("%", "bps"):
-        # A share is meant of the peak, from which a drawdown is measured.
-        peak = Value(
-            money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
-        )
-        share = cx.expr(node)
-        return arith.coerce(cx, arith.binary(cx, "of", share, peak, node.span), money()).ir
     value = for_all(
         cx, arith.plain(cx, cx.expr(node)), "give money or a share of equity: max_weight = 10%"
     )
     if value.bad:
         return None
+    if unit == "drawdown" and value.percent:
+        # A share is meant of the peak, from which a drawdown is measured.
+        peak = Value(
+            money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
+        )
+        return arith.coerce(cx, arith.binary(cx, "of", value, peak, node.span), money()).ir
     kind = value.type.kind
     if unit == "lots":
         if kind != "qty":

@@ -85,6 +85,7 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     )
     if not mutable:
         kept.low, kept.high, kept.const = value.low, value.high, value.const
+        kept.percent = value.percent
         if value.ir in cx.facts:
             cx.facts |= {kept.ir}
     if cx.home is not None:

@@ -343,6 +343,8 @@ FILES = {
     + "    backtest:\n        slippage = slip\n",
 }
 ITEMS = {
+    "percentages for limits": "param p = 5% in 1%..9% step 1%\nrisk:\n    max_drawdown = p\n"
+    "    max_daily_loss = 2 * p",
     "future": "let gap = close - close[-1]\nplot(gap)",
     "future by a param": "param n = 1 in -1..5\nplot(close[n])",
     "misspelt name": "plot(clsoe)",
@@ -446,6 +448,15 @@ ITEMS = {
     "queue of a power": "backtest:\n    queue = proportional(2)",
 }
 STATEMENTS = {
+    "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
+    'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
+    "distance for a price": "buy(9 shares, stop_loss = 20 ticks, take_profit = 5m)\n"
+    "short(9 shares, limit = 2 ticks + 1 tick)",
+    "percentage for money": "buy(value = 20%)",
+    "percentage for money in a local": "let cap: money = 5% if flat else 2%\nbuy(value = cap)",
+    "percentage off a price": "buy(9 shares, limit = close - 2%)",
+    "price added to a percentage": "short(9 shares, limit = 1% + (high - low))",
+    "percentage compared with money": "if open_profit > 5% or close < -1%:\n    flatten()",
     "a price of something": "buy(value = 20 ticks of equity)",
     "number for a bool": "if close:\n    flatten()",
     "namespace as a value": "if close > ta:\n    flatten()",
@@ -520,6 +531,7 @@ STATEMENTS = {
     "assert": "assert close > 1.0",
 }
 TICK_ITEMS = {
+    "quote at a percentage": "on trade:\n    quote(bid = 5%, bid_qty = 1 unit, requote_if = 2bps)",
     "quotes twice": "quotes",
     "slippage of ticks": "backtest:\n    slippage = 2 ticks",
     "book twice": "book depth = 5",
