@@ -313,7 +313,7 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, first()))
         unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
-        return Value(FLOAT.missing(), ir)
+        return Value(FLOAT if lots() in cx.facts else FLOAT.missing(), ir)
 
     return {
         "flat": Figure(is_("ieq"), of_instrument=True),

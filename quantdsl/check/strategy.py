@@ -28,6 +28,7 @@ from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.cross import CrossNamespace
 from quantdsl.check.equations import EACH, LOOP, STATE, THIS, Equations
+from quantdsl.check.expr import facts as shown_by
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
 from quantdsl.check.lazy import Lazy
@@ -479,6 +480,7 @@ class Strategy:
         if when is not None:
             guard = truth(cx, cx.expr(when))
             cx.emit(ops.If(ops.Unary("not", guard.ir), (ops.Return(),)))
+            cx.facts |= shown_by(guard.ir, holds=True)
         cx.expected = VOID
         body(cx, node.body)
         cx.report_unused(cx.scope)
