@@ -199,7 +199,23 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
         return Value(wanted, ir, value.span, unit=unit, series=value.series)
     if wanted.kind == have.kind and (not wanted.of or not have.of):
         return Value(have, value.ir, value.span, unit=value.unit, series=value.series)
-    return cx.error("QD0301", f"{an(wanted)} is needed here, this is {an(have)}", value.span)
+    what = f"{an(wanted)} is needed here, this is {an(have)}"
+    return cx.error("QD0301", what, value.span, help=_way(cx, value, wanted))
+
+
+def _way(cx: Context, value: Value, wanted: Type) -> str | None:
+    """How a value of another kind becomes the wanted one, where there is a usual way."""
+    text = cx.module.source.text[slice(*value.span)]
+    if wanted.kind == "int" and value.type.kind == "float":
+        cut = f"int({text}) drops the fraction"
+        return cut if value.const is not None else f"{cut}; what begins as 0.0 is a float"
+    if wanted.kind == "int" and value.type.kind in FIXED:
+        return "what begins as 0 is an int: begin with 0.0, or with a unit"
+    if wanted.kind == "price" and value.type.kind in ("int", "float", "money", "ticks"):
+        return "a price is one of the market: begin with na (price?), or take a float"
+    if wanted.kind == "qty" and value.type.kind in ("int", "float"):
+        return f"write {text} shares" if value.const is not None else f"write floor_qty({text})"
+    return None
 
 
 # ---- arithmetic -------------------------------------------------------------------------------

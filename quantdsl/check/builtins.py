@@ -86,6 +86,8 @@ class Builtin(Binding):
                 named.span,
                 help=self.doc.signature,
             )
+        if self.doc.name in ("max", "min") and len(values) > many:
+            return self._nested(cx, node)
         if not few <= len(values) <= many:
             return cx.error(
                 "QD0308",
@@ -95,6 +97,16 @@ class Builtin(Binding):
             )
         result = self.doc.make(cx, node, values)
         return result if self.doc.name == "float" else single.narrowed(values, result)
+
+    def _nested(self, cx: Context, node: ast.Call) -> Value:
+        """The error of `max(a, b, c)`, with the calls of two that it means."""
+        name, text = self.doc.name, cx.module.source.text
+        written, *more = (text[slice(*arg.span)] for arg in node.args)
+        for each in more:
+            written = f"{name}({written}, {each})"
+        what = f"{name} takes {_count(*self.doc.arity)}, not {len(node.args)}"
+        edit = (node.span, written)
+        return cx.error("QD0308", what, node.span, help=f"write {written}", edit=edit)
 
 
 def _count(few: int, many: int) -> str:

@@ -2,6 +2,7 @@
 
 from textwrap import indent
 
+from tests.check.foreign_cases import FOREIGN_ITEMS, FOREIGN_STATEMENTS
 from tests.check.universe_cases import UNIVERSES
 
 PAIR = """\
@@ -224,6 +225,7 @@ KERNELS = {
 }
 
 FILES = {
+    "flat of one of several": PAIR + "    on bar when y.flat:\n        buy(y, value = 9 USD)\n",
     "threads outside a kernel": STRATEGY + "    plot(close + float(thread.x))\n    on bar:\n"
     "        barrier()\n",
     "tensor outside a kernel": "fn f(x: float) -> float:\n    var a: tensor[float, 2, 2] = 0\n"
@@ -343,8 +345,6 @@ FILES = {
     + "    backtest:\n        slippage = slip\n",
 }
 ITEMS = {
-    "percentages for limits": "param p = 5% in 1%..9% step 1%\nrisk:\n    max_drawdown = p\n"
-    "    max_daily_loss = 2 * p",
     "future": "let gap = close - close[-1]\nplot(gap)",
     "future by a param": "param n = 1 in -1..5\nplot(close[n])",
     "misspelt name": "plot(clsoe)",
@@ -448,15 +448,6 @@ ITEMS = {
     "queue of a power": "backtest:\n    queue = proportional(2)",
 }
 STATEMENTS = {
-    "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
-    'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
-    "distance for a price": "buy(9 shares, stop_loss = 20 ticks, take_profit = 5m)\n"
-    "short(9 shares, limit = 2 ticks + 1 tick)",
-    "percentage for money": "buy(value = 20%)",
-    "percentage for money in a local": "let cap: money = 5% if flat else 2%\nbuy(value = cap)",
-    "percentage off a price": "buy(9 shares, limit = close - 2%)",
-    "price added to a percentage": "short(9 shares, limit = 1% + (high - low))",
-    "percentage compared with money": "if open_profit > 5% or close < -1%:\n    flatten()",
     "a price of something": "buy(value = 20 ticks of equity)",
     "number for a bool": "if close:\n    flatten()",
     "namespace as a value": "if close > ta:\n    flatten()",
@@ -623,9 +614,9 @@ def _finished(text: str) -> str:
 PROGRAMS = {
     **{name: _finished(text) for name, text in FILES.items()},
     **{name: _finished(STRATEGY + indent(text + "\n", "    ") + ORDER)
-       for name, text in ITEMS.items()},
+       for name, text in (ITEMS | FOREIGN_ITEMS).items()},
     **{name: _finished(f"{STRATEGY}    on bar:\n{indent(text, ' ' * 8)}\n    plot(close)\n")
-       for name, text in STATEMENTS.items()},
+       for name, text in (STATEMENTS | FOREIGN_STATEMENTS).items()},
     **{name: _finished(TICKS + indent(text + "\n", "    ") + TICK_ORDER)
        for name, text in TICK_ITEMS.items()},
     **{name: _finished(f"strategy S:\n    {text}\n    on start:\n        flatten()\n")
