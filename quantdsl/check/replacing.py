@@ -55,7 +55,8 @@ class ReplaceTag(Binding):
             return error_value(node.span)
         self.strategy.uses |= {"USES_TAG", "USES_LIMIT", "USES_TRIGGER", "USES_EXITS"}
         for traded in self.strategy.instruments:
-            if not self._emit(cx, node, traded, self.strategy.tag(tag.value.value)):
+            number = self.strategy.tag(tag.value.value, tag.value.span)
+            if not self._emit(cx, node, traded, number):
                 return error_value(node.span)
         return Value(VOID, NOTHING, node.span)
 

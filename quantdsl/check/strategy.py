@@ -132,6 +132,7 @@ class Strategy:
         self.critical = False  # the handler that is elaborated promises to be a critical path
         self.cpu: int | None = None  # the core that handlers name
         self.atomic_group: ops.Expr | None = None
+        self.asked_tags: list[tuple[str, ast.Span]] = []  # of cancel, replace and after
         self.instruments: list[Traded] = []
         self.universe: universe.Universe | None = None
         self.adjust: tuple[str, ast.Span] | None = None  # splits or all, where bars ask for it
@@ -233,8 +234,10 @@ class Strategy:
         del self.loops[known:]
         return made
 
-    def tag(self, text: str) -> int:
-        """The number of a tag; 0 is no tag."""
+    def tag(self, text: str, asked: ast.Span | None = None) -> int:
+        """The number of a tag; 0 is no tag. `asked` is where other orders are meant by it."""
+        if asked is not None:
+            self.asked_tags.append((text, asked))
         return self.tags.setdefault(text, len(self.tags) + 1)
 
     def clock_bit(self, instrument: int, clock: int) -> int:
@@ -583,14 +586,14 @@ class Strategy:
 
     def _uncalled(self) -> None:
         """Elaborate the actions that nothing calls, so that their mistakes are seen too."""
-        uses, orders = set(self.uses), list(self.orders)
+        uses, orders, tags = set(self.uses), list(self.orders), list(self.asked_tags)
         for binding in list(self.scope.names.values()):
             if isinstance(binding, ActionBinding) and not binding.used:
                 cx = self.context()
                 self.acting = True
                 alone(self, cx, binding)
                 self.acting = False
-        self.uses, self.orders = uses, orders
+        self.uses, self.orders, self.asked_tags = uses, orders, tags
 
     # ---- lints ----
 
@@ -603,3 +606,4 @@ class Strategy:
         grid.check(self)
         lints.missing_blocks(self)
         lints.idle_settings(self)
+        lints.unknown_tags(self)

@@ -307,7 +307,8 @@ class _Intent:
         elif name == "tif":
             self._tif(arg)
         elif name in ("oco", "tag", "after") and isinstance(arg.value, ast.Str):
-            self.fields.append((name, ops.i64(self.strategy.tag(arg.value.value))))
+            asked = arg.value.span if name == "after" else None
+            self.fields.append((name, ops.i64(self.strategy.tag(arg.value.value, asked))))
         elif _is_bracket(arg):
             assert isinstance(arg.value, ast.Call)
             for inner in arg.value.args:
@@ -508,7 +509,8 @@ class CancelTag(Binding):
         if not one_of(cx, node.span):
             return error_value(node.span)
         self.strategy.uses.add("USES_TAG")
-        tag = ops.i64(self.strategy.tag(node.args[0].value.value))
+        text = node.args[0].value
+        tag = ops.i64(self.strategy.tag(text.value, text.span))
         line = ops.i64(cx.line(node))
         for traded in self.strategy.instruments:
             call = ops.Call(

@@ -19,6 +19,10 @@ FOREIGN_ITEMS = {
     "weight of thousands of percent": "risk:\n    max_weight = 25",
 }
 FOREIGN_STATEMENTS = {
+    "tag of no order": 'buy(9 shares, stop_loss = low)\nreplace("sl", stop = close - 9 ticks)',
+    "misspelt tag": 'buy(9 shares, limit = low, tag = "entry")\n'
+    'sell(9 shares, after = "entry", tag = "exit")\ncancel("entri")',
+    "wait for no order": 'buy(9 shares, limit = low, tag = "a")\nbuy(9 shares, after = "dip")',
     "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
     'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
     "distance for a price": "buy(9 shares, stop_loss = 20 ticks, take_profit = 5m)\n"
