@@ -57,6 +57,10 @@ def builtin(
     return register
 
 
+OF_PERCENT = frozenset({"max", "min", "clamp", "abs"})
+"""What gives a percentage where all that it is given are such."""
+
+
 class Builtin(Binding):
     """A function of the language."""
 
@@ -96,6 +100,7 @@ class Builtin(Binding):
                 help=self.doc.signature,
             )
         result = self.doc.make(cx, node, values)
+        result.percent = self.doc.name in OF_PERCENT and all(value.percent for value in values)
         return result if self.doc.name == "float" else single.narrowed(values, result)
 
     def _nested(self, cx: Context, node: ast.Call) -> Value:

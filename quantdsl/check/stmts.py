@@ -83,9 +83,9 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     kept = Value(
         value.type, ops.Var(name), node.span, unit=value.unit, writable=mutable, names=value.names
     )
+    kept.percent = value.percent  # a var that begins as 5% holds percentages
     if not mutable:
         kept.low, kept.high, kept.const = value.low, value.high, value.const
-        kept.percent = value.percent
         if value.ir in cx.facts:
             cx.facts |= {kept.ir}
     if cx.home is not None:

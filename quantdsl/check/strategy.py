@@ -386,6 +386,7 @@ class Strategy:
         kept = Value(type_, place, node.span, writable=True)
         if type_.kind in ("price", "qty", "money"):
             kept.unit = self.units.of(cx, kept)
+        kept.percent = value is not None and value.percent and type_.kind == "float"
         self._own(node.name, Local(kept, node.name.span))
         if value is not None:
             initial = coerce(cx, value, type_.elem if type_.elem else type_)

@@ -1,6 +1,11 @@
 """What traders who know other tools write first, and what a percentage or a bare number is not."""
 
 FOREIGN_ITEMS = {
+    "percentages that have names": "let fixed = 2%\nstate kept = 3%\n"
+    "action enter(far: float):\n    buy(9 shares, stop_loss = far)\n"
+    "on bar:\n    var near = 4%\n    near = 5%\n    enter(6%)\n"
+    "    buy(9 shares, stop_loss = fixed)\n    buy(9 shares, stop_loss = kept)\n"
+    "    buy(9 shares, stop_loss = near)\n    buy(9 shares, stop_loss = max(kept, fixed))",
     "percentages for limits": "param p = 5% in 1%..9% step 1%\nrisk:\n    max_drawdown = p\n"
     "    max_daily_loss = 2 * p",
     "function without its namespace": "plot(sma(close, 9))",

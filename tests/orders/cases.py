@@ -79,7 +79,7 @@ EXITS = {
         "10 shares, trail = 1%", RISES, AFTER_RISE, fills=((2, 10, 100), (3, -10, 99.99))
     ),
     "trail in a percentage that has a name": buy(
-        "10 shares, trail = 2 * (0.25% if flat else 0.5%)",
+        "10 shares, trail = 2 * (max(0.25%, 0.1%) if flat else 0.5%)",
         RISES,
         AFTER_RISE,
         fills=((2, 10, 100), (3, -10, 100.49)),
