@@ -197,7 +197,16 @@ def idle_settings(strategy: "Strategy") -> None:
 def unknown_tags(strategy: "Strategy") -> None:
     """Tags by which cancel, replace or after mean orders that none here has."""
     args = [order.args["tag"].value for order in strategy.orders if "tag" in order.args]
-    given = {arg.value for arg in args if isinstance(arg, ast.Str)}
+    given = {arg.value: arg.span for arg in args if isinstance(arg, ast.Str)}
+    for text, span in given.items():
+        if "{" in text:
+            strategy.cx.warn(
+                "QD0816",
+                f"the tag {text!r} is one tag, whatever stands in its braces",
+                span,
+                reason="values are put into the texts of log, alert and mark alone",
+                help="give each order a tag of its own, or all of them one without braces",
+            )
     for text, span in strategy.asked_tags:
         near = nearest(text, given)
         if text not in given:

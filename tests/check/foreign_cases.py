@@ -25,6 +25,7 @@ FOREIGN_ITEMS = {
 }
 FOREIGN_STATEMENTS = {
     "tag of no order": 'buy(9 shares, stop_loss = low)\nreplace("sl", stop = close - 9 ticks)',
+    "tag with a value": 'for i in 1..3:\n    buy(i * 9 shares, limit = low, tag = "g{i}")',
     "misspelt tag": 'buy(9 shares, limit = low, tag = "entry")\n'
     'sell(9 shares, after = "entry", tag = "exit")\ncancel("entri")',
     "wait for no order": 'buy(9 shares, limit = low, tag = "a")\nbuy(9 shares, after = "dip")',
