@@ -50,14 +50,21 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
     if low is not None and param.high is not None and not low <= exact <= param.high:
         raise ConfigError(
             f"{param.name} = {given} lies outside its range "
-            f"{show(param, low)}..{show(param, param.high)}\n"
-            "help: widen the range in the strategy's file, from which memory and warm-up follow"
+            f"{show(param, low)}..{show(param, param.high)}\nhelp: {_way_in(param, exact, low)}"
         )
     if param.kind in ("int", *COUNTED) and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
     if param.kind == "int" and param.low is None:
         _hold_lowered(param, exact)
     return exact
+
+
+def _way_in(param: Param, number: Fraction, low: Fraction) -> str:
+    """What may have been meant by a value outside of the range: by 0.05 often 5%."""
+    meant = number / FRACTION.get(param.unit, Fraction(1))
+    if param.unit in FRACTION and param.high is not None and low <= meant <= param.high:
+        return f"it counts in {param.unit}; did you mean {param.name}={show(param, meant)}?"
+    return "widen the range in the strategy's file, from which memory and warm-up follow"
 
 
 def _hold_lowered(param: Param, number: Fraction) -> None:

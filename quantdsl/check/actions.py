@@ -39,7 +39,9 @@ def inline(strategy: "Strategy", cx: Context, action: "ActionBinding", node: ast
             return value
         name = cx.fresh("a")
         cx.emit(ops.Let(name, ir_type(value.type), value.ir))
-        kept = Value(value.type, ops.Var(name), value.span, unit=value.unit)
+        kept = Value(
+            value.type, ops.Var(name), value.span, unit=value.unit, percent=value.percent
+        )
         cx.scope.names[param.name] = Local(kept, used=True)
     action.busy = True
     cx.expected, cx.loops = VOID, 0

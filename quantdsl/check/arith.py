@@ -6,7 +6,7 @@ kind exactly and everything else as a float (language.md section 4).
 
 from collections.abc import Sequence
 
-from quantdsl.check import single, sizes
+from quantdsl.check import percent, single, sizes
 from quantdsl.check.context import Context
 from quantdsl.check.types import (
     BOOL,
@@ -187,16 +187,35 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
             value.unit,
             value.series,
             value.const,
+            percent=value.percent,
         )
     if wanted.kind == "float":
         return single.widened(as_float(cx, value))
+    if wanted.kind == "money" and value.percent:
+        return percent.no_money(cx, value)
     if wanted.kind == "money" and have.kind in ("float", "int", "money"):
         unit = cx.units.money(cx)
         ir = value.ir if have.kind == "money" else from_float(cx, value, unit, "rint")
         return Value(wanted, ir, value.span, unit=unit, series=value.series)
     if wanted.kind == have.kind and (not wanted.of or not have.of):
         return Value(have, value.ir, value.span, unit=value.unit, series=value.series)
-    return cx.error("QD0301", f"{an(wanted)} is needed here, this is {an(have)}", value.span)
+    what = f"{an(wanted)} is needed here, this is {an(have)}"
+    return cx.error("QD0301", what, value.span, help=_way(cx, value, wanted))
+
+
+def _way(cx: Context, value: Value, wanted: Type) -> str | None:
+    """How a value of another kind becomes the wanted one, where there is a usual way."""
+    text = cx.module.source.text[slice(*value.span)]
+    if wanted.kind == "int" and value.type.kind == "float":
+        cut = f"int({text}) drops the fraction"
+        return cut if value.const is not None else f"{cut}; what begins as 0.0 is a float"
+    if wanted.kind == "int" and value.type.kind in FIXED:
+        return "what begins as 0 is an int: begin with 0.0, or with a unit"
+    if wanted.kind == "price" and value.type.kind in ("int", "float", "money", "ticks"):
+        return "a price is one of the market: begin with na (price?), or take a float"
+    if wanted.kind == "qty" and value.type.kind in ("int", "float"):
+        return f"write {text} shares" if value.const is not None else f"write floor_qty({text})"
+    return None
 
 
 # ---- arithmetic -------------------------------------------------------------------------------
@@ -267,6 +286,8 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
     series = joined((left, right))
     if op in "+-" and _mixed_instruments(left, right):
         return _mixed_error(cx, op, left, right)
+    if (wrong := percent.cannot_join(cx, op, left, right, span)) is not None:
+        return wrong
     if op in "+-" and _mixed_dimensions(left, right):
         word = "added" if op == "+" else "subtracted"
         message = f"{an(left.type)} and {an(right.type)} cannot be {word}"
@@ -284,7 +305,8 @@ def binary(cx: Context, op: str, left: Value, right: Value, span: Span) -> Value
         x = Value(FLOAT, ops.Unary("i64_to_f64", left.ir))
         y = Value(FLOAT, ops.Unary("i64_to_f64", right.ir))
     ir = ops.Binary(FLOAT_OPS["*" if op == "of" else op], x.ir, y.ir)
-    return single.narrowed((x, y), Value(FLOAT, ir, span, series=series))
+    part = percent.kept(op, left, right)
+    return single.narrowed((x, y), Value(FLOAT, ir, span, series=series, percent=part))
 
 
 DONE = {"+": "added", "-": "subtracted"}
@@ -429,7 +451,8 @@ def negative(cx: Context, value: Value, span: Span) -> Value:
     if kind == "float":
         const = -value.const if isinstance(value.const, float) else None
         ir = ops.f64(const) if const is not None else ops.Unary("fneg", value.ir)
-        return Value(value.type, ir, span, series=value.series, const=const)
+        part = value.percent
+        return Value(value.type, ir, span, series=value.series, const=const, percent=part)
     if kind not in NUMERIC or kind == "time":
         return cx.error("QD0301", f"'-' needs a number, this is {an(value.type)}", span)
     if kind == "int" and isinstance(value.const, int) and value.const != INT_MIN:
@@ -480,6 +503,8 @@ def compare(cx: Context, op: str, left: Value, right: Value, span: Span) -> Valu
         return _mixed_error(cx, op, left, right)
     if "time" in (lk, rk) or (lk == "duration") != (rk == "duration"):
         return cx.error("QD0303", f"{an(left.type)} cannot be compared with {an(right.type)}", span)
+    if (wrong := percent.cannot_compare(cx, left, right, span)) is not None:
+        return wrong
     x, y = single.operands(as_float(cx, left), as_float(cx, right))
     if x.bad or y.bad:
         return error_value(span)
@@ -539,6 +564,7 @@ def select(cx: Context, cond: Value, left: Value, right: Value, span: Span) -> V
         high,
         x.unit or y.unit,
         joined((cond, left, right)),
+        percent=x.percent and y.percent,
     )
 
 

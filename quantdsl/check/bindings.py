@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
@@ -68,9 +68,7 @@ class Local(Struct):
         """The value; reading it counts as use."""
         self.used = True
         v = self.value
-        return Value(
-            v.type, v.ir, node.span, v.low, v.high, v.unit, v.series, v.const, v.writable, v.names
-        )
+        return structs.replace(v, span=node.span)
 
     def call(self, cx: "Context", node: ast.Call) -> Value:
         """A value is never callable."""
@@ -126,16 +124,45 @@ class StructBinding(Binding):
         return cx.library.construct(cx, self, node)
 
 
-def unknown(cx: "Context", name: str, span: Span, known: list[str], where: str) -> Value:
-    """Report an unknown name, with the nearest known one as an edit."""
-    near = nearest(name, known)
+def unknown(
+    cx: "Context", name: str, span: Span, known: list[str], where: str, help: str | None = None
+) -> Value:
+    """Report an unknown name, with the nearest known one as an edit; `help` where none is near."""
+    near = name.lower() if name.lower() in known else nearest(name, known)
     return cx.error(
         "QD0201",
         f"there is no {name!r} {where}",
         span,
-        help=f"did you mean {near}?" if near else None,
+        help=f"did you mean {near}?" if near else help,
         edit=(span, near) if near else None,
     )
+
+
+_AT_TIMES = "compare now with a time of day: now > 10:30, or write a handler: at 15:45:"
+_AT_DAYS = "write a handler: at 15:45 on week_start, week_end, month_start or month_end"
+ELSEWHERE = {
+    "nz": "'x ?? 0.0' is x, or 0.0 where x is na",
+    "isnan": "write 'x is na' or 'x is not na'",
+    "isna": "write 'x is na' or 'x is not na'",
+    "True": "write true",
+    "False": "write false",
+    "None": "what is missing is na",
+    "print": 'write log("close {close}"), which stands in the report',
+    "strategy": "orders are buy, sell, short, cover, target and close_position",
+    "request": "declare a second clock, 'bars 1d as daily', and read daily.close",
+    "time": "a bar's time is bars.time, that of the event is now",
+    "hour": _AT_TIMES,
+    "minute": _AT_TIMES,
+    "weekday": _AT_DAYS,
+    "dayofweek": _AT_DAYS,
+    "day_of_week": _AT_DAYS,
+    "dayofmonth": _AT_DAYS,
+    "day_of_month": _AT_DAYS,
+    "month": _AT_DAYS,
+    "iff": "write 'a if condition else b'",
+    "where": "write 'a if condition else b'",
+}
+"""Words of other tools, and how what they mean is said here."""
 
 
 WINDOWED = {
@@ -172,9 +199,13 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
         cx.error("QD0902", f"{node.id!r} stands in a kernel", node.span)
     elif found is None:
         visible = list(cx.scope.visible())
-        near = None if nearest(node.id, visible) else _in_a_namespace(cx, node.id)
+        near = _in_a_namespace(cx, node.id, exact=True)
+        if node.id in ELSEWHERE:
+            visible = []
+        elif near is None and not nearest(node.id, visible):
+            near = _in_a_namespace(cx, node.id, exact=False)
         if near is None:
-            unknown(cx, node.id, node.span, visible, "here")
+            unknown(cx, node.id, node.span, visible, "here", ELSEWHERE.get(node.id))
         else:
             help = f"did you mean {near}?"
             cx.error(
@@ -190,13 +221,15 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
 NAMESPACES = ("ta", "ts", "vol", "size", "xs")
 
 
-def _in_a_namespace(cx: "Context", name: str) -> str | None:
-    """What other tools have without a prefix, such as cross_over, and the language with one."""
+def _in_a_namespace(cx: "Context", name: str, *, exact: bool) -> str | None:
+    """What other tools have without a prefix, such as SMA or cross_over, and the language with one:
+    by that name, or by the nearest."""
     if len(name) < 3:
         return None
     for space in NAMESPACES:
         binding = cx.library.globals.names.get(space)
-        near = nearest(name, binding.members()) if isinstance(binding, Binding) else None
+        known = binding.members() if isinstance(binding, Binding) else []
+        near = name.lower() if name.lower() in known else None if exact else nearest(name, known)
         if near is not None:
             return f"{space}.{near}"
     return None

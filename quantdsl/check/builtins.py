@@ -57,6 +57,10 @@ def builtin(
     return register
 
 
+OF_PERCENT = frozenset({"max", "min", "clamp", "abs"})
+"""What gives a percentage where all that it is given are such."""
+
+
 class Builtin(Binding):
     """A function of the language."""
 
@@ -86,6 +90,8 @@ class Builtin(Binding):
                 named.span,
                 help=self.doc.signature,
             )
+        if self.doc.name in ("max", "min") and len(values) > many:
+            return self._nested(cx, node)
         if not few <= len(values) <= many:
             return cx.error(
                 "QD0308",
@@ -94,7 +100,18 @@ class Builtin(Binding):
                 help=self.doc.signature,
             )
         result = self.doc.make(cx, node, values)
+        result.percent = self.doc.name in OF_PERCENT and all(value.percent for value in values)
         return result if self.doc.name == "float" else single.narrowed(values, result)
+
+    def _nested(self, cx: Context, node: ast.Call) -> Value:
+        """The error of `max(a, b, c)`, with the calls of two that it means."""
+        name, text = self.doc.name, cx.module.source.text
+        written, *more = (text[slice(*arg.span)] for arg in node.args)
+        for each in more:
+            written = f"{name}({written}, {each})"
+        what = f"{name} takes {_count(*self.doc.arity)}, not {len(node.args)}"
+        edit = (node.span, written)
+        return cx.error("QD0308", what, node.span, help=f"write {written}", edit=edit)
 
 
 def _count(few: int, many: int) -> str:

@@ -30,7 +30,8 @@ def evaluate(cx: Context, value: Value) -> Value:
     if value.type == INT:
         whole = int(result)
         return Value(INT, ops.i64(whole), value.span, whole, whole, series=TIMELESS, const=whole)
-    return Value(FLOAT, ops.f64(result), value.span, series=TIMELESS, const=float(result))
+    part = value.percent
+    return Value(FLOAT, ops.f64(result), value.span, series=TIMELESS, const=result, percent=part)
 
 
 def array_type(cx: Context, node: ast.Type, count: int, others: Sequence[Type]) -> Type:

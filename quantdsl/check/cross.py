@@ -129,7 +129,7 @@ def _matched(
             if param.name != "p":  # where 1 is the largest value
                 told_of_all(cx, arg)
         if param.name in GROSS_NET:
-            told_of_factor(cx, arg)
+            told_of_factor(cx, arg.value)
         found[param.name] = given
     for param in params:
         if param.name not in found:

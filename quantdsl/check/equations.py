@@ -139,6 +139,7 @@ class Equations(Struct):
             value.unit,
             value.series,
             names=value.names,
+            percent=value.percent,
         )
 
     def settle(self, series: Series) -> Series:
@@ -234,7 +235,9 @@ class Equations(Struct):
                 if value.series is None
                 else "a constant has no history",
                 node.value.span,
-                help="write it as an equation: a 'let' of the strategy",
+                help="keep what it was in a 'state' of a handler"
+                if value.series is None and cx.strategy is not None and cx.strategy.equating
+                else "write it as an equation: a 'let' of the strategy",
             )
         if index.series is None or not isinstance(index.high, int):
             return cx.error(

@@ -128,7 +128,10 @@ def _logic(cx: Context, node: ast.Binary) -> Value:
 
 
 def facts(cond: ops.Expr, *, holds: bool) -> frozenset[ops.Expr]:
-    """Which optional values are present when the condition is true (or, not `holds`, false)."""
+    """Which optional values are present when the condition is true (or, not `holds`, false).
+
+    A position among them is not zero.
+    """
     if isinstance(cond, ops.Unary) and cond.op == "not":
         return facts(cond.x, holds=not holds)
     if isinstance(cond, ops.Binary) and cond.op == ("and" if holds else "or"):
@@ -137,6 +140,9 @@ def facts(cond: ops.Expr, *, holds: bool) -> frozenset[ops.Expr]:
         return frozenset({cond.x})
     if not holds and isinstance(cond, ops.Binary) and cond.op == "ieq":
         return frozenset({cond.x})
+    if holds and isinstance(cond, ops.Binary) and cond.op in ("ilt", "igt"):
+        # `long` and `short`: the position is not zero, which entry_price goes by.
+        return frozenset({cond.x}) if cond.y == ops.i64(0) else frozenset()
     return frozenset()
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from quantdsl.check.signals import SignalBinding
+from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import nodes
@@ -33,11 +34,11 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
     operations = operation_counts(module)
     for handler in strategy.handlers:
         label = f"on {EVENTS.get(handler.event, handler.event)}"
-        warm = max((warm.most for warm in handler.reads.values()), default=1, key=_int)
+        reads = {bit: _int(warm.most) for bit, warm in handler.reads.items()}
         lines.append(
             (
                 label,
-                f"runs from {_step(checked)} {_int(warm)} on, {operations[handler.func]:,} "
+                f"runs from {_first(checked, reads)} on, {operations[handler.func]:,} "
                 "operations at most straight through",
             )
         )
@@ -53,14 +54,26 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
 def _series(checked: "Checked", name: str) -> str:
     binding = checked.strategy.scope.names[name]
     value = binding.series()
-    warm = max((_int(w.most) for _, w in value.series.warm), default=1) if value.series else 1
+    warm = {bit: _int(w.most) for bit, w in value.series.warm} if value.series else {}
     begins = "asked for" if isinstance(binding, SignalBinding) else "defined"
-    return f"{value.type}, {begins} from {_step(checked)} {warm} on"
+    return f"{value.type}, {begins} from {_first(checked, warm)} on"
 
 
-def _step(checked: "Checked") -> str:
-    """What the clocks of a strategy count."""
-    return "tick" if checked.strategy.ticks else "bar"
+def _first(checked: "Checked", warm: dict[int, int]) -> str:
+    """The first step with all that is waited for, by the bits of the clocks that count it.
+
+    Bars of another clock than the finest are told by their name: 15 of a day are no 15 hours.
+    """
+    strategy = checked.strategy
+    most: dict[str, int] = {}
+    for bit, count in warm.items():
+        clock = bit % PANEL_SHIFT if strategy.universe is not None else bit % strategy.width
+        named = 0 < clock < len(strategy.clocks) and not strategy.ticks
+        name = f" of {strategy.clocks[clock].name}" if named else ""
+        most[name] = max(most.get(name, 1), count)
+    waited = {name: count for name, count in most.items() if count > 1} or {"": 1}
+    step = "tick" if strategy.ticks else "bar"
+    return " and ".join(f"{step} {count}{name}" for name, count in sorted(waited.items()))
 
 
 def _params(checked: "Checked") -> str:

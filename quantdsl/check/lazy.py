@@ -37,6 +37,7 @@ class Lazy(Binding):
             value.series,
             value.const,
             names=value.names,
+            percent=value.percent,
         )
 
     def series(self) -> Value:

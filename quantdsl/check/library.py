@@ -353,9 +353,9 @@ class Library:
                     series=value.series,
                     writable=value.writable,
                 )
-        return unknown(
-            cx, node.name, node.name_span, [f.name for f in binding.fields], f"in {value.type}"
-        )
+        known = [f.name for f in binding.fields]
+        has = f"it has {', '.join(known)}"
+        return unknown(cx, node.name, node.name_span, known, f"in {value.type}", has)
 
     def construct(self, cx: Context, binding: StructBinding, node: ast.Call) -> Value:
         """`Band(mid = m, ...)`: every field, by name."""

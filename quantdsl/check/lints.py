@@ -8,6 +8,7 @@ from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
 from quantdsl.lang import ast
+from quantdsl.lang.spelling import nearest
 
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
@@ -190,4 +191,30 @@ def idle_settings(strategy: "Strategy") -> None:
                 f"'{name} =' is of ticks: no fill on bars looks at it",
                 said.span,
                 help="leave it out; 'delay =' lets an order wait for bars",
+            )
+
+
+def unknown_tags(strategy: "Strategy") -> None:
+    """Tags by which cancel, replace or after mean orders that none here has."""
+    args = [order.args["tag"].value for order in strategy.orders if "tag" in order.args]
+    given = {arg.value: arg.span for arg in args if isinstance(arg, ast.Str)}
+    for text, span in given.items():
+        if "{" in text:
+            strategy.cx.warn(
+                "QD0816",
+                f"the tag {text!r} is one tag, whatever stands in its braces",
+                span,
+                reason="values are put into the texts of log, alert and mark alone",
+                help="give each order a tag of its own, or all of them one without braces",
+            )
+    for text, span in strategy.asked_tags:
+        near = nearest(text, given)
+        if text not in given:
+            strategy.cx.warn(
+                "QD0816",
+                f"no order here has the tag {text!r}",
+                span,
+                reason="the exits of a bracket go by the tag of their entry",
+                help=f"did you mean {near!r}?" if near else f'give it to the order: tag = "{text}"',
+                edit=(span, f'"{near}"') if near else None,
             )

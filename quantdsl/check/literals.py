@@ -3,6 +3,8 @@
 import math
 from fractions import Fraction
 
+from msgspec import structs
+
 from quantdsl.check.arith import checked_int
 from quantdsl.check.context import Context, elaborates
 from quantdsl.check.types import (
@@ -56,7 +58,7 @@ def _num(cx: Context, node: ast.Num) -> Value:
     if unit is None or unit in PLAIN:
         return _plain(cx, node, exact)
     if unit in FRACTION:
-        return _float(exact * FRACTION[unit])
+        return structs.replace(_float(exact * FRACTION[unit]), percent=True)
     if unit in DURATION_NS:
         return _whole(cx, node, exact * DURATION_NS[unit], DURATION)
     if unit in ("tick", "ticks"):

@@ -161,6 +161,16 @@ class BarsBinding(Binding):
         """What may follow the dot."""
         return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *OF_INSTRUMENT]
 
+    def attr(self, cx: Context, node: ast.Attr) -> Value:
+        """The value of `y.name`; of `y.flat`, how that is asked of one of several."""
+        if self.clock != 0 or node.name not in OF_POSITION:
+            return super().attr(cx, node)
+        text = cx.module.source.text[slice(*node.value.span)]
+        asked = f"{text}.position {OF_POSITION[node.name]} 0"
+        what = f"there is no {node.name!r} in {self.what}"
+        edit = (node.span, f"({asked})")
+        return cx.error("QD0201", what, node.name_span, help=f"write {asked}", edit=edit)
+
 
 class Later(Binding):
     """A part of the language that this version does not compile."""
@@ -199,6 +209,9 @@ class Account(Struct, frozen=True):
     of_instrument: bool
     text: str
 
+
+OF_POSITION = {"flat": "==", "long": ">", "short": "<"}
+"""What a strategy of one instrument asks of it by a word, as comparisons with 0."""
 
 OF_INSTRUMENT: dict[str, Account] = {
     "position": Account(
@@ -313,7 +326,7 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
         ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, first()))
         unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
-        return Value(FLOAT.missing(), ir)
+        return Value(FLOAT if lots() in cx.facts else FLOAT.missing(), ir)
 
     return {
         "flat": Figure(is_("ieq"), of_instrument=True),

@@ -270,7 +270,7 @@ def _value(strategy: "Strategy", cx: Context, param: Param, place: ops.Field) ->
         high = int(param.high) if param.high is not None else int(param.default)
         return Value(INT, place, low=low, high=high, series=TIMELESS)
     if param.kind == "float":
-        return Value(FLOAT, place, series=TIMELESS)
+        return Value(FLOAT, place, series=TIMELESS, percent=param.unit in FRACTION)
     if param.kind == "ticks":
         return Value(TICKS, place, series=TIMELESS)
     if param.kind == "lots":

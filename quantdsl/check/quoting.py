@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quantdsl.check import arith, consistency
+from quantdsl.check import arith, consistency, percent
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
@@ -118,7 +118,8 @@ class QuoteFunction(Binding):
 
     def _ticks(self, cx: Context, arg: ast.Arg, traded: Traded, rounding: str) -> ops.Expr:
         value = arith.plain(cx, cx.expr(arg.value))
-        if value.bad:
+        side = arg.name or ""
+        if value.bad or percent.no_level(cx, side, value, up=side == "ask") is not None:
             return NOTHING
         if value.type.kind == "price":
             if value.type.of not in ("", traded.name):
@@ -139,4 +140,10 @@ class QuoteFunction(Binding):
         if arg is None:
             return NOTHING
         value = arith.plain(cx, cx.expr(arg.value))
-        return value.ir if value.type.kind == "ticks" else self._ticks(cx, arg, traded, "rint")
+        if value.type.kind == "ticks":
+            return value.ir
+        if value.percent:
+            what = "requote_if is a distance, this is a percentage"
+            cx.error("QD0803", what, arg.value.span, help="such as requote_if = 2 ticks")
+            return NOTHING
+        return self._ticks(cx, arg, traded, "rint")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quantdsl.check import arith
+from quantdsl.check import arith, percent
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
@@ -55,7 +55,8 @@ class ReplaceTag(Binding):
             return error_value(node.span)
         self.strategy.uses |= {"USES_TAG", "USES_LIMIT", "USES_TRIGGER", "USES_EXITS"}
         for traded in self.strategy.instruments:
-            if not self._emit(cx, node, traded, self.strategy.tag(tag.value.value)):
+            number = self.strategy.tag(tag.value.value, tag.value.span)
+            if not self._emit(cx, node, traded, number):
                 return error_value(node.span)
         return Value(VOID, NOTHING, node.span)
 
@@ -70,6 +71,8 @@ class ReplaceTag(Binding):
             assert arg.name is not None
             value = arith.plain(cx, cx.expr(arg.value))
             sized = arg.name == "qty"
+            if not sized and percent.no_level(cx, arg.name, value, up=False) is not None:
+                return False
             made = (self._size if sized else self._price)(cx, value, traded)
             if made is None:
                 return False

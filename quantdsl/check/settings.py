@@ -1,5 +1,6 @@
 """The risk and backtest blocks: each line against the one table of what may stand there."""
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -12,6 +13,7 @@ from quantdsl.check.functions import Declared
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
+from quantdsl.check.shares import told_of_factor
 from quantdsl.check.types import DURATION, FLOAT, money
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
@@ -137,18 +139,17 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     node = line.value
     if unit == "rate":
         return _rate(cx, node, "cancel_ns" if line.name.id == "max_cancel_rate" else "rate_ns")
-    if unit == "drawdown" and isinstance(node, ast.Num) and node.unit in ("%", "bps"):
-        # A share is meant of the peak, from which a drawdown is measured.
-        peak = Value(
-            money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
-        )
-        share = cx.expr(node)
-        return arith.coerce(cx, arith.binary(cx, "of", share, peak, node.span), money()).ir
     value = for_all(
         cx, arith.plain(cx, cx.expr(node)), "give money or a share of equity: max_weight = 10%"
     )
     if value.bad:
         return None
+    if unit == "drawdown" and value.percent:
+        # A share is meant of the peak, from which a drawdown is measured.
+        peak = Value(
+            money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
+        )
+        return arith.coerce(cx, arith.binary(cx, "of", value, peak, node.span), money()).ir
     kind = value.type.kind
     if unit == "lots":
         if kind != "qty":
@@ -158,6 +159,8 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     if unit == "count" and kind == "int":
         return value.ir
     wanted = {"money": money(), "drawdown": money(), "share": FLOAT, "duration": DURATION}
+    if unit == "share":
+        told_of_factor(cx, node)
     if unit in wanted:
         value = arith.coerce(cx, value, wanted[unit])
         return None if value.bad else value.ir
@@ -254,6 +257,10 @@ FORMS: dict[str, tuple[str, ...]] = {
 }
 """What each setting may be: a number of a kind, or one of its words; a fn besides (MODELS)."""
 
+COSTS = ("fees", "maker_fee", "slippage")
+COST_READ_AS_PERCENT = Fraction(5, 100)
+"""No fill costs a twentieth of its value, so a bare number from here on meant percent."""
+
 KINDS = {
     "money": "money, such as 1 USD",
     "share": "a share, such as 2bps",
@@ -316,6 +323,7 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
     if isinstance(node, ast.Num | ast.Unary) and kinds:
         number = literal(cx, node)
         if number is not None and _kind(number[1], kinds):
+            _told_of_factor(cx, name, node, number)
             if number[1] in CURRENCIES:
                 strategy.hold_currency(number[1], node.span)
             return Chosen(name, float(number[0]), number[1], word, line.span)
@@ -329,6 +337,16 @@ def _setting(strategy: "Strategy", cx: Context, line: ast.Setting) -> Chosen | N
         help=f"give {' or '.join(wanted)}",
     )
     return None
+
+
+def _told_of_factor(cx: Context, name: str, node: ast.Expr, number: tuple[Fraction, str]) -> None:
+    """Warn of `fees = 1`, which is all that a fill is worth: percent or ticks were meant."""
+    if name not in COSTS or number[1] or number[0] < COST_READ_AS_PERCENT:
+        return
+    text = cx.module.source.text[slice(*node.span)]
+    meant = f"{text} tick" if name == "slippage" and number[0] >= 1 else f"{text}%"
+    told = f"{name} = {text} is {float(number[0]):.0%} of each fill"
+    cx.warn("QD0813", told, node.span, help=f"did you mean {meant}?", edit=(node.span, meant))
 
 
 def _kind(unit: str, kinds: tuple[str, ...]) -> bool:

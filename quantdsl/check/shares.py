@@ -80,9 +80,9 @@ def told_of_all(cx: Context, arg: ast.Arg) -> None:
         )
 
 
-def told_of_factor(cx: Context, arg: ast.Arg) -> None:
+def told_of_factor(cx: Context, node: ast.Expr) -> None:
     """Warn of a bare 150, which reads as percent and is as many times the equity."""
-    given = arg.value.operand if isinstance(arg.value, ast.Unary) else arg.value
+    given = node.operand if isinstance(node, ast.Unary) else node
     if not isinstance(given, ast.Num) or given.unit is not None:
         return
     times = Fraction(given.text)
@@ -90,7 +90,7 @@ def told_of_factor(cx: Context, arg: ast.Arg) -> None:
         cx.warn(
             "QD0308",
             f"{given.text} without % is {float(times):,.0%}",
-            arg.span,
+            node.span,
             help=f"did you mean {given.text}%?",
         )
 

@@ -83,6 +83,7 @@ def _local(cx: Context, node: ast.Let | ast.Var, *, mutable: bool) -> None:
     kept = Value(
         value.type, ops.Var(name), node.span, unit=value.unit, writable=mutable, names=value.names
     )
+    kept.percent = value.percent  # a var that begins as 5% holds percentages
     if not mutable:
         kept.low, kept.high, kept.const = value.low, value.high, value.const
         if value.ir in cx.facts:

@@ -28,6 +28,7 @@ from quantdsl.check.bindings import Binding, EnumBinding, Local, unknown
 from quantdsl.check.context import Context, LimitExceeded, Scope
 from quantdsl.check.cross import CrossNamespace
 from quantdsl.check.equations import EACH, LOOP, STATE, THIS, Equations
+from quantdsl.check.expr import facts as shown_by
 from quantdsl.check.expr import truth
 from quantdsl.check.functions import BAR
 from quantdsl.check.lazy import Lazy
@@ -131,6 +132,7 @@ class Strategy:
         self.critical = False  # the handler that is elaborated promises to be a critical path
         self.cpu: int | None = None  # the core that handlers name
         self.atomic_group: ops.Expr | None = None
+        self.asked_tags: list[tuple[str, ast.Span]] = []  # of cancel, replace and after
         self.instruments: list[Traded] = []
         self.universe: universe.Universe | None = None
         self.adjust: tuple[str, ast.Span] | None = None  # splits or all, where bars ask for it
@@ -232,8 +234,10 @@ class Strategy:
         del self.loops[known:]
         return made
 
-    def tag(self, text: str) -> int:
-        """The number of a tag; 0 is no tag."""
+    def tag(self, text: str, asked: ast.Span | None = None) -> int:
+        """The number of a tag; 0 is no tag. `asked` is where other orders are meant by it."""
+        if asked is not None:
+            self.asked_tags.append((text, asked))
         return self.tags.setdefault(text, len(self.tags) + 1)
 
     def clock_bit(self, instrument: int, clock: int) -> int:
@@ -382,6 +386,7 @@ class Strategy:
         kept = Value(type_, place, node.span, writable=True)
         if type_.kind in ("price", "qty", "money"):
             kept.unit = self.units.of(cx, kept)
+        kept.percent = value is not None and value.percent and type_.kind == "float"
         self._own(node.name, Local(kept, node.name.span))
         if value is not None:
             initial = coerce(cx, value, type_.elem if type_.elem else type_)
@@ -479,6 +484,7 @@ class Strategy:
         if when is not None:
             guard = truth(cx, cx.expr(when))
             cx.emit(ops.If(ops.Unary("not", guard.ir), (ops.Return(),)))
+            cx.facts |= shown_by(guard.ir, holds=True)
         cx.expected = VOID
         body(cx, node.body)
         cx.report_unused(cx.scope)
@@ -581,14 +587,14 @@ class Strategy:
 
     def _uncalled(self) -> None:
         """Elaborate the actions that nothing calls, so that their mistakes are seen too."""
-        uses, orders = set(self.uses), list(self.orders)
+        uses, orders, tags = set(self.uses), list(self.orders), list(self.asked_tags)
         for binding in list(self.scope.names.values()):
             if isinstance(binding, ActionBinding) and not binding.used:
                 cx = self.context()
                 self.acting = True
                 alone(self, cx, binding)
                 self.acting = False
-        self.uses, self.orders = uses, orders
+        self.uses, self.orders, self.asked_tags = uses, orders, tags
 
     # ---- lints ----
 
@@ -601,3 +607,4 @@ class Strategy:
         grid.check(self)
         lints.missing_blocks(self)
         lints.idle_settings(self)
+        lints.unknown_tags(self)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from quantdsl.check import arith, consistency
+from quantdsl.check import arith, consistency, percent
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
@@ -307,7 +307,8 @@ class _Intent:
         elif name == "tif":
             self._tif(arg)
         elif name in ("oco", "tag", "after") and isinstance(arg.value, ast.Str):
-            self.fields.append((name, ops.i64(self.strategy.tag(arg.value.value))))
+            asked = arg.value.span if name == "after" else None
+            self.fields.append((name, ops.i64(self.strategy.tag(arg.value.value, asked))))
         elif _is_bracket(arg):
             assert isinstance(arg.value, ast.Call)
             for inner in arg.value.args:
@@ -336,7 +337,17 @@ class _Intent:
     def _price(self, name: str, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
         """A price as it is, or a float snapped to the passive side."""
         value = arith.plain(self.cx, self.cx.expr(arg.value))
-        if value.bad:
+        buys = self.buys if self.buys is not None else True
+        # Buys rest below and sells above; the exits of a long are sells. A stop rounds the way
+        # that triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
+        up = {
+            "limit": not buys,
+            "stop": buys,
+            "touch": not buys,
+            "take_profit": buys,
+            "stop_loss": not buys,
+        }[name]
+        if value.bad or percent.no_level(self.cx, name, value, up) is not None:
             self.bad = True
             return
         self.written.prices[name] = value
@@ -350,28 +361,17 @@ class _Intent:
                 )
             self.fields.append((name, value.ir))
             return
-        buys = self.buys if self.buys is not None else True
-        # Buys rest below and sells above; the exits of a long are sells. A stop rounds the way
-        # that triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
-        up = {
-            "limit": not buys,
-            "stop": buys,
-            "touch": not buys,
-            "take_profit": buys,
-            "stop_loss": not buys,
-        }[name]
         ir = arith.from_float(self.cx, value, unit, "ceil" if up else "floor")
         self.bad |= arith.as_float(self.cx, value).bad
         self.fields.append((name, ir))
 
     def _trail(self, arg: ast.Arg, unit: Unit) -> None:
         """A distance in ticks or price, or a share of the price."""
-        if isinstance(arg.value, ast.Num) and arg.value.unit in ("%", "bps"):
-            self.fields.append(("trail_fraction", self.cx.expr(arg.value).ir))
-            return
         value = arith.plain(self.cx, self.cx.expr(arg.value))
         if value.bad:
             self.bad = True
+        elif value.percent:
+            self.fields.append(("trail_fraction", value.ir))
         elif value.type.kind in ("ticks", "price"):
             self.fields.append(("trail", value.ir))
         else:
@@ -509,7 +509,8 @@ class CancelTag(Binding):
         if not one_of(cx, node.span):
             return error_value(node.span)
         self.strategy.uses.add("USES_TAG")
-        tag = ops.i64(self.strategy.tag(node.args[0].value.value))
+        text = node.args[0].value
+        tag = ops.i64(self.strategy.tag(text.value, text.span))
         line = ops.i64(cx.line(node))
         for traded in self.strategy.instruments:
             call = ops.Call(

@@ -67,7 +67,8 @@ class Value(Struct):
     """`ir` of a scalar is an expression, of an aggregate a place.
 
     `low` and `high` bound an int, inclusive. `series` is None for what depends on state. `const`
-    is the Python value of a compile-time constant. `writable` marks the place of an assignment.
+    is the Python value of a compile-time constant. `writable` marks the place of an assignment,
+    `percent` what is written in % or bps.
     """
 
     type: Type
@@ -80,6 +81,7 @@ class Value(Struct):
     const: int | float | bool | str | None = None
     writable: bool = False
     names: dict[str, "Value"] = field(default_factory=dict)
+    percent: bool = False
 
     @property
     def place(self) -> ops.Place:

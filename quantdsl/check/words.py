@@ -242,7 +242,7 @@ POSITION: dict[str, Word] = {
     ),
     "entry_price": Word(
         "entry_price -> float?",
-        "Average price of the position; na when flat.",
+        "Average price of the position; na when flat, so never below `if long:`.",
         "entry_price ?? 0.0",
     ),
     "bars_since": Word(

@@ -242,6 +242,10 @@ class StatementParser(ExpressionParser):
 
     def bound_value(self) -> ast.Expr:
         """`= value` of a declaration."""
+        if self.kind == "," and not self.quiet:
+            what = f"expected '=' and a value, found {self.shown()}"
+            way = "give the whole one name, b; its parts are b.upper, b.lower and so on"
+            self.error("QD0113", what, help=way)
         if self.quiet or not self.expect("=", "'=' and a value"):
             start = self.start
             self.skip_line()

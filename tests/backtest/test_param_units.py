@@ -43,3 +43,14 @@ def test_a_part_of_a_tick_is_refused():
     params = checked_text(TEXT).strategy.params
     with pytest.raises(ConfigError, match="whole number"):
         values.chosen(params, {"by": "2.5"})
+
+
+def test_a_share_given_for_a_percentage_is_told_as_one():
+    """0.05 of a param in percent is 0.05 %; the help was to widen the range."""
+    param = "    bars 1h\n    param far = 5% in 1%..9% step 1%\n"
+    params = checked_text(TEXT.replace("    bars 1h\n", param)).strategy.params
+    assert values.chosen(params, {"far": "3%"})["far"] == 3
+    with pytest.raises(ConfigError, match=r"it counts in %; did you mean far=8%\?"):
+        values.chosen(params, {"far": 0.08})
+    with pytest.raises(ConfigError, match="widen the range"):
+        values.chosen(params, {"far": "12%"})

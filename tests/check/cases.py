@@ -2,6 +2,7 @@
 
 from textwrap import indent
 
+from tests.check.foreign_cases import FOREIGN_ITEMS, FOREIGN_STATEMENTS
 from tests.check.universe_cases import UNIVERSES
 
 PAIR = """\
@@ -224,6 +225,7 @@ KERNELS = {
 }
 
 FILES = {
+    "flat of one of several": PAIR + "    on bar when y.flat:\n        buy(y, value = 9 USD)\n",
     "threads outside a kernel": STRATEGY + "    plot(close + float(thread.x))\n    on bar:\n"
     "        barrier()\n",
     "tensor outside a kernel": "fn f(x: float) -> float:\n    var a: tensor[float, 2, 2] = 0\n"
@@ -520,6 +522,7 @@ STATEMENTS = {
     "assert": "assert close > 1.0",
 }
 TICK_ITEMS = {
+    "quote at a percentage": "on trade:\n    quote(bid = 5%, bid_qty = 1 unit, requote_if = 2bps)",
     "quotes twice": "quotes",
     "slippage of ticks": "backtest:\n    slippage = 2 ticks",
     "book twice": "book depth = 5",
@@ -611,9 +614,9 @@ def _finished(text: str) -> str:
 PROGRAMS = {
     **{name: _finished(text) for name, text in FILES.items()},
     **{name: _finished(STRATEGY + indent(text + "\n", "    ") + ORDER)
-       for name, text in ITEMS.items()},
+       for name, text in (ITEMS | FOREIGN_ITEMS).items()},
     **{name: _finished(f"{STRATEGY}    on bar:\n{indent(text, ' ' * 8)}\n    plot(close)\n")
-       for name, text in STATEMENTS.items()},
+       for name, text in (STATEMENTS | FOREIGN_STATEMENTS).items()},
     **{name: _finished(TICKS + indent(text + "\n", "    ") + TICK_ORDER)
        for name, text in TICK_ITEMS.items()},
     **{name: _finished(f"strategy S:\n    {text}\n    on start:\n        flatten()\n")

@@ -82,3 +82,30 @@ def test_json_tells_what_only_the_finished_program_shows(capsys, tmp_path):
     assert found["code"] == "QD0611"
     assert "STATE_BYTES" in found["message"]
     assert found["start"] == {"line": 3, "column": 10}
+
+
+TWO_CLOCKS = """\
+strategy S:
+    bars 1h
+    bars 1d as daily
+    let slow = ta.sma(daily.close, 50)
+    let fast = ta.sma(close, 8)
+    on bar when fast > slow:
+        buy(100 shares)
+    on bar(daily):
+        close_position()
+    risk:
+        max_position = 900 shares
+    backtest:
+        fees = 1bps
+"""
+
+
+def test_warm_up_is_told_in_the_bars_of_its_clock(tmp_path, capsys):
+    """50 bars of a day were told as 50 bars, of which a reader takes those of the finest clock."""
+    path = tmp_path / "strategy.qdsl"
+    path.write_text(TWO_CLOCKS)
+    assert cli.run(["check", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begins = [line.split(" from ")[1].split(" on")[0] for line in lines if " from " in line]
+    assert begins == ["bar 50 of daily", "bar 8", "bar 8 and bar 50 of daily", "bar 1"]

@@ -78,6 +78,12 @@ EXITS = {
     "trail in percent": buy(
         "10 shares, trail = 1%", RISES, AFTER_RISE, fills=((2, 10, 100), (3, -10, 99.99))
     ),
+    "trail in a percentage that has a name": buy(
+        "10 shares, trail = 2 * (max(0.25%, 0.1%) if flat else 0.5%)",
+        RISES,
+        AFTER_RISE,
+        fills=((2, 10, 100), (3, -10, 100.49)),
+    ),
     "trailing order": Case(
         {1: "buy(10 shares)", 2: "sell(10 shares, trail = 50 ticks)"},
         (FLAT, FLAT, RISES, AFTER_RISE),
