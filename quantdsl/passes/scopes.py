@@ -53,6 +53,13 @@ def reads_of_names(body: Block) -> Counter[str]:
     return counts
 
 
+def placed(node: Expr, name: str, value: Expr) -> Expr:
+    """An expression with a value in place of a local."""
+    if node == Var(name):
+        return value
+    return rebuild_expr(node, lambda inner: placed(inner, name, value))
+
+
 def renamed(body: Block, names: Mapping[str, str]) -> Block:
     """A body with other names for some locals, where they are declared and where they are used."""
 

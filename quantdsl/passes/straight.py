@@ -160,6 +160,16 @@ def either(parts: Iterable[Expr]) -> Expr:
     return whole
 
 
+def only_breaks(stmt: If) -> bool:
+    """Whether a branch does nothing but end the turns."""
+    return stmt.then == (Break(),) and not stmt.otherwise
+
+
+def is_rare(stmt: Stmt) -> bool:
+    """Whether a statement is a branch that most turns jump over."""
+    return isinstance(stmt, If) and not stmt.otherwise and any(map(nested, stmt.then))
+
+
 def all_of(parts: Iterable[Expr]) -> Expr:
     """The condition that all of these hold."""
     whole: Expr = boolean(True)

@@ -21,7 +21,6 @@ from quantdsl.ir.ops import (
     I64_T,
     Assign,
     Binary,
-    Break,
     Expr,
     Fma,
     For,
@@ -34,12 +33,22 @@ from quantdsl.ir.ops import (
     boolean,
     i64,
 )
-from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import expressions, operands, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.changes import changes, in_last_row, loosened
+from quantdsl.passes.losses import EXACT_BITS, beyond, bounded_losses, exact
 from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
-from quantdsl.passes.straight import DENIES, all_of, alternatives, either, plain, requirements
+from quantdsl.passes.straight import (
+    DENIES,
+    all_of,
+    alternatives,
+    either,
+    is_rare,
+    only_breaks,
+    plain,
+    requirements,
+)
 from quantdsl.passes.tile import SPOT, is_word, tile_word
 
 STRIDE_BITS, LONG_STRIDE_BITS = 3, 4
@@ -50,8 +59,6 @@ GROUP, STOPS = "group@", "stops@"
 """Where a stride's own words begin in the tile; whether one of its turns is not usual."""
 RUN, STEP = "run.", "step."
 """What a word is called while a stride makes it, or one of its turns by itself."""
-EXACT_BITS = 53
-"""Whole numbers of so many bits are exact as floats."""
 
 Block = tuple[Stmt, ...]
 OF_FLOATS = {"ilt": "flt", "ile": "fle", "igt": "fgt", "ige": "fge"}
@@ -124,13 +131,31 @@ class Stride:
         self.ways: list[tuple[str, str]] = []
         """Pairs of them of which one must have been so in all rows."""
         self.sunk: Sunk | None = None
-        self.mark, body = marked(plain(body), uniform, steady)
+        self.limits: Block = ()
+        """What is behind the last stride of several what a limit is."""
+        self.mark, body = self.priced(plain(body))
         self.turn = self.made(body)
         """The turn of one row: it sets STOPS where it is not usual."""
         if self.narrow:
-            first, *rest = map(_beyond, dict.fromkeys(self.narrow))
+            first, *rest = map(beyond, dict.fromkeys(self.narrow))
             wide = functools.reduce(lambda x, y: Binary("ior", x, y), rest, first)
             self.tests.insert(0, Binary("ine", self.word("imax", wide), i64(0)))
+
+    def priced(self, body: Block) -> tuple[Mark | None, Block]:
+        """A value at prices, if there is one, and turns without what computes it.
+
+        Limits on what an account loses ask for its value: as bounds of it, where they can.
+        """
+        firm = assigned_names(_often(body))
+        bounded = bounded_losses(body, firm, self.uniform, self.steady)
+        if bounded is not None:
+            mark, left = marked(bounded.body, self.uniform, self.steady)
+            if mark is not None:
+                self.before += bounded.before
+                self.ready += bounded.ready
+                self.limits = bounded.after
+                return mark, left
+        return marked(body, self.uniform, self.steady)
 
     def made(self, body: Block) -> Block:
         given = Counter(
@@ -155,9 +180,7 @@ class Stride:
             self.begin(self.mark)
         left: list[Stmt] = []
         for stmt in body:
-            if isinstance(stmt, If) and stmt.then == (Break(),) and not stmt.otherwise:
-                left += self.stops(alternatives(stmt.cond))
-            elif isinstance(stmt, If) and _rare(stmt):
+            if isinstance(stmt, If) and (only_breaks(stmt) or is_rare(stmt)):
                 left += self.stops(self.at_prices(stmt, assigned_names(_often(body))))
             else:
                 left.append(stmt)
@@ -343,7 +366,7 @@ class Stride:
             Let(_real(LOTS), F64_T, Unary("i64_to_f64", mark.lots)),
             Let(SHORT, BOOL_T, Binary("ilt", mark.lots, i64(0))),
         ]
-        self.ready += [_exact(Var(AT_ZERO)), _exact(mark.lots)]
+        self.ready += [exact(Var(AT_ZERO)), exact(mark.lots)]
         self.narrow.append(mark.price)
 
     def at_prices(self, stmt: If, often: Set[str]) -> Iterator[Expr]:
@@ -358,21 +381,32 @@ class Stride:
             if mark is None or not isinstance(cond, Binary) or cond.x != Var(mark.value):
                 yield cond
                 continue
-            assert isinstance(cond.y, Var)
-            limit, op = self.real_word(cond.y), OF_FLOATS[cond.op]
-            beyond = Binary(op, self.value(mark, cond.op), limit)
-            if sunk is not None and sunk.word == cond.y.name:
+            if (fallen := self.fallen(cond.y)) is not None:
+                self.tests.append(Binary("fle", self.value(mark, cond.op), fallen))
+                continue
+            limit, op = self.real(cond.y), OF_FLOATS[cond.op]
+            test = Binary(op, self.value(mark, cond.op), limit)
+            if sunk is not None and cond.y == Var(sunk.word):
                 apart = Binary(cond.op, cond.y, sunk.other)
-                beyond = Binary("and", beyond, Unary("not", apart))
+                test = Binary("and", test, Unary("not", apart))
                 self.sink(mark, sunk, cond.op)
-            self.tests.append(beyond)
+            self.tests.append(test)
 
-    def real_word(self, word: Var) -> Expr:
-        """A word as a float that is held from before the strides."""
-        name = _real(word.name)
+    def fallen(self, limit: Expr) -> Expr | None:
+        """The most of what a word is less a number of each row; rounded, it may be met by less."""
+        match limit:
+            case Binary("isub", x, y) if self.uniform(y):
+                self.narrow.append(y)
+                self.ready.append(exact(x))
+                return Unary("i64_to_f64", Binary("isub", x, self.word("imin", y)))
+        return None
+
+    def real(self, limit: Expr) -> Expr:
+        """A limit as a float that is held from before the strides."""
+        name = _real("-".join(node.name for node in parts(limit) if isinstance(node, Var)))
         if all(not isinstance(stmt, Let) or stmt.name != name for stmt in self.before):
-            self.before.append(Let(name, F64_T, Unary("i64_to_f64", word)))
-            self.ready.append(_exact(word))
+            self.before.append(Let(name, F64_T, Unary("i64_to_f64", limit)))
+            self.ready += map(exact, (limit, *operands(limit)))
         return Var(name)
 
     def value(self, mark: Mark, op: str) -> Expr:
@@ -388,7 +422,7 @@ class Stride:
 
     def sink(self, mark: Mark, sunk: Sunk, op: str) -> None:
         """Lets a stride lower or raise a word to the value at prices."""
-        word, real = Var(sunk.word), self.real_word(Var(sunk.word))
+        word, real = Var(sunk.word), self.real(Var(sunk.word))
         value = self.value(mark, op)
         end = Unary("i64_to_f64", i64(-(1 << EXACT_BITS) if op == "ilt" else 1 << EXACT_BITS))
         self.tests.append(Binary(OF_FLOATS[op], value, end))
@@ -398,9 +432,9 @@ class Stride:
         at_row = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
         self.by_row += _put_real(word, Binary(sunk.op, word, at_row))
 
-    def finish(self, price: Expr) -> Block:
+    def finish(self, price: Expr | None) -> Block:
         """What is left to do after strides of which the last row has this price."""
-        if self.mark is None:
+        if self.mark is None or price is None:
             return ()
         value, before, lots, _ = self.mark
         moved = Binary("iadd", Var(AT_ZERO), Binary("imul", lots, price))
@@ -408,6 +442,7 @@ class Stride:
         return (
             Assign(Var(value), moved),
             Assign(Var(before), Select(held, price, Var(before))),
+            *self.limits,
         )
 
     # ---- the code -------------------------------------------------------------------------
@@ -474,20 +509,20 @@ def marked(
                 if not isinstance(move.y, Var):
                     continue
                 mark = Mark(value, move.y.name, lots, move.x)
-                rest = _without(body, mark, x)
+                rest = _without(body, mark, x, uniform)
                 if rest is not None:
                     return mark, rest
     return None, body
 
 
-def _without(body: Block, mark: Mark, move: str) -> Block | None:
+def _without(body: Block, mark: Mark, move: str, uniform: Callable[[Expr], bool]) -> Block | None:
     """A turn without what computes a mark; None if it is used for more than comparisons."""
     value = Var(mark.value)
     held = Binary("ine", mark.lots, i64(0))
     before = Assign(Var(mark.before), Select(held, mark.price, Var(mark.before)))
     after = Assign(value, Binary("iadd", value, Binary("imul", mark.lots, Var(move))))
     alias = {stmt.name for stmt in body if isinstance(stmt, Let) and stmt.value == value}
-    firm = assigned_names(tuple(stmt for stmt in body if not _rare(stmt)))
+    firm = assigned_names(tuple(stmt for stmt in body if not is_rare(stmt)))
 
     def expr(node: Expr) -> Expr:
         if isinstance(node, Var) and node.name in alias:
@@ -505,9 +540,9 @@ def _without(body: Block, mark: Mark, move: str) -> Block | None:
         if left and _same(stmt, left[0]):
             left.pop(0)
             continue
-        if isinstance(stmt, If) and _rare(stmt) and not left:
+        if isinstance(stmt, If) and (only_breaks(stmt) or is_rare(stmt)) and not left:
             cond = expr(stmt.cond)
-            if all(_compares(part, mark.value, firm) for part in alternatives(cond)):
+            if all(_compares(part, mark.value, firm, uniform) for part in alternatives(cond)):
                 made.append(If(cond, tuple(map(inner, stmt.then)), (), stmt.line))
                 continue
         if {mark.value, mark.before, move, *alias} & _named(stmt):
@@ -540,7 +575,7 @@ def _put_real(word: Var, value: Expr) -> Block:
 
 def _often(body: Block) -> Block:
     """The statements of a turn that most turns do not jump over."""
-    return tuple(stmt for stmt in body if not _rare(stmt))
+    return tuple(stmt for stmt in body if not is_rare(stmt))
 
 
 def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:
@@ -555,30 +590,21 @@ def _named(stmt: Stmt) -> Set[str]:
     return {*reads_of_names((stmt,)), *assigned_names((stmt,))}
 
 
-def _compares(cond: Expr, name: str, firm: Set[str]) -> bool:
-    """Whether a condition compares a local with a word that lasts, or is of other things."""
-    if isinstance(cond, Binary) and cond.op in OF_FLOATS and cond.x == Var(name):
-        return isinstance(cond.y, Var) and cond.y.name not in {*firm, name}
-    return name not in reads_of_names((If(cond, ()),))
+def _compares(cond: Expr, name: str, firm: Set[str], uniform: Callable[[Expr], bool]) -> bool:
+    """Whether a condition compares a local with what lasts, or is of other things.
 
-
-def _rare(stmt: Stmt) -> bool:
-    """Whether a statement is a branch that most turns jump over."""
-    return isinstance(stmt, If) and not stmt.otherwise and any(map(nested, stmt.then))
+    That is a word, or what one is less another or a number of a row.
+    """
+    if not isinstance(cond, Binary) or cond.op not in OF_FLOATS or cond.x != Var(name):
+        return name not in reads_of_names((If(cond, ()),))
+    fallen = isinstance(cond.y, Binary) and cond.y.op == "isub"
+    first, *rest = operands(cond.y) if fallen else (cond.y,)
+    words = (first, *(one for one in rest if not uniform(one)))
+    return all(isinstance(one, Var) and one.name not in {*firm, name} for one in words)
 
 
 def _real(name: str) -> str:
     return f"real.{name}"
-
-
-def _beyond(value: Expr) -> Expr:
-    """0 for a whole number that is exact as a float."""
-    lifted = Binary("iadd", value, i64(1 << EXACT_BITS))
-    return Binary("lshr", lifted, i64(EXACT_BITS + 1))
-
-
-def _exact(value: Expr) -> Expr:
-    return Binary("ieq", _beyond(value), i64(0))
 
 
 def _exact_sum(value: Expr) -> Expr:

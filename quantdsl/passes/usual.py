@@ -50,6 +50,7 @@ from quantdsl.passes.rows import BASE, OUT, ROW, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import (
     assigned_names,
     declared_names,
+    placed,
     promoted,
     reads_of_names,
     renamed,
@@ -305,7 +306,8 @@ class UsualTurns:
         names = reads_of_names((*map(Return, self.turn.never), *self.turn.body))
         if stride is not None:
             done = (*stride.after, *self.turn.by_row)
-            asked = (*map(Return, stride.tests), *stride.before, *done, *stride.turn)
+            conds = map(Return, (*stride.tests, *stride.ready))
+            asked = (*conds, *stride.before, *done, *stride.turn, *stride.limits)
             changed = stride.changed()
             read = reads_of_names(asked)
             names.update({name: read[name] for name in read if name not in changed})
@@ -363,7 +365,7 @@ class UsualTurns:
         """
         stride, price = group.stride, self.turn.price
         row = self.spot(_plus(Var(REACHED), -1))
-        finish = stride.finish(_placed(price, SPOT, row)) if price is not None else ()
+        finish = stride.finish(None if price is None else placed(price, SPOT, row))
         last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(stride.bits))
         able: Block = (
             Let(END, I64_T, last),
@@ -535,13 +537,6 @@ def _here(body: Block, words: frozenset[int]) -> Block:
 
 def _plus(value: Expr, number: int) -> Expr:
     return Binary("iadd", value, i64(number)) if number else value
-
-
-def _placed(node: Expr, name: str, value: Expr) -> Expr:
-    """An expression with a value in place of a local."""
-    if node == Var(name):
-        return value
-    return rebuild_expr(node, lambda inner: _placed(inner, name, value))
 
 
 def _put(body: Block, name: str, value: Expr) -> Block:

@@ -1,0 +1,105 @@
+"""Limits on losses that strides ask as bounds: the same bits, and turns stay in strides."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.devices.choose import runner
+from quantdsl.devices.cuda.tune import FEW
+from quantdsl.devices.cuda.tune import USUAL as USUAL_BOUNDS
+from quantdsl.passes.usual import GROUP_WORDS
+from tests.backtest.test_lane_entry import checked_text
+from tests.codegen.test_rows import by_events
+from tests.passes.test_usual import Interpreted, by_turns
+from tests.truth.test_oracle import market
+
+TEXT = """\
+language 1
+
+strategy Limited:
+    bars 1m
+
+    param fast = 5  in 2..9   step 1
+    param slow = 30 in 10..60 step 10
+
+    let f = ta.ema(close, fast)
+    let s = ta.ema(close, slow)
+
+    on bar:
+        if f crosses above s:
+            target(SIZE)
+        elif f crosses below s:
+            target(0 shares)
+
+    risk:
+        LIMIT
+
+    backtest:
+        cash         = 100_000 USD
+        fees         = 1bps
+        close_at_end = true
+"""
+LIMITS = {
+    "a share of equity": "max_daily_loss = 1.5% of equity -> flatten, halt",
+    "a share, the other way round": "max_daily_loss = equity * 1% -> flatten",
+    "a small share": "max_daily_loss = 0.05% of equity -> flatten",
+    "a share of most": "max_daily_loss = 99.95% of equity -> halt",
+    "all": "max_daily_loss = 100% of equity -> halt",
+    "an amount": "max_daily_loss = 1_500 USD -> flatten, halt",
+    "nothing": "max_daily_loss = 0 USD -> flatten",
+    "an amount of the peak": "max_drawdown = 2_500 USD -> flatten, halt",
+    "a share of the peak": "max_drawdown = 3% -> flatten, halt",
+    "both": "max_daily_loss = 1.5% of equity -> flatten\n        max_drawdown = 3% -> halt",
+}
+RANGES = {"fast": "2..9:1", "slow": "20..60:20"}
+
+
+def limited(limit: str, size: str = "900 shares", cash: str = "100_000 USD") -> Sweep:
+    text = TEXT.replace("LIMIT", limit).replace("SIZE", size).replace("100_000 USD", cash)
+    return prepare_sweep(checked_text(text), Path("limited.qdsl"), data=market(2500), ranges=RANGES)
+
+
+@pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
+def test_strides_leave_what_turns_leave(limit):
+    work = limited(limit).work
+    expected = by_events(work)
+    for bounds, pieces in ((USUAL_BOUNDS, 1), (USUAL_BOUNDS, 3), (FEW, 2)):
+        found, usual = by_turns(work, pieces, bounds)
+        assert usual
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("limit", LIMITS.values(), ids=LIMITS)
+def test_cores_leave_it_too(limit):
+    sweep = limited(limit)
+    lanes = run(sweep, runner("cpu", lambda _: None))
+    assert np.array_equal(lanes.words, by_events(sweep.work)[: len(lanes.words)])
+
+
+@pytest.mark.parametrize("size", ["-900 shares", "1 share", "100_000 shares"])
+def test_short_small_and_more_than_there_is(size):
+    work = limited(LIMITS["a share of equity"], size, "150_000 USD").work
+    assert np.array_equal(by_turns(work, 2)[0], by_events(work))
+
+
+@pytest.mark.parametrize("name", ["a share of equity", "an amount", "a share of the peak"])
+def test_some_lanes_meet_their_limit(name):
+    """Else the tests above would compare nothing."""
+    free = by_events(limited("max_daily_loss = 100_000_000 USD").work)
+    met = (by_events(limited(LIMITS[name]).work) != free).any(axis=0)
+    assert met.any()
+    assert not met.all()
+
+
+FAR = ("max_daily_loss = 8% of equity", "max_daily_loss = 9_000 USD", "max_drawdown = 12%")
+
+
+@pytest.mark.parametrize("limit", [*FAR, f"{FAR[0]}\n        {FAR[2]}"])
+def test_a_limit_is_no_reason_to_make_turns_one_by_one(limit):
+    lanes, free = Interpreted(limited(limit).work), Interpreted(limited("max_entries = 9").work)
+    assert GROUP_WORDS in dict(lanes.module.sizes)
+    lanes.run(5)
+    free.run(5)
+    assert (lanes.usual_calls, lanes.slow_turns) == (free.usual_calls, free.slow_turns)
