@@ -8,7 +8,7 @@ come below it where the exact limit is kept: then the stride is made again, a tu
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import NamedTuple, TypeGuard
 
 from quantdsl.ir.ops import (
@@ -28,7 +28,7 @@ from quantdsl.ir.ops import (
     i64,
 )
 from quantdsl.ir.walk import statements
-from quantdsl.passes.scopes import assigned_names, placed, reads_of_names
+from quantdsl.passes.scopes import assigned_names, reads_of_names
 from quantdsl.passes.straight import alternatives, either, is_rare, only_breaks
 
 Block = tuple[Stmt, ...]
@@ -39,6 +39,8 @@ SHARE_MAX = f64(0.999)
 """A larger share of an amount may be beyond EXACT where the amount is not."""
 SCALE_MAX = f64(2.0**512)
 """What an amount may be divided by, and multiplied with again, with nothing lost to the range."""
+LESS = f64(1.0 - 2.0**-50)
+"""What is a little less than 1, by more than five operations can round."""
 MOST = "most@"
 
 
@@ -59,8 +61,8 @@ class Bounded(NamedTuple):
     """What is computed before the first stride of several."""
     ready: tuple[Expr, ...]
     """What must hold then."""
-    after: Block
-    """What is computed behind the last one: the limits as they are then."""
+    shares: Mapping[str, Share]
+    """The limits that are to be computed behind the last one."""
 
 
 def bounded_losses(
@@ -131,9 +133,9 @@ class _Losses:
         followed = self.followed.items()
         before = [stmt for limit, day in followed for stmt in self.bound(limit, day)]
         ready = [cond for limit, day in followed for cond in self.holds(limit, day)]
-        after = [Assign(Var(limit), self.shares[limit].value) for limit in self.followed]
         most = [Let(MOST, I64_T, i64(EXACT - 1))] if before else []
-        return Bounded(body, (*most, *before), tuple(ready), tuple(after))
+        shares = {limit: self.shares[limit] for limit in self.followed}
+        return Bounded(body, (*most, *before), tuple(ready), shares)
 
     def is_loss(self, stmt: Stmt) -> TypeGuard[Let]:
         return isinstance(stmt, Let) and stmt.name in self.losses
@@ -169,7 +171,8 @@ class _Losses:
         """The least that an amount may be worth.
 
         A limit that is a share of what the loss is of stays as it is now. One of the amount itself
-        is the limit where that has lost as much as it may now, and what that leaves.
+        is no less than where that has lost as much as it may now: there a little less than the
+        share is less than the limit, however the limit was rounded.
         """
         share, there, least = self.shares[limit], Var(f"there.{limit}"), Var(f"least.{limit}")
         if share.amount == day.name:
@@ -177,7 +180,9 @@ class _Losses:
             yield Let(_floor(limit), I64_T, Binary("isub", day, smaller))
             return
         yield Let(least.name, I64_T, Binary("isub", day, Var(limit)))
-        yield Let(there.name, I64_T, placed(share.value, share.amount, least))
+        part = Binary("fmul", Unary("i64_to_f64", least), share.share)
+        whole = Unary("f64_to_i64", Unary("floor", Binary("fmul", part, LESS)))
+        yield Let(there.name, I64_T, Binary("isub", whole, i64(1)))
         yield Let(_floor(limit), I64_T, Binary("imax", least, Binary("isub", day, there)))
 
     def holds(self, limit: str, day: Var) -> Iterator[Expr]:
@@ -187,6 +192,7 @@ class _Losses:
         if share.amount == day.name:
             return
         yield from map(exact, (Var(limit), Var(f"least.{limit}")))
+        yield Binary("ige", Var(f"least.{limit}"), i64(0))
         yield Binary("ige", Var(limit), there)
         yield Binary("flt", f64(0.0), share.share)
         yield Binary("fle", share.share, SHARE_MAX)

@@ -62,7 +62,7 @@ def row_strides(module: Module, entry: str) -> Strides | None:
         return None
     stride, same = group.stride, maker.turn.same
     copies = stride.copies(group.turn, group.spot, lambda row: _plus(FIRST, row))
-    finish = stride.finish(None if stride.mark is None else stride.mark.price)
+    finish = stride.finish(None if stride.mark is None else stride.mark.price, same)
     return Strides(
         words=group.words,
         own=group.own,

@@ -31,14 +31,16 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     boolean,
+    f64,
     i64,
 )
 from quantdsl.ir.walk import expressions, operands, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.changes import changes, in_last_row, loosened
-from quantdsl.passes.losses import EXACT_BITS, beyond, bounded_losses, exact
+from quantdsl.passes.losses import EXACT_BITS, Share, beyond, bounded_losses, exact
+from quantdsl.passes.marks import OF_FLOATS, Mark, Sunk, is_number, marked, sinks
 from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
-from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names
+from quantdsl.passes.scopes import assigned_names, declared_names, placed, reads_of_names
 from quantdsl.passes.straight import (
     DENIES,
     all_of,
@@ -61,17 +63,7 @@ RUN, STEP = "run.", "step."
 """What a word is called while a stride makes it, or one of its turns by itself."""
 
 Block = tuple[Stmt, ...]
-OF_FLOATS = {"ilt": "flt", "ile": "fle", "igt": "fgt", "ige": "fge"}
 EXTREMES = {"igt": "imax", "ilt": "imin"}
-
-
-class Mark(NamedTuple):
-    """A value at prices that come from rows: value + lots * (price - the price before)."""
-
-    value: str
-    before: str
-    lots: Var
-    price: Expr
 
 
 class Held(NamedTuple):
@@ -82,16 +74,6 @@ class Held(NamedTuple):
     expr: Expr
     real: bool
     """Whether the word holds it as a float."""
-
-
-class Sunk(NamedTuple):
-    """A word that most strides only lower to the least value at prices, or raise to the most."""
-
-    word: str
-    op: str
-    """imin or imax."""
-    other: Expr
-    """What it must not be equal to: it is beyond it before the stride, and stays so."""
 
 
 class Stride:
@@ -131,8 +113,10 @@ class Stride:
         self.ways: list[tuple[str, str]] = []
         """Pairs of them of which one must have been so in all rows."""
         self.sunk: Sunk | None = None
-        self.limits: Block = ()
-        """What is behind the last stride of several what a limit is."""
+        self.early = False
+        """Whether strides are often stopped by what they are asked."""
+        self.limits: Mapping[str, Share] = {}
+        """Words that are limits again behind the last stride of several."""
         self.mark, body = self.priced(plain(body))
         self.turn = self.made(body)
         """The turn of one row: it sets STOPS where it is not usual."""
@@ -149,12 +133,9 @@ class Stride:
         firm = assigned_names(_often(body))
         bounded = bounded_losses(body, firm, self.uniform, self.steady)
         if bounded is not None:
-            mark, left = marked(bounded.body, self.uniform, self.steady)
-            if mark is not None:
-                self.before += bounded.before
-                self.ready += bounded.ready
-                self.limits = bounded.after
-                return mark, left
+            self.before += bounded.before
+            self.ready += bounded.ready
+            self.limits, body = bounded.shares, bounded.body
         return marked(body, self.uniform, self.steady)
 
     def made(self, body: Block) -> Block:
@@ -184,6 +165,7 @@ class Stride:
                 left += self.stops(self.at_prices(stmt, assigned_names(_often(body))))
             else:
                 left.append(stmt)
+        left = [self.grown(stmt) for stmt in left]
         reads = reads_of_names(tuple(left))
         once = {name: reads[name] for name, count in given.items() if count == 1}
         turn: list[Stmt] = []
@@ -194,6 +176,27 @@ class Stride:
             else:
                 turn.append(stmt)
         return tuple(turn)
+
+    def grown(self, stmt: Stmt) -> Stmt:
+        """A statement that takes counts of rows to be as large as something asks for, all of them.
+
+        An indicator asks so until it is warm. A stride in which one is not is stopped.
+        """
+
+        def expr(node: Expr) -> Expr:
+            match node:
+                case Select(Binary(op, x, y) as cond, large, small) if self.of_row(cond):
+                    if op in ("ile", "ilt"):
+                        cond, large, small = Binary(CONTRARY[op], x, y), small, large
+                    if cond.op in ("ige", "igt"):
+                        test = self.asked(Binary(CONTRARY[cond.op], x, y))
+                        assert test is not None
+                        self.tests.append(test)
+                        self.early = True
+                        return expr(large)
+            return rebuild_expr(node, expr)
+
+        return rebuild_stmt(stmt, expr, self.grown)
 
     # ---- what tells that a turn is not usual ----------------------------------------------
 
@@ -403,6 +406,8 @@ class Stride:
 
     def real(self, limit: Expr) -> Expr:
         """A limit as a float that is held from before the strides."""
+        if is_number(limit):
+            return f64(float(limit.bits))
         name = _real("-".join(node.name for node in parts(limit) if isinstance(node, Var)))
         if all(not isinstance(stmt, Let) or stmt.name != name for stmt in self.before):
             self.before.append(Let(name, F64_T, Unary("i64_to_f64", limit)))
@@ -432,17 +437,27 @@ class Stride:
         at_row = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
         self.by_row += _put_real(word, Binary(sunk.op, word, at_row))
 
-    def finish(self, price: Expr | None) -> Block:
-        """What is left to do after strides of which the last row has this price."""
+    def finish(self, price: Expr | None, same: Mapping[str, str]) -> Block:
+        """What is left to do after strides of which the last row has this price.
+
+        `same` are words that are held as another.
+        """
+        limits = (
+            Assign(
+                Var(name),
+                placed(share.value, share.amount, Var(same.get(share.amount, share.amount))),
+            )
+            for name, share in self.limits.items()
+        )
         if self.mark is None or price is None:
-            return ()
+            return tuple(limits)
         value, before, lots, _ = self.mark
         moved = Binary("iadd", Var(AT_ZERO), Binary("imul", lots, price))
         held = Binary("ine", lots, i64(0))
         return (
             Assign(Var(value), moved),
             Assign(Var(before), Select(held, price, Var(before))),
-            *self.limits,
+            *limits,
         )
 
     # ---- the code -------------------------------------------------------------------------
@@ -489,85 +504,6 @@ AT_ZERO, LOTS, SHORT = "at_zero@", "lots@", "short@"
 CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 
 
-def marked(
-    body: Block, uniform: Callable[[Expr], bool], steady: Callable[[Expr], bool]
-) -> tuple[Mark | None, Block]:
-    """A value at prices that a turn computes, if it only compares it, and the turn without."""
-    moves = {
-        stmt.name: stmt.value
-        for stmt in body
-        if isinstance(stmt, Let) and isinstance(stmt.value, Binary) and stmt.value.op == "isub"
-    }
-    for stmt in body:
-        match stmt:
-            case Assign(
-                Var(value), Binary("iadd", Var(old), Binary("imul", Var() as lots, Var(x)))
-            ):
-                move = moves.get(x)
-                if move is None or value != old or not steady(lots) or not uniform(move.x):
-                    continue
-                if not isinstance(move.y, Var):
-                    continue
-                mark = Mark(value, move.y.name, lots, move.x)
-                rest = _without(body, mark, x, uniform)
-                if rest is not None:
-                    return mark, rest
-    return None, body
-
-
-def _without(body: Block, mark: Mark, move: str, uniform: Callable[[Expr], bool]) -> Block | None:
-    """A turn without what computes a mark; None if it is used for more than comparisons."""
-    value = Var(mark.value)
-    held = Binary("ine", mark.lots, i64(0))
-    before = Assign(Var(mark.before), Select(held, mark.price, Var(mark.before)))
-    after = Assign(value, Binary("iadd", value, Binary("imul", mark.lots, Var(move))))
-    alias = {stmt.name for stmt in body if isinstance(stmt, Let) and stmt.value == value}
-    firm = assigned_names(tuple(stmt for stmt in body if not is_rare(stmt)))
-
-    def expr(node: Expr) -> Expr:
-        if isinstance(node, Var) and node.name in alias:
-            return value
-        return rebuild_expr(node, expr)
-
-    def inner(one: Stmt) -> Stmt:
-        return rebuild_stmt(one, expr, inner)
-
-    made: list[Stmt] = []
-    left = [before, after]
-    for stmt in body:
-        if isinstance(stmt, Let) and stmt.name in {*alias, move}:
-            continue
-        if left and _same(stmt, left[0]):
-            left.pop(0)
-            continue
-        if isinstance(stmt, If) and (only_breaks(stmt) or is_rare(stmt)) and not left:
-            cond = expr(stmt.cond)
-            if all(_compares(part, mark.value, firm, uniform) for part in alternatives(cond)):
-                made.append(If(cond, tuple(map(inner, stmt.then)), (), stmt.line))
-                continue
-        if {mark.value, mark.before, move, *alias} & _named(stmt):
-            return None
-        made.append(stmt)
-    return None if left else tuple(made)
-
-
-def sinks(stmt: If, value: str, often: Set[str]) -> Sunk | None:
-    """The word that a rare branch only lowers to a value, as long as it is another's no more."""
-    match stmt:
-        case If(
-            _,
-            (
-                If(
-                    Binary("ilt" | "igt" as op, Var(less), Var(word)),
-                    (If(Binary("ieq", Var(same), Var(other)), _, ()), Assign(Var(put), Var(by))),
-                    _,
-                ),
-            ),
-        ) if less == by == value and word == same == put and other not in often:
-            return Sunk(word, "imin" if op == "ilt" else "imax", Var(other))
-    return None
-
-
 def _put_real(word: Var, value: Expr) -> Block:
     """A word given a value, and so what it is as a float."""
     return Assign(word, value), Assign(Var(_real(word.name)), Unary("i64_to_f64", word))
@@ -580,27 +516,6 @@ def _often(body: Block) -> Block:
 
 def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:
     return None if x is None or y is None else Binary(op, x, y)
-
-
-def _same(stmt: Stmt, other: Assign) -> bool:
-    return isinstance(stmt, Assign) and stmt.place == other.place and stmt.value == other.value
-
-
-def _named(stmt: Stmt) -> Set[str]:
-    return {*reads_of_names((stmt,)), *assigned_names((stmt,))}
-
-
-def _compares(cond: Expr, name: str, firm: Set[str], uniform: Callable[[Expr], bool]) -> bool:
-    """Whether a condition compares a local with what lasts, or is of other things.
-
-    That is a word, or what one is less another or a number of a row.
-    """
-    if not isinstance(cond, Binary) or cond.op not in OF_FLOATS or cond.x != Var(name):
-        return name not in reads_of_names((If(cond, ()),))
-    fallen = isinstance(cond.y, Binary) and cond.y.op == "isub"
-    first, *rest = operands(cond.y) if fallen else (cond.y,)
-    words = (first, *(one for one in rest if not uniform(one)))
-    return all(isinstance(one, Var) and one.name not in {*firm, name} for one in words)
 
 
 def _real(name: str) -> str:

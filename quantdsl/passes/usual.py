@@ -307,7 +307,7 @@ class UsualTurns:
         if stride is not None:
             done = (*stride.after, *self.turn.by_row)
             conds = map(Return, (*stride.tests, *stride.ready))
-            asked = (*conds, *stride.before, *done, *stride.turn, *stride.limits)
+            asked = (*conds, *stride.before, *done, *stride.turn, *stride.finish(None, {}))
             changed = stride.changed()
             read = reads_of_names(asked)
             names.update({name: read[name] for name in read if name not in changed})
@@ -365,7 +365,8 @@ class UsualTurns:
         """
         stride, price = group.stride, self.turn.price
         row = self.spot(_plus(Var(REACHED), -1))
-        finish = stride.finish(None if price is None else placed(price, SPOT, row))
+        price = None if price is None else placed(price, SPOT, row)
+        finish = stride.finish(price, self.turn.same)
         last = Binary("lshr", Binary("isub", Var(TO), Var(FIRST)), i64(stride.bits))
         able: Block = (
             Let(END, I64_T, last),
@@ -385,8 +386,10 @@ class UsualTurns:
         begins = Binary("ieq", Binary("iand", inside, i64(stride.rows - 1)), i64(0))
         start = Select(begins, Binary("lshr", inside, i64(stride.bits)), Var(END))
         first = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(stride.bits)))
+        stopped = (If(Var(STOPS), (Break(),)),) if stride.early else ()
         one: Block = (
             *self.asks(group),
+            *stopped,
             *stride.begins(self.turn.same),
             *self.begun(stride, RUN),
             *_put(stride.copies(group.turn, group.spot, lambda k: _plus(first, k)), *TO_GROUPS),

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.check import compile_file
+from quantdsl.codegen.ptx import gpu_part
 from quantdsl.devices.choose import runner
 from quantdsl.devices.cuda.tune import FEW
 from quantdsl.devices.cuda.tune import USUAL as USUAL_BOUNDS
 from quantdsl.passes.usual import GROUP_WORDS
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
+from tests.gpu.works import FILES
 from tests.passes.test_usual import Interpreted, by_turns
 from tests.truth.test_oracle import market
 
@@ -54,6 +57,15 @@ LIMITS = {
     "both": "max_daily_loss = 1.5% of equity -> flatten\n        max_drawdown = 3% -> halt",
 }
 RANGES = {"fast": "2..9:1", "slow": "20..60:20"}
+
+
+SHIPPED = {
+    "sma_cross": {"fast": "5..15:5", "slow": "20..30:10"},
+    "crypto_breakout": {"entry": "8..24:8", "trail": "2.0..4.0:2.0"},
+    "supertrend_trail": {"factor": "1.0..2.0:1.0", "len": "5..10:5"},
+    "opening_range": {"length": "3..6:1", "reward": "0.5..1.5:1.0"},
+}
+"""Strategies with a limit of a share of equity, most of which tell values once they are warm."""
 
 
 def limited(limit: str, size: str = "900 shares", cash: str = "100_000 USD") -> Sweep:
@@ -103,3 +115,13 @@ def test_a_limit_is_no_reason_to_make_turns_one_by_one(limit):
     lanes.run(5)
     free.run(5)
     assert (lanes.usual_calls, lanes.slow_turns) == (free.usual_calls, free.slow_turns)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_strategies_that_trade_leave_what_events_leave(name):
+    path = next(path for path in FILES if path.stem == name)
+    work = prepare_sweep(compile_file(path), path, data=market(60_000), ranges=SHIPPED[name]).work
+    module = gpu_part(work.module, work.kept, work.varying)
+    assert (GROUP_WORDS in dict(module.sizes)) == (name != "sma_cross")  # it writes its windows
+    expected = by_events(work)
+    assert np.array_equal(by_turns(work, 2)[0], expected)
