@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from quantdsl.check import civil
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context
 from quantdsl.check.equations import STATE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 ENGINE = ops.Field(STATE, "e")
+NOW = ops.Field(ENGINE, "now")
 TICK_LOT = "money_per_tick_lot"
 """What the core has of an instrument for the money of one lot that moves one tick."""
 ONCE = Warm(ops.i64(1), 1)
@@ -336,17 +338,71 @@ def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     }
 
 
+class Now(Figure):
+    """`now`, and what it is by the calendar: `now.weekday`, `now.hour`."""
+
+    what = "the time of the event"
+    has_members = True
+
+    def __init__(self, strategy: "Strategy") -> None:
+        super().__init__(lambda _: Value(TIME, NOW))
+        self.strategy = strategy
+
+    def member(self, name: str) -> "Civil | None":
+        """A figure of the date or of the time of day."""
+        return Civil(self.strategy, name) if name in civil.FIGURES else None
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return list(civil.FIGURES)
+
+    def attr(self, cx: Context, node: ast.Attr) -> Value:
+        """The value of `now.name`; by a name of other tools, how it is said here."""
+        if node.name not in civil.ELSEWHERE:
+            return super().attr(cx, node)
+        what = f"there is no {node.name!r} in {self.what}"
+        return cx.error("QD0201", what, node.name_span, help=civil.ELSEWHERE[node.name])
+
+
+class Civil(Binding):
+    """A figure of the calendar at `now`: an int, and in an equation a series.
+
+    Equations step on all ticks of the finest clocks, so that none stands still while time passes.
+    """
+
+    what = "a figure of the calendar"
+
+    def __init__(self, strategy: "Strategy", name: str) -> None:
+        self.strategy = strategy
+        self.name = name
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The figure as of the last moment before now."""
+        strategy = self.strategy
+        ir = ops.Call(strategy.core(f"civil.{self.name}"), (NOW, ops.Field(ENGINE, "midnight")))
+        low, high = civil.FIGURES[self.name]
+        series = None if strategy.acting else _every_tick(strategy)
+        return Value(INT, ir, node.span, low, high, series=series)
+
+
+def _every_tick(strategy: "Strategy") -> Series:
+    """The finest bars of all instruments, on ticks all ticks; defined from the first one on."""
+    ticks = strategy.ticks
+    clocks = [ticks.clock(event) for event in ticks.sources] if ticks else [0]
+    every = 0
+    for traded in strategy.instruments:
+        every |= sum(1 << strategy.clock_bit(traded.index, clock) for clock in clocks)
+    return Series(every, ((strategy.clock_bit(0, clocks[0]), ONCE),))
+
+
 def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     """Time: now, the session, never."""
-
-    def now(cx: Context) -> Value:
-        return Value(TIME, ops.Field(ENGINE, "now"))
 
     def session_time(name: str) -> Figure:
         return Figure(lambda _: Value(TIME, ops.Field(ENGINE, name)))
 
     return {
-        "now": Figure(now),
+        "now": Now(strategy),
         "session_open": session_time("session_open"),
         "session_close": session_time("session_close"),
         "never": Local(Value(TIME, ops.i64(NEVER), series=Series())),

@@ -39,6 +39,10 @@ FOREIGN_STATEMENTS = {
     "price added to a percentage": "short(9 shares, limit = 1% + (high - low))",
     "percentage compared with money": "if open_profit > 5% or close < -1%:\n    flatten()",
     "words of other tools": "if True and isnan(close) and dayofweek == 1:\n    print(strategy)",
+    "calendar by other names": "if now.date == 5 and weekday == 1 and now.dayofweek == 2:\n"
+    "    flatten()\nlet monday = 3",
+    "misspelt part of now": "if now.hours > 3:\n    flatten()",
+    "history of the calendar in a handler": "if now.day != now.day[1]:\n    flatten()",
     "entry price while flat": "if flat and entry_price > 9.0 or long and entry_price > 9.0:\n"
     "    flatten()",
 }
