@@ -154,6 +154,8 @@ class BarsBinding(Binding):
             return Later(f"'{name}' prices")
         if self.clock == 0 and name in OF_INSTRUMENT:
             return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
+        if self.clock == 0 and name in OF_ENTRY:
+            return figures(self.strategy, self.instrument)[name]
         clock = next((n for n, c in enumerate(self.strategy.clocks) if c.name == name), None)
         if clock is not None:
             return BarsBinding(self.strategy, self.instrument, clock)
@@ -161,7 +163,8 @@ class BarsBinding(Binding):
 
     def members(self) -> list[str]:
         """What may follow the dot."""
-        return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *OF_INSTRUMENT]
+        own = (*OF_INSTRUMENT, *OF_ENTRY) if self.clock == 0 else ()
+        return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *own]
 
     def attr(self, cx: Context, node: ast.Attr) -> Value:
         """The value of `y.name`; of `y.flat`, how that is asked of one of several."""
@@ -214,6 +217,8 @@ class Account(Struct, frozen=True):
 
 OF_POSITION = {"flat": "==", "long": ">", "short": "<"}
 """What a strategy of one instrument asks of it by a word, as comparisons with 0."""
+OF_ENTRY = ("pending", "entry_price", "bars_since")
+"""What handlers ask of the orders and the entry of an instrument; see `figures`."""
 
 OF_INSTRUMENT: dict[str, Account] = {
     "position": Account(
@@ -291,6 +296,36 @@ class Computed(Binding):
         return value
 
 
+class OfWhich(Binding):
+    """What a strategy of several instruments asks of one of them, without its name."""
+
+    what = "a figure of one instrument"
+    builtin = "free"  # a name of the user's own means no instrument
+
+    def __init__(self, strategy: "Strategy", name: str) -> None:
+        self.strategy = strategy
+        self.name = name
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """An error that says how it is asked of one."""
+        first, second, *_ = (traded.name for traded in self.strategy.instruments)
+        asked = f"{{}}.{self.name}"
+        if self.name in OF_POSITION:
+            asked = f"{{}}.position {OF_POSITION[self.name]} 0"
+        elif self.name == "bars_since":
+            asked = "{}.bars_since(entry)"
+        return cx.error(
+            "QD0307",
+            "of which instrument? There are several here",
+            node.span,
+            help=f"write {asked.format(first)} or {asked.format(second)}",
+        )
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The same error."""
+        return self.read(cx, node.func)
+
+
 class Figure(Binding):
     """A value made by a function of the context: flat, long, now, bar_index ..."""
 
@@ -308,34 +343,70 @@ class Figure(Binding):
         return self.make(cx)
 
 
-def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
-    """The names every handler of a one-instrument strategy may read bare."""
+def _lots(strategy: "Strategy", traded: Traded) -> ops.Expr:
+    """Its position, signed."""
+    return ops.Call(strategy.core("engine.position"), (ENGINE, traded.ir))
 
-    def first() -> ops.Expr:
-        return strategy.instruments[0].ir
 
-    def lots() -> ops.Expr:
-        return ops.Call(strategy.core("engine.position"), (ENGINE, first()))
-
-    def is_(op: str) -> Callable[[Context], Value]:
-        return lambda _: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
+def figures(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
+    """What handlers ask of a position and its orders: of the only instrument bare, of one of
+    several after its name."""
 
     def pending(cx: Context) -> Value:
         strategy.uses.add("USES_PENDING")
-        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, first())))
+        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, traded.ir)))
 
     def entry_price(cx: Context) -> Value:
-        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, first()))
-        unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
+        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, traded.ir))
+        unit = cx.units.of(cx, Value(price(traded.name), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
-        return Value(FLOAT if lots() in cx.facts else FLOAT.missing(), ir)
+        return Value(FLOAT if _lots(strategy, traded) in cx.facts else FLOAT.missing(), ir)
+
+    return {
+        "pending": Figure(pending, of_instrument=True),
+        "entry_price": Figure(entry_price, of_instrument=True),
+        "bars_since": Later("bars since a fill, on ticks,", "function")
+        if strategy.ticks
+        else BarsSince(strategy, traded),
+    }
+
+
+def sides(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
+    """Whether the only instrument is held, and on which side."""
+
+    def is_(op: str) -> Callable[[Context], Value]:
+        return lambda _: Value(BOOL, ops.Binary(op, _lots(strategy, traded), ops.i64(0)))
 
     return {
         "flat": Figure(is_("ieq"), of_instrument=True),
         "long": Figure(is_("igt"), of_instrument=True),
-        "pending": Figure(pending, of_instrument=True),
-        "entry_price": Figure(entry_price, of_instrument=True),
     }
+
+
+class BarsSince(Binding):
+    """bars_since(entry), y.bars_since(entry): bars since the position was opened."""
+
+    what = "a function"
+    builtin = "function"
+
+    def __init__(self, strategy: "Strategy", instrument: Traded) -> None:
+        self.strategy = strategy
+        self.instrument = instrument
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The count; the bar that filled the entry is 0."""
+        known = (
+            len(node.args) == 1
+            and node.args[0].name is None
+            and isinstance(node.args[0].value, ast.Name)
+            and node.args[0].value.id == "entry"
+        )
+        if not known:
+            return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
+        if not one_of(cx, node.span):
+            return error_value(node.span)
+        counted = self.strategy.core("engine.bars_since_entry")
+        return Value(INT, ops.Call(counted, (ENGINE, self.instrument.ir)), node.span)
 
 
 class Now(Figure):
