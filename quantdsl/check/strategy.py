@@ -617,3 +617,4 @@ class Strategy:
         lints.missing_blocks(self)
         lints.idle_settings(self)
         lints.unknown_tags(self)
+        lints.waiting_exits(self)
