@@ -1,5 +1,7 @@
 """What `now` is by the calendar: the figures after its dot, the days of the week, other names."""
 
+import re
+
 from quantdsl.lang import ast
 
 FIGURES: dict[str, tuple[int | None, int | None]] = {
@@ -25,6 +27,15 @@ ELSEWHERE = {
     "day_of_month": "write now.day: 1 to 31",
 }
 """Figures by the names that other tools give them."""
+
+
+IN_EQUATIONS = "ask now.hour and now.minute, which are series, or move this into 'on bar:'"
+_BARE = re.compile(r"\bnow\b(?!\.)")
+
+
+def asks_now(text: str) -> bool:
+    """Whether a text reads `now` itself, which only handlers can."""
+    return _BARE.search(text) is not None
 
 
 def of_now(node: ast.Expr) -> bool:

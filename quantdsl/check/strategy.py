@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.check import (
+    civil,
     consistency,
     grid,
     hosted,
@@ -445,11 +446,12 @@ class Strategy:
         if value.bad:
             return value
         if value.series is None:
+            text = self.module.source.text[slice(*node.value.span)]
             return cx.error(
                 "QD0306",
                 "an equation is made of market data and params alone",
                 node.value.span,
-                help="move this into 'on bar:'",
+                help=civil.IN_EQUATIONS if civil.asks_now(text) else "move this into 'on bar:'",
             )
         value.series = self.equations.settle(value.series)
         return self.equations.keep(cx, value) if value.series.clocks else self.equations.once(value)

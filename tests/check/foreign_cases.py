@@ -16,6 +16,7 @@ FOREIGN_ITEMS = {
     "two names for two lines": "let upper, lower = ta.donchian(20)",
     "history of what an equation cannot know": "let fresh = session_open != session_open[1]"
     "\nplot(fresh)",
+    "time in an equation": "let early = now < 10:30\nlet late = not early\nplot(late)",
     "states of other kinds": "state top: price = 0\nstate lots: qty = 5\nstate n = 0\n"
     "on bar:\n    n = close * 2\n    n = equity",
     "fees of all there is": "backtest:\n    fees = 1",
