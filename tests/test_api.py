@@ -94,6 +94,8 @@ def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
         call(tmp_path)
     with pytest.raises(quantdsl.QuantDSLError, match=r"^3 is no strategy"):
         call(3)
+    with pytest.raises(quantdsl.QuantDSLError, match=r"^'a\\x00b' is no name of a file$"):
+        call("a\0b")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,25 @@ def converted(known: Known, account: AccountConfig) -> tuple[list[Instrument | N
     return found, list(notes)
 
 
+def assumed(instruments: Sequence[Instrument], account: AccountConfig) -> list[str]:
+    """A note on each currency other than the account's that is assumed of an instrument, by its
+    name or for want of any: prices count as the account's money as they stand."""
+    names: dict[str, list[str]] = {}
+    for one in instruments:
+        if not _states(one) and one.currency != account.currency:
+            names.setdefault(one.currency, []).append(one.name)
+    return [
+        f"{named[0]}{_and_more(len(named) - 1)} assumed to be in {currency}, and the account is in "
+        f"{account.currency}: 1 {currency} counts as 1 {account.currency}; account.currency = "
+        f'"{currency}" in a config counts in it'
+        for currency, named in names.items()
+    ]
+
+
+def _and_more(others: int) -> str:
+    return f" and {others} more are" if others else " is"
+
+
 def _states(one: Instrument) -> bool:
     """Whether an instrument file names the currency; one that was inferred is a guess."""
     return "currency" in one.named

@@ -190,7 +190,8 @@ def arrange(
     unadjusted = universe.unadjusted_notes(checked, found)
     unused = _unused_bars(checked, resolved)
     inside = _notes(checked, found)
-    notes = (*converted, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
+    money = (*converted, *currencies.assumed(found.instruments, resolved.config.account))
+    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 

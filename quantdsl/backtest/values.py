@@ -52,6 +52,8 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
             f"{param.name} = {given} lies outside its range "
             f"{show(param, low)}..{show(param, param.high)}\nhelp: {_way_in(param, exact, low)}"
         )
+    if not below:
+        _hold_unit(param, str(given), exact)
     if param.kind in ("int", *COUNTED) and exact.denominator != 1:
         raise ConfigError(f"{param.name} = {given}: a whole number is needed")
     if param.kind == "int" and param.low is None:
@@ -65,6 +67,22 @@ def _way_in(param: Param, number: Fraction, low: Fraction) -> str:
     if param.unit in FRACTION and param.high is not None and low <= meant <= param.high:
         return f"it counts in {param.unit}; did you mean {param.name}={show(param, meant)}?"
     return "widen the range in the strategy's file, from which memory and warm-up follow"
+
+
+def _hold_unit(param: Param, text: str, number: Fraction) -> None:
+    """A bare number of a param in percent is refused where it may as well be a share: 0.05 is then
+    0.05 % or 5 %. From 1 on (in bps from 0.01 on) it is none, for a share is no more than that."""
+    unit = param.unit
+    if unit not in FRACTION or text.strip().endswith(unit) or number == 0:
+        return
+    share = number / FRACTION[unit]
+    fits = param.low is None or param.high is None or param.low <= share <= param.high
+    if abs(share) < 100 and fits:
+        meant, said = show(param, share), show(param, number)
+        raise ConfigError(
+            f"{param.name} = {text}: it counts in {unit}; is {meant} meant, or {said}?\n"
+            f"help: write {param.name}={meant} or {param.name}={said}"
+        )
 
 
 def _hold_lowered(param: Param, number: Fraction) -> None:

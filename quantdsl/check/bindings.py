@@ -138,8 +138,10 @@ def unknown(
     )
 
 
-_AT_TIMES = "compare now with a time of day: now > 10:30, or write a handler: at 15:45:"
-_AT_DAYS = "write a handler: at 15:45 on week_start, week_end, month_start or month_end"
+_OF_NOW = "write now.{0}; for an action at a time of its own there is 'at 15:45 on month_end:'"
+_HOUR, _MINUTE, _DAY, _MONTH, _YEAR, _WEEKDAY = map(
+    _OF_NOW.format, ("hour", "minute", "day", "month", "year", "weekday")
+)
 ELSEWHERE = {
     "nz": "'x ?? 0.0' is x, or 0.0 where x is na",
     "isnan": "write 'x is na' or 'x is not na'",
@@ -151,14 +153,16 @@ ELSEWHERE = {
     "strategy": "orders are buy, sell, short, cover, target and close_position",
     "request": "declare a second clock, 'bars 1d as daily', and read daily.close",
     "time": "a bar's time is bars.time, that of the event is now",
-    "hour": _AT_TIMES,
-    "minute": _AT_TIMES,
-    "weekday": _AT_DAYS,
-    "dayofweek": _AT_DAYS,
-    "day_of_week": _AT_DAYS,
-    "dayofmonth": _AT_DAYS,
-    "day_of_month": _AT_DAYS,
-    "month": _AT_DAYS,
+    "hour": _HOUR,
+    "minute": _MINUTE,
+    "weekday": _WEEKDAY,
+    "dayofweek": _WEEKDAY,
+    "day_of_week": _WEEKDAY,
+    "dayofmonth": _DAY,
+    "day_of_month": _DAY,
+    "month": _MONTH,
+    "year": _YEAR,
+    "now": "a fn knows no time: give it what it needs as an argument, such as now.hour",
     "iff": "write 'a if condition else b'",
     "where": "write 'a if condition else b'",
 }

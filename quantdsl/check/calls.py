@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quantdsl import limits
-from quantdsl.check import arith, single, sizes, windows
+from quantdsl.check import arith, civil, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.signatures import Parameter, least_of
@@ -188,7 +188,7 @@ def _default(
         return None
     if param.series or param.type.kind == "bars":
         value = cx.expr(msgspec.structs.replace(param.node.default, span=span))
-        if value.type == TIME and value.series is None:
+        if (value.type == TIME and value.series is None) or civil.of_now(param.node.default):
             value.series = Series()  # the time of the event: it ticks with the other arguments
         return value
     # Only its names are those of the declaration: what it computes first is emitted, or kept as

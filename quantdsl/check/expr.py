@@ -1,11 +1,13 @@
 """Expressions: from the syntax tree to typed values."""
 
+import operator
+
 from quantdsl.check import arith, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.naming import repeated
-from quantdsl.check.types import BOOL, DIMENSIONED, FLOAT, SCALAR
+from quantdsl.check.types import BOOL, DIMENSIONED, FLOAT, MISSING, SCALAR
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -130,7 +132,7 @@ def _logic(cx: Context, node: ast.Binary) -> Value:
 def facts(cond: ops.Expr, *, holds: bool) -> frozenset[ops.Expr]:
     """Which optional values are present when the condition is true (or, not `holds`, false).
 
-    A position among them is not zero.
+    A position among them is not zero: entry_price goes by it.
     """
     if isinstance(cond, ops.Unary) and cond.op == "not":
         return facts(cond.x, holds=not holds)
@@ -138,12 +140,44 @@ def facts(cond: ops.Expr, *, holds: bool) -> frozenset[ops.Expr]:
         return facts(cond.x, holds=holds) | facts(cond.y, holds=holds)
     if not holds and isinstance(cond, ops.Unary) and cond.op == "isnan":
         return frozenset({cond.x})
-    if not holds and isinstance(cond, ops.Binary) and cond.op == "ieq":
+    if not holds and isinstance(cond, ops.Binary) and cond == ops.Binary("ieq", cond.x, NA):
         return frozenset({cond.x})
-    if holds and isinstance(cond, ops.Binary) and cond.op in ("ilt", "igt"):
-        # `long` and `short`: the position is not zero, which entry_price goes by.
-        return frozenset({cond.x}) if cond.y == ops.i64(0) else frozenset()
-    return frozenset()
+    count = _not_zero(cond, holds=holds)
+    return frozenset() if count is None else frozenset({count})
+
+
+NA = ops.i64(MISSING)
+COMPARISONS = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+"""What follows the kind of number in the name of an operation that compares."""
+
+
+def _not_zero(cond: ops.Expr, *, holds: bool) -> ops.Expr | None:
+    """The count that is not zero where a comparison of it with a number comes out so: zero itself
+    would make it come out otherwise."""
+    if not isinstance(cond, ops.Binary) or not isinstance(cond.y, ops.Const):
+        return None
+    compare = COMPARISONS.get(cond.op[1:])
+    if compare is None or cond.op[0] not in "if":
+        return None
+    wide = cond.op[0] == "f"
+    number = ops.bits_to_f64(cond.y.bits) if wide else cond.y.bits
+    return None if compare(0, number) == holds else _counted(cond.x) if wide else cond.x
+
+
+def _counted(value: ops.Expr) -> ops.Expr | None:
+    """The lots or ticks of which a float is made: count * num / den, as arith has it."""
+    for scale in ("fdiv", "fmul"):
+        if isinstance(value, ops.Binary) and value.op == scale:
+            value = value.x
+    made = isinstance(value, ops.Unary) and value.op == "i64_to_f64"
+    return value.x if made and isinstance(value, ops.Unary) else None
 
 
 def _coalesce(cx: Context, node: ast.Binary, left: Value) -> Value:

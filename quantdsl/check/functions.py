@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from quantdsl.check import annotations, arith, sizes, windows
+from quantdsl.check import annotations, arith, civil, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
@@ -315,7 +315,7 @@ class IndicatorBuilder(Builder):
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:
         """The instance struct beside the function."""
-        for parameter in (self.implicit.parameter, self.now.parameter):
+        for parameter in (self.implicit.parameter, self.now.parameter, *self.now.parts.values()):
             if parameter is not None:
                 routine.params.append(parameter)
                 decls = [*decls, *pass_parameter(parameter)[0]]
@@ -563,10 +563,12 @@ class ImplicitNow(Binding):
     """`now` inside an indicator that declares none: the time of the event that steps it."""
 
     what = "the time of the caller"
+    has_members = True
 
     def __init__(self, builder: IndicatorBuilder) -> None:
         self.builder = builder
         self.parameter: Parameter | None = None
+        self.parts: dict[str, Parameter] = {}  # now.weekday and the like
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """The time, as a parameter of the indicator; the first use adds it."""
@@ -574,11 +576,26 @@ class ImplicitNow(Binding):
             self.parameter = _of_caller(self.builder, "now", TIME)
         return pass_parameter(self.parameter)[1]
 
+    def member(self, name: str) -> Local | None:
+        """A figure of the calendar, as a parameter of the indicator too."""
+        if name in civil.FIGURES and name not in self.parts:
+            self.parts[name] = _of_caller(self.builder, "now", INT, name)
+        known = self.parts.get(name)
+        return None if known is None else Local(pass_parameter(known)[1], used=True)
 
-def _of_caller(builder: IndicatorBuilder, name: str, type_: Type) -> Parameter:
-    """A parameter that a caller does not give: what the name means where the call stands."""
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return list(civil.FIGURES)
+
+
+def _of_caller(builder: IndicatorBuilder, name: str, type_: Type, part: str = "") -> Parameter:
+    """A parameter that a caller does not give: what the name, or a part of it, means where the
+    call stands."""
     span = builder.node.name.span
-    node = ast.Param(span, ast.Ident(span, name), None, default=ast.Name(span, name))
+    default: ast.Expr = ast.Name(span, name)
+    if part:
+        name, default = f"{name}.{part}", ast.Attr(span, default, part, span)
+    node = ast.Param(span, ast.Ident(span, name), None, default=default)
     return Parameter(name, type_, node, series=True)
 
 

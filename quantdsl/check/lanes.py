@@ -21,6 +21,7 @@ from quantdsl.check.panel_step import ROW as ROW_FIELD
 from quantdsl.check.step import (
     BAR_WORDS,
     BASE_FIELDS,
+    ENGINE_WORDS,
     EVENTS_IN,
     STATE_PARAM,
     TICKED,
@@ -106,7 +107,7 @@ class Lanes:
         funcs = [self.assembly.ingest_bars(uses), loop, self._init(named, None)]
         engine = self.strategy.library.lookup("engine.Engine")
         assert isinstance(engine, ops.StructDecl)
-        read = tuple(f for f in engine.fields if f.name in ("instruments", "now"))
+        read = tuple(f for f in engine.fields if f.name in ENGINE_WORDS)
         always = [p.field for p in self.strategy.params if p.name in params]
         return [self._state(funcs, always), ops.StructDecl(engine.name, read), *funcs]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from quantdsl.check import arith, naming, precompiled, rings, tensors, threads, ticks
+from quantdsl.check import arith, civil, naming, precompiled, rings, tensors, threads, ticks
 from quantdsl.check.annotations import Mark
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import (
@@ -86,6 +86,9 @@ class GlobalScope(Scope):
         self.library = library
         self.names.update({name: Builtin(doc) for name, doc in TABLE.items()})
         self.names["inf"] = Local(Value(FLOAT, ops.f64(math.inf), series=TIMELESS, const=math.inf))
+        for at, name in enumerate(civil.WEEKDAYS):
+            day = Value(INT, ops.i64(at), low=at, high=at, series=TIMELESS, const=at)
+            self.names[name] = Local(day)
         for name in MODULE_SIZES:
             size = ops.SizeName(name)
             least, most = (0, 1) if name in USES else (1, size)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from quantdsl.check import civil
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context
 from quantdsl.check.equations import STATE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
 ENGINE = ops.Field(STATE, "e")
+NOW = ops.Field(ENGINE, "now")
 TICK_LOT = "money_per_tick_lot"
 """What the core has of an instrument for the money of one lot that moves one tick."""
 ONCE = Warm(ops.i64(1), 1)
@@ -152,6 +154,8 @@ class BarsBinding(Binding):
             return Later(f"'{name}' prices")
         if self.clock == 0 and name in OF_INSTRUMENT:
             return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
+        if self.clock == 0 and name in OF_ENTRY:
+            return figures(self.strategy, self.instrument)[name]
         clock = next((n for n, c in enumerate(self.strategy.clocks) if c.name == name), None)
         if clock is not None:
             return BarsBinding(self.strategy, self.instrument, clock)
@@ -159,7 +163,8 @@ class BarsBinding(Binding):
 
     def members(self) -> list[str]:
         """What may follow the dot."""
-        return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *OF_INSTRUMENT]
+        own = (*OF_INSTRUMENT, *OF_ENTRY) if self.clock == 0 else ()
+        return [*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4", *own]
 
     def attr(self, cx: Context, node: ast.Attr) -> Value:
         """The value of `y.name`; of `y.flat`, how that is asked of one of several."""
@@ -212,6 +217,8 @@ class Account(Struct, frozen=True):
 
 OF_POSITION = {"flat": "==", "long": ">", "short": "<"}
 """What a strategy of one instrument asks of it by a word, as comparisons with 0."""
+OF_ENTRY = ("pending", "entry_price", "bars_since")
+"""What handlers ask of the orders and the entry of an instrument; see `figures`."""
 
 OF_INSTRUMENT: dict[str, Account] = {
     "position": Account(
@@ -289,6 +296,36 @@ class Computed(Binding):
         return value
 
 
+class OfWhich(Binding):
+    """What a strategy of several instruments asks of one of them, without its name."""
+
+    what = "a figure of one instrument"
+    builtin = "free"  # a name of the user's own means no instrument
+
+    def __init__(self, strategy: "Strategy", name: str) -> None:
+        self.strategy = strategy
+        self.name = name
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """An error that says how it is asked of one."""
+        first, second, *_ = (traded.name for traded in self.strategy.instruments)
+        asked = f"{{}}.{self.name}"
+        if self.name in OF_POSITION:
+            asked = f"{{}}.position {OF_POSITION[self.name]} 0"
+        elif self.name == "bars_since":
+            asked = "{}.bars_since(entry)"
+        return cx.error(
+            "QD0307",
+            "of which instrument? There are several here",
+            node.span,
+            help=f"write {asked.format(first)} or {asked.format(second)}",
+        )
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The same error."""
+        return self.read(cx, node.func)
+
+
 class Figure(Binding):
     """A value made by a function of the context: flat, long, now, bar_index ..."""
 
@@ -306,47 +343,137 @@ class Figure(Binding):
         return self.make(cx)
 
 
-def figures(strategy: "Strategy") -> dict[str, Binding | Local]:
-    """The names every handler of a one-instrument strategy may read bare."""
+def lots_of(strategy: "Strategy", traded: Traded) -> ops.Expr:
+    """The position of an instrument, signed."""
+    return ops.Call(strategy.core("engine.position"), (ENGINE, traded.ir))
 
-    def first() -> ops.Expr:
-        return strategy.instruments[0].ir
 
-    def lots() -> ops.Expr:
-        return ops.Call(strategy.core("engine.position"), (ENGINE, first()))
-
-    def is_(op: str) -> Callable[[Context], Value]:
-        return lambda _: Value(BOOL, ops.Binary(op, lots(), ops.i64(0)))
+def figures(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
+    """What handlers ask of a position and its orders: of the only instrument bare, of one of
+    several after its name."""
 
     def pending(cx: Context) -> Value:
         strategy.uses.add("USES_PENDING")
-        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, first())))
+        return Value(BOOL, ops.Call(strategy.core("engine.pending"), (ENGINE, traded.ir)))
 
     def entry_price(cx: Context) -> Value:
-        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, first()))
-        unit = cx.units.of(cx, Value(price(""), ops.i64(0)))
+        ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, traded.ir))
+        unit = cx.units.of(cx, Value(price(traded.name), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
-        return Value(FLOAT if lots() in cx.facts else FLOAT.missing(), ir)
+        return Value(FLOAT if lots_of(strategy, traded) in cx.facts else FLOAT.missing(), ir)
+
+    return {
+        "pending": Figure(pending, of_instrument=True),
+        "entry_price": Figure(entry_price, of_instrument=True),
+        "bars_since": Later("bars since a fill, on ticks,", "function")
+        if strategy.ticks
+        else BarsSince(strategy, traded),
+    }
+
+
+def sides(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
+    """Whether the only instrument is held, and on which side."""
+
+    def is_(op: str) -> Callable[[Context], Value]:
+        return lambda _: Value(BOOL, ops.Binary(op, lots_of(strategy, traded), ops.i64(0)))
 
     return {
         "flat": Figure(is_("ieq"), of_instrument=True),
         "long": Figure(is_("igt"), of_instrument=True),
-        "pending": Figure(pending, of_instrument=True),
-        "entry_price": Figure(entry_price, of_instrument=True),
     }
+
+
+class BarsSince(Binding):
+    """bars_since(entry), y.bars_since(entry): bars since the position was opened."""
+
+    what = "a function"
+    builtin = "function"
+
+    def __init__(self, strategy: "Strategy", instrument: Traded) -> None:
+        self.strategy = strategy
+        self.instrument = instrument
+
+    def call(self, cx: Context, node: ast.Call) -> Value:
+        """The count; the bar that filled the entry is 0."""
+        known = (
+            len(node.args) == 1
+            and node.args[0].name is None
+            and isinstance(node.args[0].value, ast.Name)
+            and node.args[0].value.id == "entry"
+        )
+        if not known:
+            return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
+        if not one_of(cx, node.span):
+            return error_value(node.span)
+        counted = self.strategy.core("engine.bars_since_entry")
+        return Value(INT, ops.Call(counted, (ENGINE, self.instrument.ir)), node.span)
+
+
+class Now(Figure):
+    """`now`, and what it is by the calendar: `now.weekday`, `now.hour`."""
+
+    what = "the time of the event"
+    has_members = True
+
+    def __init__(self, strategy: "Strategy") -> None:
+        super().__init__(lambda _: Value(TIME, NOW))
+        self.strategy = strategy
+
+    def member(self, name: str) -> "Civil | None":
+        """A figure of the date or of the time of day."""
+        return Civil(self.strategy, name) if name in civil.FIGURES else None
+
+    def members(self) -> list[str]:
+        """What may follow the dot."""
+        return list(civil.FIGURES)
+
+    def attr(self, cx: Context, node: ast.Attr) -> Value:
+        """The value of `now.name`; by a name of other tools, how it is said here."""
+        if node.name not in civil.ELSEWHERE:
+            return super().attr(cx, node)
+        what = f"there is no {node.name!r} in {self.what}"
+        return cx.error("QD0201", what, node.name_span, help=civil.ELSEWHERE[node.name])
+
+
+class Civil(Binding):
+    """A figure of the calendar at `now`: an int, and in an equation a series.
+
+    Equations step on all ticks of the finest clocks, so that none stands still while time passes.
+    """
+
+    what = "a figure of the calendar"
+
+    def __init__(self, strategy: "Strategy", name: str) -> None:
+        self.strategy = strategy
+        self.name = name
+
+    def read(self, cx: Context, node: ast.Expr) -> Value:
+        """The figure as of the last moment before now."""
+        strategy = self.strategy
+        ir = ops.Call(strategy.core(f"civil.{self.name}"), (NOW, ops.Field(ENGINE, "midnight")))
+        low, high = civil.FIGURES[self.name]
+        series = None if strategy.acting else _every_tick(strategy)
+        return Value(INT, ir, node.span, low, high, series=series)
+
+
+def _every_tick(strategy: "Strategy") -> Series:
+    """The finest bars of all instruments, on ticks all ticks; defined from the first one on."""
+    ticks = strategy.ticks
+    clocks = [ticks.clock(event) for event in ticks.sources] if ticks else [0]
+    every = 0
+    for traded in strategy.instruments:
+        every |= sum(1 << strategy.clock_bit(traded.index, clock) for clock in clocks)
+    return Series(every, ((strategy.clock_bit(0, clocks[0]), ONCE),))
 
 
 def clock_figures(strategy: "Strategy") -> dict[str, Binding | Local]:
     """Time: now, the session, never."""
 
-    def now(cx: Context) -> Value:
-        return Value(TIME, ops.Field(ENGINE, "now"))
-
     def session_time(name: str) -> Figure:
         return Figure(lambda _: Value(TIME, ops.Field(ENGINE, name)))
 
     return {
-        "now": Figure(now),
+        "now": Now(strategy),
         "session_open": session_time("session_open"),
         "session_close": session_time("session_close"),
         "never": Local(Value(TIME, ops.i64(NEVER), series=Series())),

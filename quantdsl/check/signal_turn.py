@@ -21,6 +21,7 @@ from quantdsl.check.market import ENGINE, BarsBinding
 from quantdsl.check.panel_step import own_tick
 from quantdsl.check.step import (
     BAR_WORDS,
+    ENGINE_WORDS,
     EVENTS_IN,
     NAN,
     STATE_PARAM,
@@ -40,7 +41,6 @@ ROW_WORDS = 2
 """Words of a row before those of the columns: time, number of the instrument."""
 OUT, CAPACITY, ROWS = ops.Var("out"), ops.Var("capacity"), ops.Var("rows")
 ENTRY = "signals"
-ENGINE_FIELDS = ("instruments", "now")
 
 
 class Column(Struct, frozen=True):
@@ -204,7 +204,7 @@ class Signals(Lanes):
         if not whole:
             engine = self.strategy.library.lookup("engine.Engine")
             assert isinstance(engine, ops.StructDecl)
-            read = tuple(f for f in engine.fields if f.name in ENGINE_FIELDS)
+            read = tuple(f for f in engine.fields if f.name in ENGINE_WORDS)
             found.append(ops.StructDecl(engine.name, read))
         return found
 

@@ -41,6 +41,8 @@ TRADING = ops.Field(ENGINE, "counting")
 BAR_WORDS = {"ts": "ts_event", "open": "a", "high": "b", "low": "c", "close": "d", "volume": "e"}
 """The words of a bar and those of the event that brings it."""
 EVENT = ops.Var("ev")
+OPENS = 0
+"""The side of a session's event that opens it."""
 KIND, SIDE, INSTRUMENT, CLOCK = map(ops.Var, ("kind", "side", "inst", "at"))
 """What an event says: of a bar, `at` is the bit of its clock."""
 STATE_PARAM = ops.ParamDecl("s", STATE_TYPE, inout=True)
@@ -80,6 +82,9 @@ def all_of(conditions: list[ops.Expr]) -> ops.Expr:
         total = ops.Binary("and", total, condition)
     return total
 
+
+ENGINE_WORDS = ("instruments", "now", "midnight")
+"""What equations read of the engine, which where they stand alone is no more than that."""
 
 RANK = {
     "start": 0,
@@ -453,9 +458,14 @@ class Assembly:
         return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, (into,), other))
 
     def ingest_bars(self, uses: set[Use]) -> ops.Func:
-        """One event into what is used of bars, and its time."""
+        """One event into what is used of bars, its time, and the midnight of its session."""
         now = ops.Assign(ops.Field(ENGINE, "now"), ops.Field(EVENT, "ts_event"))
-        first = (now,) if ("e", "now") in uses else ()
+        first: tuple[ops.Stmt, ...] = (now,) if ("e", "now") in uses else ()
+        if ("e", "midnight") in uses:
+            opens = ops.Binary("ieq", KIND, ops.i64(Kind.SESSION))
+            opens = ops.Binary("and", opens, ops.Binary("ieq", SIDE, ops.i64(OPENS)))
+            midnight = ops.Assign(ops.Field(ENGINE, "midnight"), ops.Field(EVENT, "a"))
+            first = (*first, ops.If(opens, (midnight,)))
         return ops.Func("ingest", EVENT_IN, None, self._ingested(uses, first, ()))
 
     def _ingested(

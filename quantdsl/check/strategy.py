@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from quantdsl import limits
 from quantdsl.check import (
+    civil,
     consistency,
     grid,
     hosted,
@@ -30,7 +31,7 @@ from quantdsl.check.cross import CrossNamespace
 from quantdsl.check.equations import EACH, LOOP, STATE, THIS, Equations
 from quantdsl.check.expr import facts as shown_by
 from quantdsl.check.expr import truth
-from quantdsl.check.functions import BAR
+from quantdsl.check.functions import BAR, BAR_PRICES
 from quantdsl.check.lazy import Lazy
 from quantdsl.check.library import Library
 from quantdsl.check.logs import LogFunction
@@ -38,16 +39,19 @@ from quantdsl.check.lowered import Lowered
 from quantdsl.check.market import (
     ENGINE,
     OF_ACCOUNT,
+    OF_ENTRY,
     OF_INSTRUMENT,
+    OF_POSITION,
     BarsBinding,
     Clock,
     Computed,
-    Later,
+    OfWhich,
     Traded,
     Units,
     bar_index,
     clock_figures,
     figures,
+    sides,
 )
 from quantdsl.check.modules import Module
 from quantdsl.check.news import INDEX, News
@@ -58,7 +62,7 @@ from quantdsl.check.replacing import ReplaceTag
 from quantdsl.check.signatures import resolve
 from quantdsl.check.stmts import body
 from quantdsl.check.tick_bars import Built
-from quantdsl.check.tick_names import TicksBinding, bars_alone, names_of
+from quantdsl.check.tick_names import TOUCH_NAMES, TicksBinding, bars_alone, names_of
 from quantdsl.check.ticks import SOURCES, Ticks
 from quantdsl.check.timers import TimerSpec
 from quantdsl.check.types import ERROR, FLOAT, SCALAR, VOID, Type, ir_type
@@ -296,9 +300,13 @@ class Strategy:
         if not several:
             names.update(names_of(self.ticks, first) if self.ticks else {})
             names.update(self._of_bars(first) if self.clocks else {})
-            names.update(figures(self))
+            for name, figure in (*sides(self, first).items(), *figures(self, first).items()):
+                names.setdefault(name, figure)
             for name, account in OF_INSTRUMENT.items():
                 names[name] = Computed(self, account, first)
+        else:
+            for name in self._of_one():
+                names.setdefault(name, OfWhich(self, name))
         for number, clock in enumerate(self.clocks):
             if clock.name:
                 names[clock.name] = BarsBinding(self, first, number)
@@ -338,10 +346,12 @@ class Strategy:
         return {
             "bars": bars,
             **{name: bars.member(name) for name in prices},
-            "bars_since": Later("bars since a fill, on ticks,", "function")
-            if self.ticks
-            else trading.BarsSince(self),
         }
+
+    def _of_one(self) -> tuple[str, ...]:
+        """What a strategy of one instrument reads without its name."""
+        market = (*BAR_PRICES, "volume", "hl2", "hlc3", "ohlc4") if self.clocks else TOUCH_NAMES
+        return (*market, *OF_POSITION, *OF_INSTRUMENT, *OF_ENTRY)
 
     def _declare(self, node: ast.Item) -> None:
         """Names that may be used before the line that declares them."""
@@ -436,11 +446,12 @@ class Strategy:
         if value.bad:
             return value
         if value.series is None:
+            text = self.module.source.text[slice(*node.value.span)]
             return cx.error(
                 "QD0306",
                 "an equation is made of market data and params alone",
                 node.value.span,
-                help="move this into 'on bar:'",
+                help=civil.IN_EQUATIONS if civil.asks_now(text) else "move this into 'on bar:'",
             )
         value.series = self.equations.settle(value.series)
         return self.equations.keep(cx, value) if value.series.clocks else self.equations.once(value)
@@ -608,3 +619,4 @@ class Strategy:
         lints.missing_blocks(self)
         lints.idle_settings(self)
         lints.unknown_tags(self)
+        lints.waiting_exits(self)

@@ -10,10 +10,12 @@ from quantdsl.check.context import Context
 from quantdsl.check.functions import BAR_PRICES
 from quantdsl.check.market import (
     ENGINE,
+    OF_ENTRY,
     OF_INSTRUMENT,
     BarsBinding,
     Computed,
     Traded,
+    figures,
     one_of,
 )
 from quantdsl.check.ticks import BOOK, TRADE, Ticks
@@ -229,12 +231,14 @@ class TicksBinding(BarsBinding):
         """A figure of its market, of its bars or of its position."""
         if name in OF_INSTRUMENT:
             return Computed(self.strategy, OF_INSTRUMENT[name], self.instrument)
+        if name in OF_ENTRY:
+            return figures(self.strategy, self.instrument)[name]
         found = names_of(self.strategy.ticks, self.instrument).get(name)
         return super().member(name) if found is None and self.strategy.clocks else found
 
     def members(self) -> list[str]:
         """What may follow the dot."""
-        own = [*TOUCH_NAMES, "trade", "book", "working", *OF_INSTRUMENT]
+        own = [*TOUCH_NAMES, "trade", "book", "working", *OF_INSTRUMENT, *OF_ENTRY]
         return [*own, *super().members()] if self.strategy.clocks else own
 
 

@@ -10,7 +10,7 @@ from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
 from quantdsl.check.functions import bars_value
 from quantdsl.check.legs import in_handler, stands_alone
-from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, lots_of, one_of
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
@@ -154,6 +154,8 @@ class _Intent:
             self._named(arg, traded, unit)
         if self.bad:
             return error_value(self.node.span)
+        self.written.handler = len(strategy.handlers)
+        self.written.held = lots_of(strategy, traded) in cx.facts
         strategy.orders.append(self.written)
         consistency.check(cx, self.written, self._last_close(traded))
         name = cx.fresh("o")
@@ -581,31 +583,3 @@ class Snap(Binding):
         unit = cx.units.of(cx, Value(price(""), NOTHING, node.span))
         ir = arith.from_float(cx, value, unit, self.ROUNDING[way.id])
         return Value(price(""), ir, node.span, unit=unit, series=value.series)
-
-
-class BarsSince(Binding):
-    """bars_since(entry): bars since the position was opened."""
-
-    what = "a function"
-    builtin = "function"
-
-    def __init__(self, strategy: "Strategy") -> None:
-        self.strategy = strategy
-
-    def call(self, cx: Context, node: ast.Call) -> Value:
-        """The count; the bar that filled the entry is 0."""
-        known = (
-            len(node.args) == 1
-            and node.args[0].name is None
-            and isinstance(node.args[0].value, ast.Name)
-            and node.args[0].value.id == "entry"
-        )
-        if not known:
-            return cx.error("QD0308", "bars_since takes entry", node.span, help="bars_since(entry)")
-        if not one_of(cx, node.span):
-            return error_value(node.span)
-        traded = self.strategy.instruments[0]
-        ir = ops.Call(
-            self.strategy.core("engine.bars_since_entry"), (ENGINE, traded.ir)
-        )
-        return Value(INT, ir, node.span)

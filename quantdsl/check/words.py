@@ -79,8 +79,9 @@ ORDER_ARGUMENTS: dict[str, Word] = {
     ),
     "after": Word(
         'after = "tag"',
-        "Waits until the order with that tag has filled.",
-        'sell(50 shares, limit = close + 1 USD, after = "entry")',
+        "Waits until the order with that tag begins to fill. A sell or cover is sized when it is "
+        "sent: for exits of an entry there are take_profit, stop_loss and 'on fill:'.",
+        'buy(50 shares, stop = close + 1 USD, after = "entry")',
     ),
     "post_only": Word(
         "post_only = true",
@@ -156,6 +157,25 @@ MARKET: dict[str, Word] = {
     "bars": Word("bars", "The bars themselves, for an indicator that takes them.", "bars.high"),
     "bar_index": Word("bar_index -> int", "Bars of the finest clock before this one.", "bar_index"),
     "now": Word("now -> time", "Time of the event: a bar's close, or when a tick came.", "now"),
+    "now.weekday": Word(
+        "now.weekday -> monday | tuesday | wednesday | thursday | friday | saturday | sunday",
+        "Day of the week, an int: monday is 0, sunday 6. As all that follows now it is of the last "
+        "nanosecond that has passed, on the session's clocks, of UTC without a session.",
+        "now.weekday == monday",
+    ),
+    "now.day": Word("now.day -> int", "Day of the month, 1 to 31.", "now.day <= 5"),
+    "now.month": Word("now.month -> int", "Month of the year, 1 to 12.", "now.month == 12"),
+    "now.year": Word("now.year -> int", "Year, such as 2026.", "now.year >= 2020"),
+    "now.hour": Word(
+        "now.hour -> int",
+        "Hour of the day, 0 to 23: 9 of a bar that closes at 10:00.",
+        "now.hour >= 10",
+    ),
+    "now.minute": Word(
+        "now.minute -> int",
+        "Minute of the hour, 0 to 59: 34 of a bar that closes at 9:35.",
+        "now.minute == 59",
+    ),
     "session_open": Word("session_open -> time", "When today's session began.", "session_open"),
     "session_close": Word("session_close -> time", "When today's session ends.", "session_close"),
     "never": Word("never -> time", "A time before all others: of what has not happened.", "never"),

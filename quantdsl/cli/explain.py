@@ -1,5 +1,6 @@
 """`quantdsl explain`: a page about an error code, or a stage of the compiler for a file."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from quantdsl.errors import ConfigError
 
 if TYPE_CHECKING:
     from quantdsl.config import Precision
+
+LIKE_A_CODE = re.compile(r"[A-Za-z]{0,2}\d*")
+"""What may be a code or the beginning of one; anything else is a file."""
 
 
 @click.command("explain")
@@ -86,6 +90,11 @@ def _explain_code(subject: str) -> None:
         return
     if Path(subject).is_file():
         raise ConfigError(f"{subject} is a file\nhelp: add --stage NAME, such as --stage ir")
+    if not LIKE_A_CODE.fullmatch(subject):
+        raise ConfigError(
+            f"{subject}: there is no such file, and a code is one like QD0401\n"
+            "help: quantdsl explain CODE, or quantdsl explain FILE --stage NAME"
+        )
     family = [known for known in codes.defined() if known.code[:4] == subject.upper()[:4]]
     shown = family or codes.defined()
     listing = "\n".join(f"  {known.code}  {known.title}" for known in shown)

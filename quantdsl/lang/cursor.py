@@ -196,7 +196,9 @@ class Cursor:
                 near = spelling.nearest_unit(text, words.AFTER_WORDS)
             else:
                 near = spelling.nearest(text, words.AFTER_WORDS)
-            if near:
+            if text == "as":
+                return "a number becomes one of another type by a call: float(x), int(x), f32(x)"
+            if near and near != text:
                 return f"did you mean '{near}'?"
             if before == NUMBER and text.isupper():
                 return words.UNITS_SHOWN

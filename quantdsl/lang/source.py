@@ -41,6 +41,8 @@ class Source:
             raise ConfigError(f"{path}: there is no such file") from None
         except OSError as wrong:
             raise ConfigError(f"{path}: cannot be read: {wrong.strerror}") from None
+        except ValueError:  # a zero byte, as of a text that was meant as one of a strategy
+            raise ConfigError(f"{str(path)!r} is no name of a file") from None
 
     @classmethod
     def read(cls, path: Path, *, std: bool = False) -> "Source":

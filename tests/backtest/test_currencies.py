@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from pyarrow import csv
 
 import quantdsl
 from quantdsl.errors import ConfigError
@@ -70,3 +71,40 @@ def test_an_account_in_the_instruments_own_currency_needs_none(run, cash, accoun
 def test_a_file_that_counts_in_another_currency_is_refused(run):
     with pytest.raises(ConfigError, match="the strategy counts in USD and the account in EUR"):
         run("cash     = 1_000 USD", 'currency = "EUR"')
+
+
+PLAIN = """language 1
+
+strategy S:
+    bars 1m
+
+    on bar:
+        if flat and close > close[1]:
+            buy(10 shares)
+
+    backtest:
+        {cash}
+        fees = 0bps
+
+    risk:
+        max_position = 10 shares
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "cash", "told"),
+    [
+        ("BTCUSDT", "close_at_end = true", "in USDT, and the account is in USD"),
+        ("KO", "cash = 1_000 EUR", "in USD, and the account is in EUR"),
+        ("BTCUSDT", "cash = 1_000 USDT", ""),
+        ("KO", "close_at_end = true", ""),
+    ],
+)
+def test_an_assumed_currency_that_is_not_the_accounts_is_told(tmp_path, name, cash, told):
+    """Once, in place of an account in dollars that trades USDT without a word."""
+    path = tmp_path / f"{name}.csv"
+    csv.write_csv(BARS, path)
+    report = quantdsl.compile(PLAIN.format(cash=cash)).backtest(path)
+    found = [note for note in report.result.notes if "the account is in" in note]
+    assert len(found) == (told != "")
+    assert all(note.startswith(f"{name} is assumed to be {told}: 1 ") for note in found)

@@ -54,3 +54,43 @@ def test_a_share_given_for_a_percentage_is_told_as_one():
         values.chosen(params, {"far": 0.08})
     with pytest.raises(ConfigError, match="widen the range"):
         values.chosen(params, {"far": "12%"})
+
+
+def percent(declared: str, given: object) -> float:
+    """What a param in percent becomes."""
+    param = f"    bars 1h\n    param far = {declared}\n"
+    params = checked_text(TEXT.replace("    bars 1h\n", param)).strategy.params
+    return float(values.chosen(params, {"far": given})["far"])
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "told"),
+    [
+        ("5%", 0.05, r"is 5% meant, or 0.05%\?"),
+        ("5%", "0.05", "write far=5% or far=0.05%"),
+        ("0.5%", "0.6", "write far=60% or far=0.6%"),
+        ("5% in 0%..90% step 1%", "0.5", "write far=50% or far=0.5%"),
+        ("-5%", "-0.05", "write far=-5% or far=-0.05%"),
+        ("5bps", "0.0005", "write far=5bps or far=0.0005bps"),
+    ],
+)
+def test_a_bare_number_that_may_be_a_share_is_refused(declared: str, given: object, told: str):
+    """With a range and without one: it was 0.05 % where there was none."""
+    with pytest.raises(ConfigError, match=told):
+        percent(declared, given)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "meant"),
+    [
+        ("5%", "0.05%", 0.05),
+        ("5%", "5%", 5),
+        ("5%", 8, 8),
+        ("5%", 1, 1),
+        ("5%", 0, 0),
+        ("1% in 0.5%..8% step 0.1%", 0.6, 0.6),  # 60 % is no value of it
+        ("5bps", 0.5, 0.5),
+    ],
+)
+def test_a_number_that_is_none_counts_in_percent(declared: str, given: object, meant: float):
+    assert percent(declared, given) == meant

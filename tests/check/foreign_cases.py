@@ -16,6 +16,7 @@ FOREIGN_ITEMS = {
     "two names for two lines": "let upper, lower = ta.donchian(20)",
     "history of what an equation cannot know": "let fresh = session_open != session_open[1]"
     "\nplot(fresh)",
+    "time in an equation": "let early = now < 10:30\nlet late = not early\nplot(late)",
     "states of other kinds": "state top: price = 0\nstate lots: qty = 5\nstate n = 0\n"
     "on bar:\n    n = close * 2\n    n = equity",
     "fees of all there is": "backtest:\n    fees = 1",
@@ -28,6 +29,11 @@ FOREIGN_STATEMENTS = {
     "tag with a value": 'for i in 1..3:\n    buy(i * 9 shares, limit = low, tag = "g{i}")',
     "misspelt tag": 'buy(9 shares, limit = low, tag = "entry")\n'
     'sell(9 shares, after = "entry", tag = "exit")\ncancel("entri")',
+    "exit that waits for its entry": 'if flat:\n    buy(9 shares, tag = "in")\n'
+    '    sell(4 shares, limit = close * 1.05, after = "in")\nelif long:\n'
+    '    buy(9 shares, tag = "more")\n    sell(4 shares, limit = high, after = "more")',
+    "cover that waits for its short": 'short(9 shares, tag = "in")\n'
+    'cover(4 shares, after = "in", tag = "out")\ncover(5 shares, after = "out")',
     "wait for no order": 'buy(9 shares, limit = low, tag = "a")\nbuy(9 shares, after = "dip")',
     "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
     'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
@@ -39,6 +45,10 @@ FOREIGN_STATEMENTS = {
     "price added to a percentage": "short(9 shares, limit = 1% + (high - low))",
     "percentage compared with money": "if open_profit > 5% or close < -1%:\n    flatten()",
     "words of other tools": "if True and isnan(close) and dayofweek == 1:\n    print(strategy)",
+    "calendar by other names": "if now.date == 5 and weekday == 1 and now.dayofweek == 2:\n"
+    "    flatten()\nlet monday = 3",
+    "misspelt part of now": "if now.hours > 3:\n    flatten()",
+    "history of the calendar in a handler": "if now.day != now.day[1]:\n    flatten()",
     "entry price while flat": "if flat and entry_price > 9.0 or long and entry_price > 9.0:\n"
     "    flatten()",
 }

@@ -367,6 +367,10 @@ def test_explain_shows_a_page_or_what_there_is(capsys):
     assert "QD0106" in capsys.readouterr().err
     assert cli.run(["explain", str(shipped("strategies/sma_cross.qdsl"))]) == 2
     assert "--stage" in capsys.readouterr().err
+    assert cli.run(["explain", "nope.qdsl"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: nope.qdsl: there is no such file")
+    assert "QD0106" not in told
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ STATEMENTS = {
     "slashes": "a = b // 2\n",
     "semicolon": "a = 1; b = 2\n",
     "message": "assert a, b\n",
+    "cast": "var s = 0.0 as f32\n",
+    "word after a statement": "var s = x when\n",
 }
 
 
