@@ -92,6 +92,20 @@ strategy Woken:
         max_daily_loss = 0.1% of equity -> flatten
 """
 """Orders that are sent inside bars."""
+LEVERED = """language 1
+
+strategy Levered:
+    "Orders nothing, and asks after each bar what its positions are worth."
+
+    bars 1d
+
+    on bar:
+        cancel_all()
+
+    backtest:
+        leverage = 2
+"""
+"""A loop over instruments in each turn, also where turns are made in strides."""
 
 POINTS, EVENTS = 4, 600
 UNIVERSE_EVENTS = 2_400
@@ -124,6 +138,10 @@ def test_limits_on_repeats_and_an_own_check() -> None:
 
 def test_orders_inside_bars() -> None:
     assert_one_hash(checked_text(WOKEN), EVENTS)
+
+
+def test_a_loop_inside_strides_of_rows() -> None:
+    assert_one_hash(checked_text(LEVERED), EVENTS)
 
 
 @pytest.mark.parametrize("seed", range(GENERATED))
