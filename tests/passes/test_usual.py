@@ -1,5 +1,7 @@
 """Usual turns apart leave what the plain loop leaves, to the bit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,36 @@ def test_generated_strategies(seed):
     expected = by_events(work)
     for bounds in (USUAL_BOUNDS, FEW):
         assert np.array_equal(by_turns(work, 2, bounds)[0], expected)
+
+
+ON_A_CONDITION = """language 1
+
+strategy OnACondition:
+    "Sends an order that is refused, on each bar of a handler with a condition."
+
+    bars 1h
+
+    param lots     = 30 shares in 10 shares..90 shares step 20 shares
+    param never_at = 0.0 in 0.0..1.0 step 1.0
+
+    on bar when close < float(equity):
+        if close < never_at:
+            sell(lots)
+        short(46 shares, stop = close - 60 ticks, tif = ioc)
+
+    risk:
+        duplicate = 90m -> halt
+"""
+
+
+def test_a_row_on_which_nobody_trades_does_nothing_before_it_is_another():
+    checked = checked_text(ON_A_CONDITION)
+    work = prepare_sweep(checked, Path("<input>"), end="2022-02-01").work
+    expected = by_events(work)
+    for bounds in (USUAL_BOUNDS, FEW):
+        found, usual = by_turns(work, 1, bounds)
+        assert usual
+        assert np.array_equal(found, expected)
 
 
 def swept(name: str, ranges: dict[str, str]) -> LaneWork:
