@@ -106,6 +106,34 @@ strategy Levered:
         leverage = 2
 """
 """A loop over instruments in each turn, also where turns are made in strides."""
+MOODY = """language 1
+
+enum Mood: calm, hot, cold
+
+strategy Moody:
+    "Acts, or does not, in a branch that changes what it goes by."
+
+    bars 1h
+
+    param lots = 40 shares in 10 shares..90 shares step 10 shares
+
+    state last = 0.0
+    state mood = Mood.calm
+
+    on bar when float(cash) > close:
+        match mood:
+            case calm:
+                last = float(volume)
+            case hot:
+                short(lots)
+            case cold:
+                cancel_all()
+        mood = Mood.hot if close > last else Mood.cold
+        if close crosses below hl2:
+            short(lots, limit = close * 0.99)
+            close_position()
+"""
+"""A turn that is found to be no usual one in a branch that has changed something before."""
 
 POINTS, EVENTS = 4, 600
 UNIVERSE_EVENTS = 2_400
@@ -142,6 +170,10 @@ def test_orders_inside_bars() -> None:
 
 def test_a_loop_inside_strides_of_rows() -> None:
     assert_one_hash(checked_text(LEVERED), EVENTS)
+
+
+def test_a_turn_that_ends_within_a_branch() -> None:
+    assert_one_hash(checked_text(MOODY), EVENTS)
 
 
 @pytest.mark.parametrize("seed", range(GENERATED))
