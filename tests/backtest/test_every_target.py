@@ -135,6 +135,47 @@ strategy Moody:
 """
 """A turn that is found to be no usual one in a branch that has changed something before."""
 
+NEWS = """language 1
+
+strategy News:
+    "Counts what becomes of the orders of two instruments."
+
+    instrument "SYN1" as y
+    instrument "SYN2" as x
+    bars 1h, sync = all
+
+    param most = 3_000 USD in 1_000 USD..9_000 USD step 1_000 USD
+
+    state fills = 0
+    state refused = 0
+    state paid = 0.0
+
+    on bar:
+        if fills mod 4 < 2 and refused mod 5 < 3:
+            target(y, value = 2_000 USD)
+            target(x, value = 9_000 USD)
+        elif refused mod 5 < 4:
+            target(y, value = 0 USD)
+        else:
+            refused += 1
+
+    on fill:
+        fills += 1
+        paid += float(fill.fee)
+
+    on order:
+        if order.state == rejected and order.id > 2:
+            refused += 1
+
+    risk:
+        max_notional = most
+        max_drawdown = 5% -> flatten, halt
+
+    backtest:
+        fees = 1bps
+"""
+"""News of orders, whichever instrument they are of."""
+
 POINTS, EVENTS = 4, 600
 UNIVERSE_EVENTS = 2_400
 """Of 16 instruments: 126 days, by which each point that is drawn has traded."""
@@ -170,6 +211,10 @@ def test_orders_inside_bars() -> None:
 
 def test_a_loop_inside_strides_of_rows() -> None:
     assert_one_hash(checked_text(LEVERED), EVENTS)
+
+
+def test_news_of_several_instruments() -> None:
+    assert_one_hash(checked_text(NEWS), EVENTS)
 
 
 def test_a_turn_that_ends_within_a_branch() -> None:
