@@ -40,8 +40,8 @@ ASKED = {
     "if close > 1:\n            close_position()\n            buy(1 shares)": 2,
     "if flat:\n            buy(1 shares, limit = close)\n            cancel_all()": 4,
     "buy(1 shares, limit = close, take_profit = close * 2, stop_loss = 1)": 6,
-    "if flat:\n            buy(1 shares, stop_loss = 1)\n        elif long:\n            cancel_all()\n"
-    "            close_position()": 8,
+    "if flat:\n            buy(1 shares, stop_loss = 1)\n        elif long:\n"
+    "            cancel_all()\n            close_position()": 8,
     "for k in 0..<3:\n            buy(1 shares)": 0,
 }
 """What a handler of bars asks for, and the orders that its lanes have room for."""
