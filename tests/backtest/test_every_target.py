@@ -22,7 +22,7 @@ from quantdsl.backtest.verify import (
     usual_plan,
 )
 from quantdsl.check import Checked, columns
-from tests.backtest.programs import strategy
+from tests.backtest.programs import moody_strategy, strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text
 from tests.strategies.headers import ON_BARS, ON_UNIVERSES
 
@@ -180,6 +180,8 @@ POINTS, EVENTS = 4, 600
 UNIVERSE_EVENTS = 2_400
 """Of 16 instruments: 126 days, by which each point that is drawn has traded."""
 GENERATED, GENERATED_EVENTS = 12, 300
+MOODY_SEEDS = [*range(4), 9]
+"""The last was wrong once."""
 
 
 def assert_one_hash(checked: Checked, n_events: int) -> None:
@@ -227,3 +229,8 @@ def test_generated_strategies(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(verify, "LOAD_GPU", 0)
         monkeypatch.setattr(columns, "STORE", 0)
     assert_one_hash(checked_text(strategy(seed)), GENERATED_EVENTS)
+
+
+@pytest.mark.parametrize("seed", MOODY_SEEDS)
+def test_generated_strategies_of_moods(seed: int) -> None:
+    assert_one_hash(checked_text(moody_strategy(seed)), GENERATED_EVENTS)

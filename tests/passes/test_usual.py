@@ -23,7 +23,7 @@ from quantdsl.passes.hot import HOT_SIZES, HOT_TYPES, MOST
 from quantdsl.passes.stride import LONG_STRIDE_BITS
 from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
-from tests.backtest.programs import strategy
+from tests.backtest.programs import moody_strategy, strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
 from tests.gpu.works import FILES, checked_of, strategy_work
@@ -71,6 +71,15 @@ def test_generated_strategies(seed):
     expected = by_events(work)
     for bounds in (USUAL_BOUNDS, FEW):
         assert np.array_equal(by_turns(work, 2, bounds)[0], expected)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 9])
+def test_sweeps_of_generated_strategies(seed):
+    checked, some = checked_text(moody_strategy(seed)), {"points": "random:3"}
+    work = prepare_sweep(checked, Path("<input>"), end="2022-01-12", sweep=some).work
+    found, usual = by_turns(work, 2)
+    assert usual
+    assert np.array_equal(found, by_events(work))
 
 
 ON_A_CONDITION = """language 1
