@@ -382,15 +382,35 @@ class Library:
         values = [given[name] for name in known]
         if any(value.bad for value in values):
             return error_value(node.span)
+        type_, series = ops.StructType(binding.type.of), arith.joined(values)
+        strategy = cx.strategy
+        if series is not None and strategy is not None and not strategy.acting:
+            made = self.made_of(type_, values)  # statements of an equation stand nowhere
+            value: Value = cx.home.keep(cx, Value(binding.type, made, node.span, series=series))
+            return value
         name = cx.fresh("n")
-        type_ = ops.StructType(binding.type.of)
         if all(value.type.kind in SCALAR for value in values):
             cx.emit(ops.Let(name, type_, ops.StructOf(type_, tuple(v.ir for v in values))))
         else:
             cx.emit(ops.Let(name, type_, None))
             for field_name, value in zip(known, values, strict=True):
                 cx.emit(ops.Assign(ops.Field(ops.Var(name), field_name), value.ir))
-        return Value(binding.type, ops.Var(name), node.span, series=arith.joined(values))
+        return Value(binding.type, ops.Var(name), node.span, series=series)
+
+    def made_of(self, type_: ops.StructType, values: list[Value]) -> ops.Expr:
+        """A struct of these fields in one expression; one that holds structs is made by a call."""
+        given = tuple(value.ir for value in values)
+        if all(value.type.kind in SCALAR for value in values):
+            return ops.StructOf(type_, given)
+        name = f"{type_.name}.of"
+        if name not in self.funcs:
+            decl, made = self.lookup(type_.name), ops.Var("made.1")
+            assert isinstance(decl, ops.StructDecl)
+            params = tuple(ops.ParamDecl(field.name, field.type) for field in decl.fields)
+            body: list[ops.Stmt] = [ops.Let(made.name, type_, None)]
+            body += [ops.Assign(ops.Field(made, p.name), ops.Var(p.name)) for p in params]
+            self.define(ops.Func(name, params, type_, (*body, ops.Return(made))))
+        return ops.Call(name, given)
 
     def of_kernels(self, name: str) -> bool:
         """Whether a name means something in kernels alone."""

@@ -14,6 +14,7 @@ from quantdsl.check.types import INT, money, price, qty
 from quantdsl.check.values import Value
 from quantdsl.events.codes import Kind
 from quantdsl.ir import ops
+from quantdsl.lang import ast
 
 if TYPE_CHECKING:
     from quantdsl.check.context import Context
@@ -28,6 +29,8 @@ INDEX = ops.Var("p.news")
 """Parameter of the handler: which of the engine's news it is about."""
 
 NEWS = ops.Elem(ops.Field(ENGINE, "news"), INDEX)
+COUNTED = ("qty", "price")
+"""Parts that count lots or ticks, which are those of one instrument."""
 
 
 def _bits(shift: int, mask: int) -> ops.Expr:
@@ -55,14 +58,29 @@ class News(Binding):
         """What may follow the dot."""
         return list(self.parts)
 
+    def attr(self, cx: "Context", node: ast.Attr) -> Value:
+        """As in a binding; what counts lots or ticks, of one instrument."""
+        if node.name in COUNTED and node.name in self.parts and not self._of_one():
+            return cx.error(
+                "QD0307",
+                f"{node.name} of which instrument? There are several here",
+                node.span,
+                help="what is held of each is its position: y.position",
+            )
+        return super().attr(cx, node)
+
+    def _of_one(self) -> bool:
+        return self.strategy.universe is not None or len(self.strategy.instruments) < 2
+
+    def _counted(self, value: Value) -> Value:
+        value.unit = self.cx.units.of(self.cx, value) if self._of_one() else None
+        return value
+
     def _amounts(self) -> dict[str, Value]:
-        lots = Value(qty(""), ops.Field(NEWS, "b"))
-        lots.unit = self.cx.units.of(self.cx, lots)
-        return {"qty": lots}
+        return {"qty": self._counted(Value(qty(""), ops.Field(NEWS, "b")))}
 
     def _fill(self) -> dict[str, Value]:
-        ticks = Value(price(""), ops.Field(NEWS, "c"))
-        ticks.unit = self.cx.units.of(self.cx, ticks)
+        ticks = self._counted(Value(price(""), ops.Field(NEWS, "c")))
         fee = Value(money(), ops.Field(NEWS, "d"), unit=self.cx.units.money(self.cx))
         return {**self._amounts(), "price": ticks, "fee": fee}
 

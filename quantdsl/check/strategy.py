@@ -400,6 +400,7 @@ class Strategy:
         self._own(node.name, Local(kept, node.name.span))
         if value is not None:
             initial = coerce(cx, value, type_.elem if type_.elem else type_)
+            self.initial += cx.block
             self._initialise(place, type_, initial)
 
     def _initialise(self, place: ops.Field, type_: Type, value: Value) -> None:

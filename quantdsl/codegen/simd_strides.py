@@ -43,7 +43,8 @@ class StrideEmitter(VectorEmitter):
 
     def in_strides(self, stmt: Loop, count: str, row: Row) -> None:
         """All of `count` rows."""
-        text = self.text
+        text, turn = self.text, self.turn
+        self.turn = None  # loops inside a stride are none over rows
         text.do(f"store i64 0, ptr {self.number}, align 8")
         behind = text.pure(f"mul i64 {text.pure(f'add i64 {count}, 1')}, {row.words}")
         enter, able, left, leave, more, slow, done = (text.label() for _ in range(7))
@@ -69,6 +70,7 @@ class StrideEmitter(VectorEmitter):
             text.start(more)
             text.branch(self.before(reached, count), slow, done)
         text.start(slow)
+        self.turn = turn
         with text.scope():
             self.one_by_one(stmt, count, row)
         text.jump(enter)

@@ -88,10 +88,14 @@ def _lasts(stmt: Stmt, varying: Set[str]) -> bool:
 
 
 def _refused(stmt: Stmt) -> Stmt:
-    """A statement that breaks where it would take a branch."""
+    """A statement that breaks where it would take a branch; the one that acts, if one does."""
     if not isinstance(stmt, If):
         return stmt
     refused = If(stmt.cond, (Break(),), tuple(map(_refused, stmt.otherwise)), stmt.line)
+    if any(map(rare, statements(stmt.otherwise))):
+        then = tuple(map(_refused, stmt.then))
+        then = (Break(),) if any(map(rare, then)) else then
+        refused = If(stmt.cond, then, (Break(),), stmt.line)
     cond = breaks_when(refused)
     return refused if cond is None else If(cond, (Break(),))
 

@@ -12,7 +12,9 @@ from quantdsl.ir.ops import (
     BOOL_T,
     Assign,
     Binary,
+    Break,
     Expr,
+    If,
     Let,
     Module,
     Stmt,
@@ -74,12 +76,33 @@ def row_strides(module: Module, entry: str) -> Strides | None:
             Let(STOPS, BOOL_T, boolean(False)),
             *stride.begins(same),
             *maker.begun(stride, RUN),
-            *map(_read, copies),
+            *map(_read, _noted(tuple(copies))),
             Assign(Var(STOPS), stride.stopped()),
         ),
         keep=(*map(_read, stride.after), *maker.ended(stride, RUN)),
         leave=(*finish, *(Assign(Var(name), Var(other)) for name, other in same.items())),
     )
+
+
+def _noted(body: Block) -> Block:
+    """A block that sets STOPS where it would break, and goes on with nothing that follows then."""
+    made: list[Stmt] = []
+    for at, stmt in enumerate(body):
+        if isinstance(stmt, Break):
+            return (*made, Assign(Var(STOPS), boolean(True)))
+        if isinstance(stmt, If) and _breaks(stmt):
+            made.append(If(stmt.cond, _noted(stmt.then), _noted(stmt.otherwise), stmt.line))
+            rest = _noted(body[at + 1 :])
+            return (*made, If(Unary("not", Var(STOPS)), rest)) if rest else tuple(made)
+        made.append(stmt)
+    return tuple(made)
+
+
+def _breaks(stmt: Stmt) -> bool:
+    """Whether a statement breaks; not whether a loop in it does."""
+    if isinstance(stmt, If):
+        return any(map(_breaks, (*stmt.then, *stmt.otherwise)))
+    return isinstance(stmt, Break)
 
 
 def _of_rows(expr: Expr) -> Expr:

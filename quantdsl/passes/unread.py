@@ -209,7 +209,7 @@ class _Reader:
     def assign(self, stmt: Assign) -> Block:
         cell = self.cell(stmt.place)
         if cell is not None and cell not in self.needed:
-            return (Do(stmt.value, stmt.line),) if isinstance(stmt.value, Call) else ()
+            return (Do(self.call(stmt.value), stmt.line),) if isinstance(stmt.value, Call) else ()
         type_ = self.type(stmt.place)
         if isinstance(type_, StructType) and isinstance(stmt.value, Field | Elem | Var):
             return self.copy(stmt, type_)

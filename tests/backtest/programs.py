@@ -55,16 +55,44 @@ def strategy(seed: int) -> str:
     return _Maker(Random(seed)).text()
 
 
+def moody_strategy(seed: int) -> str:
+    """The same with a handler that runs on a condition, goes by an enum and keeps structs.
+
+    Its limits halt, and it may borrow: its turns end in branches that have changed something.
+    """
+    return _Moody(Random(seed)).text()
+
+
 class _Maker:
+    declared: tuple[str, ...] = ()
+    """Lines before the strategy."""
+
     def __init__(self, random: Random) -> None:
         self.random = random
         self.lets: list[str] = []
+
+    def kept(self) -> list[str]:
+        """More states."""
+        return []
+
+    def when(self) -> str:
+        """The condition of the handler."""
+        return ""
+
+    def limits(self) -> list[str]:
+        """More of the risk block."""
+        return []
+
+    def costs(self) -> list[str]:
+        """More of the backtest block."""
+        return []
 
     def text(self) -> str:
         r = self.random
         lines = [
             "language 1",
             "",
+            *self.declared,
             "strategy Generated:",
             "    bars 5m",
             '    session "XNYS"',
@@ -76,16 +104,18 @@ class _Maker:
         for n in range(r.randint(2, 6)):
             lines.append(f"    let x{n} = {self.series()}")
             self.lets.append(f"x{n}")
-        lines += ["", "    state n = 0", "    state last: float? = na", "", "    on bar:"]
-        lines += self.handler()
+        lines += ["", "    state n = 0", "    state last: float? = na", *self.kept(), ""]
+        lines += [f"    on bar{self.when()}:", *self.handler()]
         lines += ["", "    risk:", f"        max_position = {r.randint(100, 900)} shares"]
         if r.random() < 0.5:
             lines.append("        max_daily_loss = 1% of equity -> flatten, halt")
+        lines += self.limits()
         lines += [
             "",
             "    backtest:",
             f"        fees = {r.randint(0, 5)}bps",
             f"        slippage = {r.randint(0, 2)} ticks",
+            *self.costs(),
             "",
         ]
         for name in self.lets:
@@ -160,3 +190,49 @@ class _Maker:
             return f"{atom}[{r.choice(('1', '3', 'p'))}]" if history else atom
         form = r.choice(FUNCTIONS)
         return form.format(x=self.value(depth - 1), y=self.value(depth - 1))
+
+
+class _Moody(_Maker):
+    declared = ("enum Mood: calm, hot, cold", "", "struct Pair:", "    a: float", "    b: int", "")
+
+    def kept(self) -> list[str]:
+        start = self.random.choice(("0.0", "q", "2.5"))
+        return ["    state mood = Mood.calm", f"    state w = Pair(a = {start}, b = 1)"]
+
+    def when(self) -> str:
+        r = self.random
+        return r.choice(("", f" when close < float(equity) / {r.randint(1, 9)}"))
+
+    def limits(self) -> list[str]:
+        more = "duplicate = 90m -> halt", "max_order = 90 shares -> cancel_all"
+        return self.random.choice(([], *([f"        {line}"] for line in more)))
+
+    def costs(self) -> list[str]:
+        return self.random.choice(([], ["        leverage = 2"], ["        borrow = 2%"]))
+
+    def handler(self) -> list[str]:
+        r = self.random
+        lines = ["        n += 1", "        match mood:"] if r.random() < 0.6 else []
+        for name in ("calm", "hot", "cold") if lines else ():
+            lines += [f"            case {name}:", f"                {self.act()}"]
+        if lines:
+            lines += [f"        mood = Mood.{r.choice(('hot', 'cold'))}"]
+        lines += [f"        if {r.choice(self.lets)} crosses above close:"]
+        lines += ["            mood = Mood.calm", f"            {self.order()}"]
+        if r.random() < 0.3:
+            lines += [f"        if {self.condition()}:", f"            {self.leave()}"]
+        if r.random() < 0.4:
+            lots = r.randint(1, 90)
+            lines += [f"        short({lots} shares, stop = close - 60 ticks, tif = ioc)"]
+        return lines
+
+    def act(self) -> str:
+        r = self.random
+        return r.choice(("w.b = n", "n += 2", "last = float(volume)", self.order(), "cancel_all()"))
+
+    def series(self) -> str:
+        r = self.random
+        chosen = r.choice(("close", "hl2", "ta.sma(close, p)", "ta.ema(close, p)"))
+        if r.random() < 0.4:
+            chosen = f"{self.value()} + {chosen}"
+        return f"Pair(a = {chosen}, b = 1).a" if r.random() < 0.15 else chosen

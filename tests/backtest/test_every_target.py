@@ -22,7 +22,7 @@ from quantdsl.backtest.verify import (
     usual_plan,
 )
 from quantdsl.check import Checked, columns
-from tests.backtest.programs import strategy
+from tests.backtest.programs import moody_strategy, strategy
 from tests.backtest.test_lane_entry import checked_of, checked_text
 from tests.strategies.headers import ON_BARS, ON_UNIVERSES
 
@@ -92,11 +92,96 @@ strategy Woken:
         max_daily_loss = 0.1% of equity -> flatten
 """
 """Orders that are sent inside bars."""
+LEVERED = """language 1
+
+strategy Levered:
+    "Orders nothing, and asks after each bar what its positions are worth."
+
+    bars 1d
+
+    on bar:
+        cancel_all()
+
+    backtest:
+        leverage = 2
+"""
+"""A loop over instruments in each turn, also where turns are made in strides."""
+MOODY = """language 1
+
+enum Mood: calm, hot, cold
+
+strategy Moody:
+    "Acts, or does not, in a branch that changes what it goes by."
+
+    bars 1h
+
+    param lots = 40 shares in 10 shares..90 shares step 10 shares
+
+    state last = 0.0
+    state mood = Mood.calm
+
+    on bar when float(cash) > close:
+        match mood:
+            case calm:
+                last = float(volume)
+            case hot:
+                short(lots)
+            case cold:
+                cancel_all()
+        mood = Mood.hot if close > last else Mood.cold
+        if close crosses below hl2:
+            short(lots, limit = close * 0.99)
+            close_position()
+"""
+"""A turn that is found to be no usual one in a branch that has changed something before."""
+
+NEWS = """language 1
+
+strategy News:
+    "Counts what becomes of the orders of two instruments."
+
+    instrument "SYN1" as y
+    instrument "SYN2" as x
+    bars 1h, sync = all
+
+    param most = 3_000 USD in 1_000 USD..9_000 USD step 1_000 USD
+
+    state fills = 0
+    state refused = 0
+    state paid = 0.0
+
+    on bar:
+        if fills mod 4 < 2 and refused mod 5 < 3:
+            target(y, value = 2_000 USD)
+            target(x, value = 9_000 USD)
+        elif refused mod 5 < 4:
+            target(y, value = 0 USD)
+        else:
+            refused += 1
+
+    on fill:
+        fills += 1
+        paid += float(fill.fee)
+
+    on order:
+        if order.state == rejected and order.id > 2:
+            refused += 1
+
+    risk:
+        max_notional = most
+        max_drawdown = 5% -> flatten, halt
+
+    backtest:
+        fees = 1bps
+"""
+"""News of orders, whichever instrument they are of."""
 
 POINTS, EVENTS = 4, 600
 UNIVERSE_EVENTS = 2_400
 """Of 16 instruments: 126 days, by which each point that is drawn has traded."""
 GENERATED, GENERATED_EVENTS = 12, 300
+MOODY_SEEDS = [*range(4), 9]
+"""The last was wrong once."""
 
 
 def assert_one_hash(checked: Checked, n_events: int) -> None:
@@ -126,9 +211,26 @@ def test_orders_inside_bars() -> None:
     assert_one_hash(checked_text(WOKEN), EVENTS)
 
 
+def test_a_loop_inside_strides_of_rows() -> None:
+    assert_one_hash(checked_text(LEVERED), EVENTS)
+
+
+def test_news_of_several_instruments() -> None:
+    assert_one_hash(checked_text(NEWS), EVENTS)
+
+
+def test_a_turn_that_ends_within_a_branch() -> None:
+    assert_one_hash(checked_text(MOODY), EVENTS)
+
+
 @pytest.mark.parametrize("seed", range(GENERATED))
 def test_generated_strategies(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:  # all that can be hoisted is
         monkeypatch.setattr(verify, "LOAD_GPU", 0)
         monkeypatch.setattr(columns, "STORE", 0)
     assert_one_hash(checked_text(strategy(seed)), GENERATED_EVENTS)
+
+
+@pytest.mark.parametrize("seed", MOODY_SEEDS)
+def test_generated_strategies_of_moods(seed: int) -> None:
+    assert_one_hash(checked_text(moody_strategy(seed)), GENERATED_EVENTS)

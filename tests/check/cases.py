@@ -225,6 +225,8 @@ KERNELS = {
 }
 
 FILES = {
+    "price of a fill of several": PAIR + "    state last = 0.0\n    state n = 0\n"
+    "    on fill:\n        n += 1\n        last = float(fill.price)\n",
     "flat of one of several": PAIR + "    on bar when y.flat:\n        buy(y, value = 9 USD)\n",
     "threads outside a kernel": STRATEGY + "    plot(close + float(thread.x))\n    on bar:\n"
     "        barrier()\n",

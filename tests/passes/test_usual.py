@@ -1,5 +1,7 @@
 """Usual turns apart leave what the plain loop leaves, to the bit."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ from quantdsl.passes.hot import HOT_SIZES, HOT_TYPES, MOST
 from quantdsl.passes.stride import LONG_STRIDE_BITS
 from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
-from tests.backtest.programs import strategy
+from tests.backtest.programs import moody_strategy, strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
 from tests.gpu.works import FILES, checked_of, strategy_work
@@ -69,6 +71,45 @@ def test_generated_strategies(seed):
     expected = by_events(work)
     for bounds in (USUAL_BOUNDS, FEW):
         assert np.array_equal(by_turns(work, 2, bounds)[0], expected)
+
+
+@pytest.mark.parametrize("seed", [3, 4, 9])
+def test_sweeps_of_generated_strategies(seed):
+    checked, some = checked_text(moody_strategy(seed)), {"points": "random:3"}
+    work = prepare_sweep(checked, Path("<input>"), end="2022-01-12", sweep=some).work
+    found, usual = by_turns(work, 2)
+    assert usual
+    assert np.array_equal(found, by_events(work))
+
+
+ON_A_CONDITION = """language 1
+
+strategy OnACondition:
+    "Sends an order that is refused, on each bar of a handler with a condition."
+
+    bars 1h
+
+    param lots     = 30 shares in 10 shares..90 shares step 20 shares
+    param never_at = 0.0 in 0.0..1.0 step 1.0
+
+    on bar when close < float(equity):
+        if close < never_at:
+            sell(lots)
+        short(46 shares, stop = close - 60 ticks, tif = ioc)
+
+    risk:
+        duplicate = 90m -> halt
+"""
+
+
+def test_a_row_on_which_nobody_trades_does_nothing_before_it_is_another():
+    checked = checked_text(ON_A_CONDITION)
+    work = prepare_sweep(checked, Path("<input>"), end="2022-02-01").work
+    expected = by_events(work)
+    for bounds in (USUAL_BOUNDS, FEW):
+        found, usual = by_turns(work, 1, bounds)
+        assert usual
+        assert np.array_equal(found, expected)
 
 
 def swept(name: str, ranges: dict[str, str]) -> LaneWork:
