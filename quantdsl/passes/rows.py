@@ -358,7 +358,7 @@ class _Splitter:
             self.made.append(stmt)
         else:
             lane = self.apart((stmt,))
-            if name == self.state and all(map(self.shared.expr, (stmt.value, stmt.place))):
+            if name == self.state and self.shared.alike(stmt):
                 self.made.append(stmt)
         self.forget(name)
         return lane
@@ -446,7 +446,7 @@ class _Splitter:
             same = stmt.name in self.shared.locals
         elif isinstance(stmt, Assign):
             own = isinstance(stmt.place, Var) or (path_of(stmt.place) or ())[0] in self.memory
-            same = own and self.shared.expr(stmt.place)
+            same = own and (self.shared.expr(stmt.place) or self.shared.alike(stmt))
         root = stmt.call if isinstance(stmt, Do) else stmt.value
         if not isinstance(root, Call):
             return [stmt] if same else []

@@ -60,6 +60,14 @@ class Uniform:
         """Whether a scalar or a whole aggregate is, its indices included."""
         return self.expr(place)
 
+    def alike(self, stmt: Assign) -> bool:
+        """Whether all lanes write the same to the same place.
+
+        One of several places may be written, some of which differ otherwise and some do not.
+        """
+        same = all(map(self.expr, (stmt.value, *indices(stmt.place))))
+        return same and (self.expr(stmt.place) or not known(path_of(stmt.place) or ()))
+
     def together(self, loop: For | While) -> bool:
         """Whether all lanes that enter a loop of the entry make the same turns."""
         return not self._differing.parts(loop, self._frame)
