@@ -115,6 +115,8 @@ class Stride:
         self.sunk: Sunk | None = None
         self.early = False
         """Whether strides are often stopped by what they are asked."""
+        self.trails = False
+        """Whether a level that follows the prices is asked of strides."""
         self.limits: Mapping[str, Share] = {}
         """Words that are limits again behind the last stride of several."""
         self.mark, body = self.priced(plain(body))
@@ -315,6 +317,7 @@ class Stride:
             return self.word(op, expr)
         match expr:
             case Var(name) if name in self.rising:
+                self.trails = True
                 way, by = self.rising[name]
                 bound = self.bound(by, op) if way == op else None
                 if way == op and bound is None:
@@ -465,10 +468,11 @@ class Stride:
     def worth(self) -> bool:
         """Whether strides may be made and are likely to have no row that stops them.
 
-        What compares whole numbers of a row, and cannot be asked of the stride, stops too often. A
-        whole number must not be divided where a turn would have stopped before it.
+        What compares whole numbers of a row, and cannot be asked of the stride, stops too often, and
+        so do levels that follow the prices beside what stops strides often already. A whole number
+        must not be divided where a turn would have stopped before it.
         """
-        return not any(
+        return not (self.early and self.trails) and not any(
             isinstance(node, Binary)
             and (
                 node.op in ("idiv", "imod")
