@@ -127,12 +127,15 @@ def _named(stmt: Stmt) -> Set[str]:
 def _compares(cond: Expr, name: str, firm: Set[str], uniform: Callable[[Expr], bool]) -> bool:
     """Whether a condition compares a local with what lasts, or is of other things.
 
-    That is a number, a word, or what one is less another or a number of a row.
+    That is a number, a word, or what one is less another or a number of a row. The last is another
+    in each row: strides ask only whether a local is less than the greatest of it.
     """
     if not isinstance(cond, Binary) or cond.op not in OF_FLOATS or cond.x != Var(name):
         return name not in reads_of_names((If(cond, ()),))
     fallen = isinstance(cond.y, Binary) and cond.y.op == "isub"
     first, *rest = operands(cond.y) if fallen else (cond.y,)
+    if any(map(uniform, rest)) and cond.op not in ("ilt", "ile"):
+        return False
     words = (first, *(one for one in rest if not uniform(one)))
     return is_number(cond.y) or all(
         isinstance(one, Var) and one.name not in {*firm, name} for one in words

@@ -11,6 +11,9 @@ from quantdsl.codegen.ptx import gpu_part
 from quantdsl.devices.choose import runner
 from quantdsl.devices.cuda.tune import FEW
 from quantdsl.devices.cuda.tune import USUAL as USUAL_BOUNDS
+from quantdsl.ir.ops import I64_T, Assign, Binary, Break, Elem, If, Let, Select, Var, i64
+from quantdsl.passes.marks import marked
+from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
@@ -127,3 +130,19 @@ def test_shipped_strategies_that_trade_leave_what_events_leave(name):
     assert (GROUP_WORDS in dict(module.sizes)) == strides
     expected = by_events(work)
     assert np.array_equal(by_turns(work, 2)[0], expected)
+
+
+@pytest.mark.parametrize(("op", "asked"), [("ilt", True), ("ile", True), ("igt", False)])
+def test_what_differs_from_row_to_row_is_asked_of_less_alone(op, asked):
+    price, other = (Elem(Var("rows"), Binary("iadd", Var("base@"), i64(k))) for k in (5, 6))
+    held = Select(Binary("ine", Var("lots"), i64(0)), price, Var("before"))
+    body = (
+        Let("move", I64_T, Binary("isub", price, Var("before"))),
+        Assign(Var("before"), held),
+        Assign(
+            Var("worth"), Binary("iadd", Var("worth"), Binary("imul", Var("lots"), Var("move")))
+        ),
+        If(Binary(op, Var("worth"), Binary("isub", Var("day"), other)), (Break(),)),
+    )
+    mark, _ = marked(body, is_word, lambda expr: expr == Var("lots"))
+    assert (mark is not None) == asked
