@@ -121,15 +121,22 @@ def test_a_limit_is_no_reason_to_make_turns_one_by_one(limit):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_strategies_that_trade_leave_what_events_leave(name):
+def test_shipped_strategies_trade_alike_on_cores_and_in_strides(name):
+    """With the columns of a GPU's plan, whichever runs the lanes."""
     path = next(path for path in FILES if path.stem == name)
-    work = prepare_sweep(compile_file(path), path, data=market(60_000), ranges=SHIPPED[name]).work
-    module = gpu_part(work.module, work.kept, work.varying)
-    # sma_cross writes its windows, and the stop of supertrend_trail follows the prices.
-    strides = name in ("crypto_breakout", "opening_range")
-    assert (GROUP_WORDS in dict(module.sizes)) == strides
-    expected = by_events(work)
-    assert np.array_equal(by_turns(work, 2)[0], expected)
+    sweep = prepare_sweep(
+        compile_file(path),
+        path,
+        data=market(60_000),
+        ranges=SHIPPED[name],
+        sweep={"device": "cuda:0"},
+    )
+    module = gpu_part(sweep.work.module, sweep.work.kept, sweep.work.varying)
+    # The stop of supertrend_trail follows the prices.
+    assert (GROUP_WORDS in dict(module.sizes)) == (name != "supertrend_trail")
+    cores, strides = (run(sweep, runner(choice, print)) for choice in ("cpu", "simulated"))
+    assert np.array_equal(cores.words, strides.words)
+    assert len(np.unique(cores.words, axis=1).T) > 1  # they trade
 
 
 @pytest.mark.parametrize(("op", "asked"), [("ilt", True), ("ile", True), ("igt", False)])
