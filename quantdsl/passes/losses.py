@@ -162,10 +162,14 @@ class _Losses:
                         if follows:
                             yield Binary("igt", amount, Var(MOST))
                         return
-                elif self.uniform(limit) or (isinstance(limit, Var) and self.steady(limit)):
+                elif day.name not in self.firm and self.lasts(limit):
                     yield Binary("ilt", amount, Binary("isub", day, limit))
                     return
         yield cond
+
+    def lasts(self, limit: Expr) -> bool:
+        """Whether a limit is one of a row, or the same in all turns."""
+        return self.uniform(limit) or (isinstance(limit, Var) and self.steady(limit))
 
     def bound(self, limit: str, day: Var) -> Iterator[Stmt]:
         """The least that an amount may be worth.
