@@ -468,8 +468,8 @@ class Stride:
     def worth(self) -> bool:
         """Whether strides may be made and are likely to have no row that stops them.
 
-        What compares whole numbers of a row, and cannot be asked of the stride, stops too often, and
-        so do levels that follow the prices beside what stops strides often already. A whole number
+        What compares whole numbers of a row, and cannot be asked of the stride, stops too often;
+        levels that follow the prices do beside what stops strides often already. A whole number
         must not be divided where a turn would have stopped before it.
         """
         return not (self.early and self.trails) and not any(
