@@ -11,10 +11,10 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.ir.ops import Call, For, Func, If, Stmt, While
 from quantdsl.ir.walk import nested, roots
 
-MANY = 9
-"""Who asks for this many at once, or more, is given all the room there is."""
 MOST = 8
 """Orders that a lane of few has room for; most strategies have fewer at work than they could."""
+MANY = MOST + 1
+"""Who asks for this many at once, or more, is given all the room there is."""
 SENDS = frozenset(
     f"orders.{name}" for name in ("place", "close", "flatten", "cancel_all", "cancel_tag")
 ) | {"engine.flat_by"}

@@ -73,8 +73,8 @@ def bounded_losses(
 ) -> Bounded | None:
     """The turns of `body` so; None where they ask for no loss, or what they ask stands otherwise.
 
-    Turns of a stride change nothing but what is `firm`. `uniform` tells what the words of a row
-    decide, `steady` what is the same in all turns.
+    What is `firm` changes in most turns, and nothing else in a stride. `uniform` tells what the
+    words of a row decide, `steady` what is the same in all turns.
     """
     made = _Losses(body, firm, uniform, steady)
     return made.bounded() if made.losses else None

@@ -11,7 +11,7 @@ from quantdsl.ir.ops import Assign, Binary, Const, Expr, If, Let, Select, Stmt, 
 from quantdsl.ir.walk import operands, rebuild_expr, rebuild_stmt
 from quantdsl.passes.losses import EXACT
 from quantdsl.passes.scopes import assigned_names, reads_of_names
-from quantdsl.passes.straight import alternatives, is_rare, only_breaks
+from quantdsl.passes.straight import alternatives, is_rare, often, only_breaks
 
 Block = tuple[Stmt, ...]
 OF_FLOATS = {"ilt": "flt", "ile": "fle", "igt": "fgt", "ige": "fge"}
@@ -70,7 +70,7 @@ def _without(body: Block, mark: Mark, move: str, uniform: Callable[[Expr], bool]
     before = Assign(Var(mark.before), Select(held, mark.price, Var(mark.before)))
     after = Assign(value, Binary("iadd", value, Binary("imul", mark.lots, Var(move))))
     alias = {stmt.name for stmt in body if isinstance(stmt, Let) and stmt.value == value}
-    firm = assigned_names(tuple(stmt for stmt in body if not is_rare(stmt)))
+    firm = assigned_names(often(body))
 
     def expr(node: Expr) -> Expr:
         if isinstance(node, Var) and node.name in alias:
@@ -99,7 +99,7 @@ def _without(body: Block, mark: Mark, move: str, uniform: Callable[[Expr], bool]
     return None if left else tuple(made)
 
 
-def sinks(stmt: If, value: str, often: Set[str]) -> Sunk | None:
+def sinks(stmt: If, value: str, firm: Set[str]) -> Sunk | None:
     """The word that a rare branch only lowers to a value, as long as it is another's no more."""
     match stmt:
         case If(
@@ -111,7 +111,7 @@ def sinks(stmt: If, value: str, often: Set[str]) -> Sunk | None:
                     _,
                 ),
             ),
-        ) if less == by == value and word == same == put and other not in often:
+        ) if less == by == value and word == same == put and other not in firm:
             return Sunk(word, "imin" if op == "ilt" else "imax", Var(other))
     return None
 

@@ -170,6 +170,11 @@ def is_rare(stmt: Stmt) -> bool:
     return isinstance(stmt, If) and not stmt.otherwise and any(map(nested, stmt.then))
 
 
+def often(body: Block) -> Block:
+    """The statements of a turn that most turns do not jump over."""
+    return tuple(stmt for stmt in body if not is_rare(stmt))
+
+
 def all_of(parts: Iterable[Expr]) -> Expr:
     """The condition that all of these hold."""
     whole: Expr = boolean(True)

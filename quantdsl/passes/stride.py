@@ -47,6 +47,7 @@ from quantdsl.passes.straight import (
     alternatives,
     either,
     is_rare,
+    often,
     only_breaks,
     plain,
     requirements,
@@ -132,7 +133,7 @@ class Stride:
 
         Limits on what an account loses ask for its value: as bounds of it, where they can.
         """
-        firm = assigned_names(_often(body))
+        firm = assigned_names(often(body))
         bounded = bounded_losses(body, firm, self.uniform, self.steady)
         if bounded is not None:
             self.before += bounded.before
@@ -162,9 +163,10 @@ class Stride:
         if self.mark is not None:
             self.begin(self.mark)
         left: list[Stmt] = []
+        firm = assigned_names(often(body))
         for stmt in body:
             if isinstance(stmt, If) and (only_breaks(stmt) or is_rare(stmt)):
-                left += self.stops(self.at_prices(stmt, assigned_names(_often(body))))
+                left += self.stops(self.at_prices(stmt, firm))
             else:
                 left.append(stmt)
         left = [self.grown(stmt) for stmt in left]
@@ -375,14 +377,15 @@ class Stride:
         self.ready += [exact(Var(AT_ZERO)), exact(mark.lots)]
         self.narrow.append(mark.price)
 
-    def at_prices(self, stmt: If, often: Set[str]) -> Iterator[Expr]:
+    def at_prices(self, stmt: If, firm: Set[str]) -> Iterator[Expr]:
         """The conditions of a rare branch, but those on a value at prices: the stride is asked.
 
         It is greatest and least at the extremes of the price. As floats both are exact where the
-        limit is: a sum beyond 53 bits is rounded to one beyond it. `often` changes in most turns.
+        limit is: a sum beyond 53 bits is rounded to one beyond it. What is `firm` changes in most
+        turns.
         """
         mark = self.mark
-        sunk = None if mark is None else sinks(stmt, mark.value, often)
+        sunk = None if mark is None else sinks(stmt, mark.value, firm)
         for cond in alternatives(stmt.cond):
             if mark is None or not isinstance(cond, Binary) or cond.x != Var(mark.value):
                 yield cond
@@ -511,11 +514,6 @@ CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 def _put_real(word: Var, value: Expr) -> Block:
     """A word given a value, and so what it is as a float."""
     return Assign(word, value), Assign(Var(_real(word.name)), Unary("i64_to_f64", word))
-
-
-def _often(body: Block) -> Block:
-    """The statements of a turn that most turns do not jump over."""
-    return tuple(stmt for stmt in body if not is_rare(stmt))
 
 
 def _both(op: str, x: Expr | None, y: Expr | None) -> Expr | None:
