@@ -634,11 +634,3 @@ in_handler(
     '        buy(100 shares, limit = low, tag = "dip")\n        cancel("dep")\n',
     '        buy(100 shares, limit = low, tag = "dip")\n        cancel("dip")\n',
 )
-in_handler(
-    "QD0817",
-    "exit that waits for its entry",
-    "sell and cover close what is held when they are sent, so that out of flat they cannot wait "
-    "for an entry: they are refused, as no_position. take_profit and stop_loss of the entry can.",
-    '        buy(100 shares, tag = "in")\n        sell(100 shares, limit = high, after = "in")\n',
-    '        buy(100 shares, tag = "in", take_profit = high)\n',
-)

@@ -27,16 +27,10 @@ BELOW, ABOVE = -1, 1
 
 
 class Written(Struct):
-    """An order as written: its prices, its words, and where each stands.
-
-    `handler` is the number of the one that sends it, `held` whether its position is known not to
-    be zero there.
-    """
+    """An order as written: its prices, its words, and where each stands."""
 
     verb: str
     node: ast.Call
-    handler: int = 0
-    held: bool = False
     prices: dict[str, Value] = field(default_factory=dict)
     args: dict[str, ast.Arg] = field(default_factory=dict)
 

@@ -8,11 +8,9 @@ from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions
 from quantdsl.lang import ast
-from quantdsl.lang.diagnostics import Label
 from quantdsl.lang.spelling import nearest
 
 if TYPE_CHECKING:
-    from quantdsl.check.consistency import Written
     from quantdsl.check.strategy import Strategy
 
 
@@ -194,39 +192,6 @@ def idle_settings(strategy: "Strategy") -> None:
                 said.span,
                 help="leave it out; 'delay =' lets an order wait for bars",
             )
-
-
-EXITS_OF = {"sell": "buy", "cover": "short"}
-
-
-def waiting_exits(strategy: "Strategy") -> None:
-    """Exits that wait for an entry of their own handler: they are sized before it fills."""
-    for order in strategy.orders:
-        after, entry = order.args.get("after"), EXITS_OF.get(order.verb)
-        if after is None or entry is None or order.held or not isinstance(after.value, ast.Str):
-            continue
-        awaited = [
-            one
-            for one in strategy.orders
-            if one.handler == order.handler and _tagged(one) == after.value.value
-        ]
-        if not awaited or any(one.verb != entry for one in awaited):
-            continue
-        strategy.cx.warn(
-            "QD0817",
-            f"this {order.verb} is sent before its entry fills",
-            after.span,
-            labels=(Label(awaited[0].node.span, "the entry"),),
-            reason=f"a {order.verb} closes what is held when it is sent; out of flat it is refused "
-            "as no_position",
-            help="give the entry take_profit or stop_loss, or send this in 'on fill:'",
-        )
-
-
-def _tagged(order: "Written") -> str:
-    """The tag of an order; empty without one."""
-    tag = order.args.get("tag")
-    return tag.value.value if tag is not None and isinstance(tag.value, ast.Str) else ""
 
 
 def unknown_tags(strategy: "Strategy") -> None:

@@ -343,8 +343,8 @@ class Figure(Binding):
         return self.make(cx)
 
 
-def lots_of(strategy: "Strategy", traded: Traded) -> ops.Expr:
-    """The position of an instrument, signed."""
+def _lots(strategy: "Strategy", traded: Traded) -> ops.Expr:
+    """Its position, signed."""
     return ops.Call(strategy.core("engine.position"), (ENGINE, traded.ir))
 
 
@@ -360,7 +360,7 @@ def figures(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
         ticks = ops.Call(strategy.core("engine.entry_ticks"), (ENGINE, traded.ir))
         unit = cx.units.of(cx, Value(price(traded.name), ops.i64(0)))
         ir = ops.Binary("fdiv", ops.Binary("fmul", ticks, unit.num), unit.den)
-        return Value(FLOAT if lots_of(strategy, traded) in cx.facts else FLOAT.missing(), ir)
+        return Value(FLOAT if _lots(strategy, traded) in cx.facts else FLOAT.missing(), ir)
 
     return {
         "pending": Figure(pending, of_instrument=True),
@@ -375,7 +375,7 @@ def sides(strategy: "Strategy", traded: Traded) -> dict[str, Binding | Local]:
     """Whether the only instrument is held, and on which side."""
 
     def is_(op: str) -> Callable[[Context], Value]:
-        return lambda _: Value(BOOL, ops.Binary(op, lots_of(strategy, traded), ops.i64(0)))
+        return lambda _: Value(BOOL, ops.Binary(op, _lots(strategy, traded), ops.i64(0)))
 
     return {
         "flat": Figure(is_("ieq"), of_instrument=True),

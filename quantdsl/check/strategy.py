@@ -620,4 +620,3 @@ class Strategy:
         lints.missing_blocks(self)
         lints.idle_settings(self)
         lints.unknown_tags(self)
-        lints.waiting_exits(self)

@@ -10,7 +10,7 @@ from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
 from quantdsl.check.functions import bars_value
 from quantdsl.check.legs import in_handler, stands_alone
-from quantdsl.check.market import ENGINE, BarsBinding, Traded, lots_of, one_of
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
@@ -154,8 +154,6 @@ class _Intent:
             self._named(arg, traded, unit)
         if self.bad:
             return error_value(self.node.span)
-        self.written.handler = len(strategy.handlers)
-        self.written.held = lots_of(strategy, traded) in cx.facts
         strategy.orders.append(self.written)
         consistency.check(cx, self.written, self._last_close(traded))
         name = cx.fresh("o")

@@ -79,9 +79,9 @@ ORDER_ARGUMENTS: dict[str, Word] = {
     ),
     "after": Word(
         'after = "tag"',
-        "Waits until the order with that tag begins to fill. A sell or cover is sized when it is "
-        "sent: for exits of an entry there are take_profit, stop_loss and 'on fill:'.",
-        'buy(50 shares, stop = close + 1 USD, after = "entry")',
+        "Waits until the order with that tag begins to fill. A sell or cover closes at most what is "
+        "held and what that order may still bring.",
+        'sell(50 shares, limit = close + 1 USD, after = "entry")',
     ),
     "post_only": Word(
         "post_only = true",

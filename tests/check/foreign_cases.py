@@ -29,11 +29,6 @@ FOREIGN_STATEMENTS = {
     "tag with a value": 'for i in 1..3:\n    buy(i * 9 shares, limit = low, tag = "g{i}")',
     "misspelt tag": 'buy(9 shares, limit = low, tag = "entry")\n'
     'sell(9 shares, after = "entry", tag = "exit")\ncancel("entri")',
-    "exit that waits for its entry": 'if flat:\n    buy(9 shares, tag = "in")\n'
-    '    sell(4 shares, limit = close * 1.05, after = "in")\nelif long:\n'
-    '    buy(9 shares, tag = "more")\n    sell(4 shares, limit = high, after = "more")',
-    "cover that waits for its short": 'short(9 shares, tag = "in")\n'
-    'cover(4 shares, after = "in", tag = "out")\ncover(5 shares, after = "out")',
     "wait for no order": 'buy(9 shares, limit = low, tag = "a")\nbuy(9 shares, after = "dip")',
     "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
     'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',

@@ -132,6 +132,33 @@ EXITS = {
         (FLAT, FLAT, RISES, (101, 102, 101, 102), (102, 102, 98, 98)),
         ((2, 30, 100), (3, -10, 101), (4, -10, 102), (5, -10, 99)),
     ),
+    "scaling out": Case(
+        {
+            1: 'buy(10 shares, limit = 99.5, stop_loss = 98, tag = "in"); '
+            'sell(4 shares, limit = 101, after = "in"); sell(6 shares, limit = 102, after = "in")'
+        },
+        (FLAT, FALLS, RISES, GAP_UP),
+        ((2, 10, 99.5), (3, -4, 101), (4, -6, 102)),
+        ("position closed",),
+    ),
+    "scaling out of a short": Case(
+        {
+            1: 'short(10 shares, limit = 100.5, tag = "in"); '
+            'cover(4 shares, limit = 99, after = "in"); cover(9 shares, stop = 102, after = "in")'
+        },
+        (FLAT, RISES, FALLS, GAP_UP),
+        ((2, -10, 100.5), (3, 4, 99), (4, 6, 102)),
+        ("cut",),
+    ),
+    "out before all is in": buy(
+        "10 shares, limit = 99.5, take_profit = 101, stop_loss = 98",
+        (100, 100, 99, 99, 8),
+        RISES,
+        FALLS,
+        settings="volume_share = 50%",
+        fills=((2, 4, 99.5), (3, -4, 101)),
+        ends=("oco", "oco"),
+    ),
     "after another": Case(
         {
             1: 'buy(10 shares, limit = 99.5, tag = "first"); '

@@ -54,12 +54,14 @@ class Model(Market):
         if "value" in a or "fraction" in a:
             money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
             size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
+        waited = self.waited(a, i)
+        awaited = waited.lots if waited else 0
         moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
         lots = {
             "buy": size,
             "short": -size,
-            "sell": -min(size, max(held, 0)),
-            "cover": min(size, max(-held, 0)),
+            "sell": -min(size, max(held + awaited, 0)),
+            "cover": min(size, max(-held - awaited, 0)),
             "close": -held,
             "target": size - held - moving - self.closing_lots(i),
         }[verb]
@@ -185,9 +187,8 @@ class Model(Market):
         if a.get("atomic"):
             o.block = self.block
             self.legs += 1
-        waited = [x for x in self.live() if self.named(x, i, a.get("after", 0))]
-        if waited:
-            o.parent, o.asleep = waited[-1].id, True
+        if waited := self.waited(a, i):
+            o.parent, o.asleep = waited.id, True
         self.next_id += 1
         self.sent.append(self.now)
         self.orders.append(o)
@@ -215,10 +216,11 @@ class Model(Market):
                 self.orders.append(child)
         return o
 
-    @staticmethod
-    def named(o: Order, i: int, tag: int) -> bool:
-        """Whether `tag` is the name of an order that is no exit."""
-        return tag != 0 and o.inst == i and o.tag == tag and not o.exit and not o.dead
+    def waited(self, a: dict[str, Any], i: int) -> Order | None:
+        """The newest order with the tag that one is to wait for; no exit."""
+        tag = a.get("after", 0)
+        found = [o for o in self.live() if tag and o.inst == i and o.tag == tag and not o.exit]
+        return found[-1] if found else None
 
     def change(self, o: Order, a: dict[str, Any]) -> None:
         """A working order with new terms: judged as a new one in its place."""

@@ -278,7 +278,7 @@ class Market(ABC):
                 return
             want = want - lots + paid
         book.room -= abs(paid)
-        o.lots = want - paid
+        o.lots = (o.lots if o.exit and paid == lots and self.filling(o) else want) - paid
         o.opens = may_open - max(abs(paid) - found, 0)
         fee = self.fee(o, paid, ticks, maker)
         first = o.filled == 0
@@ -361,13 +361,19 @@ class Market(ABC):
                 other.lots -= lots if other.bracket else other.lots
                 if other.lots == 0:
                     self.end(other, "oco")
-            elif (
-                other.exit
-                and other.inst == o.inst
-                and not other.asleep
-                and (other.lots * self.books[o.inst].lots >= 0)
-            ):  # nothing is left for it to close
-                self.end(other, "position_closed")
+            elif o.bracket and not o.lots and other.id == o.parent:
+                self.end(other, "oco")
+            elif other.exit and other.inst == o.inst and not other.asleep:
+                if self.idle(other) and not self.filling(other):
+                    self.end(other, "position_closed")
+
+    def filling(self, o: Order) -> bool:
+        """The entry of an exit still works."""
+        return any(other.id == o.parent for other in self.live())
+
+    def idle(self, o: Order) -> bool:
+        """Nothing is left for an exit to close."""
+        return o.lots * self.books[o.inst].lots >= 0
 
     def leg_filled(self, o: Order) -> None:
         """A leg of the newest atomic block is whole: from now on the others are late, if any."""
@@ -383,6 +389,10 @@ class Market(ABC):
             for child in self.live():
                 if child.parent == o.id and child.asleep and not child.dead:
                     self.end(child, "entry_cancelled")
+        elif not o.exit:
+            for child in self.live():
+                if child.parent == o.id and child.exit and self.idle(child):
+                    self.end(child, "oco" if why == "oco" else "entry_cancelled")
 
 
 def reach(start: int, end: int, level: int, rising: bool) -> int | None:

@@ -294,3 +294,55 @@ def test_what_befell_orders_is_kept_for_the_handlers() -> None:
     kinds = [core.get(f"news[{k}].head") >> 32 & 255 for k in range(core.get("news_count"))]
     assert kinds == [layout.Kind.REJECT, layout.Kind.FILL]
     assert (core.get("news[1].b"), core.get("news[1].c")) == (10, 1000)
+
+
+def part(verb: str, lots: int = 0, **more: Any) -> dict[str, Any]:
+    return order(verb, lots, limit=990, tag=7, **more)
+
+
+def test_what_is_left_of_an_entry_ends_with_the_exit_that_took_out_the_rest() -> None:
+    """It filled later on, with neither stop nor target."""
+    desk = Desk(volume_share=0.5)
+    desk.bar(FLAT, part("buy", 10, stop_loss=950, take_profit=1010))
+    assert desk.bar((1000, 1000, 990, 1000, 8)) == [("990", 4)]
+    assert desk.bar((1000, 1010, 1000, 1010, 80)) == [("1010", -4), ("oco", 6), ("oco", -4)]
+    assert desk.bar((1000, 1000, 900, 900, 80)) == []
+
+
+def test_exits_stay_while_their_entry_is_yet_to_fill_more() -> None:
+    """Closed by another order, the position was flat: they ended, and the rest was unguarded."""
+    desk = Desk(volume_share=0.5)
+    desk.bar(FLAT, part("buy", 10, stop_loss=950))
+    assert desk.bar((1000, 1000, 990, 1000, 8), order("close")) == [("990", 4)]
+    assert desk.bar((1000, 1000, 1000, 1000, 80)) == [("1000", -4)]
+    assert desk.bar((1000, 1000, 990, 1000, 80)) == [("990", 6)]
+    assert desk.bar((1000, 1000, 950, 950, 80)) == [("950", -6)]
+
+
+def test_exits_of_nothing_end_with_what_is_left_of_their_entry() -> None:
+    desk = Desk(volume_share=0.5)
+    desk.bar(FLAT, part("buy", 10, stop_loss=950))
+    desk.bar((1000, 1000, 990, 1000, 8), order("close"))
+    desk.bar((1000, 1000, 1000, 1000, 80))
+    ends = desk.bar(FLAT, order("cancel"))
+    assert ends == [("cancelled", 6), ("entry_cancelled", -4)]
+    desk.bar(FLAT, order("buy", 5))
+    assert desk.bar((1000, 1000, 940, 940, 80)) == [("1000", 5)]
+
+
+def test_a_position_leaves_in_parts_by_orders_that_wait_for_its_entry() -> None:
+    desk = Desk(volume_share=0.5)
+    desk.bar(
+        FLAT,
+        part("buy", 10, stop_loss=950),
+        order("sell", 4, limit=1010, after=7),
+        order("sell", 9, limit=1020, after=7),
+    )
+    assert desk.bar((1000, 1000, 990, 1000, 6)) == [("990", 3)]
+    assert desk.bar((1000, 1010, 1000, 1000, 80)) == [("1010", -3)]
+    assert desk.bar((1000, 1000, 990, 1000, 80)) == [("990", 7)]
+    assert desk.bar((1010, 1020, 1010, 1020, 80)) == [
+        ("1010", -1),
+        ("1020", -6),
+        ("position_closed", -10),
+    ]

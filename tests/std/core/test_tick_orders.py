@@ -149,3 +149,55 @@ def test_all_or_nothing_counts_levels_beyond_the_ladder() -> None:
     assert venue.at(20) == [("unfilled", 19, 0)]
     venue.at(21, order("buy", 18, limit=2100, tif="fok"))
     assert fills(venue.at(40)) == FAR[:3]
+
+
+def halfway(**more: Any) -> Venue:
+    """Of our bid for 10 at 999, behind the 10 lots there, 4 have filled, and we know it."""
+    venue = Venue()
+    venue.at(1, order("buy", 10, limit=999, **more))
+    venue.at(4)
+    venue.at(11, event=trade(999, 14, SELLS))
+    assert fills(venue.at(15)) == [(999, 4)]
+    return venue
+
+
+def ends(told: list[Any]) -> list[tuple[str, int]]:
+    return [(what, lots) for what, lots, _ in told if what not in ("sent", "fill", "ack")]
+
+
+def test_what_is_left_of_an_entry_ends_at_the_venue_with_the_exit_that_took_out_the_rest() -> None:
+    venue = halfway(take_profit=1000, stop_loss=990)
+    venue.at(20, event=trade(1000, 9, Aggressor.BUYS))
+    told = venue.at(30)
+    assert fills(told) == [(1000, -4)]
+    assert ends(told) == [("oco", 6), ("oco", 0)]
+    venue.at(31, event=trade(998, 30, SELLS))
+    venue.at(40)
+    assert venue.position == 0
+
+
+def test_exits_stay_at_the_venue_while_their_entry_is_yet_to_fill_more() -> None:
+    venue = halfway(stop_loss=995)
+    venue.at(16, order("sell", 4, limit=1000, tag=0))
+    venue.at(20, event=trade(1001, 9, Aggressor.BUYS))
+    assert fills(venue.at(30)) == [(1000, -4)]
+    venue.at(31, event=trade(998, 30, SELLS))
+    assert fills(venue.at(40)) == [(999, 6)]
+    venue.at(41, event=trade(995, 1, SELLS))
+    assert sum(lots for _, lots in fills(venue.at(60))) == -6
+    assert venue.position == 0
+
+
+def test_a_position_leaves_in_parts_at_the_venue() -> None:
+    venue = Venue()
+    venue.at(
+        1,
+        order("buy", 10, limit=999),
+        order("sell", 4, limit=1000, after=7, tag=0),
+        order("sell", 9, limit=1000, after=7, tag=0),
+    )
+    venue.at(4)
+    venue.at(11, event=trade(998, 1, SELLS))
+    venue.at(20, event=trade(1001, 30, Aggressor.BUYS))
+    assert fills(venue.at(30)) == [(1000, -4), (1000, -6)]
+    assert venue.position == 0
