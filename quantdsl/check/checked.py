@@ -268,7 +268,7 @@ def check_source(
     """The checked strategy (None where there are errors) and every diagnostic of the file.
 
     With `trace` the strategy also records every branch and plots every equation; with
-    `library_too` a file without a strategy is no error: it is checked, and can be tested, alone.
+    `library_too` a library, a file without a strategy, is no error: it is checked and tested alone.
 
     Params are proven as low as they may be set (lowered.py). Where one without a range cannot be
     lowered, the file is checked again with such params at their defaults alone.
@@ -377,7 +377,8 @@ def _strategy(
     nodes = [item for item in module.file.items if isinstance(item, ast.Strategy)]
     tests = [item for item in module.file.items if isinstance(item, ast.Test)]
     cx = context(library, module)
-    if not nodes and library_too:
+    empty = all(isinstance(item, ast.Language) for item in module.file.items)
+    if not nodes and library_too and not empty:
         found = Strategy(library, module, ast.Strategy((0, 0), ast.Ident((0, 0), ""), ()), low)
         found.has_risk = found.has_backtest = True  # there is nothing to limit or to pay for
         found.elaborate()

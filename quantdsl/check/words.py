@@ -79,8 +79,8 @@ ORDER_ARGUMENTS: dict[str, Word] = {
     ),
     "after": Word(
         'after = "tag"',
-        "Waits until the order with that tag begins to fill. A sell or cover closes at most what is "
-        "held and what that order may still bring.",
+        "Waits until the order with that tag begins to fill. A sell or cover closes at most what "
+        "is held and what that order may still bring.",
         'sell(50 shares, limit = close + 1 USD, after = "entry")',
     ),
     "post_only": Word(

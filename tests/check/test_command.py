@@ -109,3 +109,10 @@ def test_warm_up_is_told_in_the_bars_of_its_clock(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     begins = [line.split(" from ")[1].split(" on")[0] for line in lines if " from " in line]
     assert begins == ["bar 50 of daily", "bar 8", "bar 8 and bar 50 of daily", "bar 1"]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "language 1\n"])
+def test_a_file_with_nothing_in_it_is_no_library(text, tmp_path, capsys):
+    status, document = checked(text, tmp_path, capsys)
+    assert status == 2
+    assert [finding["code"] for finding in document["diagnostics"]] == ["QD0218"]

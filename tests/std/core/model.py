@@ -363,17 +363,16 @@ class Market(ABC):
                     self.end(other, "oco")
             elif o.bracket and not o.lots and other.id == o.parent:
                 self.end(other, "oco")
-            elif other.exit and other.inst == o.inst and not other.asleep:
-                if self.idle(other) and not self.filling(other):
-                    self.end(other, "position_closed")
+            elif other.inst == o.inst and self.idle(other) and not self.filling(other):
+                self.end(other, "position_closed")
 
     def filling(self, o: Order) -> bool:
         """The entry of an exit still works."""
         return any(other.id == o.parent for other in self.live())
 
     def idle(self, o: Order) -> bool:
-        """Nothing is left for an exit to close."""
-        return o.lots * self.books[o.inst].lots >= 0
+        """It is an exit at work, and nothing is left for it to close."""
+        return o.exit and not o.asleep and o.lots * self.books[o.inst].lots >= 0
 
     def leg_filled(self, o: Order) -> None:
         """A leg of the newest atomic block is whole: from now on the others are late, if any."""
@@ -391,7 +390,7 @@ class Market(ABC):
                     self.end(child, "entry_cancelled")
         elif not o.exit:
             for child in self.live():
-                if child.parent == o.id and child.exit and self.idle(child):
+                if child.parent == o.id and self.idle(child):
                     self.end(child, "oco" if why == "oco" else "entry_cancelled")
 
 
