@@ -8,7 +8,7 @@
 In place of action and value a table may have columns named split, dividend or funding (the
 venues' `fundingTime`, `fundingRate` are known); cells that are empty or zero are no action. A date
 alone means the start of that date's session, or of the next one. An action is applied to what is
-held at its time, before anything trades in that instant; the prices of the data stay as traded.
+held at its time, after the bars that end then and before what opens; prices stay as traded.
 
 Factor files, as Lean has them, are read too: one an instrument, called after it, in a folder.
 

@@ -210,8 +210,9 @@ class BarStream:
         ]
         # Lanes in the order of one instant.
         bars = len(clocks) * len(finer)
-        self._timer_lane, self._close_lane, self._late_open_lane = bars + 2, bars + 3, bars + 4
-        self._merge = Merge(bars + 5)
+        self._timer_lane, self._close_lane = bars + 2, bars + 3
+        self._action_lane, self._late_open_lane = bars + 4, bars + 5
+        self._merge = Merge(bars + 6)
         self._come = np.zeros(len(clockwork.schedule), bool)
         """The sessions that have come."""
         self._told_sessions = 0  # whose opens, timers and close are in the stream already
@@ -221,8 +222,14 @@ class BarStream:
         """Instants left out because not every instrument had a bar."""
 
     def act(self, actions: Events) -> None:
-        """Splits, dividends and funding to come, in order of time."""
-        self._merge.push(0, actions)
+        """Splits, dividends and funding to come, in order of time.
+
+        Before the open at which they come, and after the bars that end at their time, whose
+        prices are from before them.
+        """
+        opening = self.clockwork.begins(actions["ts_event"])
+        self._merge.push(0, actions[opening])
+        self._merge.push(self._action_lane, actions[~opening])
 
     def add(self, index: int, bars: Bars) -> None:
         """Bars of one instrument, later than all before."""

@@ -68,6 +68,10 @@ class Clockwork:
         self._joined = np.zeros(len(schedule), bool)
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
 
+    def begins(self, moments: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of these moments open a session that does not follow the last close at once."""
+        return np.isin(moments, self.schedule.open_ns[~self._joined])
+
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
         """Opens of sessions that do, or do not, follow the last close at once.
 
