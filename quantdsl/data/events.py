@@ -17,7 +17,7 @@ from msgspec import structs
 
 from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
-from quantdsl.data.calendar import Schedule, schedule_of
+from quantdsl.data.calendar import ALWAYS_OPEN, Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
@@ -28,7 +28,7 @@ from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.timers import Clockwork
-from quantdsl.data.times import Interval
+from quantdsl.data.times import DAY_NS, Interval, show_instant
 from quantdsl.data.universe import Told
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
@@ -68,8 +68,16 @@ class Data:
         self.clocks = self._clocks()
         self.schedule: Schedule = schedule_of(spec.session, first, last)
         self.clockwork = Clockwork(self.schedule, spec.timers, spec.end)
+        self._begin_ns = self._day_bars_begin()
+        # A day's bar belongs to the day whose midnight is nearer to its begin.
+        nearer = self._begin_ns - (DAY_NS if self._begin_ns > DAY_NS // 2 else 0)
         self.actions = Actions(
-            spec.actions, self.instruments, self.money_digits, self.schedule, self.span
+            spec.actions,
+            self.instruments,
+            self.money_digits,
+            self.schedule,
+            self.span,
+            begins_ns=0 if self.schedule.named else nearer,
         )
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
@@ -109,6 +117,18 @@ class Data:
         lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
+        if self._begin_ns:
+            begin = f"bars of a day begin at {show_instant(self._begin_ns)[11:]}"
+            if not self.schedule.named and self._begin_ns <= DAY_NS // 2:
+                lines.append(
+                    f"{begin}, so that now.day and now.weekday are those of the day after; "
+                    "--session XNYS or the like makes them days of an exchange"
+                )
+            elif self.schedule.name == ALWAYS_OPEN:
+                lines.append(
+                    f"{begin} and count as the UTC day in which they begin: beside finer bars "
+                    "they are seen before they have ended; --session none lets each last a day"
+                )
         for what, count in self.counts.items():
             if count:
                 lines.append(f"{what}: {count:,}")
@@ -148,6 +168,15 @@ class Data:
         for chunk in self.chunks():
             bars.add(chunk)
         return bars.table()
+
+    def _day_bars_begin(self) -> int:
+        """How long after midnight UTC bars of a day or longer begin."""
+        begins = (
+            feed.scan.first_ts % DAY_NS
+            for feed in self.feeds
+            if feed.scan.interval.is_calendar and not feed.at_close
+        )
+        return max(begins, default=0)
 
     def _clocks(self) -> tuple[Interval, ...]:
         """The bar lengths of the run; a file coarser than the finest of them is an error."""

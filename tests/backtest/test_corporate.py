@@ -93,6 +93,26 @@ def test_a_split_comes_after_the_bar_that_ends_at_its_time(tmp_path, bars, sessi
     assert len(run.equity) == len(DAYS)
 
 
+@pytest.mark.parametrize(("hour", "said"), [(5, True), (15, False), (0, False)])
+def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, hour, said):
+    """Midnight of New York is 5:00 UTC, in summer 4:00; that of Tokyo 15:00 of the day before."""
+    result(tmp_path, bars, f"time,symbol,action,value\n{SPLIT},KO,split,4\n")
+    summer = DAYS[15]
+    begins = [
+        dt.datetime(day.year, day.month, day.day) + dt.timedelta(hours=hour - (day >= summer))
+        - dt.timedelta(days=hour > 12)
+        for day in DAYS
+    ]  # fmt: skip
+    prices = [100 if day < SPLIT else 25 for day in DAYS]
+    names = ("open", "high", "low", "close", "volume")
+    table = pa.table({"time": begins} | dict.fromkeys(names, prices))
+    pq.write_table(table, tmp_path / "KO.parquet")
+    config = tmp_path / "config.toml"
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", tmp_path / "KO.parquet", config=config)
+    assert set(run.equity["equity"].to_pylist()) == {100_000.0}
+    assert said == any("bars of a day begin at 05:00 UTC" in note for note in run.result.notes)
+
+
 def test_without_the_file_a_split_is_a_loss(tmp_path, bars):
     run = result(tmp_path, bars, LONG)
     (tmp_path / "config.toml").write_text("")
