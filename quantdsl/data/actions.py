@@ -217,9 +217,7 @@ class Actions:
 
     def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
         if word not in NAMES:
-            raise DataError(
-                f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}"
-            )
+            raise DataError(f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}")
         action, one = NAMES[word], self._instruments[at]
         when = f"{where}: {word} of {one.name} at {times.show_instant(moment)}"
         if value is None or not np.isfinite(value) or (action == Action.SPLIT and value <= 0):

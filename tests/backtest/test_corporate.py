@@ -98,11 +98,11 @@ def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, h
     """Midnight of New York is 5:00 UTC, in summer 4:00; that of Tokyo 15:00 of the day before."""
     result(tmp_path, bars, f"time,symbol,action,value\n{SPLIT},KO,split,4\n")
     summer = DAYS[15]
+    hours = [hour - (day >= summer) - 24 * (hour > 12) for day in DAYS]
     begins = [
-        dt.datetime(day.year, day.month, day.day) + dt.timedelta(hours=hour - (day >= summer))
-        - dt.timedelta(days=hour > 12)
-        for day in DAYS
-    ]  # fmt: skip
+        dt.datetime.combine(day, dt.time(), dt.UTC) + dt.timedelta(hours=later)
+        for day, later in zip(DAYS, hours, strict=True)
+    ]
     prices = [100 if day < SPLIT else 25 for day in DAYS]
     names = ("open", "high", "low", "close", "volume")
     table = pa.table({"time": begins} | dict.fromkeys(names, prices))
