@@ -272,6 +272,10 @@ class BarStream:
         """These sessions have come: their borders and timers belong to the stream."""
         self._come[sessions] = True
 
+    def missed(self) -> dict[str, int]:
+        """How often timers of chosen days were due in sessions that have not come."""
+        return self.clockwork.missed(self._come)
+
     def until(self, before_ns: int | None) -> Iterator[Events]:
         """Everything earlier than `before_ns`, instants marked, in pieces of whole instants."""
         clockwork, merge, first_new = self.clockwork, self._merge, self._told_sessions
@@ -345,6 +349,10 @@ class _Stream:
         counts["incomplete bars at the end of the data, left out"] = sum(
             own[0].unfinished for own in builders
         )
+        why = " (without a session weekends are days; --session XNYS leaves them out)"
+        for timer, missed in self._bars_in_order.missed().items():
+            what = f"times that {timer} fell on a day without a bar and did not come"
+            counts[what if self._data.schedule.named else what + why] = missed
 
     def _bars(self, index: int, rows: Rows) -> Bars:
         """These rows as whole numbers, without those outside the sessions or the span."""

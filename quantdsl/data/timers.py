@@ -122,6 +122,22 @@ class Clockwork:
         events = np.concatenate(found)
         return mark(events[np.lexsort((-events["payload"][:, 0], events["ts_event"]))])
 
+    def missed(self, came: npt.NDArray[np.bool_]) -> dict[str, int]:
+        """How often each timer of chosen days was due on a day that did not come, between those
+        that did, as it is written."""
+        reached = np.flatnonzero(came)
+        if not reached.size:
+            return {}
+        within = slice(int(reached[0]), int(reached[-1]) + 1)
+        moments = dict(self._moments)
+        return {
+            f"{_show(timer)} on {timer.on}": int(
+                np.count_nonzero((moments[timer.id][within] >= 0) & ~came[within])
+            )
+            for timer in self._timers
+            if timer.on != "day"
+        }
+
     def inside_bars(self, interval: times.Interval) -> list[str]:
         """The timers that fire between the open and the close of a bar, as they are written."""
         moments = dict(self._moments)
