@@ -316,7 +316,8 @@ class SweepReport:
         return f"<SweepReport of {self.result.strategy}: {done}, best {chosen}>"
 
     def _repr_html_(self) -> str:
-        return framed(sweep_page(self.result, self.outcome.study))
+        outcome, top = self.outcome, self.outcome.sweep.config.top
+        return framed(sweep_page(self.result, outcome.study, top, outcome.walk))
 
 
 def _default(param: Param) -> float | str:

@@ -15,6 +15,8 @@ import quantdsl
 from quantdsl import cli
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.lang.diagnostics import SourceError
+from quantdsl.report.html import framed
+from quantdsl.shipped import shipped
 from tests.tables import Streamed, hourly
 
 STRATEGY = """language 1
@@ -183,6 +185,19 @@ def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):
     assert "<iframe" in found._repr_html_()
     assert found.save(tmp_path / "out").exists()
     assert pq.read_table(tmp_path / "out/points.parquet").equals(found.table)
+
+
+def test_a_notebook_shows_the_page_that_is_saved(tmp_path):
+    found = quantdsl.sweep(
+        shipped("strategies/sma_cross.qdsl"),
+        ranges={"fast": [5, 10]},
+        params={"slow": 40, "stop_k": 2.5},
+        walk_forward="train=9mo test=6mo",
+        top=1,
+    )
+    saved = found.save(tmp_path).read_text()
+    assert "walk-forward" in saved
+    assert found._repr_html_() == framed(saved)
 
 
 def test_a_sweep_takes_ranges_params_and_settings(table):
