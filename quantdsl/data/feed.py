@@ -1,5 +1,6 @@
 """One instrument's data of a run: its source opened, scanned and its instrument settled."""
 
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -212,12 +213,25 @@ def _tables(path: Any, symbol: str) -> list[Table]:
     """The tables of one instrument: in a folder those named after it, or all as parts of one."""
     if isinstance(path, str | Path) and Path(path).is_dir() and symbol:
         files = list_files(Path(path))
-        own = [file for file in files if symbol_of(file).upper() == symbol.upper()]
+        own = [file for file in files if _called_after(symbol, file)]
         if not own:
             held = ", ".join(stem(file) for file in files[:8])
             raise DataError(f"{path}: has no file for {symbol}; it holds {held}")
         return [table for file in own for table in open_table(file)]
     return open_table(path)
+
+
+def _called_after(symbol: str, file: Path) -> bool:
+    """Of KO are KO.csv, ko_2024.csv.gz and KO-2024.csv; KO-A.csv is of another instrument."""
+    name = stem(file).upper()
+    written = (symbol.upper().replace("/", sign) for sign in ("/", "-", "_", ""))
+    return any(
+        name.startswith(one) and _PART.fullmatch(name[len(one) :]) is not None for one in written
+    )
+
+
+_PART = re.compile(r"(_.*|[^\w]\d.*)?")
+"""What may follow the symbol in the name of a file."""
 
 
 def symbol_of(path: Any) -> str:

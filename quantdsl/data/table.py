@@ -70,15 +70,21 @@ def hold_there(path: Path) -> None:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The data files of a folder in order of name, or DataError where it has none."""
+    """The data files of a folder in order of name, numbers as such; DataError where it has none."""
     visible = (one for one in folder.iterdir() if one.name[0] != ".")  # ._KO.csv is no KO.csv
-    found = sorted(one for one in visible if one.is_file() and _is_data(one))
+    found = sorted((one for one in visible if one.is_file() and _is_data(one)), key=_by_number)
     if not found:
         raise DataError(
             f"{folder}: holds no data file: looked for {' '.join(_SUFFIXES)}, also packed as "
             f"{' '.join(_PACKED)}"
         )
     return found
+
+
+def _by_number(path: Path) -> tuple[list[str | int], str]:
+    """The name with its numbers as such: KO_2.csv comes before KO_10.csv."""
+    parts = re.split(r"(\d+)", path.name)
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)], path.name
 
 
 def stem(path: Path) -> str:

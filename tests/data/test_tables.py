@@ -140,6 +140,23 @@ def test_folder_of_parts_and_of_symbols(tmp_path: Path) -> None:
     assert bars(one(str(tmp_path), symbol="XNYS:KO"))["close"].tolist() == [5, 6]
 
 
+def test_a_file_of_another_instrument_is_never_taken(tmp_path: Path) -> None:
+    """BRK read BRK.B.csv, and BRK.B found no file at all."""
+    for close, name in enumerate(("BRK.B", "BTC-USD", "ES=F", "KO-2024", "KO-A"), start=1):
+        csv(tmp_path, f"date,close\n2024-01-03,{close}\n2024-01-04,{close}\n", f"{name}.csv")
+    for close, symbol in enumerate(("brk.b", "BTC/USD", "ES=F", "KO", "KO-A"), start=1):
+        assert bars(one(str(tmp_path), symbol=symbol))["close"].tolist() == [close, close]
+    for symbol in ("BRK", "BTC", "ES", "K"):
+        with pytest.raises(DataError, match=f"has no file for {symbol}; it holds BRK.B, BTC-USD"):
+            one(str(tmp_path), symbol=symbol)
+
+
+def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
+    for part in range(1, 13):
+        csv(tmp_path, f"date,close\n2024-{part:02}-03,{part}\n", f"KO_{part}.csv")
+    assert bars(one(str(tmp_path), clocks=("1mo",)))["close"].tolist() == list(range(1, 13))
+
+
 def test_table_of_several_symbols(tmp_path: Path) -> None:
     text = (
         "date,symbol,close\n2024-01-02,KO,1\n2024-01-02,PEP,5\n2024-01-03,KO,2\n2024-01-03,PEP,6\n"
