@@ -230,15 +230,20 @@ def _called_after(symbol: str, file: Path) -> bool:
     )
 
 
+_CLASS = re.compile(r"[A-Za-z0-9]+[.=-][A-Za-z]{1,2}")
+"""A share's class or a future as vendors name it, BRK.B, BF-B, ES=F."""
+
 _PART = re.compile(r"(_.*|[^\w]\d.*)?")
 """What may follow the symbol in the name of a file."""
 
 
 def symbol_of(path: Any) -> str:
-    """The leading letters and digits of a file name, in capitals."""
+    """The leading letters and digits of a file name, in capitals; all of one such as BRK.B."""
     if not isinstance(path, str | Path):
         return "DATA"
     name = stem(Path(path))
+    if _CLASS.fullmatch(name):
+        return name.upper()
     end = next((i for i, c in enumerate(name) if not c.isalnum()), len(name))
     return name[:end].upper() or "DATA"
 

@@ -146,6 +146,8 @@ def test_a_file_of_another_instrument_is_never_taken(tmp_path: Path) -> None:
         csv(tmp_path, f"date,close\n2024-01-03,{close}\n2024-01-04,{close}\n", f"{name}.csv")
     for close, symbol in enumerate(("brk.b", "BTC/USD", "ES=F", "KO", "KO-A"), start=1):
         assert bars(one(str(tmp_path), symbol=symbol))["close"].tolist() == [close, close]
+    for name, symbol in {"BRK.B": "BRK.B", "ES=F": "ES=F", "KO-2024": "KO"}.items():
+        assert one(str(tmp_path / f"{name}.csv")).instruments[0].symbol == symbol
     for symbol in ("BRK", "BTC", "ES", "K"):
         with pytest.raises(DataError, match=f"has no file for {symbol}; it holds BRK.B, BTC-USD"):
             one(str(tmp_path), symbol=symbol)
