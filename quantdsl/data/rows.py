@@ -176,7 +176,8 @@ class RowReader:
         at = int(np.argmin(fine))
         fault = self._complaint(rows, time_valid, before, at, int(positions[at]), table)
         if self._reading.bad_rows == "stop":
-            raise DataError(f"{fault}. {_advice(rows)}")
+            joined = int(positions[at]) == 0 and int(rows.ts[at]) <= last_ts
+            raise DataError(f"{fault}. {PARTS if joined else _advice(rows)}")
         fault = f"{fault}. {NEWEST_FIRST}" if _newest_first(rows) else fault
         self.first_fault = self.first_fault or fault
         for at in np.flatnonzero(~fine).tolist():
@@ -221,6 +222,10 @@ def _place(table: Table, row: int) -> str:
     return f"{table.name}: row {row + 1}{line}"
 
 
+PARTS = (
+    "The files of a folder are parts of one table, in order of name: where each is of an "
+    "instrument of its own, name one file."
+)
 NEWEST_FIRST = "The rows run from new to old: sort the file by time."
 
 

@@ -153,6 +153,13 @@ def test_a_file_of_another_instrument_is_never_taken(tmp_path: Path) -> None:
             one(str(tmp_path), symbol=symbol)
 
 
+def test_files_of_several_instruments_are_no_parts_of_one_table(tmp_path: Path) -> None:
+    for name in ("KO", "PEP"):
+        csv(tmp_path, "date,close\n2024-01-03,1\n2024-01-04,1\n", f"{name}.csv")
+    with pytest.raises(DataError, match=r"PEP.csv: row 1 .* backward time.* name one file"):
+        one(str(tmp_path))
+
+
 def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:
     for part in range(1, 13):
         csv(tmp_path, f"date,close\n2024-{part:02}-03,{part}\n", f"KO_{part}.csv")
