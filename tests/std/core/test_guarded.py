@@ -1,4 +1,4 @@
-"""Nothing fills unguarded: an entry with a stop that has filled in part has it as long as it works."""
+"""Nothing fills unguarded: a part of an entry has its stop for as long as the entry works."""
 
 import random
 from collections.abc import Iterator
