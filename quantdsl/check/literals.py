@@ -120,6 +120,12 @@ def signed(node: ast.Expr) -> tuple[Fraction, str] | None:
     return (Fraction(node.text), node.unit or "") if isinstance(node, ast.Num) else None
 
 
+def is_quantity(node: ast.Expr) -> bool:
+    """Whether this is a number of shares, units, contracts or lots, with or without a sign."""
+    found = signed(node)
+    return found is not None and found[1] in LOTS | UNITS_OF_QTY
+
+
 def beyond(kind: str, steps: Fraction) -> str:
     """Says beyond what a number of this kind lies, in steps of ns, ticks or lots; "" if it fits."""
     most, words = BEYOND.get(kind, (SAFE, "2^53"))
