@@ -399,6 +399,7 @@ def _timers(
         Timer(
             id=t.id,
             at_s=t.at_s,
+            after_open_ns=t.after_open_ns,
             before_close_ns=t.before_close_ns,
             every_ns=t.every_ns,
             on=cast(Days, t.on or "day"),

@@ -70,7 +70,13 @@ def _num(cx: Context, node: ast.Num) -> Value:
     if unit in UNITS_OF_QTY:
         return _units(cx, node, exact)
     if unit == "R":
-        return cx.error("QD0216", "multiples of the risk (R) are not available yet", node.span)
+        return cx.error(
+            "QD0216",
+            "multiples of the risk (R) are not available yet",
+            node.span,
+            help="write prices: let r = 2 * ta.atr(14), stop_loss = close - r, "
+            "take_profit = close + 2 * r",
+        )
     if unit in ("mo", "y"):
         return cx.error(
             "QD0304",
