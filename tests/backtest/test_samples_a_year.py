@@ -5,6 +5,9 @@ import pyarrow as pa
 import pytest
 
 import quantdsl
+from quantdsl.backtest import settings
+from quantdsl.backtest.stream import day_samples
+from quantdsl.events.layout import Kind
 
 TEXT = """language 1
 
@@ -75,3 +78,14 @@ def test_hours_go_by_days_of_utc_or_of_a_market_that_never_closes():
     table = daily(24 * 60, DAY_NS // 24)
     without, never_closed = (ran("1h", session, table) for session in ("", 'session "24/7"'))
     assert never_closed.metrics["sharpe"] == pytest.approx(without.metrics["sharpe"], rel=1e-9)
+
+
+def test_a_sweep_expects_a_sample_of_each_bar_and_each_session():
+    """Blocks of days are cut by this number: of bars of a week with sessions it counted the bars."""
+    day, week = np.arange(1, 15) * DAY_NS, np.array([7, 14]) * DAY_NS
+    head = [*((Kind.SESSION << 32) | (1 << 40) for _ in day), *(Kind.BAR << 32 for _ in week), 0]
+    events = np.zeros((len(head), 8), np.int64)
+    events[:, 0] = [*day, *week, 14 * DAY_NS]
+    events[:, 2] = head
+    assert day_samples(events, settings.DAY_BAR) == len(day)
+    assert day_samples(events, settings.DAY_SESSION) == len(day)
