@@ -81,7 +81,7 @@ def test_hours_go_by_days_of_utc_or_of_a_market_that_never_closes():
 
 
 def test_a_sweep_expects_a_sample_of_each_bar_and_each_session():
-    """Blocks of days are cut by this number: of bars of a week with sessions it counted the bars."""
+    """Blocks of days are cut by this number; of weeks with sessions it counted the bars alone."""
     day, week = np.arange(1, 15) * DAY_NS, np.array([7, 14]) * DAY_NS
     head = [*((Kind.SESSION << 32) | (1 << 40) for _ in day), *(Kind.BAR << 32 for _ in week), 0]
     events = np.zeros((len(head), 8), np.int64)
