@@ -74,6 +74,23 @@ def test_annual_figures_go_by_the_samples_that_a_year_has(length, session, sampl
     assert metrics["volatility"] == pytest.approx(deviation, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("length", "session", "weekends", "said"),
+    [
+        ("1d", "", True, True),
+        ("1d", "", False, False),
+        ("1d", 'session "24/7"', True, False),
+        ("1w", "", True, False),
+    ],
+)
+def test_days_of_a_market_that_never_closes_are_noted(length, session, weekends, said):
+    table = daily(90)
+    if not weekends:
+        table = table.filter(pa.array([day % 7 < 5 for day in range(90)]))
+    notes = ran(length, session, table).result.notes
+    assert any("bars of all days of the week" in note for note in notes) == said
+
+
 def test_hours_go_by_days_of_utc_or_of_a_market_that_never_closes():
     table = daily(24 * 60, DAY_NS // 24)
     without, never_closed = (ran("1h", session, table) for session in ("", 'session "24/7"'))
