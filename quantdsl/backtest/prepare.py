@@ -13,6 +13,7 @@ from quantdsl import config as configuration
 from quantdsl.backtest import awaited, currencies, settings, universe, values
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
+from quantdsl.check.nodes import inside
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
@@ -189,9 +190,9 @@ def arrange(
     ungrouped = universe.ungrouped_notes(checked, found)
     unadjusted = universe.unadjusted_notes(checked, found)
     unused = _unused_bars(checked, resolved)
-    inside = _notes(checked, found)
+    limited = _notes(checked, found)
     money = (*converted, *currencies.assumed(found.instruments, resolved.config.account))
-    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
+    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *limited, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 
@@ -399,6 +400,7 @@ def _timers(
         Timer(
             id=t.id,
             at_s=t.at_s,
+            after_open_ns=t.after_open_ns,
             before_close_ns=t.before_close_ns,
             every_ns=t.every_ns,
             on=cast(Days, t.on or "day"),
@@ -435,7 +437,25 @@ def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
 
 def _notes(checked: Checked, data: RunData) -> tuple[str, ...]:
     """What of the strategy does not apply to these data, or not as one may think."""
-    return (*_flat_by_notes(checked, data), *_timer_notes(data))
+    return (*_flat_by_notes(checked, data), *_timer_notes(data), *_contract_notes(checked, data))
+
+
+def _contract_notes(checked: Checked, data: RunData) -> tuple[str, ...]:
+    """Where contracts are traded of which nobody says how much of a thing they are."""
+    unsaid = [one.name for one in data.instruments if "multiplier" not in one.named]
+    if not unsaid or not any(_of_contracts(node) for node in inside(checked.strategy.node)):
+        return ()
+    return (
+        f"{unsaid[0]}: a contract is taken for one unit, worth its price; 'multiplier' in an "
+        "instrument file says how many units it is",
+    )
+
+
+def _of_contracts(node: ast.Node) -> bool:
+    unit = node.unit if isinstance(node, ast.Num) else None
+    return unit in ("contract", "contracts") or (
+        isinstance(node, ast.Name) and node.id == "per_contract"
+    )
 
 
 def _timer_notes(data: RunData) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.timers import Clockwork
-from quantdsl.data.times import Interval
+from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.data.universe import Told
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
@@ -101,6 +101,15 @@ class Data:
     def has_volume(self) -> bool:
         return all(feed.reader.has_volume for feed in self.feeds)
 
+    def _all_week(self) -> bool:
+        """Whether bars of a day come on weekends too, as those of a market that never closes do."""
+        return self.clocks[0].unit == "d" and any(
+            scan.interval.unit == "d"
+            and scan.last_ts - scan.first_ts >= 28 * DAY_NS
+            and scan.count * DAY_NS > 0.95 * (scan.last_ts - scan.first_ts)
+            for scan in (feed.scan for feed in self.feeds)
+        )
+
     @property
     def notes(self) -> list[str]:
         """What was inferred, assumed and left out, one line each, without repeats; what holds
@@ -109,6 +118,11 @@ class Data:
         lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
+            if self._all_week():
+                lines.append(
+                    "bars of all days of the week: annual figures take 252 for a year, with "
+                    'session "24/7" 365'
+                )
         for what, count in self.counts.items():
             if count:
                 lines.append(f"{what}: {count:,}")

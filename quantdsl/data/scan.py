@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data.instrument import EXACT_MAX, Instrument, decimals
+from quantdsl.data.instrument import EXACT_MAX, Instrument, decimals, show_fraction
 from quantdsl.data.rows import Reader, Rows
 from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.errors import DataError
@@ -204,7 +204,7 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         digits = min(scan.sizes.digits, max(0, TICK_DIGITS_MAX - (decimals(tick) or 0)))
         lot = Fraction(1, 10**digits)
         if digits < scan.sizes.digits or not scan.sizes.exact:
-            notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
+            notes.append(f"volumes are finer than the lot of {show_fraction(lot)}: rounded to it")
     prices: Literal["traded", "adjusted"] = "traded" if scan.prices.exact else "adjusted"
     return Instrument(
         symbol=symbol,
