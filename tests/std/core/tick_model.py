@@ -492,13 +492,12 @@ class TickModel(Model):
                 return True
             if a["lots"] == 0:
                 return True
+        size, moving, closing = a.get("lots", 0), self.moving(i), self.closing_lots(i)
         buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
+        buys = buys or (verb == "target" and size > held + moving + closing)
         price = a.get("limit", a.get("stop", a.get("touch")))
         if price is None:
             price = (touch.ask if buys else touch.bid) if touch.valid else self.middle[i]
-        size = a.get("lots", 0)
-        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
-        closing = self.closing_lots(i)
         lots = {
             "buy": size,
             "quote": size,
