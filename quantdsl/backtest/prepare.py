@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from quantdsl import config as configuration
 from quantdsl.backtest import awaited, currencies, settings, universe, values
+from quantdsl.backtest.exact_money import small_positions
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
 from quantdsl.check.nodes import inside
@@ -191,7 +192,9 @@ def arrange(
     unadjusted = universe.unadjusted_notes(checked, found)
     unused = _unused_bars(checked, resolved)
     limited = _notes(checked, found)
-    money = (*converted, *currencies.assumed(found.instruments, resolved.config.account))
+    account = resolved.config.account
+    assumed = currencies.assumed(found.instruments, account)
+    money = (*converted, *assumed, *small_positions(found, account))
     notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *limited, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import msgspec
 
+from quantdsl.backtest.exact_money import cash_units
 from quantdsl.backtest.program import Memory
 from quantdsl.check.literals import DURATION_NS
 from quantdsl.check.settings import Chosen
@@ -90,8 +91,9 @@ def _line(line: Chosen) -> dict[str, object]:
 def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
     """Fill the engine's config and instruments."""
     scale = 10**data.money_digits
+    cash = cash_units(config.account, data.instruments, data.money_digits)
+    memory.set("e.config.cash", cash)
     money = {
-        "cash": config.account.cash,
         "fee_per_order": config.fees.per_order,
         "fee_min": config.fees.minimum,
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
@@ -193,7 +194,11 @@ def _line(
     exit_price: float,
     profit: float,
 ) -> str:
+    size, entry, exit_ = (
+        np.format_float_positional(number, trim="-")
+        for number in (quantity, entry_price, exit_price)
+    )
     return (
-        f"{moment(entered)} to {moment(left)}  {instrument} {side} {quantity:g}  "
-        f"{entry_price:g} to {exit_price:g}  profit {profit:,.2f}"
+        f"{moment(entered)} to {moment(left)}  {instrument} {side} {size}  "
+        f"{entry} to {exit_}  profit {profit:,.2f}"
     )

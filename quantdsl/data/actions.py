@@ -8,7 +8,7 @@
 In place of action and value a table may have columns named split, dividend or funding (the
 venues' `fundingTime`, `fundingRate` are known); cells that are empty or zero are no action. A date
 alone means the start of that date's session, or of the next one. An action is applied to what is
-held at its time, before anything trades in that instant; the prices of the data stay as traded.
+held at its time, after the bars that end then and before what opens; prices stay as traded.
 
 Factor files, as Lean has them, are read too: one an instrument, called after it, in a folder.
 
@@ -49,6 +49,8 @@ FACTORS = re.compile(r"\d{8}")
 FACTOR_DIGITS = 4
 """Decimals of money that factors of seven decimals tell."""
 EPOCH = dt.date(1970, 1, 1)
+CLOCKS_NS = 2 * 3_600 * times.SECOND_NS
+"""After the begin of a day's bar, which the change of clocks moves by an hour."""
 
 _ALIASES = {
     "time": ("time", "date", "timestamp", "datetime", "fundingtime", "calctime", "exdate"),
@@ -75,8 +77,12 @@ class Actions:
         money_digits: int,
         schedule: Schedule,
         span: tuple[int, int],
+        *,
+        begins_ns: int = 0,
     ) -> None:
+        """`begins_ns` is how long after a day's open, or before it, its bar begins."""
         self.path = path
+        self._late_ns = begins_ns + CLOCKS_NS if begins_ns else 0
         self._instruments, self._scale, self._schedule = instruments, 10**money_digits, schedule
         self._numbers = {
             name.upper(): number
@@ -206,14 +212,12 @@ class Actions:
         """When the session of each day opens, or the next one."""
         at = np.searchsorted(self._schedule.day, days, "left")
         # After the last session there is no instant of the run left.
-        opens = np.append(self._schedule.open_ns, np.iinfo(np.int64).max)
+        opens = np.append(self._schedule.open_ns + self._late_ns, np.iinfo(np.int64).max)
         return list(map(int, opens[at]))
 
     def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
         if word not in NAMES:
-            raise DataError(
-                f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}"
-            )
+            raise DataError(f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}")
         action, one = NAMES[word], self._instruments[at]
         when = f"{where}: {word} of {one.name} at {times.show_instant(moment)}"
         if value is None or not np.isfinite(value) or (action == Action.SPLIT and value <= 0):

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
-from quantdsl.data.calendar import Schedule, schedule_of
+from quantdsl.data.calendar import ALWAYS_OPEN, Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
@@ -28,7 +28,7 @@ from quantdsl.data.signals import answered
 from quantdsl.data.spec import DataSpec
 from quantdsl.data.table import joined_sha256
 from quantdsl.data.timers import Clockwork
-from quantdsl.data.times import DAY_NS, Interval
+from quantdsl.data.times import DAY_NS, Interval, show_instant
 from quantdsl.data.universe import Told
 from quantdsl.errors import DataError
 from quantdsl.events.layout import BAR, EVENT, Kind
@@ -68,8 +68,16 @@ class Data:
         self.clocks = self._clocks()
         self.schedule: Schedule = schedule_of(spec.session, first, last)
         self.clockwork = Clockwork(self.schedule, spec.timers, spec.end)
+        self._begin_ns = self._day_bars_begin()
+        # A day's bar belongs to the day whose midnight is nearer to its begin.
+        nearer = self._begin_ns - (DAY_NS if self._begin_ns > DAY_NS // 2 else 0)
         self.actions = Actions(
-            spec.actions, self.instruments, self.money_digits, self.schedule, self.span
+            spec.actions,
+            self.instruments,
+            self.money_digits,
+            self.schedule,
+            self.span,
+            begins_ns=0 if self.schedule.named else nearer,
         )
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
@@ -123,6 +131,18 @@ class Data:
                     "bars of all days of the week: annual figures take 252 for a year, with "
                     'session "24/7" 365'
                 )
+        if self._begin_ns:
+            begin = f"bars of a day begin at {show_instant(self._begin_ns)[11:]}"
+            if not self.schedule.named and self._begin_ns <= DAY_NS // 2:
+                lines.append(
+                    f"{begin}, so that now.day and now.weekday are those of the day after; "
+                    "--session XNYS or the like makes them days of an exchange"
+                )
+            elif self.schedule.name == ALWAYS_OPEN:
+                lines.append(
+                    f"{begin} and count as the UTC day in which they begin: beside finer bars "
+                    "they are seen before they have ended; --session none lets each last a day"
+                )
         for what, count in self.counts.items():
             if count:
                 lines.append(f"{what}: {count:,}")
@@ -162,6 +182,15 @@ class Data:
         for chunk in self.chunks():
             bars.add(chunk)
         return bars.table()
+
+    def _day_bars_begin(self) -> int:
+        """How long after midnight UTC bars of a day or longer begin."""
+        begins = (
+            feed.scan.first_ts % DAY_NS
+            for feed in self.feeds
+            if feed.scan.interval.is_calendar and not feed.at_close
+        )
+        return max(begins, default=0)
 
     def _clocks(self) -> tuple[Interval, ...]:
         """The bar lengths of the run; a file coarser than the finest of them is an error."""
@@ -224,8 +253,9 @@ class BarStream:
         ]
         # Lanes in the order of one instant.
         bars = len(clocks) * len(finer)
-        self._timer_lane, self._close_lane, self._late_open_lane = bars + 2, bars + 3, bars + 4
-        self._merge = Merge(bars + 5)
+        self._timer_lane, self._close_lane = bars + 2, bars + 3
+        self._action_lane, self._late_open_lane = bars + 4, bars + 5
+        self._merge = Merge(bars + 6)
         self._come = np.zeros(len(clockwork.schedule), bool)
         """The sessions that have come."""
         self._told_sessions = 0  # whose opens, timers and close are in the stream already
@@ -235,8 +265,14 @@ class BarStream:
         """Instants left out because not every instrument had a bar."""
 
     def act(self, actions: Events) -> None:
-        """Splits, dividends and funding to come, in order of time."""
-        self._merge.push(0, actions)
+        """Splits, dividends and funding to come, in order of time.
+
+        Before the open at which they come, and after the bars that end at their time, whose
+        prices are from before them.
+        """
+        opening = self.clockwork.begins(actions["ts_event"])
+        self._merge.push(0, actions[opening])
+        self._merge.push(self._action_lane, actions[~opening])
 
     def add(self, index: int, bars: Bars) -> None:
         """Bars of one instrument, later than all before."""
@@ -249,6 +285,10 @@ class BarStream:
     def enter(self, sessions: npt.NDArray[np.int64]) -> None:
         """These sessions have come: their borders and timers belong to the stream."""
         self._come[sessions] = True
+
+    def missed(self) -> dict[str, int]:
+        """How often timers of chosen days were due in sessions that have not come."""
+        return self.clockwork.missed(self._come)
 
     def until(self, before_ns: int | None) -> Iterator[Events]:
         """Everything earlier than `before_ns`, instants marked, in pieces of whole instants."""
@@ -323,6 +363,10 @@ class _Stream:
         counts["incomplete bars at the end of the data, left out"] = sum(
             own[0].unfinished for own in builders
         )
+        why = " (without a session weekends are days; --session XNYS leaves them out)"
+        for timer, missed in self._bars_in_order.missed().items():
+            what = f"times that {timer} fell on a day without a bar and did not come"
+            counts[what if self._data.schedule.named else what + why] = missed
 
     def _bars(self, index: int, rows: Rows) -> Bars:
         """These rows as whole numbers, without those outside the sessions or the span."""

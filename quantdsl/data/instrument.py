@@ -21,6 +21,9 @@ from quantdsl.wanted import fault
 EXACT_MAX = 2**53
 """Whole numbers below this are exact as i64 and as f64 alike."""
 
+PRICE_ROOM = 4
+"""An order's price may lie so many times above the highest of the data."""
+
 MONEY_DIGITS_MIN = 6
 MONEY_DIGITS_MAX = 12
 
@@ -217,11 +220,11 @@ class Listed(Protocol):
 def limits(one: Instrument, price_max: float, digits: int) -> Limits:
     """The limits of a run whose data never trade above `price_max`.
 
-    An order's price may lie up to four times higher, unless the user named the highest price.
+    An order's price may lie PRICE_ROOM times higher, unless the user named the highest price.
     """
     units = one.tick_value * 10**digits
     assert units.denominator == 1
-    highest = one.price_max or Fraction(price_max) * 4
+    highest = one.price_max or Fraction(price_max) * PRICE_ROOM
     price_ticks_max = int(highest / one.tick)
     return Limits(
         money_per_tick_lot=int(units),

@@ -15,7 +15,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data.instrument import EXACT_MAX, Instrument, decimals, show_fraction
+from quantdsl.data.instrument import (
+    EXACT_MAX,
+    MONEY_DIGITS_MAX,
+    MONEY_DIGITS_MIN,
+    PRICE_ROOM,
+    Instrument,
+    decimals,
+    show_fraction,
+)
 from quantdsl.data.rows import Reader, Rows
 from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.errors import DataError
@@ -27,6 +35,12 @@ KEPT_ROWS_MAX = 2_000_000
 
 TICK_DIGITS_MAX = 8
 """Decimals of a price that can be its own step; more are the trace of an adjustment."""
+
+TICK_SHARE, TICK_SHARE_MAX = 6, 4
+"""An inferred tick is about 1e-6 of the lowest price, at most 1e-4."""
+
+POSITION_WORTH = 100_000
+"""Money that a position of an inferred instrument may be worth at the lowest price of the data."""
 
 STEP_EVIDENCE = 1_000
 """Prices needed before a step coarser than their last decimal is believed (0.25, 0.00005)."""
@@ -193,7 +207,7 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
     if scan.prices.exact:
         tick = scan.prices.step()
     else:
-        digits = min(12, max(0, math.ceil(6 - math.log10(scan.price_min))))
+        digits = _tick_digits(scan)
         tick = Fraction(1, 10**digits)
         notes.append(
             f"prices hold more than {TICK_DIGITS_MAX} decimals, as adjusted ones do: rounded to "
@@ -201,7 +215,8 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         )
     lot = Fraction(1)
     if scan.sizes.digits > 0 or not scan.sizes.exact:
-        digits = min(scan.sizes.digits, max(0, TICK_DIGITS_MAX - (decimals(tick) or 0)))
+        held = min(TICK_DIGITS_MAX, _digits_held(scan))
+        digits = min(scan.sizes.digits, max(0, held - (decimals(tick) or 0)))
         lot = Fraction(1, 10**digits)
         if digits < scan.sizes.digits or not scan.sizes.exact:
             notes.append(f"volumes are finer than the lot of {show_fraction(lot)}: rounded to it")
@@ -215,6 +230,23 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         inverse=coin_margined(symbol),
         prices=prices,
     ), notes
+
+
+def _tick_digits(scan: Scan) -> int:
+    """Decimals of a tick for prices that tell none."""
+    above = -math.log10(scan.price_min)
+    coarsest = math.ceil(TICK_SHARE_MAX + above)
+    finest = min(math.ceil(TICK_SHARE + above), max(coarsest, _digits_held(scan)))
+    return min(MONEY_DIGITS_MAX, max(0, finest))
+
+
+def _digits_held(scan: Scan) -> int:
+    """The most decimals of the money of a tick with which POSITION_WORTH is counted exactly.
+
+    What is bought at the lowest price is counted at the highest too. Money never has fewer.
+    """
+    span = PRICE_ROOM * scan.price_max / scan.price_min
+    return max(MONEY_DIGITS_MIN, math.floor(math.log10(EXACT_MAX / (span * POSITION_WORTH))))
 
 
 def quote_currency(symbol: str) -> str:

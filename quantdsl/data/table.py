@@ -7,12 +7,14 @@ pyarrow is loaded on first use, because a run on the built-in market does not ne
 import csv
 import hashlib
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from quantdsl.data.arrow import floats
+from quantdsl.data.many import named
 from quantdsl.errors import DataError
 
 BLOCK_BYTES = 4 << 20
@@ -240,8 +242,17 @@ class CsvTable:
             )
         if not text.strip():
             raise DataError(f"{self.name}: the file is empty")
+        if _JSON.match(text):
+            raise DataError(
+                f"{self.name}: is not a table: its lines are JSON, of which quantdsl reads "
+                "recordings of Binance's streams alone\nhelp: write its values as CSV or Parquet, "
+                "a column each"
+            )
         return text.splitlines()[:20]
 
+
+_JSON = re.compile(r"\s*([\d.]+:? )?[{\[]\s*[\"{\[]")
+"""How JSON begins, with a time of receipt before it or without."""
 
 _MARKS = {
     b"\x1f\x8b": "it is packed by gzip, and its name does not end in .gz",
@@ -282,9 +293,13 @@ def _unzip(path: Path) -> IO[bytes]:
         archive = zipfile.ZipFile(path)
     except zipfile.BadZipFile:
         raise DataError(f"{path}: is damaged: it is not a zip archive") from None
-    members = [name for name in archive.namelist() if not name.endswith("/")]
+    names = (name for name in archive.namelist() if not name.endswith("/"))
+    members = [name for name in names if name.rsplit("/", 1)[-1][0] != "."]  # ._KO.csv is no KO.csv
     if len(members) != 1:
-        raise DataError(f"{path}: holds {len(members)} files; a zip archive must hold one table")
+        listed = f" ({named(members)})" if members else ""
+        raise DataError(
+            f"{path}: holds {len(members)} files{listed}; a zip archive must hold one table"
+        )
     return archive.open(members[0])
 
 

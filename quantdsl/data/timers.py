@@ -68,6 +68,10 @@ class Clockwork:
         self._joined = np.zeros(len(schedule), bool)
         self._joined[1:] = schedule.open_ns[1:] == schedule.close_ns[:-1]
 
+    def begins(self, moments: Int64s) -> npt.NDArray[np.bool_]:
+        """Which of these moments open a session that does not follow the last close at once."""
+        return np.isin(moments, self.schedule.open_ns[~self._joined])
+
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
         """Opens of sessions that do, or do not, follow the last close at once.
 
@@ -117,6 +121,22 @@ class Clockwork:
             found.append(_events(moments, Kind.TIMER, side=TimerSide.CLOSES, timer=timer.id))
         events = np.concatenate(found)
         return mark(events[np.lexsort((-events["payload"][:, 0], events["ts_event"]))])
+
+    def missed(self, came: npt.NDArray[np.bool_]) -> dict[str, int]:
+        """How often each timer of chosen days was due on a day that did not come, between those
+        that did, as it is written."""
+        reached = np.flatnonzero(came)
+        if not reached.size:
+            return {}
+        within = slice(int(reached[0]), int(reached[-1]) + 1)
+        moments = dict(self._moments)
+        return {
+            f"{_show(timer)} on {timer.on}": int(
+                np.count_nonzero((moments[timer.id][within] >= 0) & ~came[within])
+            )
+            for timer in self._timers
+            if timer.on != "day"
+        }
 
     def inside_bars(self, interval: times.Interval) -> list[str]:
         """The timers that fire between the open and the close of a bar, as they are written."""

@@ -107,10 +107,13 @@ def mark(events: Events) -> Events:
     """The same events; each but the last of its instant now carries the flag MORE.
 
     Where a session opens as the last one closes, the close ends an instant: the one that opens
-    has not begun while the bars, timers and orders of the other are dealt with.
+    has not begun while the bars, timers and orders of the other are dealt with. So does what comes
+    before a split, a dividend or a funding: the bars that end then are from before it.
     """
-    ts, borders = events["ts_event"], events["kind"] == Kind.SESSION
-    more = (ts[1:] == ts[:-1]) & ~(borders[1:] & borders[:-1])
+    ts, kind = events["ts_event"], events["kind"]
+    borders, actions = kind == Kind.SESSION, kind == Kind.CORPORATE
+    parts = (borders[1:] & borders[:-1]) | (actions[1:] & ~actions[:-1])
+    more = (ts[1:] == ts[:-1]) & ~parts
     events["flags"][:-1] |= np.where(more, MORE, 0).astype(np.uint16)
     return events
 

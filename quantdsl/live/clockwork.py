@@ -70,7 +70,7 @@ class BarClock:
         self.stream.add(index, own.where(new & inside))
 
     def act(self, events: Events) -> None:
-        """Funding and the like: before the bars of its instant, or at once where that has been."""
+        """Funding and the like: after the bars that end then, or at once where that has been."""
         actions = events.copy()
         actions["ts_event"] = np.maximum(actions["ts_event"], self.floor + 1)
         self.stream.act(actions)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from quantdsl.data.instrument import Instrument
+from quantdsl.data.instrument import Instrument, show_fraction
 from quantdsl.events.layout import Command, KilledBy, Kind
 from quantdsl.live.view import FillRow, Level, Side, WorkingOrder
 from quantdsl.report.words import broken, plural
@@ -74,7 +74,7 @@ class Ledger(Struct):
     def standing(self, *, kept: bool) -> str:
         """What a session that goes on finds: positions, and whether their orders were `kept`."""
         held = [
-            f"{one.lots * float(own.lot):+,.10g} {own.symbol}"
+            f"{'+' if one.lots > 0 else ''}{show_fraction(one.lots * own.lot)} {own.symbol}"
             for one, own in zip(self.holdings, self.instruments, strict=True)
             if one.lots
         ]
@@ -177,7 +177,8 @@ class Ledger(Struct):
             (
                 ts,
                 "info",
-                f"{side} {abs(b) * float(one.lot):g} {one.symbol} at {c * float(one.tick):g}",
+                f"{side} {show_fraction(abs(b) * one.lot)} {one.symbol} at "
+                f"{show_fraction(c * one.tick)}",
             )
         )
         self._reduce(a, abs(b) * float(one.lot), float(one.lot))

@@ -81,6 +81,38 @@ def test_what_is_held_gains_and_pays(tmp_path, bars, table):
     assert run.result.data_sha256 != without.result.data_sha256
 
 
+@pytest.mark.parametrize("session", ["", '    session "24/7"\n'], ids=["none", "24/7"])
+@pytest.mark.parametrize("at", ["", "T00:00:00Z"], ids=["day", "instant"])
+def test_a_split_comes_after_the_bar_that_ends_at_its_time(tmp_path, bars, session, at):
+    """Without a session a day's bar ends where the day of the split begins."""
+    result(tmp_path, bars, f"time,symbol,action,value\n{SPLIT}{at},KO,split,4\n")
+    text = HOLD.replace("    bars 1d\n", "    bars 1d\n" + session)
+    (tmp_path / "hold.qdsl").write_text(text)
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=tmp_path / "config.toml")
+    assert set(run.equity["equity"].to_pylist()) == {100_000.0}
+    assert len(run.equity) == len(DAYS)
+
+
+@pytest.mark.parametrize(("hour", "said"), [(5, True), (15, False), (0, False)])
+def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, hour, said):
+    """Midnight of New York is 5:00 UTC, in summer 4:00; that of Tokyo 15:00 of the day before."""
+    result(tmp_path, bars, f"time,symbol,action,value\n{SPLIT},KO,split,4\n")
+    summer = DAYS[15]
+    hours = [hour - (day >= summer) - 24 * (hour > 12) for day in DAYS]
+    begins = [
+        dt.datetime.combine(day, dt.time(), dt.UTC) + dt.timedelta(hours=later)
+        for day, later in zip(DAYS, hours, strict=True)
+    ]
+    prices = [100 if day < SPLIT else 25 for day in DAYS]
+    names = ("open", "high", "low", "close", "volume")
+    table = pa.table({"time": begins} | dict.fromkeys(names, prices))
+    pq.write_table(table, tmp_path / "KO.parquet")
+    config = tmp_path / "config.toml"
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", tmp_path / "KO.parquet", config=config)
+    assert set(run.equity["equity"].to_pylist()) == {100_000.0}
+    assert said == any("bars of a day begin at 05:00 UTC" in note for note in run.result.notes)
+
+
 def test_without_the_file_a_split_is_a_loss(tmp_path, bars):
     run = result(tmp_path, bars, LONG)
     (tmp_path / "config.toml").write_text("")
@@ -164,14 +196,14 @@ ADJUSTED = """language 1
 strategy Adjusted:
     bars 1d, adjust = all
     universe "{symbol}"
-    session "XNYS"
-    let ret = adj.close / adj.close[1] - 1
+{session}    let ret = adj.close / adj.close[1] - 1
     plot(xs.mean(ret))
 """
 
 
+@pytest.mark.parametrize("session", ["XNYS", "24/7", ""])
 @pytest.mark.parametrize("symbol", ["AAPL", "SPY"])
-def test_factor_files_adjust_real_bars_as_their_factors_say(tmp_path, shared_data, symbol):
+def test_factor_files_adjust_real_bars_as_their_factors_say(tmp_path, shared_data, symbol, session):
     lean = shared_data / "bars/lean/equity/usa"
     factors = lean / "factor_files" / f"{symbol.lower()}.csv"
     with zipfile.ZipFile(lean / "daily" / f"{symbol.lower()}.zip") as packed:
@@ -184,7 +216,8 @@ def test_factor_files_adjust_real_bars_as_their_factors_say(tmp_path, shared_dat
     path = tmp_path / f"{symbol}.parquet"
     pq.write_table(pa.table(dict(zip(names, columns, strict=True))), path)
     (tmp_path / "config.toml").write_text(f'[data]\nactions = "{factors}"\n')
-    (tmp_path / "a.qdsl").write_text(ADJUSTED.format(symbol=symbol))
+    line = f'    session "{session}"\n' if session else ""
+    (tmp_path / "a.qdsl").write_text(ADJUSTED.format(symbol=symbol, session=line))
     found = quantdsl.signals(tmp_path / "a.qdsl", path, config=tmp_path / "config.toml")
     until, paid, split, _ = np.loadtxt(factors, delimiter=",", unpack=True)
     adjusted = raw[:, 3] * (paid * split)[np.searchsorted(until, days)]

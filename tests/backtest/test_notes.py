@@ -1,5 +1,6 @@
 """What a report notes of a strategy and its data."""
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.run import run_checked
 from quantdsl.check import compile_file
 from quantdsl.errors import ConfigError
+from quantdsl.report.metrics import evaluate
 from quantdsl.shipped import shipped
 from tests.backtest.test_lane_entry import checked_text
 
@@ -188,3 +190,21 @@ def test_a_contract_of_unknown_size_is_noted(tmp_path, size, fees, file, said):
     checked = checked_text(CONTRACTS.format(size=size, fees=fees))
     notes = arrange(checked, config=config).notes
     assert any("a contract is taken for one unit" in note for note in notes) == said
+
+
+@pytest.mark.parametrize(
+    ("session", "fridays"), [("", 0), ('    session "XNYS"\n', 12)], ids=["none", "XNYS"]
+)
+def test_a_timer_of_days_that_do_not_come_is_counted(tmp_path, session, fridays):
+    """Without a session a week ends on a Sunday, on which no stock has a bar."""
+    days = [dt.date(2024, 1, 8) + dt.timedelta(days=n) for n in range(84)]
+    lines = [f"{day},10,10,10,10,100" for day in days if day.weekday() < 5]
+    bars = tmp_path / "KO.csv"
+    bars.write_text("\n".join(["date,open,high,low,close,volume", *lines]))
+    text = TEXT.replace('    session "XNYS"\n', session).replace("        if flat:\n    ", "")
+    checked = checked_text(text.format(bars="1d", when="at 15:45 on week_end"))
+    run = run_checked(checked, Path("s.qdsl"), data=str(bars), params={})
+    assert evaluate(run)["orders"] == fridays
+    said = [note for note in run.notes if "at 15:45 on week_end fell on a day without" in note]
+    assert [note.rpartition(": ")[2] for note in said] == ([] if session else ["11"])
+    assert all("--session XNYS leaves them out" in note for note in said)

@@ -17,7 +17,7 @@ from tests.data.helpers import XNYS, bars, check_stream, events, one, utc
 FILES = [
     ("bars/backtesting.py/GOOG.csv", 2148, "1d", "0.01", "1"),
     ("bars/backtesting.py/EURUSD.csv", 5000, "1h", "0.00001", "1"),
-    ("bars/backtesting.py/BTCUSD.csv", 156, "1mo", "0.01", "0.000001"),
+    ("bars/backtesting.py/BTCUSD.csv", 156, "1mo", "0.01", "0.0001"),
     ("bars/nautilus/6EH4.XCME_1min_bars_20240101_20240131.csv.gz", 29996, "1m", "0.00005", "1"),
     ("bars/nautilus/btc-perp-20211231-20220201_1m.csv.gz", 45031, "1m", "0.125", "0.00001"),
     ("bars/nautilus/fxcm/gbpusd-m1-bid-2012.csv.gz", 30117, "1m", "0.00001", "1"),

@@ -106,6 +106,19 @@ def test_packed_files_are_the_same(tmp_path: Path) -> None:
         assert np.array_equal(events(one(str(tmp_path / f"bars.csv.{ending}"))), plain)
 
 
+def test_a_zip_archive_holds_one_table_beside_hidden_files(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bars.zip", "w") as archive:
+        archive.writestr("bars.csv", PLAIN)
+        archive.writestr("__MACOSX/._bars.csv", "\0")
+    assert np.array_equal(
+        events(one(str(tmp_path / "bars.zip"))), events(one(csv(tmp_path, PLAIN)))
+    )
+    with zipfile.ZipFile(tmp_path / "bars.zip", "a") as archive:
+        archive.writestr("more.csv", PLAIN)
+    with pytest.raises(DataError, match=r"holds 2 files \(bars.csv, more.csv\); a zip archive"):
+        one(str(tmp_path / "bars.zip"))
+
+
 def test_mapping_of_columns(tmp_path: Path) -> None:
     path = csv(tmp_path, "when,first,max,min,end\n2024-01-02,1,2,1,2\n2024-01-03,1,2,1,2\n")
     mapping = {"time": "when", "open": "first", "high": "max", "low": "min", "close": "end"}
@@ -167,6 +180,8 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"PAR1 broken", "is a damaged Parquet file"),
         (b"ARROW1\x00\x00 broken", "is a damaged Arrow file"),
         (b"hello world\n", "is not a table: its first line is 'hello world'"),
+        (b'{"topic":"book","data":[["1","2"],["1","2"]]}\n', "its lines are JSON, of which"),
+        (b'1737.5: {"channel":"trades","data":[]}\n', "its lines are JSON, of which"),
         (b"time,open,open\n1,2,3\n", "the column 'open' stands there twice"),
         (b"a,b,c\n1,2,3\n", "no column for time among 'a', 'b', 'c'"),
         (b"tiem,open,high,low,close\n", "no column for time .* did you mean 'tiem'"),

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -40,6 +41,14 @@ def test_an_exit_is_on_the_other_side_of_the_position_that_it_guards():
         for rows in ((entry, stop), (entry, fill(1, 100 * sign, 9_500), stop)):
             found = read(*rows).working[2]
             assert (found.side, found.type, found.quantity) == (side, "stop exit", 0.0)
+
+
+def test_small_sizes_and_long_prices_are_told_to_the_last_digit():
+    coin = Instrument(symbol="BTC", tick=Fraction(1, 100), lot=Fraction(1, 100_000))
+    ledger = Ledger("s", (coin,), 7, {})
+    ledger.read(np.array([order(1, 2, NO_PRICE, NO_PRICE), fill(1, 2, 6_183_763)], RECORD))
+    assert [text for _, _, text in ledger.said] == ["bought 0.00002 BTC at 61837.63"]
+    assert ledger.standing(kept=True).startswith("holds +0.00002 BTC;")
 
 
 def test_a_session_that_goes_on_is_told_what_it_holds_and_what_guards_it():
