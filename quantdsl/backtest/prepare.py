@@ -14,6 +14,7 @@ from quantdsl.backtest import awaited, currencies, settings, universe, values
 from quantdsl.backtest.exact_money import small_positions
 from quantdsl.backtest.program import Memory, Run, native_run
 from quantdsl.check import Checked
+from quantdsl.check.nodes import inside
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
@@ -190,11 +191,11 @@ def arrange(
     ungrouped = universe.ungrouped_notes(checked, found)
     unadjusted = universe.unadjusted_notes(checked, found)
     unused = _unused_bars(checked, resolved)
-    inside = _notes(checked, found)
+    limited = _notes(checked, found)
     account = resolved.config.account
     assumed = currencies.assumed(found.instruments, account)
     money = (*converted, *assumed, *small_positions(found, account))
-    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *inside, *answered)
+    notes = (*money, *unused, *chosen.notes, *ungrouped, *unadjusted, *limited, *answered)
     parts = live | _parts(checked, found)
     return Arranged(resolved, found, given, notes, parts, tuple(hosts))
 
@@ -402,6 +403,7 @@ def _timers(
         Timer(
             id=t.id,
             at_s=t.at_s,
+            after_open_ns=t.after_open_ns,
             before_close_ns=t.before_close_ns,
             every_ns=t.every_ns,
             on=cast(Days, t.on or "day"),
@@ -438,7 +440,25 @@ def _closes_daily(clocks: tuple[str, ...], session: SessionSpec | None) -> bool:
 
 def _notes(checked: Checked, data: RunData) -> tuple[str, ...]:
     """What of the strategy does not apply to these data, or not as one may think."""
-    return (*_flat_by_notes(checked, data), *_timer_notes(data))
+    return (*_flat_by_notes(checked, data), *_timer_notes(data), *_contract_notes(checked, data))
+
+
+def _contract_notes(checked: Checked, data: RunData) -> tuple[str, ...]:
+    """Where contracts are traded of which nobody says how much of a thing they are."""
+    unsaid = [one.name for one in data.instruments if "multiplier" not in one.named]
+    if not unsaid or not any(_of_contracts(node) for node in inside(checked.strategy.node)):
+        return ()
+    return (
+        f"{unsaid[0]}: a contract is taken for one unit, worth its price; 'multiplier' in an "
+        "instrument file says how many units it is",
+    )
+
+
+def _of_contracts(node: ast.Node) -> bool:
+    unit = node.unit if isinstance(node, ast.Num) else None
+    return unit in ("contract", "contracts") or (
+        isinstance(node, ast.Name) and node.id == "per_contract"
+    )
 
 
 def _timer_notes(data: RunData) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from quantdsl.backtest.silence import silence
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.step import CURVE_WORDS
 from quantdsl.config import DEFAULT, Resolved
+from quantdsl.data.calendar import ALWAYS_OPEN
 from quantdsl.data.events import BarTable, Data
 from quantdsl.data.tick_data import RunData, TickData
 from quantdsl.events import layout
@@ -36,6 +37,7 @@ RUN_END = 2
 _LIVE = tuple("live. latency. paper. journal. cockpit. alerts. feed limits.".split())
 """Settings that only a live session has."""
 TRADING_DAYS, CALENDAR_DAYS = 252.0, 365.0
+_LONG_BARS_A_YEAR = {"w": 52.0, "mo": 12.0, "y": 1.0}
 Progress = Callable[[int, int], None]
 """(time done, time in all), in ns of the data."""
 
@@ -198,9 +200,12 @@ def _middles(prepared: Prepared) -> tuple[Middles, str]:
 
 
 def periods_per_year(data: RunData) -> float:
-    """Day samples in a year: trading days where there is a session, else all days."""
-    daily = bool(data.clocks) and data.clocks[0].nominal_ns >= NS_PER_DAY
-    return TRADING_DAYS if data.schedule.named or daily else CALENDAR_DAYS
+    """Day samples in a year: sessions; without one UTC days, or bars where they are no shorter."""
+    if data.schedule.named:
+        return CALENDAR_DAYS if data.schedule.name == ALWAYS_OPEN else TRADING_DAYS
+    if not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
+        return CALENDAR_DAYS
+    return _LONG_BARS_A_YEAR.get(data.clocks[0].unit, TRADING_DAYS)
 
 
 def settings_of(

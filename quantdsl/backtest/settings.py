@@ -17,8 +17,18 @@ from quantdsl.errors import ConfigError
 PATHS = ("conservative", "nearest", "high_first", "low_first")
 DAY_SESSION, DAY_UTC, DAY_BAR = range(3)
 BPS = Fraction(1, 10_000)
-PERCENT = {"%": 100.0, "bps": 1.0, "": 10_000.0}
+PERCENT = {"%": 100, "bps": 1, "": 10_000}
 """To basis points."""
+
+
+def decimal(number: float) -> Fraction:
+    """A number as it was written: 0.07, not the binary fraction next to it."""
+    return Fraction(str(number))
+
+
+def rate(bps: float) -> float:
+    """Basis points as a share, rounded once: 0.3 of them are the float of 0.00003."""
+    return float(decimal(bps) * BPS)
 
 
 def of_strategy(chosen: Sequence[Chosen]) -> dict[str, object]:
@@ -31,7 +41,7 @@ def of_strategy(chosen: Sequence[Chosen]) -> dict[str, object]:
 
 def _line(line: Chosen) -> dict[str, object]:
     number = line.number if line.number is not None else 0.0
-    bps = number * PERCENT.get(line.unit, 10_000.0)
+    bps = float(decimal(number) * PERCENT.get(line.unit, 10_000))
     name = line.name
     if name == "cash":
         return {"account.cash": number, "account.currency": line.unit or "USD"}
@@ -65,9 +75,9 @@ def _line(line: Chosen) -> dict[str, object]:
         "fill": {},
         "delay": {"fills.delay_bars": int(number)},
         "path": {"fills.path": line.word},
-        "volume_share": {"fills.volume_share": bps / 10_000},
+        "volume_share": {"fills.volume_share": rate(bps)},
         "leverage": {"account.margin_initial": 1 / number if number else 0.0},
-        "maintenance": {"account.margin_maintenance": bps / 10_000},
+        "maintenance": {"account.margin_maintenance": rate(bps)},
         "borrow": {"account.borrow_bps": bps},
         "unaffordable": {"account.unaffordable": line.word},
         "close_at_end": {"fills.close_at_end": bool(number)},
@@ -88,24 +98,24 @@ def write(memory: Memory, config: Config, data: RunData, day_rule: int) -> None:
         "fee_min": config.fees.minimum,
     }
     for name, amount in money.items():
-        memory.set(f"e.config.{name}", round(Fraction(str(amount)) * scale))
+        memory.set(f"e.config.{name}", round(decimal(amount) * scale))
     lot = data.instruments[0].lot
-    per_unit = Fraction(str(config.fees.per_share)) * lot
-    per_lot = per_unit + Fraction(str(config.fees.per_contract))
+    per_unit = decimal(config.fees.per_share) * lot
+    per_lot = per_unit + decimal(config.fees.per_contract)
     numbers = {
-        "fee_rate": config.fees.taker_bps / 10_000,
-        "maker_rate": config.fees.maker_bps / 10_000,
+        "fee_rate": rate(config.fees.taker_bps),
+        "maker_rate": rate(config.fees.maker_bps),
         "fee_per_lot": float(per_lot * scale),
         "money_scale": float(scale),
         "slip_ticks": config.slippage.ticks,
-        "slip_rate": config.slippage.bps / 10_000,
-        "slip_impact": config.slippage.impact_bps / 10_000,
+        "slip_rate": rate(config.slippage.bps),
+        "slip_impact": rate(config.slippage.impact_bps),
         "delay_bars": config.fills.delay_bars,
         "path": PATHS.index(config.fills.path),
         "volume_share": config.fills.volume_share,
         "margin_initial": config.account.margin_initial,
         "margin_maintenance": config.account.margin_maintenance,
-        "borrow_rate": config.account.borrow_bps / 10_000,
+        "borrow_rate": rate(config.account.borrow_bps),
         "cut": config.account.unaffordable == "cut",
         "day_rule": day_rule,
         "close_at_end": config.fills.close_at_end,
@@ -143,7 +153,7 @@ def write_house(memory: Memory, limits: LimitsConfig, scale: int) -> None:
                 "shows all of them"
             )
     for name in ("order_value", "position_value", "gross_value", "daily_loss", "drawdown"):
-        units = round(Fraction(str(getattr(limits, name))) * scale)
+        units = round(decimal(getattr(limits, name)) * scale)
         memory.set(f"e.house[0].{name}", min(units, EXACT_MAX))
     assert limits.price_collar is not None
     assert limits.orders_per_second is not None

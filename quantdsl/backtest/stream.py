@@ -72,11 +72,12 @@ def _parts(events: Int64s) -> int:
 
 def day_samples(events: Int64s, day_rule: int) -> int:
     """About how many returns between days the core will sample."""
-    if day_rule == settings.DAY_BAR:
-        return len(market_times(events))
-    if day_rule == settings.DAY_SESSION:
+    if day_rule != settings.DAY_UTC:
         head = events[:-1, 2]  # the end of the run closes no session
         closes = ((head >> 32) & 255 == Kind.SESSION) & ((head >> 40) & 255 == 1)
-        return int(np.count_nonzero(closes))
+        if day_rule == settings.DAY_SESSION:
+            return int(np.count_nonzero(closes))
+        # A bar of a week ends a day, and so do the sessions within it.
+        return len(np.union1d(market_times(events), events[:-1, 0][closes]))
     days = (market_times(events) - 1) // NS_PER_DAY
     return int(np.count_nonzero(np.diff(days))) + (len(days) > 0)

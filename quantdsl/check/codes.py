@@ -634,3 +634,10 @@ in_handler(
     '        buy(100 shares, limit = low, tag = "dip")\n        cancel("dep")\n',
     '        buy(100 shares, limit = low, tag = "dip")\n        cancel("dip")\n',
 )
+in_handler(
+    "QD0818",
+    "distance for a price",
+    "A stop or a limit is a price; only trail is a distance from one.",
+    "        buy(100 shares, stop_loss = 2 * ta.atr(14))\n",
+    "        buy(100 shares, stop_loss = close - 2 * ta.atr(14))\n",
+)

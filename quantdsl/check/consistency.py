@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from quantdsl.check import arith
+from quantdsl.check import arith, levels
 from quantdsl.check.context import Context
 from quantdsl.check.literals import LOTS, UNITS_OF_QTY, signed
 from quantdsl.check.proofs import linear
@@ -42,6 +42,7 @@ def check(cx: Context, order: Written, last: Value | None) -> None:
     """
     _post_only(cx, order)
     _sizes(cx, order)
+    _levels(cx, order)
     if order.verb not in ENTRIES:
         return
     buys = order.verb == "buy"
@@ -60,6 +61,32 @@ def check(cx: Context, order: Written, last: Value | None) -> None:
         )
     if "stop" in order.prices and "limit" not in order.prices:
         _beside(cx, order, "stop", last, ABOVE if buys else BELOW, f"a stop to {order.verb} waits")
+
+
+def _levels(cx: Context, order: Written) -> None:
+    """Warn of a distance where a price is asked for, and of a price for the distance of a trail."""
+    for name, arg in order.args.items():
+        if name not in order.prices and name != "trail":
+            continue
+        kind = levels.kind_of(cx, arg.value)
+        wrong = levels.Kind.LEVEL if name == "trail" else levels.Kind.DISTANCE
+        if kind is not wrong:
+            continue
+        text = cx.module.source.text[slice(*arg.value.span)]
+        cx.warn(
+            "QD0818",
+            f"{name} is a {'distance' if name == 'trail' else 'price'}, this is {kind.value}",
+            arg.value.span,
+            help=f"such as trail = 3 * ta.atr(14); a price is given by stop_loss = {text}"
+            if name == "trail"
+            else f"such as {name} = close {_way(order, name)} ({text})",
+        )
+
+
+def _way(order: Written, name: str) -> str:
+    """On which side of the close such a price lies."""
+    above = name in ("take_profit", "stop")
+    return "+" if above == (order.verb in ("buy", "cover")) else "-"
 
 
 def _beside(

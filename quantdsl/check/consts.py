@@ -20,7 +20,14 @@ def evaluate(cx: Context, value: Value) -> Value:
     made = nodes((ops.Return(value.ir),))
     known = not any(isinstance(node, ops.Var) for node in made)  # a param stands in the state
     if not known or value.series is None or value.series.clocks or value.type not in (INT, FLOAT):
-        return cx.error("QD0210", "a const is made of literals and other consts", value.span)
+        amount = value.type.kind == "money" and known
+        return cx.error(
+            "QD0210",
+            "a const is made of literals and other consts",
+            value.span,
+            reason="money counts in units of the account, which a run knows" if amount else "",
+            help="write 'let' in the strategy in place of 'const'" if amount else "",
+        )
     from quantdsl.ir.interp import Interpreter  # here, since it brings numpy to every start
 
     func = ops.Func("const", (), ir_type(value.type), (ops.Return(value.ir),))

@@ -101,6 +101,7 @@ class Context(Struct):
     counted: dict[Span, int | None] = field(default_factory=dict)  # turns of each loop, if known
     arrays: dict[str, tuple[str, Any]] = field(default_factory=dict)  # in IR -> name and type
     alone: bool = False  # on a universe: no instrument is the one that is looked at
+    meant: str = ""  # of several instruments the one whose lots a bare quantity counts
     returns: list[Value] = field(default_factory=list)
     size_names: frozenset[str] = frozenset()
     expected: Any = None  # the declared result type, if any
@@ -149,6 +150,15 @@ class Context(Struct):
             self.scope, self.block, self.facts = scope, block, facts
             self.depth -= 1
             self.loops -= loop
+
+    @contextmanager
+    def meaning(self, instrument: str) -> Iterator[None]:
+        """Where a quantity that does not say of which instrument it is means this one."""
+        outer, self.meant = self.meant, instrument or self.meant
+        try:
+            yield
+        finally:
+            self.meant = outer
 
     def report_unused(self, scope: Scope) -> None:
         """Warn about each local of a scope that nothing reads."""

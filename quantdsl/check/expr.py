@@ -1,11 +1,13 @@
 """Expressions: from the syntax tree to typed values."""
 
 import operator
+from collections.abc import Callable, Sequence
 
 from quantdsl.check import arith, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
+from quantdsl.check.literals import is_quantity
 from quantdsl.check.naming import repeated
 from quantdsl.check.types import BOOL, DIMENSIONED, FLOAT, MISSING, SCALAR
 from quantdsl.check.values import Value, error_value
@@ -107,15 +109,28 @@ def truth(cx: Context, value: Value) -> Value:
 def _binary(cx: Context, node: ast.Binary) -> Value:
     if node.op in ("and", "or"):
         return _logic(cx, node)
-    left = cx.expr(node.left)
     if node.op == "??":
-        return _coalesce(cx, node, left)
-    right = cx.expr(node.right)
+        return _coalesce(cx, node, cx.expr(node.left))
+    sides = (node.left, node.right)
+    left, right = _together(cx, sides, lambda number: cx.expr(sides[number]))
     if left.bad or right.bad:
         return error_value(node.span)
     if node.op == "^":
         return power(cx, left, right, node)
     return arith.binary(cx, node.op, left, right, node.span)
+
+
+def _together(
+    cx: Context, nodes: Sequence[ast.Expr], read: Callable[[int], Value]
+) -> list[Value]:
+    """The values of operands; a bare quantity among them counts lots of the others' instrument."""
+    bare = [number for number, node in enumerate(nodes) if is_quantity(node)]
+    values = {number: read(number) for number in range(len(nodes)) if number not in bare}
+    kinds = ("qty", "price")
+    named = [value.type.of for value in values.values() if value.type.kind in kinds]
+    with cx.meaning(next((name for name in named if name), "")):
+        values |= {number: read(number) for number in bare}
+    return [values[number] for number in range(len(nodes))]
 
 
 def _logic(cx: Context, node: ast.Binary) -> Value:
@@ -222,7 +237,7 @@ def power(cx: Context, left: Value, right: Value, node: ast.Binary) -> Value:
 
 @elaborates(ast.Compare)
 def _compare(cx: Context, node: ast.Compare) -> Value:
-    values = [_operand(cx, node, n) for n in range(len(node.operands))]
+    values = _together(cx, node.operands, lambda number: _operand(cx, node, number))
     if any_bad(values):
         return error_value(node.span)
     result: Value | None = None

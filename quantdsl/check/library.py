@@ -22,6 +22,7 @@ from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, IndicatorBuilder, Routine, bar_struct
 from quantdsl.check.hosted import HostIndicator, target_of
 from quantdsl.check.kernels import KernelBuilder, KernelFacts
+from quantdsl.check.literals import is_quantity
 from quantdsl.check.modules import Module, Namespace
 from quantdsl.check.signatures import resolve
 from quantdsl.check.types import ERROR, FLOAT, INT, SCALAR, Type, ir_type, stored
@@ -42,6 +43,17 @@ CORE = (
     "portfolio",
     "forming",
 )
+
+
+def _no_quantity(cx: Context, item: ast.Const) -> Value:
+    """Report a const that is a number of shares."""
+    text = cx.module.source.text[slice(*item.value.span)]
+    return cx.error(
+        "QD0210",
+        "a const has no instrument whose lots it counts",
+        item.value.span,
+        help=f"write it in the strategy: let {item.name.id} = {text}, or as a param",
+    )
 
 
 class Unitless:
@@ -242,7 +254,7 @@ class Library:
         if isinstance(item.value, ast.Array):
             self._declare_table(cx, item, item.value)
             return
-        value = cx.expr(item.value)
+        value = _no_quantity(cx, item) if is_quantity(item.value) else cx.expr(item.value)
         if not value.bad and value.const is None and not isinstance(value.ir, ops.Const):
             from quantdsl.check.consts import evaluate
 

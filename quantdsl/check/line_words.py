@@ -98,7 +98,7 @@ STRATEGY: dict[str, Word] = {
     ),
     "every": Word("every 5m:", "A handler that runs again and again.", "every 5m:\n    flatten()"),
     "at": Word(
-        f"at 15:45 | session_close - 5m [on {' | '.join(DAYS)}]:",
+        f"at 15:45 | session_open + 5m | session_close - 5m [on {' | '.join(DAYS)}]:",
         "A handler for a time of day, of every session or of the first or last one of a span.",
         "at 15:45:\n    flatten()",
     ),

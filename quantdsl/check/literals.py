@@ -70,7 +70,13 @@ def _num(cx: Context, node: ast.Num) -> Value:
     if unit in UNITS_OF_QTY:
         return _units(cx, node, exact)
     if unit == "R":
-        return cx.error("QD0216", "multiples of the risk (R) are not available yet", node.span)
+        return cx.error(
+            "QD0216",
+            "multiples of the risk (R) are not available yet",
+            node.span,
+            help="write prices: let r = 2 * ta.atr(14), stop_loss = close - r, "
+            "take_profit = close + 2 * r",
+        )
     if unit in ("mo", "y"):
         return cx.error(
             "QD0304",
@@ -118,6 +124,12 @@ def signed(node: ast.Expr) -> tuple[Fraction, str] | None:
         inner = signed(node.operand)
         return (-inner[0], inner[1]) if inner is not None and node.op == "-" else inner
     return (Fraction(node.text), node.unit or "") if isinstance(node, ast.Num) else None
+
+
+def is_quantity(node: ast.Expr) -> bool:
+    """Whether this is a number of shares, units, contracts or lots, with or without a sign."""
+    found = signed(node)
+    return found is not None and found[1] in LOTS | UNITS_OF_QTY
 
 
 def beyond(kind: str, steps: Fraction) -> str:

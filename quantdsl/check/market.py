@@ -74,14 +74,15 @@ class Units:
         if not self.strategy.instruments:
             cx.error("QD0307", "of which instrument? There is no instrument yet", value.span)
             return self.money(cx)
-        if not value.type.of and len(self.strategy.instruments) > 1:
+        of = value.type.of or cx.meant
+        if not of and len(self.strategy.instruments) > 1:
             cx.error(
                 "QD0307",
                 "of which instrument? There are several here",
                 value.span,
                 help="give the amount as a float, or compare prices of one instrument",
             )
-        source = self._bars() or self._instrument(value.type.of)
+        source = self._bars() or self._instrument(of)
         stem = "lot" if value.type.kind == "qty" else "tick"
         return Unit(ops.Field(source, stem + "_num"), ops.Field(source, stem + "_den"))
 
@@ -93,20 +94,21 @@ class Units:
         return next(iter(strategy.bars.values()), None) or strategy.bar(0, 0)
 
     def default_qty(self, cx: Context, span: ast.Span) -> Type:
-        """A bare `100 shares` counts lots of the only instrument."""
+        """A bare `100 shares` counts lots of the only instrument, or of the one that is meant."""
         if not self.strategy.instruments:
             return cx.error(
                 "QD0307", "shares of which instrument? There is no instrument yet", span
             ).type
-        if len(self.strategy.instruments) > 1:
+        if len(self.strategy.instruments) > 1 and not cx.meant:
+            name = self.strategy.instruments[0].name
             return cx.error(
                 "QD0307",
                 "shares of which instrument? There are several here",
                 span,
-                help="size an order by money: value = 10_000 USD; compare a position with a "
-                "number: position == 0",
+                help=f"write floor_qty(100, {name}); in buy({name}, 100 shares) and in "
+                f"{name}.position > 100 shares it is told",
             ).type
-        return qty("")
+        return qty(cx.meant)
 
     def money(self, cx: Context) -> Unit:
         """Money units of the account."""
@@ -248,6 +250,11 @@ OF_ACCOUNT: dict[str, Account] = {
     "trade_count": Account("trade_count", lambda _: INT, False, "Round trips closed so far."),
     "order_count": Account("order_count", lambda _: INT, False, "Orders sent so far."),
 }
+
+
+def among_several(strategy: "Strategy", traded: Traded) -> str:
+    """The name of an instrument where there are others; the only one goes without saying."""
+    return traded.name if len(strategy.instruments) > 1 else ""
 
 
 def one_of(cx: Context, span: Span) -> bool:

@@ -7,7 +7,7 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.legs import stands_alone
-from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, among_several, one_of
 from quantdsl.check.trading import NOTHING
 from quantdsl.check.types import BOOL, VOID, price
 from quantdsl.check.values import Value, error_value
@@ -43,8 +43,9 @@ class QuoteFunction(Binding):
         if not self._complete(cx, node, args, given):
             return error_value(node.span)
         words: list[ops.Expr] = []
-        for side in SIDES:
-            words += self._side(cx, given, side, traded)
+        with cx.meaning(among_several(self.strategy, traded)):
+            for side in SIDES:
+                words += self._side(cx, given, side, traded)
         flag = given.get("post_only")
         post = arith.coerce(cx, cx.expr(flag.value), BOOL).ir if flag else ops.boolean(False)
         words += [post, self._requote(cx, given.get("requote_if"), traded)]

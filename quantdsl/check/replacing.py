@@ -7,8 +7,9 @@ from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
 from quantdsl.check.legs import stands_alone
-from quantdsl.check.market import ENGINE, Traded, one_of
-from quantdsl.check.trading import NOTHING, PRICES
+from quantdsl.check.market import ENGINE, Traded, among_several, one_of
+from quantdsl.check.nodes import inside
+from quantdsl.check.trading import NOTHING, ORDERS, PRICES, rounds_up
 from quantdsl.check.types import VOID, price
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
@@ -17,13 +18,37 @@ from quantdsl.lang import ast
 if TYPE_CHECKING:
     from quantdsl.check.strategy import Strategy
 
-KEPT = ops.i64(1 << 53)  # orders.NONE: the size stays
 HELP = 'such as replace("entry", limit = close - 2 ticks)'
+KEPT = ops.i64(1 << 53)  # orders.NONE: the size stays
+
+
+def _orders(strategy: "Strategy", tag: str) -> list[tuple[str, ast.Call]]:
+    """Verb and call of each order as written that has this tag, wherever it stands."""
+    return [
+        (node.func.id, node)
+        for node in inside(strategy.node)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ORDERS
+        and any(
+            arg.name == "tag" and isinstance(arg.value, ast.Str) and arg.value.value == tag
+            for arg in node.args
+        )
+    ]
+
+
+def _of(strategy: "Strategy", call: ast.Call) -> frozenset[str]:
+    """Names of the instruments that an order may be for."""
+    first = call.args[0].value if call.args else None
+    names = frozenset(traded.name for traded in strategy.instruments)
+    return names & {first.id} if isinstance(first, ast.Name) and first.id in names else names
 
 
 class ReplaceTag(Binding):
     """The orders keep their side; what is not named, or what an order does not have, stays.
 
+    A float goes to the passive side of the orders that have the tag; to the nearest price where
+    some of them buy and some sell, or where 'target' leaves open which.
     `qty` is the size that is still to fill. The exits of a bracket keep that of their position.
     """
 
@@ -54,13 +79,22 @@ class ReplaceTag(Binding):
         if not one_of(cx, node.span):
             return error_value(node.span)
         self.strategy.uses |= {"USES_TAG", "USES_LIMIT", "USES_TRIGGER", "USES_EXITS"}
+        number = self.strategy.tag(tag.value.value, tag.value.span)
+        tagged = _orders(self.strategy, tag.value.value)
+        sides = {ORDERS[verb].buys for verb, _ in tagged}
+        buys = sides.pop() if len(sides) == 1 else None
+        meant = [_of(self.strategy, order) for _, order in tagged]
         for traded in self.strategy.instruments:
-            number = self.strategy.tag(tag.value.value, tag.value.span)
-            if not self._emit(cx, node, traded, number):
-                return error_value(node.span)
+            if meant and not any(traded.name in names for names in meant):
+                continue
+            with cx.meaning(among_several(self.strategy, traded)):
+                if not self._emit(cx, node, traded, number, buys):
+                    return error_value(node.span)
         return Value(VOID, NOTHING, node.span)
 
-    def _emit(self, cx: Context, node: ast.Call, traded: Traded, tag: int) -> bool:
+    def _emit(
+        self, cx: Context, node: ast.Call, traded: Traded, tag: int, buys: bool | None
+    ) -> bool:
         line = cx.line(node)
         verb = self.strategy.enum_value("orders.Verb", "replace")
         make = ops.Call(
@@ -73,7 +107,8 @@ class ReplaceTag(Binding):
             sized = arg.name == "qty"
             if not sized and percent.no_level(cx, arg.name, value, up=False) is not None:
                 return False
-            made = (self._size if sized else self._price)(cx, value, traded)
+            way = "rint" if buys is None else "ceil" if rounds_up(arg.name, buys) else "floor"
+            made = self._size(cx, value, traded) if sized else self._price(cx, value, traded, way)
             if made is None:
                 return False
             fields.append(("lots" if sized else arg.name, made))
@@ -94,12 +129,19 @@ class ReplaceTag(Binding):
             return None
         return None if value.bad else value.ir
 
-    def _price(self, cx: Context, value: Value, traded: Traded) -> ops.Expr | None:
-        """Ticks of a price or number; None after an error."""
+    def _price(self, cx: Context, value: Value, traded: Traded, way: str) -> ops.Expr | None:
+        """Ticks of a price, or of a number that is rounded this way; None after an error."""
         if value.bad or arith.as_float(cx, value).bad:
             return None
-        if value.type.kind == "price":
-            return value.ir
-        # The side of the orders is known only when it happens, so a float goes to the nearest.
-        unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
-        return arith.from_float(cx, value, unit, "rint")
+        if value.type.kind != "price":
+            unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
+            return arith.from_float(cx, value, unit, way)
+        if value.type.of not in ("", traded.name):
+            cx.error(
+                "QD0302",
+                f"this is a price of {value.type.of}, an order with that tag is for {traded.name}",
+                value.span,
+                help=f"give a price of {traded.name}, or a float: float({value.type.of}.close)",
+            )
+            return None
+        return value.ir

@@ -10,7 +10,7 @@ from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.equations import for_all
 from quantdsl.check.functions import Declared
-from quantdsl.check.literals import DURATION_NS
+from quantdsl.check.literals import DURATION_NS, is_quantity
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.shares import told_of_factor
@@ -139,6 +139,14 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     node = line.value
     if unit == "rate":
         return _rate(cx, node, "cancel_ns" if line.name.id == "max_cancel_rate" else "rate_ns")
+    if unit == "lots" and len(strategy.instruments) > 1 and is_quantity(node):
+        cx.error(
+            "QD0307",
+            "shares of which instrument? This limit is one for all of them",
+            node.span,
+            help="max_notional and max_gross limit money, max_weight a share of equity",
+        )
+        return None
     value = for_all(
         cx, arith.plain(cx, cx.expr(node)), "give money or a share of equity: max_weight = 10%"
     )

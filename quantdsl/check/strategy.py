@@ -325,7 +325,7 @@ class Strategy:
         if self.ticks:
             names["quote"] = QuoteFunction(self)
         names["floor_qty"] = trading.FloorQty(self)
-        names["snap"] = trading.Snap()
+        names["snap"] = trading.Snap(self)
         for kind in ("log", "alert", "mark"):
             names[kind] = LogFunction(self, kind)
         if self.universe is not None:

@@ -8,6 +8,7 @@ from quantdsl import limits
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import LimitExceeded
 from quantdsl.check.market import ENGINE
+from quantdsl.check.types import DURATION
 from quantdsl.ir import ops
 from quantdsl.lang import ast
 
@@ -22,6 +23,7 @@ class TimerSpec(Struct):
 
     id: int
     at_s: int | None = None
+    after_open_ns: int | None = None
     before_close_ns: int | None = None
     every_ns: int | None = None
     on: str = ""
@@ -54,21 +56,33 @@ def at(strategy: "Strategy", node: ast.At) -> None:
         return
     if isinstance(node.time, ast.Time):
         timer.at_s = node.time.seconds
-    elif (
-        isinstance(node.time, ast.Binary)
-        and node.time.op == "-"
-        and isinstance(node.time.left, ast.Name)
-        and node.time.left.id == "session_close"
-    ):
-        before = strategy.cx.expr(node.time.right)
-        timer.before_close_ns = before.const if isinstance(before.const, int) else None
-    if timer.at_s is None and timer.before_close_ns is None:
+    else:
+        timer.after_open_ns = _distance(strategy, node.time, "session_open", "+")
+        timer.before_close_ns = _distance(strategy, node.time, "session_close", "-")
+    if timer.at_s is timer.after_open_ns is timer.before_close_ns is None:
         strategy.cx.error(
-            "QD0212", "'at' needs a time of day or 'session_close - 5m'", node.time.span
+            "QD0212",
+            "'at' needs a time of day, or a border of the session",
+            node.time.span,
+            help="such as 15:45, session_open, session_open + 5m or session_close - 5m",
         )
         return
     strategy.timers.append(timer)
     strategy.handler("timer", node, timer=timer.id)
+
+
+def _distance(strategy: "Strategy", node: ast.Expr, border: str, op: str) -> int | None:
+    """How far into the session a moment lies from one of its borders; None if it is no such."""
+    if isinstance(node, ast.Name) and node.id == border:
+        return 0
+    if not isinstance(node, ast.Binary) or node.op != op or not isinstance(node.left, ast.Name):
+        return None
+    if node.left.id != border:
+        return None
+    length = strategy.cx.expr(node.right)
+    if length.type != DURATION or not isinstance(length.const, int) or length.const < 0:
+        return None
+    return length.const
 
 
 def flat_by(strategy: "Strategy") -> None:

@@ -10,7 +10,7 @@ from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
 from quantdsl.check.functions import bars_value
 from quantdsl.check.legs import in_handler, stands_alone
-from quantdsl.check.market import ENGINE, BarsBinding, Traded, one_of
+from quantdsl.check.market import ENGINE, BarsBinding, Traded, among_several, one_of
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
 from quantdsl.check.values import Unit, Value, error_value
 from quantdsl.ir import ops
@@ -102,6 +102,15 @@ ORDERS: dict[str, OrderDoc] = {
 }
 
 
+def rounds_up(name: str, buys: bool) -> bool:
+    """Whether a float goes up to the passive side of a price of an order that buys, or sells.
+
+    Buys rest below and sells above; the exits of a long are sells. A stop rounds the way that
+    triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
+    """
+    return buys if name in ("stop", "take_profit") else not buys
+
+
 class OrderFunction(Binding):
     """buy, sell, short, cover, target."""
 
@@ -149,9 +158,10 @@ class _Intent:
         if traded is None:
             return error_value(self.node.span)
         unit = cx.units.of(cx, Value(price(traded.name), NOTHING, self.node.span))
-        self._amount(args, traded)
-        for arg in args:
-            self._named(arg, traded, unit)
+        with cx.meaning(among_several(strategy, traded)):
+            self._amount(args, traded)
+            for arg in args:
+                self._named(arg, traded, unit)
         if self.bad:
             return error_value(self.node.span)
         strategy.orders.append(self.written)
@@ -231,13 +241,21 @@ class _Intent:
             self.fields.append(("value", amount.ir))
             return
         if value.type.kind != "qty" or value.type.of not in ("", traded.name):
-            self._no_quantity(given[0], value)
+            self._no_quantity(given[0], value, traded)
             return
         self.fields.append(("lots", value.ir))
 
-    def _no_quantity(self, given: ast.Arg, value: Value) -> None:
-        """A number without a unit could be shares, lots or money."""
+    def _no_quantity(self, given: ast.Arg, value: Value, traded: Traded) -> None:
+        """A number without a unit could be shares, lots or money; lots could be of another."""
         text = self.cx.module.source.text[slice(*given.value.span)]
+        if value.type.kind == "qty":
+            self._fail(
+                "QD0302",
+                f"this is a quantity of {value.type.of}, the order is for {traded.name}",
+                given.value.span,
+                f"write floor_qty(float({text})) for as many of {traded.name}",
+            )
+            return
         written = (
             f"{text} shares"
             if value.type == INT and value.const is not None
@@ -338,15 +356,7 @@ class _Intent:
         """A price as it is, or a float snapped to the passive side."""
         value = arith.plain(self.cx, self.cx.expr(arg.value))
         buys = self.buys if self.buys is not None else True
-        # Buys rest below and sells above; the exits of a long are sells. A stop rounds the way
-        # that triggers it later for a buy and earlier for a sell: sell-stop down, buy-stop up.
-        up = {
-            "limit": not buys,
-            "stop": buys,
-            "touch": not buys,
-            "take_profit": buys,
-            "stop_loss": not buys,
-        }[name]
+        up = rounds_up(name, buys)
         if value.bad or percent.no_level(self.cx, name, value, up) is not None:
             self.bad = True
             return
@@ -537,7 +547,7 @@ class FloorQty(Binding):
                 "floor_qty takes a number and, with several instruments, the instrument",
                 node.span,
             )
-        of = ""
+        of = cx.meant
         found: object = None
         if len(node.args) == 2 and isinstance(node.args[1].value, ast.Name):
             found = cx.scope.find(node.args[1].value.id)
@@ -548,6 +558,14 @@ class FloorQty(Binding):
                 "this is no instrument",
                 node.args[1].span,
                 help="floor_qty(x), or floor_qty(x, y) with the name of an instrument",
+            )
+        if not of and len(self.strategy.instruments) > 1:
+            name = self.strategy.instruments[0].name
+            return cx.error(
+                "QD0307",
+                "a quantity of which instrument? There are several here",
+                node.span,
+                help=f"floor_qty(x, {name}); in buy({name}, floor_qty(x)) it is told",
             )
         value = arith.plain(cx, cx.expr(node.args[0].value))
         if value.bad:
@@ -565,6 +583,9 @@ class Snap(Binding):
     builtin = "function"
     ROUNDING = {"up": "ceil", "down": "floor", "nearest": "rint"}  # noqa: RUF012 - a constant
 
+    def __init__(self, strategy: "Strategy") -> None:
+        self.strategy = strategy
+
     def call(self, cx: Context, node: ast.Call) -> Value:
         """The price."""
         way = node.args[1].value if len(node.args) == 2 else None
@@ -578,6 +599,14 @@ class Snap(Binding):
         value = arith.plain(cx, cx.expr(node.args[0].value))
         if value.bad or value.type.kind == "price":
             return value
-        unit = cx.units.of(cx, Value(price(""), NOTHING, node.span))
+        if not cx.meant and len(self.strategy.instruments) > 1:
+            return cx.error(
+                "QD0307",
+                "on the grid of which instrument? There are several here",
+                node.span,
+                help="write it in the order that takes the price: there it is told",
+            )
+        type_ = price(cx.meant)
+        unit = cx.units.of(cx, Value(type_, NOTHING, node.span))
         ir = arith.from_float(cx, value, unit, self.ROUNDING[way.id])
-        return Value(price(""), ir, node.span, unit=unit, series=value.series)
+        return Value(type_, ir, node.span, unit=unit, series=value.series)

@@ -22,6 +22,7 @@ from quantdsl.data.instrument import (
     PRICE_ROOM,
     Instrument,
     decimals,
+    show_fraction,
 )
 from quantdsl.data.rows import Reader, Rows
 from quantdsl.data.times import DAY_NS, Interval
@@ -218,7 +219,7 @@ def infer(scan: Scan, symbol: str, venue: str) -> tuple[Instrument, list[str]]:
         digits = min(scan.sizes.digits, max(0, held - (decimals(tick) or 0)))
         lot = Fraction(1, 10**digits)
         if digits < scan.sizes.digits or not scan.sizes.exact:
-            notes.append(f"volumes are finer than the lot of 1e-{digits}: rounded to it")
+            notes.append(f"volumes are finer than the lot of {show_fraction(lot)}: rounded to it")
     prices: Literal["traded", "adjusted"] = "traded" if scan.prices.exact else "adjusted"
     return Instrument(
         symbol=symbol,

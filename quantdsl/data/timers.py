@@ -238,11 +238,15 @@ def _show(timer: Timer) -> str:
     if timer.at_s is not None:
         return f"at {timer.at_s // 3600:02d}:{timer.at_s // 60 % 60:02d}"
     if timer.after_open_ns is not None:
-        return f"session_open + {times.Interval.of_ns(timer.after_open_ns)}"
+        return _from_border("session_open +", timer.after_open_ns)
     if timer.every_ns is not None:
         days, rest = divmod(timer.every_ns, times.DAY_NS)  # 30d would be a month's interval
         return f"every {times.Interval.of_ns(timer.every_ns) if rest else f'{days}d'}"
-    return f"session_close - {times.Interval.of_ns(timer.before_close_ns or 0)}"
+    return _from_border("session_close -", timer.before_close_ns or 0)
+
+
+def _from_border(border: str, distance_ns: int) -> str:
+    return f"{border} {times.Interval.of_ns(distance_ns)}" if distance_ns else border[:-2]
 
 
 def _events(ts: Int64s, kind: Kind, *, side: int = 0, timer: int = 0) -> Events:

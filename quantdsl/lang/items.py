@@ -365,6 +365,12 @@ class ItemParser(StatementParser):
             self.close(")")
         if self.take_word("when"):
             when = self.expr()
+        elif self.texts[self.at] == "on":
+            self.error(
+                "QD0113",
+                f"expected ':', found {self.shown()}",
+                help="days have a handler of their own: 'at session_close on month_end:'",
+            )
         body = self.suite("the body of the handler")
         return ast.On(self.span_from(start), event, arg, when, body, annotations)
 

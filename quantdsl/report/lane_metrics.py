@@ -410,7 +410,7 @@ def financing(s: Sums) -> Floats:
 @LANE.add("orders", "count")
 def orders(s: Sums) -> Floats:
     """Orders.
-    submitted by the strategy, accepted or not
+    sent by the strategy, accepted or not, and by what closes for it: limits, margin, the end
     """
     return s["orders"]
 

@@ -64,7 +64,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     instruments: tuple[Instrument, ...]
     currency: str
     money_digits: int
-    periods_per_year: float  # day samples in a year: 252 with a session, 365 without one
+    periods_per_year: float  # day samples in a year
 
     records: Structs  # layout.RECORD, in the order in which the core wrote them
     curve_ts: Int64s  # [n] close times of the bars of the finest clock

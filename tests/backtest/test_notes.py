@@ -147,6 +147,51 @@ def test_bars_of_a_config_that_ticks_do_not_take_are_noted(tmp_path):
     assert sum(n.startswith("config own.toml: data.bars = 1d is not used") for n in notes) == 1
 
 
+CONTRACTS = """language 1
+
+strategy Contracts:
+    bars 1d
+
+    on bar:
+        if flat:
+            buy({size})
+
+    backtest:
+        fees = {fees}
+"""
+INSTRUMENT_FILE = """
+[[instrument]]
+symbol = "SYN1"
+tick = "0.01"
+lot = "1"
+currency = "USD"
+{multiplier}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "fees", "file", "said"),
+    [
+        ("1 contract", "1bps", "", True),
+        ("1 unit", "per_contract(2 USD)", "", True),
+        ("1 unit", "1bps", "", False),
+        ("1 contract", "1bps", INSTRUMENT_FILE.format(multiplier=""), True),
+        ("1 contract", "1bps", INSTRUMENT_FILE.format(multiplier="multiplier = 50"), False),
+        ("1 contract", "1bps", INSTRUMENT_FILE.format(multiplier="multiplier = 1"), False),
+    ],
+)
+def test_a_contract_of_unknown_size_is_noted(tmp_path, size, fees, file, said):
+    """A future without its multiplier earned a hundred-thousandth, and nothing told."""
+    config = None
+    if file:
+        (tmp_path / "one.toml").write_text(file)
+        config = tmp_path / "run.toml"
+        config.write_text(f'[data]\ninstruments = "{tmp_path / "one.toml"}"\n')
+    checked = checked_text(CONTRACTS.format(size=size, fees=fees))
+    notes = arrange(checked, config=config).notes
+    assert any("a contract is taken for one unit" in note for note in notes) == said
+
+
 @pytest.mark.parametrize(
     ("session", "fridays"), [("", 0), ('    session "XNYS"\n', 12)], ids=["none", "XNYS"]
 )

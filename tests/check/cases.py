@@ -300,7 +300,10 @@ FILES = {
     "            close_position()\n            cancel(\"a\")\n            buy(2 shares)\n",
     "cancel in an equation": STRATEGY + "    let a = cancel(\"a\")\n" + ORDER,
     "which instrument": PAIR + "    on bar:\n        buy(value = 5 USD)\n",
-    "shares of which": PAIR + "    on bar:\n        buy(y, 5 shares)\n",
+    "shares of which": PAIR + "    on bar:\n        let n = 5 shares\n        buy(y, n)\n"
+    "        buy(y, floor_qty(5, x), limit = snap(y.close, up))\n        let p = snap(5.5, up)\n"
+    "        buy(y, floor_qty(p))\n        let m = floor_qty(5)\n        buy(x, m)\n",
+    "limit of which shares": PAIR + "    risk:\n        max_order = 5 shares\n",
     "one name for two instruments": PAIR.replace("as x", "as y"),
     "instruments without names": 'strategy S:\n    instrument "A"\n    instrument "B"\n'
     "    bars 5m\n",

@@ -22,6 +22,9 @@ FOREIGN_ITEMS = {
     "fees of all there is": "backtest:\n    fees = 1",
     "slippage of all there is": "backtest:\n    fees = 1bps\n    slippage = 1",
     "maker fee of a tenth": "backtest:\n    fees = 0.01\n    maker_fee = 0.1",
+    "days of a bar's handler": "on bar on month_end:\n    flatten()",
+    "consts of a run's units": "const LOTS = 5 shares\nconst CASH = 5 USD\n"
+    "on bar:\n    buy(LOTS)\n    modify(CASH)",
     "weight of thousands of percent": "risk:\n    max_weight = 25",
 }
 FOREIGN_STATEMENTS = {
@@ -34,6 +37,9 @@ FOREIGN_STATEMENTS = {
     'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
     "distance for a price": "buy(9 shares, stop_loss = 20 ticks, take_profit = 5m)\n"
     "short(9 shares, limit = 2 ticks + 1 tick)",
+    "distance of a formula for a price": "let far = 2 * ta.atr(14)\n"
+    "buy(9 shares, stop_loss = far, take_profit = 0.5 * (high - low), trail = close - far)\n"
+    "short(9 shares, limit = abs(ta.sma(close, 9) - low), stop_loss = close + far)",
     "percentage for money": "buy(value = 20%)",
     "percentage for money in a local": "let cap: money = 5% if flat else 2%\nbuy(value = cap)",
     "percentage off a price": "buy(9 shares, limit = close - 2%)",

@@ -437,7 +437,8 @@ def test_help_describes_a_function(capsys):
     assert cli.run(["help", "ioc"]) == 0
     assert capsys.readouterr().out.startswith("tif = ")
     assert cli.run(["help", "month_end"]) == 0
-    assert capsys.readouterr().out.startswith("at 15:45 | session_close - 5m [on ")
+    page = capsys.readouterr().out
+    assert page.startswith("at 15:45 | session_open + 5m | session_close - 5m [on ")
 
 
 def test_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):

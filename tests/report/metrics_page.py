@@ -13,9 +13,10 @@ HEAD = """\
 What each figure of a report is. Generated from the functions that compute them
 (`python -m tests.report.metrics_page`); a test holds this page to them.
 
-`r` are the returns between day samples: the session's close, the UTC day without a session, each
-bar for bars of a day and longer; the first is against the starting equity. `n` is their number and
-`P` the samples in a year (252 with a session or daily bars, 365 without). The riskless rate is 0.
+`r` are the returns between day samples: each session's close; without a session each UTC day, or
+each bar of a day and longer. The first is against the starting equity. `n` is their number and `P`
+the samples in a year: 252 with a session, but 365 where it is 24/7; without one 252 of bars of a
+day, 52 of a week, 12 of a month, 1 of a year, and 365 of UTC days. The riskless rate is 0.
 A figure that is not defined is `na` (null in metrics.json), never 0.
 
 What is computed from *accumulators* a lane of a sweep reports too, from the same sums, which

@@ -49,21 +49,19 @@ class Model(Market):
         if price is None:
             slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
             buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
+            if verb == "target":
+                buys = self.size(a, book.mark) > held + self.moving(i) + self.closing_lots(i)
             price = book.mark + slip if buys else book.mark - slip
-        size = a.get("lots", 0)
-        if "value" in a or "fraction" in a:
-            money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
-            size = self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
+        size = self.size(a, price)
         waited = self.waited(a, i)
         awaited = waited.lots if waited else 0
-        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
         lots = {
             "buy": size,
             "short": -size,
             "sell": -min(size, max(held + awaited, 0)),
             "cover": min(size, max(-held - awaited, 0)),
             "close": -held,
-            "target": size - held - moving - self.closing_lots(i),
+            "target": size - held - self.moving(i) - self.closing_lots(i),
         }[verb]
         if lots == 0 and verb in ("target", "close"):
             return True
@@ -80,6 +78,17 @@ class Model(Market):
         else:
             self.send(a, i, lots, opens, exits)
         return not why
+
+    def size(self, a: dict[str, Any], price: int) -> int:
+        """Lots that an intent asks for, at a price."""
+        if "value" not in a and "fraction" not in a:
+            return int(a.get("lots", 0))
+        money = a["value"] if "value" in a else int(self.equity() * a["fraction"])
+        return self.most(abs(money), price, 1.0, self.c.lots_max) * (1 if money > 0 else -1)
+
+    def moving(self, i: int) -> int:
+        """Signed lots that working orders may still open."""
+        return sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
 
     def closing_lots(self, i: int) -> int:
         """Signed lots on their way that are to close the position."""

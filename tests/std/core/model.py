@@ -118,6 +118,8 @@ class Market(ABC):
             for o in self.live():
                 if o.tif == "day" and not o.dead:
                     self.end(o, "expired")
+                elif o.ask.get("when") == "close" and not o.dead:
+                    self.end(o, "unfilled")
         self.guard()
         self.ask_all(intents)
         self.peak = max(self.peak, self.equity()) if bars else self.peak

@@ -346,3 +346,24 @@ def test_a_position_leaves_in_parts_by_orders_that_wait_for_its_entry() -> None:
         ("1020", -6),
         ("position_closed", -10),
     ]
+
+
+def test_an_order_for_an_auction_that_its_instrument_misses_ends() -> None:
+    """It filled at the close of the next day on which there was one."""
+    desk = Desk()
+    desk.bar(FLAT, order("buy", 10, when="close"), session="open")
+    desk.steps += 1
+    desk.core.ingest(desk.steps * HOUR, desk.steps * HOUR, 0, layout.Kind.SESSION, 1)
+    desk.core.step(desk.steps * HOUR, desk.steps * HOUR, {}, [])
+    assert desk.bar(FLAT, session="open") == []
+    assert desk.bar(FLAT, session="close") == []
+    assert desk.core.get("positions[0].lots") == 0
+
+
+def test_a_target_by_value_is_sized_at_the_price_that_it_would_pay() -> None:
+    """It was sized as if it sold, and cost more than it may."""
+    for slip, value, lots in ((10.0, 1_000, 9), (0.0, 1_000, 10)):
+        desk = Desk(slip_ticks=slip)
+        money = value * 10 * int(desk.core.get("instruments[0].money_per_tick_lot"))
+        desk.bar(FLAT, {"verb": "target", "value": money, "line": 1})
+        assert desk.bar(FLAT) == [(str(1000 + int(slip)), lots)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quantdsl.events.layout import Aggressor, BookSide
+from quantdsl.events.layout import Aggressor, BookSide, Feed, Kind
 from tests.std.core.core import NONE, members
 from tests.std.core.tick_core import BOOK, Event, TickCore, delta, snapshot, trade
 
@@ -200,4 +200,44 @@ def test_a_position_leaves_in_parts_at_the_venue() -> None:
     venue.at(11, event=trade(998, 1, SELLS))
     venue.at(20, event=trade(1001, 30, Aggressor.BUYS))
     assert fills(venue.at(30)) == [(1000, -4), (1000, -6)]
+    assert venue.position == 0
+
+
+def long_with_stop(lots: int) -> Venue:
+    """We are long, and a stop at 998 waits at the venue."""
+    venue = Venue()
+    venue.at(1, event=delta(BookSide.ASK, 1001, lots))
+    venue.at(2, order("buy", lots, stop_loss=998))
+    assert sum(n for _, n in fills(venue.at(20))) == lots
+    return venue
+
+
+def test_a_stop_that_is_met_while_the_book_is_lost_sells_when_there_is_one_again() -> None:
+    """It ended for want of a book, and the position had none any more."""
+    venue = long_with_stop(5)
+    venue.at(21, event=(Kind.FEED, int(Feed.GAP)))
+    venue.at(22, event=trade(997, 1, SELLS))
+    assert venue.at(30) == []
+    venue.core.message(START + 31 * MS, snapshot({996: 10}, {998: 5}))
+    assert fills(venue.at(40)) == [(996, -5)]
+    assert venue.position == 0
+
+
+def test_a_target_that_wakes_while_the_book_is_lost_rests() -> None:
+    venue = Venue()
+    venue.at(1, order("buy", 5, limit=999, take_profit=1003))
+    venue.at(4)
+    venue.at(5, event=(Kind.FEED, int(Feed.GAP)))
+    venue.at(6, event=trade(998, 1, SELLS))
+    venue.at(7, event=trade(1004, 1, Aggressor.BUYS))
+    assert fills(venue.at(20)) == [(999, 5), (1003, -5)]
+
+
+def test_a_stop_takes_with_each_message_what_the_book_shows_until_all_is_out() -> None:
+    """Its rest ended where the book held no more, and stayed without a stop."""
+    venue = long_with_stop(80)
+    venue.at(21, event=trade(998, 1, SELLS))
+    far = delta(BookSide.ASK, 1400, 1)
+    assert fills(venue.at(30, event=far)) == [(999, -10), (998, -20), (990, -5), (900, -20)]
+    assert fills(venue.at(40, event=far)) == [(999, -10), (998, -15)]
     assert venue.position == 0

@@ -31,6 +31,7 @@ class Seat:
     opens: int
     display: int
     expires: int
+    triggers: bool  # it had to be touched first
     state: str = "sent"  # sent, armed, live, over
     fresh: bool = False
     filled: int = 0
@@ -175,13 +176,14 @@ class TickModel(Model):
         return found
 
     def enter(self, seat: Seat) -> None:
-        if not self.touch[seat.inst].valid:
+        valid, stays = self.touch[seat.inst].valid, seat.exit and seat.triggers
+        if not valid and not stays:
             self.over(seat, "no_book")
             return
-        if seat.post_only and self.meets(seat):
+        if seat.post_only and valid and self.meets(seat):
             self.over(seat, "post_only")
             return
-        levels = self.reachable(seat)
+        levels = self.reachable(seat) if valid else []
         if seat.tif == "fok" and sum(lots for _, lots in levels) < abs(seat.lots):
             self.over(seat, "unfilled")
             return
@@ -195,7 +197,7 @@ class TickModel(Model):
                 self.touch[seat.inst].taken[buys] += self.seat_fill(seat, lots, price, maker=False)
         if seat.state != "live":
             return
-        if seat.tif in ("ioc", "fok") or (seat.limit is None and self.on_book):
+        if seat.tif in ("ioc", "fok") or (seat.limit is None and self.on_book and not stays):
             self.over(seat, "unfilled")
         elif seat.limit is not None:
             self.spare_own(seat, seat.limit)
@@ -490,13 +492,12 @@ class TickModel(Model):
                 return True
             if a["lots"] == 0:
                 return True
+        size, moving, closing = a.get("lots", 0), self.moving(i), self.closing_lots(i)
         buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
+        buys = buys or (verb == "target" and size > held + moving + closing)
         price = a.get("limit", a.get("stop", a.get("touch")))
         if price is None:
             price = (touch.ask if buys else touch.bid) if touch.valid else self.middle[i]
-        size = a.get("lots", 0)
-        moving = sum(o.may_open * (1 if o.lots > 0 else -1) for o in self.live() if o.inst == i)
-        closing = self.closing_lots(i)
         lots = {
             "buy": size,
             "quote": size,
@@ -549,7 +550,7 @@ class TickModel(Model):
         self.seats[o.id] = Seat(
             o.id, i, lots, a.get("limit"), trigger, "touch" not in a, o.tif,
             bool(a.get("post_only")), exits, opens, a.get("display", 0),
-            a.get("expire_ts", NEVER),
+            a.get("expire_ts", NEVER), trigger is not None,
         )
         self.asked[o.id] = (a.get("limit"), a["lots"] if a["verb"] == "quote" else lots)
         self.terms[o.id] = (a.get("limit"), trigger, lots)
