@@ -68,6 +68,12 @@ def create(
             "latencies and measures those of its feeds into latency.csv\nhelp: take it out here, "
             "and give it to quantdsl backtest"
         )
+    if resolved.data.actions:
+        raise ConfigError(
+            f"{configuration.place(config, 'data.actions')}: a session takes splits and dividends "
+            "from no file, so what is held over one would be wrong by it\nhelp: take it out here, "
+            "and let no session run over the day of one; funding comes from the venue"
+        )
     if not resolved.feed:
         raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
     checked = [compile_file(wish.path) for wish in wishes]

@@ -13,6 +13,8 @@ from quantdsl.errors import ConfigError
 from quantdsl.events.layout import BAR, EVENT, RECORD, Command, KilledBy, Kind
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.source import Source
+from quantdsl.live.creation import Wish, create
+from quantdsl.shipped import shipped
 from tests.std.core.core import members
 
 TEXT = """language 1
@@ -230,3 +232,13 @@ def test_no_limit_has_a_default(start):
 
 def vars_of(limits: LimitsConfig) -> list[object]:
     return [getattr(limits, name) for name in limits.__struct_fields__]
+
+
+def test_a_session_refuses_splits_of_a_file_that_it_would_not_apply(tmp_path):
+    config = tmp_path / "paper.toml"
+    told = shipped("configs/paper_synthetic.toml").read_text()
+    config.write_text(f'{told}\n[data]\nactions = "splits.csv"\n')
+    wish = Wish(shipped("strategies/buy_and_hold.qdsl"), {})
+    with pytest.raises(ConfigError, match=r"paper.toml:\d+: a session takes splits and dividends"):
+        create(tmp_path / "session", [wish], config=config, said={})
+    assert not (tmp_path / "session").exists()
