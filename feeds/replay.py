@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from threading import Event
 from typing import Any
 
+import msgspec
 import numpy as np
 from quantdsl.feeds.bars_of_ticks import AsBars, bars_until, shortest, with_bars
 from quantdsl.feeds.simulated_time import SimulatedTime
@@ -24,7 +25,9 @@ from quantdsl.live.feed import FeedSpec, Health, Sink
 
 def feed(spec: FeedSpec) -> "Replay":
     """The replay of what a session asks for; FeedError where no file is named."""
-    options = spec.chosen(path="", speed=0.0, calendar="", format="", tz="")
+    options = spec.chosen(
+        path="", speed=0.0, calendar="", format="", tz="", time="open", time_format="", columns="{}"
+    )
     if not options["path"]:
         raise FeedError(
             f"{spec.feed}: nothing to replay\nhelp: name the file or folder: "
@@ -51,6 +54,9 @@ class Replay:
                 ticks=spec.ticks - {"funding"},
                 format=options["format"],
                 tz=options["tz"],
+                time="close" if options["time"] == "close" else "open",
+                time_format=options["time_format"] or None,
+                columns=msgspec.json.decode(options["columns"], type=dict[str, str]),
                 bad_rows="drop",
             )
         )

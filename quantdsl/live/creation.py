@@ -19,7 +19,7 @@ from quantdsl.backtest.warm import clock_count
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.ticks import SOURCES
 from quantdsl.check.values import PANEL_SHIFT
-from quantdsl.config import Config, FeedConfig
+from quantdsl.config import Config, DataConfig, FeedConfig
 from quantdsl.data.calendar import ALWAYS_OPEN
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.session_data import SessionData
@@ -205,9 +205,19 @@ def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> di
         options.setdefault("calendar", "" if own == "none" else own)
         if config.paper.speed:
             options["speed"] = config.paper.speed
-    if feed.feed == "replay" and config.data.path:
-        options.setdefault("path", config.data.path)
+    if feed.feed == "replay":
+        options = _as_read(config.data) | options
     return options
+
+
+def _as_read(data: DataConfig) -> dict[str, Any]:
+    """How the config says that a file is read, of what it says other than usual."""
+    usual = DataConfig()
+    names = ("path", "format", "tz", "time", "time_format")
+    said = {name: getattr(data, name) for name in names}
+    said = {name: value for name, value in said.items() if value != getattr(usual, name)}
+    columns = {"columns": msgspec.json.encode(data.columns).decode()} if data.columns else {}
+    return said | columns
 
 
 def _history(feed: FeedConfig, config: Config) -> str:
