@@ -74,6 +74,13 @@ def create(
             "from no file, so what is held over one would be wrong by it\nhelp: take it out here, "
             "and let no session run over the day of one; funding comes from the venue"
         )
+    for key, value in (("from", resolved.data.start), ("to", resolved.data.end)):
+        if value:
+            raise ConfigError(
+                f"{configuration.place(config, f'data.{key}')}: a session begins with its feed and "
+                f"ends with it, so data.{key} does nothing\nhelp: take it out here, and cut the "
+                "file that is replayed"
+            )
     if not resolved.feed:
         raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
     checked = [compile_file(wish.path) for wish in wishes]

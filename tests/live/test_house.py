@@ -234,11 +234,19 @@ def vars_of(limits: LimitsConfig) -> list[object]:
     return [getattr(limits, name) for name in limits.__struct_fields__]
 
 
-def test_a_session_refuses_splits_of_a_file_that_it_would_not_apply(tmp_path):
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('actions = "splits.csv"', "a session takes splits and dividends"),
+        ('from = "2024-01-03"', "data.from does nothing"),
+        ('to = "2024-01-04"', "data.to does nothing"),
+    ],
+)
+def test_a_session_refuses_what_it_would_not_apply(tmp_path, line, said):
     config = tmp_path / "paper.toml"
     told = shipped("configs/paper_synthetic.toml").read_text()
-    config.write_text(f'{told}\n[data]\nactions = "splits.csv"\n')
+    config.write_text(f'{told}\n[data]\n{line}\n')
     wish = Wish(shipped("strategies/buy_and_hold.qdsl"), {})
-    with pytest.raises(ConfigError, match=r"paper.toml:\d+: a session takes splits and dividends"):
+    with pytest.raises(ConfigError, match=rf"paper.toml:\d+: .*{said}"):
         create(tmp_path / "session", [wish], config=config, said={})
     assert not (tmp_path / "session").exists()
