@@ -498,6 +498,7 @@ USES = (
     "USES_UNIVERSE",
     "USES_WORKER",
     "USES_INSIDE",
+    "USES_OWN_FILL",
     "USES_INVERSE",
 )
 """0 or 1: whether a run can reach a part of the core. What it cannot reach is not compiled."""

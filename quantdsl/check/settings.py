@@ -388,3 +388,5 @@ def _model(strategy: "Strategy", cx: Context, line: ast.Setting, own: Declared) 
         )
         return
     strategy.models[name] = routine.ir_name
+    if name == MODELS["fill"]:
+        strategy.uses.add("USES_OWN_FILL")
