@@ -55,7 +55,8 @@ def place(ts: Int64s, how: Placing) -> tuple[Int64s, Int64s, Int64s, Bools]:
     """Start, end and session of each row, and whether it lies wholly inside one."""
     if not how.interval.is_calendar:
         return _place_fixed(ts, how)
-    if how.schedule.named:
+    own_days = how.interval.unit == "d" and not how.schedule.has_borders and not how.dates_only
+    if how.schedule.named and not own_days:
         return _place_dates(ts, how)
     if how.interval.unit == "d":
         start = ts - times.DAY_NS if how.at_close else ts

@@ -52,6 +52,13 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     def __len__(self) -> int:
         return len(self.day)
 
+    @property
+    def has_borders(self) -> bool:
+        """Whether days begin and end where a market says: no UTC days, with nothing between."""
+        return self.named and not (
+            self.name == ALWAYS_OPEN and np.array_equal(self.close_ns[:-1], self.open_ns[1:])
+        )
+
     def at(self, ts_ns: Int64s) -> tuple[Int64s, Bools]:
         """The session that holds each time and whether one does; an open belongs, a close not."""
         index = np.searchsorted(self.open_ns, ts_ns, "right") - 1

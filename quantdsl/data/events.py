@@ -17,7 +17,7 @@ from msgspec import structs
 
 from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
-from quantdsl.data.calendar import ALWAYS_OPEN, Schedule, schedule_of
+from quantdsl.data.calendar import Schedule, schedule_of
 from quantdsl.data.feed import Feed, open_feed
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
@@ -77,7 +77,7 @@ class Data:
             self.money_digits,
             self.schedule,
             self.span,
-            begins_ns=0 if self.schedule.named else nearer,
+            begins_ns=0 if self.schedule.has_borders else nearer,
         )
         self.first_ns = _INT64.min if spec.start is None else spec.start
         self.last_ns = _INT64.max if spec.end is None else spec.end
@@ -133,15 +133,10 @@ class Data:
                 )
         if self._begin_ns:
             begin = f"bars of a day begin at {show_instant(self._begin_ns)[11:]}"
-            if not self.schedule.named and self._begin_ns <= DAY_NS // 2:
+            if not self.schedule.has_borders and self._begin_ns <= DAY_NS // 2:
                 lines.append(
                     f"{begin}, so that now.day and now.weekday are those of the day after; "
                     "--session XNYS or the like makes them days of an exchange"
-                )
-            elif self.schedule.name == ALWAYS_OPEN:
-                lines.append(
-                    f"{begin} and count as the UTC day in which they begin: beside finer bars "
-                    "they are seen before they have ended; --session none lets each last a day"
                 )
         for what, count in self.counts.items():
             if count:

@@ -93,10 +93,12 @@ def test_a_split_comes_after_the_bar_that_ends_at_its_time(tmp_path, bars, sessi
     assert len(run.equity) == len(DAYS)
 
 
+@pytest.mark.parametrize("session", ["", '    session "24/7"\n'], ids=["none", "24/7"])
 @pytest.mark.parametrize(("hour", "said"), [(5, True), (15, False), (0, False)])
-def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, hour, said):
+def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, hour, said, session):
     """Midnight of New York is 5:00 UTC, in summer 4:00; that of Tokyo 15:00 of the day before."""
     result(tmp_path, bars, f"time,symbol,action,value\n{SPLIT},KO,split,4\n")
+    (tmp_path / "hold.qdsl").write_text(HOLD.replace("    bars 1d\n", "    bars 1d\n" + session))
     summer = DAYS[15]
     hours = [hour - (day >= summer) - 24 * (hour > 12) for day in DAYS]
     begins = [
@@ -230,3 +232,13 @@ def test_adjusted_prices_are_not_split_again(tmp_path, bars):
     own.write_text('symbol = "KO"\nprices = "adjusted"\n')
     with pytest.raises(DataError, match="are adjusted, so they hold it already"):
         result(tmp_path, bars, LONG, instruments=own)
+
+
+@pytest.mark.parametrize("session", ["", '    session "24/7"\n'], ids=["none", "24/7"])
+def test_a_bar_of_a_day_is_seen_when_it_has_ended(tmp_path, session):
+    """With `24/7` it was shown at the midnight before."""
+    (tmp_path / "hold.qdsl").write_text(HOLD.replace("    bars 1d\n", "    bars 1d\n" + session))
+    begins = [dt.datetime.combine(day, dt.time(16), dt.UTC) for day in DAYS]
+    prices = dict.fromkeys(("open", "high", "low", "close", "volume"), [100.0] * len(DAYS))
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", pa.table({"time": begins, **prices}))
+    assert run.equity["time"].to_pylist() == [begin + dt.timedelta(days=1) for begin in begins]
