@@ -8,8 +8,8 @@ from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE, BarsBinding, Traded, among_several, one_of
-from quantdsl.check.trading import NOTHING
-from quantdsl.check.types import BOOL, VOID, price
+from quantdsl.check.trading import NOTHING, ticks_of
+from quantdsl.check.types import BOOL, VOID
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -122,19 +122,8 @@ class QuoteFunction(Binding):
         side = arg.name or ""
         if value.bad or percent.no_level(cx, side, value, up=side == "ask") is not None:
             return NOTHING
-        if value.type.kind == "price":
-            if value.type.of not in ("", traded.name):
-                cx.error(
-                    "QD0302",
-                    f"this is a price of {value.type.of}, the quote is for {traded.name}",
-                    value.span,
-                    help=f"give a price of {traded.name}, or a float",
-                )
-            return value.ir
-        unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
-        if arith.as_float(cx, value).bad:
-            return NOTHING
-        return arith.from_float(cx, value, unit, rounding)
+        ticks = ticks_of(cx, value, traded, rounding, "the quote")
+        return NOTHING if ticks is None else ticks
 
     def _requote(self, cx: Context, arg: ast.Arg | None, traded: Traded) -> ops.Expr:
         """By how much a price must differ before it is sent: ticks, or a distance in price."""

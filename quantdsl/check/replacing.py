@@ -9,8 +9,8 @@ from quantdsl.check.context import Context
 from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE, Traded, among_several, one_of
 from quantdsl.check.nodes import inside
-from quantdsl.check.trading import NOTHING, ORDERS, PRICES, rounds_up
-from quantdsl.check.types import VOID, price
+from quantdsl.check.trading import NOTHING, ORDERS, PRICES, rounds_up, ticks_of
+from quantdsl.check.types import VOID
 from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -108,7 +108,10 @@ class ReplaceTag(Binding):
             if not sized and percent.no_level(cx, arg.name, value, up=False) is not None:
                 return False
             way = "rint" if buys is None else "ceil" if rounds_up(arg.name, buys) else "floor"
-            made = self._size(cx, value, traded) if sized else self._price(cx, value, traded, way)
+            if sized:
+                made = self._size(cx, value, traded)
+            else:
+                made = ticks_of(cx, value, traded, way, "an order with that tag")
             if made is None:
                 return False
             fields.append(("lots" if sized else arg.name, made))
@@ -128,20 +131,3 @@ class ReplaceTag(Binding):
             )
             return None
         return None if value.bad else value.ir
-
-    def _price(self, cx: Context, value: Value, traded: Traded, way: str) -> ops.Expr | None:
-        """Ticks of a price, or of a number that is rounded this way; None after an error."""
-        if value.bad or arith.as_float(cx, value).bad:
-            return None
-        if value.type.kind != "price":
-            unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
-            return arith.from_float(cx, value, unit, way)
-        if value.type.of not in ("", traded.name):
-            cx.error(
-                "QD0302",
-                f"this is a price of {value.type.of}, an order with that tag is for {traded.name}",
-                value.span,
-                help=f"give a price of {traded.name}, or a float: float({value.type.of}.close)",
-            )
-            return None
-        return value.ir

@@ -111,6 +111,29 @@ def rounds_up(name: str, buys: bool) -> bool:
     return buys if name in ("stop", "take_profit") else not buys
 
 
+def ticks_of(
+    cx: Context, value: Value, traded: Traded, rounding: str, taker: str
+) -> ops.Expr | None:
+    """Ticks of a price of an instrument, or of a number, rounded so; None after an error.
+
+    `taker` is what takes it, for the message.
+    """
+    if value.type.kind == "price":
+        if value.type.of in ("", traded.name):
+            return value.ir
+        cx.error(
+            "QD0302",
+            f"this is a price of {value.type.of}, {taker} is for {traded.name}",
+            value.span,
+            help=f"give a price of {traded.name}, or a float: float({value.type.of}.close)",
+        )
+        return None
+    if value.bad or arith.as_float(cx, value).bad:
+        return None
+    unit = cx.units.of(cx, Value(price(traded.name), NOTHING, value.span))
+    return arith.from_float(cx, value, unit, rounding)
+
+
 class OrderFunction(Binding):
     """buy, sell, short, cover, target."""
 
@@ -313,7 +336,7 @@ class _Intent:
         if name is not None:
             self.written.args[name] = arg
         if name in PRICES:
-            self._price(name, arg, traded, unit)
+            self._price(name, arg, traded)
         elif name in FLAGS:
             value = arith.coerce(self.cx, self.cx.expr(arg.value), BOOL)
             self.bad |= value.bad
@@ -352,7 +375,7 @@ class _Intent:
         )
         self.bad = True
 
-    def _price(self, name: str, arg: ast.Arg, traded: Traded, unit: Unit) -> None:
+    def _price(self, name: str, arg: ast.Arg, traded: Traded) -> None:
         """A price as it is, or a float snapped to the passive side."""
         value = arith.plain(self.cx, self.cx.expr(arg.value))
         buys = self.buys if self.buys is not None else True
@@ -361,19 +384,10 @@ class _Intent:
             self.bad = True
             return
         self.written.prices[name] = value
-        if value.type.kind == "price":
-            if value.type.of not in ("", traded.name):
-                self._fail(
-                    "QD0302",
-                    f"this is a price of {value.type.of}, the order is for {traded.name}",
-                    value.span,
-                    f"give a price of {traded.name}, or a float: float({value.type.of}.close)",
-                )
-            self.fields.append((name, value.ir))
-            return
-        ir = arith.from_float(self.cx, value, unit, "ceil" if up else "floor")
-        self.bad |= arith.as_float(self.cx, value).bad
-        self.fields.append((name, ir))
+        rounding = "ceil" if up else "floor"
+        ticks = ticks_of(self.cx, value, traded, rounding, "the order")
+        self.bad |= ticks is None
+        self.fields.append((name, NOTHING if ticks is None else ticks))
 
     def _trail(self, arg: ast.Arg, unit: Unit) -> None:
         """A distance in ticks or price, or a share of the price."""
