@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.shipped import GRIDS
 from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check import compile_file
 from quantdsl.codegen.lanes import FINISH, START
@@ -23,6 +24,7 @@ from quantdsl.passes.hot import HOT_SIZES, HOT_TYPES, MOST
 from quantdsl.passes.stride import LONG_STRIDE_BITS
 from quantdsl.passes.tile import is_word
 from quantdsl.passes.usual import GROUP_WORDS, IMAGE_WORDS
+from quantdsl.shipped import shipped
 from tests.backtest.programs import moody_strategy, strategy
 from tests.backtest.test_lane_entry import checked_text
 from tests.codegen.test_rows import by_events
@@ -221,3 +223,13 @@ class Interpreted:
         call("last", s, given, turns)
         s.store()
         return state
+
+
+@pytest.mark.parametrize("name", ["crypto_breakout", "opening_range"])
+def test_turns_of_strategies_that_go_short_are_usual(name):
+    """A word more that the end of a day writes, and two of them took twice as long on a GPU."""
+    path = shipped(f"strategies/{name}.qdsl")
+    sweep = prepare_sweep(compile_file(path), path, data=market(20_000), ranges=GRIDS[name])
+    work = sweep.work
+    module = gpu_part(work.module, work.kept, work.varying, USUAL_BOUNDS)
+    assert IMAGE_WORDS in dict(module.sizes)
