@@ -200,9 +200,15 @@ def _middles(prepared: Prepared) -> tuple[Middles, str]:
 
 
 def periods_per_year(data: RunData) -> float:
-    """Day samples in a year: sessions; without one UTC days, or bars where they are no shorter."""
+    """Day samples in a year: sessions with a bar; without one UTC days, or bars no shorter."""
+    files = [feed.scan.interval for feed in data.feeds] if isinstance(data, Data) else []
+    finest = min(files, key=lambda one: one.nominal_ns, default=None)
+    if finest is not None and finest.unit in _LONG_BARS_A_YEAR:
+        return _LONG_BARS_A_YEAR[finest.unit]
     if data.schedule.named:
-        return CALENDAR_DAYS if data.schedule.name == ALWAYS_OPEN else TRADING_DAYS
+        daily = finest is not None and finest.unit == "d" and isinstance(data, Data)
+        never = data.schedule.name == ALWAYS_OPEN and not (daily and not data.all_week)
+        return CALENDAR_DAYS if never else TRADING_DAYS
     if not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
         return CALENDAR_DAYS
     return _LONG_BARS_A_YEAR.get(data.clocks[0].unit, TRADING_DAYS)

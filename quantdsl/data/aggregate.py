@@ -59,7 +59,8 @@ def place(ts: Int64s, how: Placing) -> tuple[Int64s, Int64s, Int64s, Bools]:
     if how.schedule.named and not own_days:
         return _place_dates(ts, how)
     if how.interval.unit == "d":
-        start = ts - times.DAY_NS if how.at_close else ts
+        # A date alone is the day itself, whatever of a bar a time would mark.
+        start = ts - times.DAY_NS if how.at_close and not how.dates_only else ts
         end = start + times.DAY_NS
     else:
         start, end = _period(ts, how.interval.unit, how.at_close)

@@ -109,9 +109,10 @@ class Data:
     def has_volume(self) -> bool:
         return all(feed.reader.has_volume for feed in self.feeds)
 
-    def _all_week(self) -> bool:
+    @property
+    def all_week(self) -> bool:
         """Whether bars of a day come on weekends too, as those of a market that never closes do."""
-        return self.clocks[0].unit == "d" and any(
+        return any(
             scan.interval.unit == "d"
             and scan.last_ts - scan.first_ts >= 28 * DAY_NS
             and scan.count * DAY_NS > 0.95 * (scan.last_ts - scan.first_ts)
@@ -126,7 +127,7 @@ class Data:
         lines += self.actions.statement()
         if not self.schedule.named:
             lines.append("no session: every hour counts, and a day ends at midnight UTC")
-            if self._all_week():
+            if self.clocks[0].unit == "d" and self.all_week:
                 lines.append(
                     "bars of all days of the week: annual figures take 252 for a year, with "
                     'session "24/7" 365'

@@ -222,7 +222,7 @@ def _tables(path: Any, symbol: str) -> list[Table]:
 
 
 def _called_after(symbol: str, file: Path) -> bool:
-    """Of KO are KO.csv, ko_2024.csv.gz and KO-2024.csv; KO-A.csv is of another instrument."""
+    """Of KO are KO.csv, ko.us.csv, ko_2024.csv.gz and KO-2024.csv; KO-A.csv is another's."""
     name = stem(file).upper()
     written = (symbol.upper().replace("/", sign) for sign in ("/", "-", "_", ""))
     return any(
@@ -230,11 +230,11 @@ def _called_after(symbol: str, file: Path) -> bool:
     )
 
 
-_CLASS = re.compile(r"[A-Za-z0-9]+[.=-][A-Za-z]{1,2}")
+_CLASS = re.compile(r"[A-Za-z0-9]{1,5}([.-][A-Za-z]|=[Ff])")
 """A share's class or a future as vendors name it, BRK.B, BF-B, ES=F."""
 
-_PART = re.compile(r"(_.*|[^\w]\d.*)?")
-"""What may follow the symbol in the name of a file."""
+_PART = re.compile(r"(_.*|[^\w]\d.*|\.[A-Z]{2})?")
+"""What may follow the symbol in the name of a file: a part, a number, a country such as .US."""
 
 
 def symbol_of(path: Any) -> str:

@@ -45,6 +45,29 @@ def daily(count, step_ns=DAY_NS):
     )
 
 
+def weeks(count):
+    """A file of weeks."""
+    return daily(count, 7 * DAY_NS)
+
+
+def weekdays(count):
+    """A file of days on which stocks trade."""
+    table = daily(count)
+    return table.filter(pa.array(np.arange(count) % 7 < 5))
+
+
+@pytest.mark.parametrize("session", ["", 'session "XNYS"', 'session "24/7"'])
+@pytest.mark.parametrize(
+    ("length", "table", "samples"), [("1w", weeks(300), 52), ("1d", weekdays(900), 252)]
+)
+def test_a_session_makes_no_samples_where_a_file_has_no_bars(length, table, samples, session):
+    """A file of weeks with a session was annualised by 252, stocks with `24/7` by 365."""
+    result = ran(length, session, table)
+    equity = np.array([100_000.0, *result.days.column("equity").to_pylist()])
+    annual = (equity[-1] / equity[0]) ** (samples / (len(equity) - 1)) - 1
+    assert result.metrics["annual_return"] == pytest.approx(annual, rel=1e-9)
+
+
 def ran(length, session, table):
     text = TEXT.format(length=length, session=session)
     return quantdsl.compile(text).backtest(table)

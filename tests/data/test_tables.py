@@ -146,7 +146,10 @@ def test_a_file_of_another_instrument_is_never_taken(tmp_path: Path) -> None:
         csv(tmp_path, f"date,close\n2024-01-03,{close}\n2024-01-04,{close}\n", f"{name}.csv")
     for close, symbol in enumerate(("brk.b", "BTC/USD", "ES=F", "KO", "KO-A"), start=1):
         assert bars(one(str(tmp_path), symbol=symbol))["close"].tolist() == [close, close]
-    for name, symbol in {"BRK.B": "BRK.B", "ES=F": "ES=F", "KO-2024": "KO"}.items():
+    csv(tmp_path, "date,close\n2024-01-03,9\n2024-01-04,9\n", "pep.us.csv")
+    assert bars(one(str(tmp_path), symbol="PEP"))["close"].tolist() == [9, 9]
+    names = {"BRK.B": "BRK.B", "ES=F": "ES=F", "KO-2024": "KO", "pep.us": "PEP"}
+    for name, symbol in names.items():
         assert one(str(tmp_path / f"{name}.csv")).instruments[0].symbol == symbol
     for symbol in ("BRK", "BTC", "ES", "K"):
         with pytest.raises(DataError, match=f"has no file for {symbol}; it holds BRK.B, BTC-USD"):

@@ -50,7 +50,11 @@ class Model(Market):
             slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
             buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
             if verb == "target":
-                buys = self.size(a, book.mark) > held + self.moving(i) + self.closing_lots(i)
+                aims = [self.size(a, book.mark + by) for by in (-slip, slip)]
+                there = held + self.moving(i) + self.closing_lots(i)
+                if min(aims) <= there <= max(aims):  # one side alone would trade
+                    return True
+                buys = min(aims) > there
             price = book.mark + slip if buys else book.mark - slip
         size = self.size(a, price)
         waited = self.waited(a, i)

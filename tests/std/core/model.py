@@ -363,6 +363,8 @@ class Market(ABC):
                 other.lots -= lots if other.bracket else other.lots
                 if other.lots == 0:
                     self.end(other, "oco")
+                elif other.inst == o.inst and self.idle(other) and not self.filling(other):
+                    self.end(other, "position_closed")
             elif o.bracket and not o.lots and other.id == o.parent:
                 self.end(other, "oco")
             elif other.inst == o.inst and self.idle(other) and not self.filling(other):

@@ -51,6 +51,17 @@ def unguarded(core: Core, filled: str) -> Iterator[int]:
             yield int(id_)
 
 
+def stale(core: Core, position: str) -> Iterator[int]:
+    """The exits at work of a position that is closed, and that no entry at work opens again."""
+    orders = [f"orders[{n}]" for n in range(N_ORDERS)]
+    works = [o for o in orders if members("orders.Stage")[int(core.get(f"{o}.stage"))] not in ENDED]
+    entries = {core.get(f"{o}.id") for o in works if not core.get(f"{o}.exit")}
+    for o in works if core.get(position) == 0 else ():
+        waits = members("orders.Stage")[int(core.get(f"{o}.stage"))] in ("held", "sent")
+        if core.get(f"{o}.exit") and not waits and core.get(f"{o}.parent") not in entries:
+            yield int(core.get(f"{o}.id"))
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_on_bars(seed: int) -> None:
     rng, price = random.Random(seed), 1000
@@ -60,6 +71,7 @@ def test_on_bars(seed: int) -> None:
         price, ts = bar[3], (step + 1) * HOUR
         core.step(ts, ts - HOUR, {0: bar}, asked(rng, price))
         assert not list(unguarded(core, "orders[{}].done")), f"seed {seed} step {step}"
+        assert not list(stale(core, "positions[0].lots")), f"seed {seed} step {step}"
         seen += core.get("positions[0].lots") != 0
     assert seen > 100
 

@@ -360,6 +360,29 @@ def test_an_order_for_an_auction_that_its_instrument_misses_ends() -> None:
     assert desk.core.get("positions[0].lots") == 0
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_target_by_value_that_is_met_is_left_alone(sign: int) -> None:
+    """What a price on one side only would trade: it went to and fro, and paid for slippage."""
+    desk = Desk(slip_ticks=1.0)
+    money = sign * 100_100 * int(desk.core.get("instruments[0].money_per_tick_lot"))
+    target = {"verb": "target", "value": money, "line": 1}
+    desk.bar(FLAT, target)
+    assert [lots for _, lots in desk.bar(FLAT, target)] == [sign * 100]
+    assert [desk.bar(FLAT, target) for _ in range(5)] == [[]] * 5
+
+
+def test_an_exit_whose_share_is_left_when_all_is_out_ends() -> None:
+    """A stop for 10 outlived the 10 that left in parts, and sold of the next position."""
+    desk = Desk()
+    exits = {"take_profit": 1020, "stop_loss": 950}
+    desk.bar(FLAT, order("buy", 10, tag=7, **exits), order("sell", 5, limit=1010, after=7))
+    assert desk.bar(FLAT) == [("1000", 10)]
+    assert desk.bar((1000, 1010, 1000, 1010, 9)) == [("1010", -5)]
+    assert desk.bar((1010, 1020, 1010, 1020, 9)) == [("1020", -5), ("position_closed", -5)]
+    desk.bar(FLAT, order("buy", 3))
+    assert desk.bar((1000, 1000, 940, 940, 9)) == [("1000", 3)]
+
+
 def test_a_target_by_value_is_sized_at_the_price_that_it_would_pay() -> None:
     """It was sized as if it sold, and cost more than it may."""
     for slip, value, lots in ((10.0, 1_000, 9), (0.0, 1_000, 10)):
