@@ -78,6 +78,7 @@ def day_samples(events: Int64s, day_rule: int) -> int:
         if day_rule == settings.DAY_SESSION:
             return int(np.count_nonzero(closes))
         # A bar of a week ends a day, and so do the sessions within it.
-        return len(np.union1d(market_times(events), events[:-1, 0][closes]))
+        ends = np.sort(np.concatenate([market_times(events), events[:-1, 0][closes]]))
+        return int(np.count_nonzero(np.diff(ends))) + (len(ends) > 0)
     days = (market_times(events) - 1) // NS_PER_DAY
     return int(np.count_nonzero(np.diff(days))) + (len(days) > 0)

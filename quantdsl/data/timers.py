@@ -70,7 +70,10 @@ class Clockwork:
 
     def begins(self, moments: Int64s) -> npt.NDArray[np.bool_]:
         """Which of these moments open a session that does not follow the last close at once."""
-        return np.isin(moments, self.schedule.open_ns[~self._joined])
+        opens = self.schedule.open_ns[~self._joined]
+        if not len(opens):
+            return np.zeros(len(moments), bool)
+        return opens[np.minimum(np.searchsorted(opens, moments), len(opens) - 1)] == moments
 
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
         """Opens of sessions that do, or do not, follow the last close at once.

@@ -49,7 +49,7 @@ class Model(Market):
         if price is None:
             slip = self.slip(book.mark, abs(a.get("lots", 0)), volume)
             buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
-            if verb == "target":
+            if verb == "target" and "lots" not in a:
                 aims = [self.size(a, book.mark + by) for by in (-slip, slip)]
                 there = held + self.moving(i) + self.closing_lots(i)
                 if min(aims) <= there <= max(aims):  # one side alone would trade

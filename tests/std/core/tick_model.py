@@ -494,7 +494,6 @@ class TickModel(Model):
                 return True
         size, moving, closing = a.get("lots", 0), self.moving(i), self.closing_lots(i)
         buys = verb in ("buy", "cover") or (verb == "close" and held < 0)
-        buys = buys or (verb == "target" and size > held + moving + closing)
         price = a.get("limit", a.get("stop", a.get("touch")))
         if price is None:
             price = (touch.ask if buys else touch.bid) if touch.valid else self.middle[i]
