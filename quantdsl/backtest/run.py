@@ -206,12 +206,19 @@ def periods_per_year(data: RunData) -> float:
     if finest is not None and finest.unit in _LONG_BARS_A_YEAR:
         return _LONG_BARS_A_YEAR[finest.unit]
     if data.schedule.named:
-        daily = finest is not None and finest.unit == "d" and isinstance(data, Data)
-        never = data.schedule.name == ALWAYS_OPEN and not (daily and not data.all_week)
-        return CALENDAR_DAYS if never else TRADING_DAYS
+        if data.schedule.name != ALWAYS_OPEN:
+            return TRADING_DAYS
+        return TRADING_DAYS if _of_weekdays(data) else CALENDAR_DAYS
     if not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
         return CALENDAR_DAYS
     return _LONG_BARS_A_YEAR.get(data.clocks[0].unit, TRADING_DAYS)
+
+
+def _of_weekdays(data: RunData) -> bool:
+    """Whether it is of bars of days that no weekend has."""
+    if not isinstance(data, Data) or data.all_week:
+        return False
+    return all(feed.scan.interval.unit == "d" for feed in data.feeds)
 
 
 def settings_of(

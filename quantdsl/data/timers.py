@@ -73,7 +73,8 @@ class Clockwork:
         opens = self.schedule.open_ns[~self._joined]
         if not len(opens):
             return np.zeros(len(moments), bool)
-        return opens[np.minimum(np.searchsorted(opens, moments), len(opens) - 1)] == moments
+        nearest = np.minimum(np.searchsorted(opens, moments), len(opens) - 1)
+        return np.equal(opens[nearest], moments)
 
     def opens(self, sessions: Int64s, *, joined: bool) -> Events:
         """Opens of sessions that do, or do not, follow the last close at once.
