@@ -236,13 +236,14 @@ def plain(cx: Context, value: Value) -> Value:
             value.series,
         )
     name = cx.module.source.text[slice(*value.span)]
-    if name.rpartition(".")[2] == "entry_price":
+    of, _, last = name.rpartition("entry_price")
+    if not last and of[-1:] in ("", "."):
         return cx.error(
             "QD0501",
             f"{name!r} may be na here",
             value.span,
             reason="it is the price of what is held, not of an order that has not filled",
-            help="'if long and ...' says that something is held; exits of a new order go by "
+            help=f"'if {of}position != 0:' says that something is held; exits of a new order go by "
             "fill.price in 'on fill:'",
         )
     rest = f", or '{name} ?? 0.0'" if value.type.kind == "float" else ""

@@ -69,22 +69,29 @@ def _levels(cx: Context, order: Written) -> None:
         if name not in order.prices and name != "trail":
             continue
         kind = levels.kind_of(cx, arg.value)
-        wrong = levels.Kind.LEVEL if name == "trail" else levels.Kind.DISTANCE
-        if kind is not wrong:
+        level = kind is levels.Kind.LEVEL
+        if level != (name == "trail") or kind in (None, levels.Kind.NUMBER):
             continue
         text = cx.module.source.text[slice(*arg.value.span)]
         cx.warn(
             "QD0818",
             f"{name} is a {'distance' if name == 'trail' else 'price'}, this is {kind.value}",
             arg.value.span,
-            help=f"such as trail = 3 * ta.atr(14); a price is given by stop_loss = {text}"
+            help=f"such as trail = 3 * ta.atr(14); a price is given by {_stop(order)} = {text}"
             if name == "trail"
             else f"such as {name} = close {_way(order, name)} ({text})",
         )
 
 
+def _stop(order: Written) -> str:
+    """What an order calls the price at which it stops out."""
+    return "stop_loss" if order.verb in ENTRIES else "stop"
+
+
 def _way(order: Written, name: str) -> str:
     """On which side of the close such a price lies."""
+    if order.verb == "target":
+        return "+ or -"
     above = name in ("take_profit", "stop")
     return "+" if above == (order.verb in ("buy", "cover")) else "-"
 

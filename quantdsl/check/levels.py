@@ -20,6 +20,7 @@ class Kind(Enum):
 
     LEVEL = "a price"
     DISTANCE = "a distance"
+    PART = "a part of a price"
     NUMBER = "a number"
 
 
@@ -113,15 +114,15 @@ def _binary(cx: "Context", node: ast.Binary, depth: int) -> Kind | None:
 
 
 def _sum(op: str, left: Kind, right: Kind) -> Kind | None:
+    if left is right is Kind.PART:
+        return None  # 0.5 * high + 0.5 * low is a price again
+    if left is right is Kind.LEVEL:
+        return Kind.DISTANCE if op == "-" else None
     if left is right:
-        return None if left is Kind.LEVEL and op == "+" else _difference(left)
+        return left
     if left is Kind.LEVEL or (right is Kind.LEVEL and op == "+"):
         return Kind.LEVEL
     return None
-
-
-def _difference(both: Kind) -> Kind:
-    return Kind.DISTANCE if both is Kind.LEVEL else both
 
 
 def _scaled(scaled: Kind, number: ast.Expr) -> Kind | None:
@@ -133,4 +134,4 @@ def _scaled(scaled: Kind, number: ast.Expr) -> Kind | None:
         return None
     value = abs(float(written[0] * FRACTION.get(written[1], 1)))
     low, high = NEAR
-    return Kind.DISTANCE if value < low else Kind.LEVEL if value < high else None
+    return Kind.PART if value < low else Kind.LEVEL if value < high else None

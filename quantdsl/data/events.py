@@ -132,13 +132,13 @@ class Data:
                     "bars of all days of the week: annual figures take 252 for a year, with "
                     'session "24/7" 365'
                 )
-        if self._begin_ns:
-            begin = f"bars of a day begin at {show_instant(self._begin_ns)[11:]}"
-            if not self.schedule.has_borders and self._begin_ns <= DAY_NS // 2:
-                lines.append(
-                    f"{begin}, so that now.day and now.weekday are those of the day after; "
-                    "--session XNYS or the like makes them days of an exchange"
-                )
+        days = any(feed.scan.interval.unit == "d" for feed in self.feeds)
+        if days and 0 < self._begin_ns <= DAY_NS // 2 and not self.schedule.has_borders:
+            lines.append(
+                f"bars of a day begin at {show_instant(self._begin_ns)[11:]}, so that now.day and "
+                "now.weekday are those of the day after; --session XNYS or the like makes them "
+                "days of an exchange"
+            )
         for what, count in self.counts.items():
             if count:
                 lines.append(f"{what}: {count:,}")

@@ -1,4 +1,4 @@
-"""What borrowing shares costs is in the drawdown: it comes behind the mark of a day's last bar."""
+"""What borrowing shares costs is in the drawdown, on the day on which it is charged."""
 
 import numpy as np
 import pyarrow as pa

@@ -35,6 +35,8 @@ FOREIGN_STATEMENTS = {
     "wait for no order": 'buy(9 shares, limit = low, tag = "a")\nbuy(9 shares, after = "dip")',
     "percentage for a price": "buy(9 shares, stop_loss = 5%)\n"
     'short(9 shares, take_profit = -2bps)\nlet p = 3%\nreplace("a", limit = p / 2)',
+    "part of a price for a price": "target(9 shares, limit = 0.02 * close)\n"
+    "sell(9 shares, trail = close)",
     "distance for a price": "buy(9 shares, stop_loss = 20 ticks, take_profit = 5m)\n"
     "short(9 shares, limit = 2 ticks + 1 tick)",
     "distance of a formula for a price": "let far = 2 * ta.atr(14)\n"

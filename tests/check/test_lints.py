@@ -21,3 +21,9 @@ strategy S:
 
 def test_a_param_that_an_answer_depends_on_changes_orders():
     assert check_source(Source(TEXT, "example.qdsl"))[1] == []
+
+
+def test_parts_of_prices_that_add_up_are_a_price():
+    """They were told to be a distance, and close less them to be meant."""
+    limit = "100 shares, limit = 0.4 * high + 0.3 * low + 0.3 * close"
+    assert check_source(Source(TEXT.replace("100 shares", limit), "example.qdsl"))[1] == []
