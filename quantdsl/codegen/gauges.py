@@ -17,26 +17,24 @@ import msgspec
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import Form, load
-from quantdsl.codegen.function import Shared, Signature
+from quantdsl.codegen.function import Shared
 from quantdsl.codegen.jit import Program, assemble
+from quantdsl.codegen.stamped import CYCLES, need_counter
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.turn import (
     BUFFER,
-    CYCLES,
     STATE,
     STOP,
     hot_text,
-    need_counter,
     param_text,
-    show_text,
     whole,
 )
 from quantdsl.events.codes import WORDS
-from quantdsl.events.ring import AHEAD, CAPACITY_WORD, CONSUMED, CONSUMER, HEAD_WORDS, PUBLISHED
+from quantdsl.events.ring import AHEAD, CAPACITY_WORD, CONSUMED, HEAD_WORDS, PUBLISHED
 from quantdsl.ir.ops import I64_T, Func, Module, ParamDecl
 
-NUMBERS = {"early", "n_starts", "n_stamps", "n_events", "n_parts", "warm", "batch", "full"}
+NUMBERS = {"n_starts", "n_stamps", "n_events", "n_parts", "warm", "batch", "full"}
 
 
 def _func(name: str, *params: str) -> Func:
@@ -48,7 +46,7 @@ def _func(name: str, *params: str) -> Func:
 
 SAMPLED = _func(
     "sampled", "state", "copy", "spare", "parts", "n_parts", "events", "starts", "n_starts", "warm",
-    "batch", "curve", "stamps", "full", "outbound", "early",
+    "batch", "curve", "stamps", "full",
 )  # fmt: skip
 EMPTY = _func("empty", "stamps", "n_stamps")
 PING = _func("ping", "there", "back", "events", "n_events", "stamps")
@@ -68,8 +66,7 @@ STAMP = """\
 # `full` is the address of `run`: the whole strategy moves `state` from event to event. From `warm`
 # events before each start the copy goes along, so that its words are in the cache; what the probe
 # makes of those is in `spare`, and forgotten. Copied are the `parts` of the state: i64[n, 2], their
-# first words and those after their last. Where it is `early`, a span ends when the first order is
-# to be seen in `outbound`, else with the probe.
+# first words and those after their last.
 SAMPLED_TEXT = """\
 define internal void @moved(ptr %state, ptr %events, i64 %from, i64 %to, ptr %curve, ptr %full) {{
 entry:
@@ -122,14 +119,6 @@ after:
 define void @{symbol}({params}) #1 {{
 entry:
   %run = inttoptr i64 %full to ptr
-  %published.at = getelementptr i64, ptr %outbound, i64 {PUBLISHED}
-  %ahead.at = getelementptr i64, ptr %outbound, i64 {AHEAD}
-  %seen.at = getelementptr i64, ptr %outbound, i64 {SEEN}
-  %ring.address = ptrtoint ptr %outbound to i64
-  %shows = icmp ne i64 %early, 0
-  %where = select i1 %shows, i64 %ring.address, i64 0
-  %copy.ring = getelementptr i64, ptr %copy, i64 {outbound}
-  %spare.ring = getelementptr i64, ptr %spare, i64 {outbound}
   br label %head
 head:
   %i = phi i64 [ 0, %entry ], [ %i.next, %body ]
@@ -146,23 +135,15 @@ body:
   call void @copied(ptr %state, ptr %spare, ptr %parts, i64 %n_parts)
   call void @copied(ptr %state, ptr %copy, ptr %parts, i64 %n_parts)
   call void @moved(ptr %copy, ptr %events, i64 %from, i64 %start, ptr %curve, ptr %run)
-  store i64 %where, ptr %spare.ring, align 8
   %early.event = getelementptr [{WORDS} x i64], ptr %events, i64 %from
   %before = sub i64 %start, %from
   %idle = call i64 @{probe}(ptr %spare, ptr %early.event, i64 %before, ptr %curve)
   %spare.count.at = getelementptr i64, ptr %spare, i64 {outbox_count}
   store i64 0, ptr %spare.count.at, align 8
   %event = getelementptr [{WORDS} x i64], ptr %events, i64 %start
-  store i64 %where, ptr %copy.ring, align 8
-  %published = load i64, ptr %published.at, align 8
-  store i64 %published, ptr %ahead.at, align 8
-  store i64 0, ptr %seen.at, align 8
 {begin}  %told = call i64 @{probe}(ptr %copy, ptr %event, i64 %batch, ptr %curve)
   call void asm sideeffect "", "r"(i64 %told)
-{end}  %seen = load i64, ptr %seen.at, align 8
-  %none.seen = icmp eq i64 %seen, 0
-  %until = select i1 %none.seen, i64 %ended, i64 %seen
-  %took = sub i64 %until, %began
+{end}  %took = sub i64 %ended, %began
   %stamp = getelementptr i64, ptr %stamps, i64 %i
   store i64 %took, ptr %stamp, align 8
   %copy.count.at = getelementptr i64, ptr %copy, i64 {outbox_count}
@@ -172,16 +153,6 @@ body:
 after:
   ret void
 }}
-"""
-
-SEEN = CONSUMER + 2
-"""The word of a ring nobody else has: when the first order of a span was to be seen, by cycles."""
-SEEN_TEXT = """\
-  %seen.at = getelementptr i64, ptr %ring, i64 {SEEN}
-  %earlier = load i64, ptr %seen.at, align 8
-{now}  %first = icmp eq i64 %earlier, 0
-  %kept = select i1 %first, i64 %seen, i64 %earlier
-  store i64 %kept, ptr %seen.at, align 8
 """
 
 RING_TEXT = """\
@@ -292,14 +263,12 @@ def sampled_form(routine: str = "") -> Form:
     return Form(
         f"{SAMPLED.name} {routine}",
         functools.partial(_whole, routine),
-        lambda m, t: hot_text(m, t, _sampled, _seen),
+        lambda m, t: hot_text(m, t, _sampled),
         interface,
     )
 
 
-def load_sampled(
-    module: Module, target: Target, cache: Cache | None, routine: str = ""
-) -> Program:
+def load_sampled(module: Module, target: Target, cache: Cache | None, routine: str = "") -> Program:
     """`sampled` for the function PROBE of a module."""
     need_counter(target)
     return load(module, target, cache, sampled_form(routine))
@@ -335,21 +304,12 @@ def load_gauges(target: Target) -> Program:
     return Program(assemble(text + CYCLES + attributes, target), interface, target)
 
 
-def _seen(shared: Shared, signature: Signature) -> str:
-    now = STAMP.format(name="seen")
-    return show_text(shared, signature, SEEN_TEXT.format(SEEN=SEEN, now=now))
-
-
 def _sampled(_: Module, shared: Shared) -> Iterator[str]:
     yield SAMPLED_TEXT.format(
         symbol=entry_symbol(SAMPLED.name),
         params=", ".join(map(param_text, SAMPLED.params)),
         probe=shared.signatures[PROBE].symbol,
         outbox_count=shared.layout.locate(STATE, "e.outbox_count").offset_words,
-        outbound=shared.layout.locate(STATE, "outbound").offset_words,
-        PUBLISHED=PUBLISHED,
-        AHEAD=AHEAD,
-        SEEN=SEEN,
         WORDS=WORDS,
         begin=STAMP.format(name="began"),
         end=STAMP.format(name="ended"),

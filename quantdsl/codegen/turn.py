@@ -13,26 +13,21 @@ is ever dropped, and an event is released once its records are visible.
 An order does not wait for its instant to end: once the gate has let it pass and its record is
 written, all records so far are in the ring and its second cursor, AHEAD, covers them. A leg of an
 atomic block waits, since a later leg may take it back.
-
-The `stamped` form does the same and notes what each event took, by the cycle counter. With an
-interval it takes event k no earlier than `due + k * interval`, and counts from then, however late
-it was: so a stall is charged to every event that it delayed.
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import Form, load, object_files
+from quantdsl.codegen.compile import Form, object_files
 from quantdsl.codegen.emit import COMMON, Body, Outside, emit, entry_functions
 from quantdsl.codegen.function import MOSTLY, RARELY, Shared, Signature
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.proof import Proof, prove, require
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
-from quantdsl.errors import UnavailableError
 from quantdsl.events.codes import WORDS
 from quantdsl.events.ring import (
     AHEAD,
@@ -100,18 +95,6 @@ TURN = Func(
     I64_T,
     (),
 )
-STAMPED = Func(
-    "stamped",
-    (
-        *TURN.params,
-        ParamDecl("stamps", BUFFER, inout=True),  # i64[1 + events, 2]: cycles, records written
-        ParamDecl("due", I64_T),  # of the first event, by the cycle counter
-        ParamDecl("interval", I64_T),  # cycles between two events; 0 = as they come
-    ),
-    I64_T,
-    (),
-)
-
 TEXT = """\
 define i64 @{symbol}({params}) #1 {{
 entry:
@@ -299,36 +282,6 @@ of them on to one load. `unordered` keeps LLVM from making vectors of it.
 RARE = "!999999999"
 """Weights of a branch that ends the function; a number that no other metadata has."""
 
-WAIT = """\
-  call void @llvm.x86.sse2.lfence()
-  %now = call i64 @llvm.readcyclecounter()
-  call void @llvm.x86.sse2.lfence()
-  %number = sub i64 %next, %first
-  %behind = mul i64 %number, %interval
-  %due.now = add i64 %due, %behind
-  %as.they.come = icmp eq i64 %interval, 0
-  %late = icmp sge i64 %now, %due.now
-  %go = or i1 %as.they.come, %late
-  %started = select i1 %as.they.come, i64 %now, i64 %due.now
-  store i64 %started, ptr %started.at, align 8
-  br i1 %go, label %take, label %wait
-"""
-NOTE = """\
-  call void @llvm.x86.sse2.lfence()
-  %ended = call i64 @llvm.readcyclecounter()
-  %began = load i64, ptr %started.at, align 8
-  %took = sub i64 %ended, %began
-  %which = sub i64 %so.far, %first
-  %stamp = getelementptr [2 x i64], ptr %stamps, i64 %which
-  store i64 %took, ptr %stamp, align 8
-  %stamp.records = getelementptr i64, ptr %stamp, i64 1
-  store i64 %records, ptr %stamp.records, align 8
-"""
-CYCLES = """\
-declare i64 @llvm.readcyclecounter()
-declare void @llvm.x86.sse2.lfence()
-"""
-
 
 WHOLE_NODES = 40_000
 """Expressions of a turn with all its copies: LLVM takes a minute for more than about this."""
@@ -376,16 +329,19 @@ def show_text(shared: Shared, signature: Signature, noted: str = "") -> str:
         symbol=signature.symbol,
         noted=noted,
         words=RECORD,
-        **_places(shared),
+        **places(shared),
         **RING_WORDS,
     )
 
 
 def hot_text(
-    module: Module, target: Target, outside: Outside = entry_functions, show: Body = show_text
+    module: Module,
+    target: Target,
+    outside: Outside = entry_functions,
+    bodies: Mapping[str, Body] | None = None,
 ) -> str:
     """LLVM IR of code whose jumps are all to be seen in its machine code: no tables."""
-    text = emit(module, target, outside, weighed=True, bodies={SHOW: show})
+    text = emit(module, target, outside, weighed=True, bodies={SHOW: show_text, **(bodies or {})})
     return text.replace(COMMON, f'{COMMON} "no-jump-tables"="true"') + WEIGHTS
 
 
@@ -395,20 +351,16 @@ def turn_text(module: Module, target: Target) -> str:
 
 
 def _turn(_: Module, shared: Shared) -> Iterator[str]:
-    yield _text(TURN, shared, wait="  br label %take\n", note="")
+    yield loop_text(TURN, shared, wait="  br label %take\n", note="")
 
 
-def _stamped(_: Module, shared: Shared) -> Iterator[str]:
-    yield _text(STAMPED, shared, wait=WAIT, note=NOTE)
-    yield CYCLES
-
-
-def _text(decl: Func, shared: Shared, *, wait: str, note: str) -> str:
+def loop_text(decl: Func, shared: Shared, *, wait: str, note: str) -> str:
+    """LLVM IR of the loop; `wait` stands before an event is taken, `note` after it is done."""
     return TEXT.format(
         symbol=entry_symbol(decl.name),
         params=", ".join(map(param_text, decl.params)),
         run=shared.signatures["run"].symbol,
-        **_places(shared),
+        **places(shared),
         **RING_WORDS,
         IN_BEAT=CONSUMER + BEAT,
         OUT_BEAT=PRODUCER + BEAT,
@@ -430,18 +382,18 @@ def param_text(param: ParamDecl) -> str:
     return f"ptr %{param.name}" if param.name == SHARED else f"ptr noalias %{param.name}"
 
 
-def _places(shared: Shared) -> dict[str, int]:
+def places(shared: Shared) -> dict[str, int]:
     """Words of the state, which begins with its engine, that the texts name."""
     paths = {"outbox": "e.outbox", "outbox_count": "e.outbox_count", "outbound": "outbound"}
     return {name: shared.layout.locate(STATE, path).offset_words for name, path in paths.items()}
 
 
-def _form(decl: Func, text: Callable[[Module, Target], str]) -> Form:
-    return Form(decl.name, whole, text, Module((), (), (decl,), (decl.name,)))
+def interface_of(decl: Func) -> Module:
+    """What the host calls a text of LLVM IR by."""
+    return Module((), (), (decl,), (decl.name,))
 
 
-TURNS = _form(TURN, turn_text)
-STAMPS = _form(STAMPED, lambda module, target: hot_text(module, target, _stamped))
+TURNS = Form(TURN.name, whole, turn_text, interface_of(TURN))
 
 
 def load_turn(module: Module, target: Target, cache: Cache | None) -> Program:
@@ -486,15 +438,3 @@ def alone(module: Module, name: str) -> Module:
     entry = Func(ALONE, params, result, body)
     entries = (*module.entries, ALONE)
     return msgspec.structs.replace(module, funcs=(*module.funcs, entry), entries=entries)
-
-
-def load_stamped(module: Module, target: Target, cache: Cache | None) -> Program:
-    """The turn that notes what each event takes. Raises UnavailableError but on x86-64."""
-    need_counter(target)
-    return load(module, target, cache, STAMPS)
-
-
-def need_counter(target: Target) -> None:
-    """Raise UnavailableError where user code may not read a cycle counter."""
-    if not target.triple.startswith("x86_64"):
-        raise UnavailableError("latencies are measured by the cycle counter of x86-64 only")

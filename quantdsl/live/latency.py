@@ -25,8 +25,9 @@ from quantdsl.check.step import CURVE_WORDS
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.gauges import load_gauges, load_sampled
 from quantdsl.codegen.jit import Program
+from quantdsl.codegen.stamped import ORDER, RETURN, WHOLE, load_stamped
 from quantdsl.codegen.target import native
-from quantdsl.codegen.turn import CONTROL_WORDS, STOP, load_stamped, load_turn
+from quantdsl.codegen.turn import CONTROL_WORDS, STOP, load_turn
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import EVENT, MORE, RECORD, WORDS, Kind
 from quantdsl.events.ring import CONSUMED, Ring
@@ -50,6 +51,8 @@ INPUTS = 1_000_000
 """Of a routine that is replayed by itself."""
 PASSES = 5
 """Over the same events, where two probes are compared."""
+PASSES_WHOLE = 8
+"""Over all events, where two ends of a span are compared."""
 NOISE_STAMPS = 1_000_000
 PINGS = 100_000
 RING_RECORDS = 1 << 16
@@ -150,8 +153,6 @@ class Bench:
         self.clock, self.gauges = calibrate(), load_gauges(native())
         self.core, feed = plan.core("engine"), plan.core("feed")
         self.feed_core = None if feed == self.core else feed
-        self.scratch = Ring.create(None, OUT_RECORDS)
-        """For orders that nobody reads."""
         self.notes: list[str] = []
         self.stamp_cycles = 0.0
         """What two stamps cost; it is taken off a batch, never off a whole span."""
@@ -170,9 +171,8 @@ class Bench:
 
     def whole(self, rate: float) -> list[Row]:
         """Every event through the turn as it runs live; notes what it wrote."""
-        loop = self.loop(load_stamped(self.module, native(), Cache()))
         interval = round(self.clock.cycles_per_ns * 1e9 / rate) if rate else 0
-        took, counts, self.records = self.through(loop, interval)
+        took, counts, self.records = self.through(WHOLE, interval)
         wrote = np.repeat(np.arange(len(took)), counts)
         ordered = np.isin(self.records["kind"], (Kind.ORDER, Kind.CANCEL))
         self.ordering = np.unique(wrote[ordered])
@@ -232,15 +232,21 @@ class Bench:
         return self.row("signal evaluation", how, took)
 
     def submission(self) -> list[Row]:
-        """From the return of the handler to the record: events that send an order, one by one."""
-        starts = _spread(self.ordering[self.ordering >= WARM], SAMPLES)
-        if not len(starts):
+        """From the return of the handler to the record, of the events that send an order.
+
+        All events go through the turn as it runs live, once until there and once until here, and
+        again. A span is a multiple of the counter's step (10 ns on some processors), which is a
+        quarter of what is asked for: the mean of the middle passes tells it more finely.
+        """
+        if not len(self.ordering):
             return []
-        probes = {probe.name: probe for probe in stage_probes(self.module)}
-        before = self.steady(probes["handlers"], starts, 1)
-        after = self.steady(probes["risk and orders"], starts, 1, early=True)
-        how = "from the handler's return to its first order in the ring, difference of probes"
-        return [self.row("order submission", how, np.maximum(after - before, 0))]
+        spans = [
+            [self.through(until, 0)[0][self.ordering] for until in (RETURN, ORDER)]
+            for _ in range(PASSES_WHOLE)
+        ]
+        middle = np.sort(spans, axis=0)[PASSES_WHOLE // 4 : -(PASSES_WHOLE // 4)].mean(axis=0)
+        how = "from the handler's return to its first order in the ring, difference of whole spans"
+        return [self.row("order submission", how, np.maximum(middle[1] - middle[0], 0))]
 
     def routine(self, make: Callable[[Module], Probe], kind: Kind) -> list[Row]:
         """A routine of the core on recorded inputs, an input's share of a batch."""
@@ -287,12 +293,8 @@ class Bench:
         batch: int,
         *,
         still: bool = False,
-        early: bool = False,
     ) -> npt.NDArray[np.float64]:
-        """Cycles of a probe from each start on; if `still` on a state from the midst of the run.
-
-        If `early` they end when the first order is in a ring, for others to see.
-        """
+        """Cycles of a probe from each start on; if `still` on a state from the midst of the run."""
         state, full, warm = self.begin, self.run.executor, WARM
         parts = self.parts
         if still:
@@ -302,7 +304,7 @@ class Bench:
         load_sampled(probe.module, native(), Cache(), probe.routine).call(
             "sampled", *states, parts.reshape(-1), len(parts),
             inputs.reshape(-1), starts, len(starts), warm, batch, self.curve(), stamps,
-            full.address("still" if still else "run"), self.scratch.words, int(early),
+            full.address("still" if still else "run"),
         )  # fmt: skip
         return stamps.astype(np.float64)
 
@@ -333,13 +335,9 @@ class Bench:
         found = np.ascontiguousarray(self.records[self.records["kind"] == kind])
         return found.view(np.int64).reshape(-1, WORDS)
 
-    def steady(
-        self, probe: Probe, starts: Int64s, batch: int, *, early: bool = False
-    ) -> npt.NDArray[np.float64]:
+    def steady(self, probe: Probe, starts: Int64s, batch: int) -> npt.NDArray[np.float64]:
         """As `sampled` on the stream; of each batch the median over several passes."""
-        passes = [
-            self.sampled(probe, self.stream, starts, batch, early=early) for _ in range(PASSES)
-        ]
+        passes = [self.sampled(probe, self.stream, starts, batch) for _ in range(PASSES)]
         middle: npt.NDArray[np.float64] = np.median(passes, axis=0)
         return middle
 
@@ -354,10 +352,9 @@ class Bench:
         """Room for a row, which nobody reads."""
         return np.zeros(CURVE_WORDS + self.run.plots, np.int64)
 
-    def through(
-        self, loop: EventLoop, interval: int
-    ) -> tuple[Int64s, Int64s, npt.NDArray[np.void]]:
+    def through(self, until: int, interval: int) -> tuple[Int64s, Int64s, npt.NDArray[np.void]]:
         """Cycles and records of each event, and the records; the schedule pauses between chunks."""
+        loop = self.loop(load_stamped(self.module, native(), Cache()))
         feed, drain = loop.inbound.producer(), loop.outbound.consumer()
         events = self.stream.reshape(-1).view(EVENT)
         stamps, now = np.zeros((CHUNK + 1, 2), np.int64), counter()
@@ -370,6 +367,7 @@ class Bench:
             loop.turn.call(
                 "stamped", loop.run.memory.words, loop.inbound.words, loop.outbound.words,
                 loop.control, loop.curve, 1, stamps.reshape(-1), now() + interval, interval,
+                until,
             )  # fmt: skip
             took = loop.inbound.cells[CONSUMED] - before
             spans.append(stamps[1 : took + 1].copy())

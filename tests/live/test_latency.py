@@ -4,23 +4,28 @@ import msgspec
 import numpy as np
 import pytest
 
+from bench.latency import opened
 from quantdsl.backtest.program import Run
+from quantdsl.check import compile_file
 from quantdsl.check.annotations import Promises
 from quantdsl.cli.latency import _compare
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load, object_files
 from quantdsl.codegen.gauges import SAMPLED, sampled_form
 from quantdsl.codegen.proof import prove
+from quantdsl.codegen.stamped import ORDER, RETURN, SEEN, WHOLE, load_stamped
 from quantdsl.codegen.target import native
 from quantdsl.errors import ConfigError, InternalError
+from quantdsl.events.layout import EVENT, MORE, Kind
 from quantdsl.ir.interp import Interpreter
-from quantdsl.live.latency import NOISE, Report, Row, measure
+from quantdsl.live.latency import NOISE, OUT_RECORDS, Bench, Report, Row, measure
 from quantdsl.live.latency_page import page
 from quantdsl.live.latency_store import changes, grown, save
 from quantdsl.live.latency_store import load as load_report
 from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.placement import FEED, Wish, plan
 from quantdsl.live.stages import STAGES, book_probe, gate_probe, hold_probe, stage_probes
+from quantdsl.shipped import shipped
 from tests.live.programs import checked, events, ready
 
 pytestmark = pytest.mark.skipif(
@@ -54,6 +59,32 @@ def test_a_handler_with_a_latency_has_a_row(report):
     assert rows["on bar"].p99_at_most_ns == 1_000
     assert 400 < rows["on bar"].count <= rows["turn"].count
     assert [name for name, row in rows.items() if row.p99_at_most_ns] == ["on bar"]
+
+
+def test_a_span_ends_where_it_is_asked_to():
+    """With the event, where the handlers of its instant have returned, or at its first order."""
+    made = opened(compile_file(shipped("strategies/sma_cross.qdsl")), 3_000)
+    last = np.flatnonzero(((made.stream[:, 2] >> 48) & MORE) == 0)
+    for until in (WHOLE, RETURN, ORDER):
+        early, ordered = marked(made, until)
+        assert len(ordered) > 5
+        assert early == {WHOLE: set(), RETURN: set(last.tolist()), ORDER: ordered}[until]
+
+
+def marked(made: Bench, until: int) -> tuple[set[int], set[int]]:
+    """The events whose span ended before they did, and those that sent an order."""
+    loop = made.loop(load_stamped(made.module, native(), Cache()))
+    feed, drain, stamps = loop.inbound.producer(), loop.outbound.consumer(), np.zeros(4, np.int64)
+    words = (loop.run.memory.words, loop.inbound.words, loop.outbound.words, loop.control)
+    early, ordered = set(), set()
+    for k, event in enumerate(made.stream.reshape(-1).view(EVENT)):
+        feed.push(np.array([event]))
+        loop.turn.call("stamped", *words, loop.curve, 1, stamps, 0, 0, until)
+        if loop.outbound.cells[SEEN]:
+            early.add(k)
+        if Kind.ORDER in drain.pop(OUT_RECORDS)["kind"]:
+            ordered.add(k)
+    return early, ordered
 
 
 def test_what_could_not_be_measured_is_said(report):
