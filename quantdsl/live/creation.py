@@ -38,6 +38,8 @@ NIGHTS = 6
 """Times as long as the bars of an exchange's sessions are these with nights and weekends."""
 SIMULATED = ("synthetic", "replay")
 """Feeds that are told of the strategies' calendar, and whose time is their own."""
+HISTORY_READ = ("tz", "time", "time_format", "bad_rows", "columns")
+"""Of [data], what says how a file of history is read."""
 
 
 class Wish(NamedTuple):
@@ -184,6 +186,7 @@ def _feeds(
                 rest_url=feed.rest_url,
                 ca_file=feed.ca_file,
                 history=_history(feed, config),
+                history_read=_said(config.data, HISTORY_READ),
                 stale_ns_max=round(feed.stale_s * 1e9),
                 options=_options(feed, config, checked),
             )
@@ -218,13 +221,17 @@ def _options(feed: FeedConfig, config: Config, checked: Sequence[Checked]) -> di
 
 
 def _as_read(data: DataConfig) -> dict[str, Any]:
-    """How the config says that a file is read, of what it says other than usual."""
-    usual = DataConfig()
-    names = ("path", "format", "tz", "time", "time_format")
-    said = {name: getattr(data, name) for name in names}
-    said = {name: value for name, value in said.items() if value != getattr(usual, name)}
+    """How the config says that a replay reads its file, by the options of that feed."""
+    said = _said(data, ("path", "format", "tz", "time", "time_format"))
     columns = {"columns": msgspec.json.encode(data.columns).decode()} if data.columns else {}
     return said | columns
+
+
+def _said(data: DataConfig, names: Sequence[str]) -> dict[str, Any]:
+    """What the config says of these other than usual."""
+    usual = DataConfig()
+    said = {name: getattr(data, name) for name in names}
+    return {name: value for name, value in said.items() if value != getattr(usual, name)}
 
 
 def _history(feed: FeedConfig, config: Config) -> str:

@@ -58,7 +58,8 @@ class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     are what strategies listen to; a feed subscribes to no more. An empty address means the
     venue's own; `ca_file` holds certificates that are trusted in place of the system's.
     `options` are the feed's own (`path` and `speed` of a replay, `seed` of the synthetic market).
-    `history` is a file of bars that the session, not the feed, warms up from.
+    `history` is a file of bars that the session, not the feed, warms up from, and `history_read`
+    what is said of how it is read, by the names of DataSpec.
     """
 
     feed: str
@@ -70,6 +71,7 @@ class FeedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     rest_url: str = ""
     ca_file: str = ""
     history: str = ""
+    history_read: dict[str, Any] = {}
     stale_ns_max: int = 5_000_000_000
     good_messages_min: int = 3
     options: dict[str, str | int | float | bool] = {}

@@ -23,7 +23,7 @@ def open_past(spec: FeedSpec, symbol: str, one: Instrument, bars: Interval) -> D
         return None
     known = [one] * len(spec.symbols)
     source = sources(spec.history, spec.symbols, known)[spec.symbols.index(symbol)]
-    data = open_data(DataSpec(instruments=(source,)))
+    data = open_data(DataSpec(instruments=(source,), **spec.history_read))
     found = data.feeds[0].scan.interval
     if found.nominal_ns != bars.nominal_ns:
         raise DataError(

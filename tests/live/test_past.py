@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from quantdsl.cli import run
@@ -86,15 +87,35 @@ def test_bars_of_another_length_are_refused_before_anything_runs(venue, tmp_path
         open_past(spec, "BTCUSDT", one, Interval.parse("5m"))
 
 
-def test_a_session_warms_up_from_the_file_and_asks_for_the_rest(venue, tmp_path):
+def in_words_of_its_own(path: Path, settings: Path) -> Path:
+    """The same bars with times of Tokyo's clock at a bar's end, which the config says."""
+    bars = pd.read_parquet(path)
+    ends = pd.to_datetime(bars.pop(bars.columns[0]), utc=True) + pd.Timedelta(minutes=1)
+    bars.insert(0, "Zeit", ends.dt.tz_convert("Asia/Tokyo").dt.strftime("%d.%m.%Y %H:%M"))
+    said = """
+[data]
+tz = "Asia/Tokyo"
+time = "close"
+time_format = "%d.%m.%Y %H:%M"
+columns = { time = "Zeit" }
+"""
+    settings.write_text(settings.read_text("utf-8") + said, encoding="utf-8")
+    bars.to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["as fetched", "read as the config says"])
+def test_a_session_warms_up_from_the_file_and_asks_for_the_rest(venue, tmp_path, own):
     """No bar is missing, none is there twice, and what the file has is not asked for."""
     strategy, folder = tmp_path / "slow.qdsl", tmp_path / "session"
     strategy.write_text(STRATEGY, encoding="utf-8")
-    path = kept(venue, tmp_path, 1_500, 20)
+    path, settings = kept(venue, tmp_path, 1_500, 20), config(tmp_path, venue)
+    if own:
+        path = in_words_of_its_own(path, settings)
     venue.log.requests.clear()
-    words = ("--config", config(tmp_path, venue), "--data", path, "--for", "2")
+    words = ("--config", settings, "--data", path, "--for", "2")
     said = finished(paper(folder, strategy, *words))
-    assert re.search(r"[\d,]+ bars of BTCUSDT from .*bars\.parquet", said), said
+    assert re.search(r"[\d,]+ bars of BTCUSDT from .*bars\.", said), said
     bars = journalled(folder, "Slow")[0]
     bars = bars[bars["kind"] == Kind.BAR]
     assert len(bars) > 290  # the venue's clock stands still at the end of its tape
