@@ -7,8 +7,11 @@ branches are counted.
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
+from quantdsl.check.facts import step_of
 from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import DAY_NS, show_instant
@@ -49,7 +52,9 @@ def _outside(prepared: Prepared) -> list[str]:
     """A session within which nothing of the data lies."""
     memory, schedule = prepared.run.memory, prepared.data.schedule
     seen = (memory.get(f"e.market[{k}].bars") for k in range(prepared.checked.instruments))
-    if not schedule.named or any(seen):
+    begin, end = prepared.data.span
+    met = np.any((schedule.open_ns <= end) & (schedule.close_ns > begin))
+    if not schedule.named or (any(seen) and met):  # a book is kept outside the sessions too
         return []
     first, last = map(show_instant, prepared.data.span)
     return [f"the data, from {first} to {last}, hold nothing within a session of {schedule.name}"]
@@ -67,9 +72,10 @@ def _not_warm(prepared: Prepared) -> list[str]:
                 continue
             seen = max(int(memory.get(place)) for place in _places(checked, bit, counter.name))
             if seen < warm.most:
+                step, clock = step_of(strategy, bit)
                 found.append(
-                    f"'on {handler.event}' reads series that may need {warm.most:,} bars to be "
-                    f"defined, and the data have {plural(seen, 'bar')}"
+                    f"'on {handler.event}' reads series that may need {plural(warm.most, step)}"
+                    f"{clock} to be defined, and the data have {plural(seen, step)}"
                 )
     return found
 

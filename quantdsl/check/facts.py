@@ -12,6 +12,7 @@ from quantdsl.lang import ast
 
 if TYPE_CHECKING:
     from quantdsl.check.checked import Checked
+    from quantdsl.check.strategy import Strategy
 
 WORD_BYTES = 8
 EVENTS = {"timer": "at/every", "flat_by": "flat_by", "late": "stale"}
@@ -60,20 +61,28 @@ def _series(checked: "Checked", name: str) -> str:
 
 
 def _first(checked: "Checked", warm: dict[int, int]) -> str:
-    """The first step with all that is waited for, by the bits of the clocks that count it.
-
-    Bars of another clock than the finest are told by their name: 15 of a day are no 15 hours.
-    """
+    """The first step with all that is waited for, by the bits of the clocks that count it."""
     strategy = checked.strategy
-    most: dict[str, int] = {}
+    most: dict[tuple[str, str], int] = {}
     for bit, count in warm.items():
-        clock = bit % PANEL_SHIFT if strategy.universe is not None else bit % strategy.width
-        named = 0 < clock < len(strategy.clocks) and not strategy.ticks
-        name = f" of {strategy.clocks[clock].name}" if named else ""
-        most[name] = max(most.get(name, 1), count)
-    waited = {name: count for name, count in most.items() if count > 1} or {"": 1}
-    step = "tick" if strategy.ticks else "bar"
-    return " and ".join(f"{step} {count}{name}" for name, count in sorted(waited.items()))
+        step = step_of(strategy, bit)
+        most[step] = max(most.get(step, 1), count)
+    finest = ("tick" if strategy.ticks else "bar", "")
+    waited = {step: count for step, count in most.items() if count > 1} or {finest: 1}
+    return " and ".join(f"{step} {count}{clock}" for (step, clock), count in sorted(waited.items()))
+
+
+def step_of(strategy: "Strategy", bit: int) -> tuple[str, str]:
+    """What a bit counts, bars or ticks, and of which clock where that has to be said.
+
+    Bars of another clock than the finest are told by their name: 15 of a day are no 15 hours, and
+    20 of a minute no 20 ticks.
+    """
+    clock = bit % PANEL_SHIFT if strategy.universe is not None else bit % strategy.width
+    if strategy.ticks and clock >= len(strategy.clocks):
+        return "tick", ""
+    told = clock < len(strategy.clocks) and (strategy.ticks or clock > 0)
+    return "bar", f" of {strategy.clocks[clock].name}" if told else ""
 
 
 def _params(checked: "Checked") -> str:

@@ -8,7 +8,7 @@ from quantdsl.check.equations import STATE, THIS
 from quantdsl.check.graph import Use
 from quantdsl.check.market import ENGINE
 from quantdsl.check.ticks import BOOK, PRINT_WORDS, QUOTE, TOUCH_WORDS, TRADE
-from quantdsl.events.codes import MORE, NO_PRICE, Aggressor, Feed, Kind
+from quantdsl.events.codes import MORE, NO_PRICE, OUTSIDE, Aggressor, Feed, Kind
 from quantdsl.ir import ops
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ class TickStep:
             if event == QUOTE:
                 good = (ops.If(_two_sided(), into),)
             elif event == BOOK:
-                whole = ops.Unary("not", _more())
                 core, book = self.strategy.core, self._book(traded.index)
                 both = ops.Call(core("book.two_sided"), (book,))
-                good = (ops.If(whole, (ops.If(both, into),)),)
+                good = (ops.If(_heard(), (ops.If(both, into),)),)
             if traded.at is not None:
                 return (ops.Let(THIS.name, ops.I64_T, instrument), *good)
             here = ops.Binary("ieq", instrument, ops.i64(traded.index))
@@ -169,10 +168,10 @@ def _is(code: ops.Expr, number: int) -> ops.Expr:
     return ops.Binary("ieq", code, ops.i64(number))
 
 
-def _more() -> ops.Expr:
-    """Whether another event of the same message follows."""
-    flag = ops.Binary("iand", ops.Field(EVENT, "head"), ops.i64(MORE << 48))
-    return ops.Binary("ine", flag, ops.i64(0))
+def _heard() -> ops.Expr:
+    """Whether a message of the book is whole with this event, and within the session."""
+    flags = ops.Binary("iand", ops.Field(EVENT, "head"), ops.i64((MORE | OUTSIDE) << 48))
+    return ops.Binary("ieq", flags, ops.i64(0))
 
 
 def _two_sided() -> ops.Expr:

@@ -36,7 +36,7 @@ from quantdsl.data.times import Interval
 from quantdsl.data.universe import Told
 from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import BAR, NO_PRICE, Kind
-from quantdsl.events.merge import Merge, cut, in_turns, keep
+from quantdsl.events.merge import Merge, cut, in_turns, keep, outside
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
@@ -268,7 +268,8 @@ class _Stream:
     def _inside(self, events: Events) -> Events:
         """Without what lies after the end, and without quotes and trades outside the sessions.
 
-        The book goes on outside them, for without those changes it would be wrong within.
+        The book goes on outside them, for without those changes it would be wrong within; what is
+        OUTSIDE moves it, and no clock of a strategy ticks.
         """
         data, ts = self._data, events["ts_recv"]
         session, inside = data.schedule.at(ts)
@@ -281,7 +282,7 @@ class _Stream:
         kept = within & (inside | of_market)
         left_out = int(np.count_nonzero(~kept))
         data.counts["ticks outside the sessions or the span, left out"] += left_out
-        return keep(events, kept)
+        return outside(keep(events, kept), (~inside)[kept])
 
     def _given(self, before_ns: int | None) -> Iterator[Events]:
         """Everything received before `before_ns`, in pieces of whole messages."""

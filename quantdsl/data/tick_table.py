@@ -17,7 +17,7 @@ from quantdsl.data.columns import plain
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.ticks import MISSING, Events, Fault, Tally
 from quantdsl.errors import DataError
-from quantdsl.events.layout import EVENT, MORE, Kind
+from quantdsl.events.layout import EVENT, MORE, Feed, Kind
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -26,6 +26,7 @@ Holds = Literal["quotes", "trades", "book"]
 DIGITS = 9
 _SCALE = 10.0**DIGITS
 _LARGEST = 2.0**62 / _SCALE
+_UNTIMED = np.iinfo(np.int64).min  # until it is known where a gap stands
 
 _ALIASES: dict[str, tuple[str, ...]] = {
     "time": (
@@ -47,6 +48,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     "symbol": ("symbol", "ticker", "instrument", "tic"),
 }  # fmt: skip
 SYMBOLS_SHOWN = 8
+_TIMES = {"time", "received"}
 _NUMBERS = ("bid", "ask", "bid_size", "ask_size", "price", "size")
 _NEEDED: dict[Holds, tuple[str, ...]] = {
     "quotes": ("time", "bid", "ask"),
@@ -138,6 +140,7 @@ class TickTableReader:
             lost: Counter[str] | None = Counter() if self._bad_rows == "drop" else None
             rows = 0
             for batch in table.batches(text, numbers, lost):
+                self._refuse_torn(table, lost)
                 events = self._events(batch, columns, table.name, rows)
                 rows += batch.num_rows
                 if self._holds == "book":
@@ -190,7 +193,33 @@ class TickTableReader:
             told = batch.column(columns[field])[at].as_py()
             first = f"row {rows + at + 1}: {columns[field]} = {told}"
             self.tally.note(Fault.UNREADABLE, int(np.count_nonzero(~valid)), first)
-        return events[valid & own]
+            timed: Bools = np.logical_and.reduce([fine[f] for f in fine.keys() & _TIMES])
+            own &= self._harmless(events, ~valid, timed)
+        return events[own]
+
+    def _harmless(self, events: Events, bad: Bools, timed: Bools) -> Bools:
+        """Empties bad quotes and makes gaps of bad changes of a book; which rows stay.
+
+        A change that is left out would leave a book that is not the venue's and counts as whole.
+        """
+        if self._holds == "quotes":
+            events["payload"][bad] = (MISSING, MISSING, 0, 0, 0)
+            return ~bad | timed
+        if self._holds == "trades":
+            return ~bad
+        events["kind"][bad], events["side"][bad] = Kind.FEED, Feed.GAP
+        events["payload"][bad, :4] = (Fault.UNREADABLE, 0, 0, 0)
+        events["ts_event"][~timed] = events["ts_recv"][~timed] = _UNTIMED
+        return np.ones(len(bad), bool)
+
+    def _refuse_torn(self, table: Table, lost: Counter[str] | None) -> None:
+        """DataError where a line of a book's changes is lost, for nobody knows after which row."""
+        if lost and self._holds == "book":
+            raise DataError(
+                f"{table.name}: {getattr(table, 'first_torn', '') or 'a line'}: a change of the "
+                "book is lost, and where the book is wrong from cannot be told\n"
+                "help: mend that line or take it out, and let a snapshot follow it"
+            )
 
     def _chosen(self, symbol: str) -> str:
         """The symbol whose rows are read: the one asked for, or the only one of the first rows;
@@ -263,7 +292,7 @@ class _BookState:
 
     def messages(self, rows: Events) -> Events:
         """All messages that are known to be whole."""
-        rows = np.concatenate((self._held, rows))
+        rows = _at_times(np.concatenate((self._held, rows)))
         if not len(rows):
             return rows
         last = _same(rows, len(rows) - 1)
@@ -278,6 +307,8 @@ class _BookState:
         if not len(rows):
             return rows
         snapshot = rows["payload"][:, 4] != 0
+        for at in np.flatnonzero(rows["kind"] == Kind.FEED):  # a snapshot with a gap is one still
+            snapshot[at] |= snapshot[at - 1] if at else self._in_snapshot
         before = np.concatenate(([self._in_snapshot], snapshot[:-1]))
         begins = snapshot & ~before
         begins[0] |= not self._begun
@@ -292,6 +323,18 @@ class _BookState:
         heads["kind"], heads["side"], heads["flags"] = Kind.BOOK_SNAPSHOT, 0, MORE
         heads["payload"] = 0
         return np.insert(rows, at, heads)
+
+
+def _at_times(rows: Events) -> Events:
+    """Gaps without a time at that of the row before them, or at the first one there is."""
+    timed = rows["ts_recv"] != _UNTIMED
+    if timed.all():
+        return rows
+    near = np.maximum.accumulate(np.where(timed, np.arange(len(rows)), -1))
+    near[near < 0] = np.argmax(timed)
+    for field in ("ts_event", "ts_recv"):
+        rows[field] = rows[field][near]
+    return rows[timed | timed.any()]
 
 
 def _identities(rows: Events) -> Int64s:

@@ -12,6 +12,9 @@ WORDS = 8
 MORE = 1
 """Event flag: another event of the same instant follows, so the instant is not yet complete."""
 
+OUTSIDE = 2
+"""Event flag: a change of a book outside the session. It moves the book, and no clock ticks."""
+
 NO_PRICE = 1 << 53
 """Price ticks of a side of a quote where nobody bids or asks: `orders.NONE` of the core."""
 

@@ -16,6 +16,7 @@ import numpy as np
 from quantdsl.events.codes import (
     MORE,
     NO_PRICE,
+    OUTSIDE,
     WORDS,
     Action,
     Aggressor,
@@ -34,6 +35,7 @@ __all__ = [
     "HEAD",
     "MORE",
     "NO_PRICE",
+    "OUTSIDE",
     "QUOTE",
     "RECORD",
     "TRADE",

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.events.layout import EVENT, MORE, Kind
+from quantdsl.events.layout import EVENT, MORE, OUTSIDE, Kind
 
 Events = npt.NDArray[np.void]
 Bools = npt.NDArray[np.bool_]
@@ -133,6 +133,15 @@ def cut(events: Events) -> list[Events]:
 
 def _instant_end(events: Events) -> int:
     return int(np.argmax((events["flags"] & MORE) == 0)) + 1
+
+
+def outside(events: Events, off: Bools) -> Events:
+    """The same events, those of a book at `off` marked as outside of the session."""
+    marked = off & np.isin(events["kind"], (Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT))
+    if marked.any():
+        events = events.copy()
+        events["flags"][marked] |= OUTSIDE
+    return events
 
 
 def keep(events: Events, kept: Bools) -> Events:

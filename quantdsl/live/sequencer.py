@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from quantdsl.errors import RingError
 from quantdsl.events.layout import EVENT, MORE, Kind
-from quantdsl.events.merge import keep
+from quantdsl.events.merge import keep, outside
 from quantdsl.events.ring import CONSUMED, Ring
 from quantdsl.live.backlog import Backlog
 from quantdsl.live.clockwork import BarClock, TickClock
@@ -198,8 +198,9 @@ class Lane:
         assert isinstance(self.clock, TickClock)
         ts = events["ts_recv"]
         if int(ts[0]) < self.clock.open_ns or int(ts[-1]) >= self.clock.close_ns:
-            outside = ~self.clock.inside(ts) & np.isin(events["kind"], MARKET)
-            events = keep(events, ~outside)
+            off = ~self.clock.inside(ts)
+            kept = ~(off & np.isin(events["kind"], MARKET))
+            events = outside(keep(events, kept), off[kept])
         self.send(events)
 
     def advance(self, now_ns: int) -> None:

@@ -189,6 +189,59 @@ def test_ticks_outside_of_every_session_are_why_nothing_was_traded():
     assert why.endswith(" of XNYS")
 
 
+def book(*rows):
+    """The columns of changes of a book, (time, side, price, size); the first two are a snapshot."""
+    names = ("time", "side", "price", "size")
+    columns = {name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
+    return columns | {"snapshot": [True, True] + [False] * (len(rows) - 2)}
+
+
+def test_a_book_goes_on_outside_the_session_and_nobody_trades_on_it():
+    rows = book(
+        ("2024-01-02T12:00:00Z", "bid", 100.0, 5),
+        ("2024-01-02T12:00:00Z", "ask", 100.4, 5),
+        ("2024-01-02T12:00:01Z", "bid", 100.1, 7),
+        ("2024-01-02T14:30:00Z", "ask", 100.3, 2),
+        ("2024-01-02T20:59:59Z", "bid", 100.2, 1),
+        ("2024-01-02T21:00:00Z", "bid", 100.2, 9),
+        ("2024-01-03T09:00:00Z", "bid", 100.2, 0),
+        ("2024-01-03T14:30:01Z", "ask", 100.3, 3),
+    )
+    heard = (
+        'on book:\n    let lots = book.bid_qty[0]\n    log("{bid} {lots} {ask}")\n'
+        "    buy(1 shares, tif = ioc)"
+    )
+    result = run(rows, "book depth = 5", 'session "XNYS"', heard)
+    assert said(result) == [
+        ("02 14:30:00", "100.1 7 100.3"),
+        ("02 20:59:59", "100.2 1 100.3"),
+        ("03 14:30:01", "100.1 7 100.3"),
+    ]
+    assert [order["time"].hour for order in result.orders.to_pylist()] == [14, 20, 14]
+
+
+def test_a_book_outside_of_every_session_is_why_nothing_was_traded():
+    night = book(
+        ("2024-01-02T23:00:00Z", "bid", 100.0, 5),
+        ("2024-01-02T23:00:00Z", "ask", 100.1, 5),
+        ("2024-01-02T23:01:00Z", "bid", 99.9, 5),
+    )
+    body = "on book:\n    buy(1 shares)"
+    (why,) = run(night, "book depth = 5", XNYS, body).result.no_trade_reasons
+    assert "hold nothing within a session of XNYS" in why
+
+
+def test_what_is_waited_for_is_told_in_ticks_and_bars_of_their_clock():
+    rows = trades(("2024-01-02T15:00:00Z", 100.0), ("2024-01-02T15:00:01Z", 100.0))
+    away = "ts.ewm_std(float(trade.price), halflife = 5s)[5]"
+    body = f"on trade:\n    if {away} > 0:\n        buy(1 shares)"
+    (why,) = run(rows, "trades", XNYS, body).result.no_trade_reasons
+    assert "may need 7 ticks to be defined, and the data have 2 ticks" in why
+    body = "on bar(m):\n    if ta.sma(m.close, 9) > 0:\n        buy(1 shares)"
+    (why,) = run(rows, "trades\n    bars 1s as m", XNYS, body).result.no_trade_reasons
+    assert "may need 9 bars of m to be defined, and the data have 1 bar" in why
+
+
 def test_round_the_clock_a_session_is_closed_before_the_next_one_opens():
     minutes = [f"2024-01-02T23:{minute}:00" for minute in (56, 57, 58, 59)]
     minutes += ["2024-01-03T00:00:00", "2024-01-03T00:01:00"]

@@ -204,6 +204,61 @@ def test_a_bad_change_of_a_book_is_a_gap(tmp_path):
     assert (events["flags"] & MORE).tolist() == [1, 1, 0, 1, 0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"{at(1)},foo,10.0,3,false",
+        f"{at(1)},bid,ten,3,false",
+        f"{at(1)},bid,10.0,inf,false",
+        ",bid,10.0,3,false",
+        f"{at(1)},bid,1e30,3,true",
+    ],
+)
+def test_a_change_of_a_book_that_cannot_be_read_is_a_gap(row, tmp_path):
+    lines = [
+        BOOK,
+        f"{at(0)},bid,10.0,5,true",
+        f"{at(0)},ask,10.1,5,true",
+        row,
+        f"{at(2)},ask,10.1,4,false",
+        f"{at(3)},bid,9.9,7,true",
+    ]
+    path = table(tmp_path, lines)
+    with pytest.raises(DataError):
+        streamed(spec(path, ticks="book"))
+    events = streamed(spec(path, ticks="book", bad_rows="drop"))
+    gap = events[3]
+    assert (gap["kind"], gap["side"]) == (Kind.FEED, Feed.GAP)
+    assert np.count_nonzero(events["kind"] == Kind.FEED) == 1
+    assert (np.diff(events["ts_recv"]) >= 0).all()
+    assert events["kind"][-2] == Kind.BOOK_SNAPSHOT
+
+
+def test_a_snapshot_with_a_row_that_cannot_be_read_is_one_snapshot(tmp_path):
+    lines = [
+        BOOK,
+        f"{at(0)},bid,10.0,5,true",
+        f"{at(0)},bid,9.9,what,",
+        f"{at(0)},ask,10.1,5,true",
+        f"{at(2)},ask,10.1,4,false",
+    ]
+    events = streamed(spec(table(tmp_path, lines), ticks="book", bad_rows="drop"))
+    kinds = [Kind(kind).name for kind in events["kind"]]
+    assert kinds == ["BOOK_SNAPSHOT", "BOOK_DELTA", "FEED", "BOOK_DELTA", "BOOK_DELTA"]
+
+
+def test_a_line_that_is_torn_leaves_no_book(tmp_path):
+    path = table(tmp_path, [BOOK, f"{at(0)},bid,10.0,5,true", "torn", f"{at(2)},ask,10.1,4,false"])
+    with pytest.raises(DataError, match="a change of the book is lost"):
+        streamed(spec(path, ticks="book", bad_rows="drop"))
+
+
+def test_a_quote_that_cannot_be_read_is_one_without_prices(tmp_path):
+    path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1", f"{at(1)},10.0,inf,1,1"))
+    events = streamed(spec(path, bad_rows="drop"))
+    assert events["payload"][1].tolist()[:4] == [NO_PRICE, NO_PRICE, 0, 0]
+
+
 def test_what_the_data_do_not_hold_is_an_error(tmp_path):
     path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1"))
     with pytest.raises(DataError, match="holds quotes, and the strategy asks for trades"):
