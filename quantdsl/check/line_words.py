@@ -170,4 +170,43 @@ STATEMENTS: dict[str, Word] = {
     ),
 }
 
-SECTIONS = {"a file": FILE, "lines of a strategy": STRATEGY, "lines of a handler": STATEMENTS}
+ANNOTATIONS: dict[str, Word] = {
+    "critical_path": Word(
+        "@critical_path",
+        "Above a handler: its machine code calls nothing, takes no memory and makes no message.",
+        "@critical_path\nevery 5m:\n    flatten()",
+    ),
+    "latency": Word(
+        "@latency(p99 = 1us)",
+        "Above a handler: what it may take; 'quantdsl bench latency' measures it.",
+        "@latency(p99 = 1us)\nevery 5m:\n    flatten()",
+    ),
+    "cpu": Word(
+        "@cpu(3)",
+        "Above a handler: the core that the engine is pinned to; a config's live.cpu comes first.",
+        "@cpu(3)\nevery 5m:\n    flatten()",
+    ),
+    "no_allocation": Word(
+        "@no_allocation",
+        "Above a handler, a fn or an indicator: its machine code takes no memory.",
+        "@no_allocation\nevery 5m:\n    flatten()",
+    ),
+    "inline_always": Word(
+        "@inline_always",
+        "Above a handler, a fn or an indicator: no call is left in its machine code.",
+        "@inline_always\nevery 5m:\n    flatten()",
+    ),
+    "vectorizable": Word(
+        "@vectorizable",
+        "Above a handler, a fn or an indicator: each inner loop runs in wide registers.",
+        "",
+    ),
+}
+"""What is said above a handler; those of kernels are on the page of kernels."""
+
+SECTIONS = {
+    "a file": FILE,
+    "lines of a strategy": STRATEGY,
+    "lines of a handler": STATEMENTS,
+    "annotations": ANNOTATIONS,
+}

@@ -78,6 +78,8 @@ def _manifest(
     folder: Path, files: tuple[Path, ...], config: str | None, options: dict[str, Any]
 ) -> "Manifest":
     """That of the session that is there, or of a new one."""
+    from quantdsl.backtest.values import chosen
+    from quantdsl.check import compile_file
     from quantdsl.live import manifest as manifests
     from quantdsl.live.creation import Wish, create
 
@@ -102,6 +104,8 @@ def _manifest(
         return manifest
     if not files:
         raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
+    for file in files if sets else ():  # before there is a session that never starts
+        chosen(compile_file(file).strategy.params, sets)
     wishes = [Wish(file, sets) for file in files]
     return create(folder, wishes, config=find(config or DEFAULT_CONFIG), said=given)
 

@@ -58,7 +58,14 @@ def entries() -> tuple[Entry, ...]:
 
 def find(name: str) -> list[Entry]:
     """The entries of one name, with or without its namespace; else those that are written with it,
-    as tif is with ioc, but for functions, of which a hundred have a `len`."""
+    as tif is with ioc, but for functions, of which a hundred have a `len`. A handler is found as it
+    is written, `on stale`, and so is an annotation, `@latency`."""
+    if name.startswith("on "):
+        event = re.findall(r"\w+", name)[1:2]
+        return [e for e in find("on") if {*event} & {*re.findall(r"\w+", e.signature)}]
+    if name.startswith("@"):
+        noted = line_words.ANNOTATIONS.keys() & {name[1:]}
+        return [entry for entry in entries() if entry.name in noted and entry.signature[0] == "@"]
     every = entries()
     exact = [entry for entry in every if entry.name == name]
     bare = [entry for entry in every if entry.name.rpartition(".")[2] == name]

@@ -307,8 +307,8 @@ class _BookState:
         if not len(rows):
             return rows
         snapshot = rows["payload"][:, 4] != 0
-        for at in np.flatnonzero(rows["kind"] == Kind.FEED):  # a snapshot with a gap is one still
-            snapshot[at] |= snapshot[at - 1] if at else self._in_snapshot
+        for gap in np.flatnonzero(rows["kind"] == Kind.FEED):  # a snapshot with a gap is one still
+            snapshot[gap] |= snapshot[gap - 1] if gap else self._in_snapshot
         before = np.concatenate(([self._in_snapshot], snapshot[:-1]))
         begins = snapshot & ~before
         begins[0] |= not self._begun
@@ -334,7 +334,8 @@ def _at_times(rows: Events) -> Events:
     near[near < 0] = np.argmax(timed)
     for field in ("ts_event", "ts_recv"):
         rows[field] = rows[field][near]
-    return rows[timed | timed.any()]
+    found: Events = rows[timed | timed.any()]
+    return found
 
 
 def _identities(rows: Events) -> Int64s:

@@ -190,7 +190,7 @@ def test_ticks_outside_of_every_session_are_why_nothing_was_traded():
 
 
 def book(*rows):
-    """The columns of changes of a book, (time, side, price, size); the first two are a snapshot."""
+    """The columns of (time, side, price, size) of a book; the first two are a snapshot."""
     names = ("time", "side", "price", "size")
     columns = {name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
     return columns | {"snapshot": [True, True] + [False] * (len(rows) - 2)}

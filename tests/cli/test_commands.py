@@ -237,6 +237,15 @@ def test_a_full_disk_is_named_with_the_file_that_it_refuses(command, tmp_path):
     assert command == "paper" or [path.name for path in tmp_path.iterdir()] == ["idea.qdsl"]
 
 
+def test_a_param_that_is_none_leaves_no_session_behind(tmp_path, capsys):
+    file, folder = tmp_path / "idea.qdsl", tmp_path / "made"
+    file.write_text(starter("idea"))
+    said = ("paper", str(file), "--session", str(folder), "--no-cockpit", "--set", "nope=1")
+    assert cli.run([*said]) == 2
+    assert "the strategy has no param 'nope'" in capsys.readouterr().err
+    assert not folder.exists()
+
+
 def test_fmt_keeps_the_mode_of_a_file_and_what_a_link_points_to(tmp_path):
     file, link = tmp_path / "idea.qdsl", tmp_path / "link.qdsl"
     file.write_text(starter("idea").replace(" = ", "  =  "))

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from quantdsl.cli import cli
 from quantdsl.codegen.target import native
+from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.shipped import shipped
 
@@ -145,3 +146,12 @@ def test_a_proof_that_fails_is_shown_and_is_an_error(folder):
         quantdsl("explain", "narrow.qdsl", "--stage", "proof", folder=folder)
     assert [one.code for one in told.value.diagnostics] == ["QD0901"]
     assert NARROW[told.value.diagnostics[0].span[0] :].startswith("for i in 0..<64")
+
+
+def test_a_strategy_that_sends_no_order_has_no_way_to_measure(folder):
+    (folder / "idle.qdsl").write_text(
+        "language 1\n\nstrategy Idle:\n    quotes\n    state n = 0\n    on quote:\n"
+        "        n = n + 1\n    backtest:\n        fees = 0 bps\n"
+    )
+    with pytest.raises(ConfigError, match="Idle sends no order, and what is measured is"):
+        quantdsl("bench", "latency", "idle.qdsl", folder=folder)

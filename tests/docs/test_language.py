@@ -13,7 +13,7 @@ from quantdsl.check.checked import check_source
 from quantdsl.check.market import Later
 from quantdsl.check.tick_names import Absent, Tape, Working
 from quantdsl.check.universe import NeedsUniverse
-from quantdsl.cli.reference import EVERYWHERE, KERNELS, THREADS, Entry, entries
+from quantdsl.cli.reference import EVERYWHERE, KERNELS, THREADS, Entry, entries, find
 from quantdsl.lang import words
 from quantdsl.lang.format import format_source
 from quantdsl.lang.source import Source
@@ -123,7 +123,7 @@ def in_a_strategy(entry: Entry) -> str:
         return f"{THREAD_KERNEL.format(example=whole)}\n{STRATEGY.format(**PLAIN)}".replace(
             "\nlanguage 1\n", ""
         )
-    if entry.section == "lines of a strategy":
+    if entry.section in ("lines of a strategy", "annotations"):
         return with_line(entry.name, example)
     if entry.section == "lines of a handler":
         return STRATEGY.format(**{**PLAIN, "handler": textwrap.indent(example, " " * 8).strip()})
@@ -186,6 +186,20 @@ def test_every_entry_is_placed_and_says_what_it_does():
     for entry in entries():
         assert entry.signature, entry.name
         assert entry.summary[-1:] in ".;)" or entry.section == "market", entry.name
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("@latency", ["latency"]),
+        ("on stale", ["on"]),
+        ("on stale(book)", ["on"]),
+        ("@x", []),
+        ("on x", []),
+    ],
+)
+def test_help_finds_a_handler_and_an_annotation_as_they_are_written(asked, found):
+    assert [entry.name for entry in find(asked)] == found
 
 
 def test_help_knows_every_word_that_begins_a_line():
