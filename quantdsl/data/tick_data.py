@@ -131,9 +131,12 @@ class TickData:
                     held = [
                         n for n, kinds in KINDS.items() if any(feed.scan.kinds[k] for k in kinds)
                     ]
+                    way = f"name a folder that holds a file of its {name} as well"
+                    if name == "book" and feed.reader.format == "table of trades":
+                        way += "; a table of a book's changes has a column 'snapshot' (true, false)"
                     raise DataError(
                         f"{feed.name}: holds {', '.join(held)}, and the strategy asks for {name}\n"
-                        f"help: name a folder that holds a file of its {name} as well"
+                        f"help: {way}"
                     )
 
     @property

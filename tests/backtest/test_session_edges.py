@@ -192,8 +192,8 @@ def test_ticks_outside_of_every_session_are_why_nothing_was_traded():
 def book(*rows):
     """The columns of (time, side, price, size) of a book; the first two are a snapshot."""
     names = ("time", "side", "price", "size")
-    columns = {name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
-    return columns | {"snapshot": [True, True] + [False] * (len(rows) - 2)}
+    told = zip(names, zip(*rows, strict=True), strict=True)
+    return {name: list(cells) for name, cells in told} | {"snapshot": [True, True] + [False] * (len(rows) - 2)}
 
 
 def test_a_book_goes_on_outside_the_session_and_nobody_trades_on_it():

@@ -259,6 +259,12 @@ def test_a_quote_that_cannot_be_read_is_one_without_prices(tmp_path):
     assert events["payload"][1].tolist()[:4] == [NO_PRICE, NO_PRICE, 0, 0]
 
 
+def test_a_book_without_a_mark_of_snapshots_is_told_how_to_have_one(tmp_path):
+    path = table(tmp_path, ["time,side,price,size", f"{at(0)},bid,10.0,5", f"{at(1)},ask,10.1,5"])
+    with pytest.raises(DataError, match="changes has a column 'snapshot'"):
+        open_tick_data(spec(path, ticks="book"))
+
+
 def test_what_the_data_do_not_hold_is_an_error(tmp_path):
     path = table(tmp_path, quotes(f"{at(0)},10.0,10.1,1,1"))
     with pytest.raises(DataError, match="holds quotes, and the strategy asks for trades"):
