@@ -193,7 +193,8 @@ def book(*rows):
     """The columns of (time, side, price, size) of a book; the first two are a snapshot."""
     names = ("time", "side", "price", "size")
     told = zip(names, zip(*rows, strict=True), strict=True)
-    return {name: list(cells) for name, cells in told} | {"snapshot": [True, True] + [False] * (len(rows) - 2)}
+    columns = {name: list(cells) for name, cells in told}
+    return columns | {"snapshot": [True, True] + [False] * (len(rows) - 2)}
 
 
 def test_a_book_goes_on_outside_the_session_and_nobody_trades_on_it():
