@@ -241,6 +241,9 @@ LIFE = {
         ("max entries",),
         risk="max_entries = 2",
     ),
+    "a limit beyond all money": buy(
+        "10 shares", FLAT, risk="max_notional = 100_000_000_000 USD", fills=((2, 10, 100),)
+    ),
     "volume share": buy(
         "10 shares",
         (100, 100, 100, 100, 8),
