@@ -70,7 +70,8 @@ def function_of(call: HostCall, path: str, allowed: Sequence[str]) -> Function:
     if module not in allowed:
         raise ConfigError(
             f"{where} runs {name} of the Python module {module}, which is not allowed\n"
-            f"help: a strategy file is only text; if you trust the module, add --host {module}"
+            f"help: a strategy file is only text; if you trust the module, add --host {module}, "
+            f"in Python hosts=['{module}']"
         )
     try:
         imported = importlib.import_module(module)
