@@ -175,7 +175,7 @@ class _Told:
 def _numbers(said: object) -> Float64s | None:
     """A new array of what a function returned, NaN for what is masked; None for texts and so on."""
     if isinstance(said, np.ma.MaskedArray):
-        said = said.astype(np.float64).filled(np.nan)
+        said = np.ma.filled(said.astype(np.float64), np.nan)
     found = np.asarray(said)
     texts = found.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in found.flat)
     return None if texts or found.dtype.kind not in NUMBERS else np.array(found, np.float64)

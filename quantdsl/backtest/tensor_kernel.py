@@ -168,14 +168,14 @@ class TensorKernel:
     def _require_stack(self, work: TensorWork) -> None:
         """Hold what a core keeps of a block, or of all that wait for each other, to its limit."""
         arrays = [
-            stmt
+            (stmt.name, size_of(stmt.type))
             for stmt in statements(work.func.body)
             if isinstance(stmt, ops.Let) and isinstance(stmt.type, ops.ArrayType)
         ]
-        kept = 8 * sum(size_of(stmt.type) for stmt in arrays)
+        kept = 8 * sum(size for _, size in arrays)
         if kept <= limits.GRID_BYTES:
             return
-        meeting = any(stmt.name.startswith((threads.ALL, threads.EACH)) for stmt in arrays)
+        meeting = any(name.startswith((threads.ALL, threads.EACH)) for name, _ in arrays)
         who, smaller = "threads", "make its arrays smaller"
         if meeting:
             who, smaller = "blocks, which wait for each other,", "give it a smaller @grid"
