@@ -50,6 +50,16 @@ class Outcome(Struct, frozen=True):
     result: SweepResult
     study: Study
     walk: WalkForward | None
+    walk_stopped: bool = False
+    """Whether Ctrl-C ended the walk-forward; all points are done then."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to resume."""
+        return len(self.result) == self.result.planned and not self.walk_stopped
+
+
+WALK_STOPPED = "the walk-forward was stopped; the same command with --resume goes on with it"
 
 
 def conduct(
@@ -63,9 +73,9 @@ def conduct(
 ) -> Outcome:
     """Run the lanes, and write everything into `folder` if there is one.
 
-    Ctrl-C ends the run: the result then has fewer rows than were planned, and `resume` goes on
-    from what the folder keeps. A sweep that is complete there is refused with ConfigError. A
-    profile is told of every kernel that runs on this machine.
+    Ctrl-C ends the run: the result then has fewer rows than were planned, or no walk-forward, and
+    `resume` goes on from what the folder keeps. A sweep that is complete there is refused with
+    ConfigError. A profile is told of every kernel that runs on this machine.
     """
     parts = None if folder is None else Parts(folder, sweep.manifest())
     try:
@@ -95,7 +105,7 @@ def _conduct(
         windows_of(sweep, plan)  # refused now, not after the sweep
     name = placed_on(sweep)
     device = ClusterRunner(name) if config.on == "ray" else runner(name, say, profile)
-    walk = None
+    walk, walk_stopped = None, False
     try:
         device.compile(sweep.work)
         say(said(sweep))
@@ -104,16 +114,21 @@ def _conduct(
             parts.take()
         lanes = run(sweep, device, parts=parts, resume=resume, progress=progress)
         if plan is not None and lanes.complete:
-            walk = walk_forward(
-                sweep,
-                plan,
-                device,
-                steady=config.choose == "steady",
-                folder=folder,
-                resume=resume,
-                progress=progress,
-            )
+            try:
+                walk = walk_forward(
+                    sweep,
+                    plan,
+                    device,
+                    steady=config.choose == "steady",
+                    folder=folder,
+                    resume=resume,
+                    progress=progress,
+                )
+            except KeyboardInterrupt:  # the points are done, and their result is worth having
+                walk_stopped = True
         result = result_of(sweep, lanes, device.name)
+        if walk_stopped:
+            result = replace(result, notes=(*result.notes, WALK_STOPPED))
         if sweep.precision != "f64":
             result = replace(result, difference=measured(sweep, lanes, result, device))
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))
@@ -122,9 +137,9 @@ def _conduct(
         device.close()
     if parts is not None:
         save(result, found, parts.folder, config.top, walk)
-        if lanes.complete:
+        if lanes.complete and not walk_stopped:
             parts.finish()
-    return Outcome(sweep, result, found, walk)
+    return Outcome(sweep, result, found, walk, walk_stopped)
 
 
 def placed_on(sweep: Sweep) -> str:
@@ -150,6 +165,11 @@ def best_point(result: SweepResult) -> int:
 def complete(sweep: Sweep, folder: Path) -> bool:
     """Whether the folder holds all results of this very sweep."""
     return Parts(folder, sweep.manifest()).complete
+
+
+def resumable(sweep: Sweep, folder: Path) -> bool:
+    """Whether the folder keeps lanes that a resumed sweep need not run again."""
+    return Parts(folder, sweep.manifest()).kept
 
 
 def save_all(folders: Sequence[Path], folder: Path) -> None:

@@ -10,12 +10,14 @@ import click
 
 from quantdsl.cli.options import FILE, assignments, of_market
 from quantdsl.config import find
+from quantdsl.errors import QuantDSLError
 
 if TYPE_CHECKING:
     from quantdsl.backtest.conduct import Outcome
     from quantdsl.backtest.sweep import Progress, Sweep
 
 EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
+GOES_ON = "the same command with --resume goes on"
 TRACE = "trace.json"
 OF_THE_SWEEP = """
     points seed objective metrics top device on precision walk_forward choose bootstrap
@@ -140,17 +142,30 @@ class Extras(NamedTuple):
 
 def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
     """One sweep from its first lane to its last file; the exit code."""
-    from quantdsl.backtest.conduct import best_config, conduct, save_trades
+    from quantdsl.backtest.conduct import best_config, conduct, resumable, save_trades
     from quantdsl.devices.profile import Profile
     from quantdsl.files import whole
 
     for number in extras.traded:
         sweep.place(number)
     profile = Profile() if extras.profile else None
-    with _progress(sweep.path.name) as progress:
-        outcome = conduct(
-            sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
-        )
+    try:
+        with _progress(sweep.path.name) as progress:
+            outcome = conduct(
+                sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
+            )
+    except KeyboardInterrupt:
+        if not resumable(sweep, folder):
+            raise
+        click.echo(f"interrupted: what is computed is kept in {folder}; {GOES_ON}", err=True)
+        return EXIT_INTERRUPTED
+    except OSError as refused:  # a full disk, more often than not
+        if not resumable(sweep, folder):
+            raise
+        raise QuantDSLError(
+            f"{refused.filename or folder}: {refused.strerror or refused}\n"
+            f"help: what is computed is kept in {folder}; when that is mended, {GOES_ON}"
+        ) from None
     _show(outcome, folder)
     for number in extras.traded:
         save_trades(sweep, number, folder)
@@ -162,12 +177,13 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
         with whole(folder / TRACE) as path:
             path.write_text(profile.trace(), encoding="utf-8")
         click.echo(f"trace   {folder / TRACE}\n\n{profile.table()}")
-    result = outcome.result
-    if len(result) == result.planned:
+    if outcome.complete:
         return 0
+    result = outcome.result
+    rest = ", the walk-forward is not" if outcome.walk_stopped else ""
     click.echo(
-        f"interrupted: {len(result):,} of {result.planned:,} points are done and written; "
-        "the same command with --resume goes on",
+        f"interrupted: {len(result):,} of {result.planned:,} points are done and written{rest}; "
+        f"{GOES_ON}",
         err=True,
     )
     return EXIT_INTERRUPTED
