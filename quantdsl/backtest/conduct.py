@@ -22,7 +22,7 @@ from quantdsl.devices.choose import runner
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import cores
 from quantdsl.devices.profile import Profile
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, QuantDSLError
 from quantdsl.report.columns import choices
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_result import SweepResult
@@ -59,7 +59,12 @@ class Outcome(Struct, frozen=True):
         return len(self.result) == self.result.planned and not self.walk_stopped
 
 
-WALK_STOPPED = "the walk-forward was stopped; the same command with --resume goes on with it"
+class KeptInterrupt(KeyboardInterrupt):
+    """Ctrl-C where no result can be written, and a folder keeps what is computed; says so."""
+
+
+GOES_ON = "the same command with --resume goes on"
+WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON} with it"
 
 
 def conduct(
@@ -80,6 +85,17 @@ def conduct(
     parts = None if folder is None else Parts(folder, sweep.manifest())
     try:
         return _conduct(sweep, say, parts, resume, progress, profile)
+    except KeyboardInterrupt:
+        if parts is not None and parts.kept:
+            raise KeptInterrupt(f"what is computed is kept in {folder}; {GOES_ON}") from None
+        raise
+    except OSError as refused:  # a full disk, more often than not
+        if parts is not None and parts.kept:
+            raise QuantDSLError(
+                f"{refused.filename or folder}: {refused.strerror or refused}\n"
+                f"help: what is computed is kept in {folder}; when that is mended, {GOES_ON}"
+            ) from None
+        raise
     finally:
         if parts is not None:
             parts.release()
@@ -165,11 +181,6 @@ def best_point(result: SweepResult) -> int:
 def complete(sweep: Sweep, folder: Path) -> bool:
     """Whether the folder holds all results of this very sweep."""
     return Parts(folder, sweep.manifest()).complete
-
-
-def resumable(sweep: Sweep, folder: Path) -> bool:
-    """Whether the folder keeps lanes that a resumed sweep need not run again."""
-    return Parts(folder, sweep.manifest()).kept
 
 
 def save_all(folders: Sequence[Path], folder: Path) -> None:

@@ -10,14 +10,12 @@ import click
 
 from quantdsl.cli.options import FILE, assignments, of_market
 from quantdsl.config import find
-from quantdsl.errors import QuantDSLError
 
 if TYPE_CHECKING:
     from quantdsl.backtest.conduct import Outcome
     from quantdsl.backtest.sweep import Progress, Sweep
 
 EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
-GOES_ON = "the same command with --resume goes on"
 TRACE = "trace.json"
 OF_THE_SWEEP = """
     points seed objective metrics top device on precision walk_forward choose bootstrap
@@ -142,7 +140,7 @@ class Extras(NamedTuple):
 
 def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
     """One sweep from its first lane to its last file; the exit code."""
-    from quantdsl.backtest.conduct import best_config, conduct, resumable, save_trades
+    from quantdsl.backtest.conduct import GOES_ON, KeptInterrupt, best_config, conduct, save_trades
     from quantdsl.devices.profile import Profile
     from quantdsl.files import whole
 
@@ -154,18 +152,9 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
             outcome = conduct(
                 sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
             )
-    except KeyboardInterrupt:
-        if not resumable(sweep, folder):
-            raise
-        click.echo(f"interrupted: what is computed is kept in {folder}; {GOES_ON}", err=True)
+    except KeptInterrupt as kept:
+        click.echo(f"interrupted: {kept}", err=True)
         return EXIT_INTERRUPTED
-    except OSError as refused:  # a full disk, more often than not
-        if not resumable(sweep, folder):
-            raise
-        raise QuantDSLError(
-            f"{refused.filename or folder}: {refused.strerror or refused}\n"
-            f"help: what is computed is kept in {folder}; when that is mended, {GOES_ON}"
-        ) from None
     _show(outcome, folder)
     for number in extras.traded:
         save_trades(sweep, number, folder)
