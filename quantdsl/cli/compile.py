@@ -126,7 +126,9 @@ def _facts(
     from quantdsl.ir.layout import Layout
 
     layout, on_cores = Layout(lanes.module.structs), architecture in CPUS
-    kernel = facts(on_cores=on_cores, threads_max=artifact.threads)
+    kernel = facts(
+        on_cores=on_cores, threads_max=artifact.threads, threads_min=artifact.threads_min
+    )
     params = [
         {
             "name": param.name,

@@ -68,13 +68,13 @@ class Facts(NamedTuple):
     """Blocks of a launch; None on a CPU, where a call runs all lanes."""
 
 
-def facts(*, on_cores: bool, threads_max: int | None = None) -> Facts:
+def facts(*, on_cores: bool, threads_max: int | None = None, threads_min: int = 1) -> Facts:
     """Buffers, variables and launch sizes of the kernel of lanes, on a CPU or on a GPU."""
     words = {**WORDS, "states": STATES_ON_A_CPU} if on_cores else WORDS
     buffers = [param for param in KERNEL.params if param.name in words]
     symbols = [*VARIABLES.values()]
     if not on_cores:
-        symbols.append(BLOCK if threads_max is None else BLOCK._replace(hi=threads_max))
+        symbols.append(BLOCK._replace(lo=threads_min, hi=threads_max or BLOCK.hi))
     return Facts(
         inputs={param.name: str(words[param.name]) for param in buffers if not param.inout},
         outputs={param.name: str(words[param.name]) for param in buffers if param.inout},

@@ -71,6 +71,11 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
         assert told["shared_bytes"] == 0
         assert told["launch"]["threads_max"] == 128
         assert told["variables"]["block"] == [1, 128]
+    if backend == "amdgcn":  # the kernel counts in blocks of just so many
+        assert told["variables"]["block"] == [128, 128]
+    if backend == "spirv":
+        assert {"Int8", "Int64", "Float64", "Kernel"} <= set(told["features"])
+        assert not any("capability" in name for name in told["features"])
 
 
 def test_a_state_too_large_for_a_stack_lies_in_states_once_more():
