@@ -269,6 +269,12 @@ class Strategy:
         )
         place = _path("out", out)
         folder = Path(place) if place is not None else None
+        if folder is None and resume:
+            raise ConfigError(
+                "resume = True without a folder to go on from\nhelp: give out= as in the run before"
+            )
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ConfigError(f"out = {place}: that is a file\nhelp: name a folder")
         return SweepReport(conduct(sweep, _silent, folder=folder, resume=resume, progress=progress))
 
     def __repr__(self) -> str:
@@ -341,7 +347,12 @@ def _listed(name: str, values: str | Iterable[object]) -> str:
             f"ranges: {name} = {values} is no range\n"
             "help: give one as '5..50:5' or [5, 10, 20]; params= keeps a param at one value"
         )
-    return ",".join(str(value) for value in values)
+    listed = [str(value) for value in values]
+    if not listed:
+        raise ConfigError(
+            f"ranges: {name} has no value\nhelp: give some, as [5, 10, 20], or leave {name} out"
+        )
+    return ",".join(listed)
 
 
 def _silent(line: str) -> None:

@@ -242,6 +242,17 @@ def test_a_sweep_takes_lists_of_values(table):
     assert text.best(0).num_rows == 0
     with pytest.raises(ConfigError, match="ranges: fast = 3 is no range"):
         strategy.sweep(table, ranges={"fast": 3}, device="cpu")
+    with pytest.raises(ConfigError, match="ranges: fast has no value\n"):
+        strategy.sweep(table, ranges={"fast": []}, device="cpu")
+
+
+def test_a_sweep_has_a_folder_to_go_on_from_or_to_write_into(table, tmp_path):
+    strategy, file = quantdsl.compile(STRATEGY), tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match="resume = True without a folder to go on from\n"):
+        strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", resume=True)
+    with pytest.raises(ConfigError, match="that is a file\n"):
+        strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", out=file)
 
 
 def test_the_defaults_of_params_are_taken_back(table):
