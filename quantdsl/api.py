@@ -12,11 +12,13 @@ Data go in as a path or as any table of the Arrow C stream (pyarrow, pandas, pol
 out as pyarrow. In a notebook a report shows its page.
 """
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from quantdsl.backtest.conduct import Outcome, conduct
@@ -41,6 +43,9 @@ from quantdsl.report.sweep_page import page as sweep_page
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_store import save as save_sweep
 from quantdsl.report.tearsheet import page as tearsheet
+
+Moment = str | dt.date | np.datetime64
+"""A date or a time, as ISO 8601 or as Python, pandas and NumPy have it; UTC without a zone."""
 
 
 class Report:
@@ -120,8 +125,8 @@ class Strategy:
         data: Any = None,
         *,
         config: str | Path | None = None,
-        start: str | None = None,
-        end: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         benchmark: str | None = None,
         hosts: Sequence[str] = (),
         **params: object,
@@ -138,8 +143,8 @@ class Strategy:
             Path(self.checked.source.path),
             data=data,
             params=_by_name(params),
-            start=start,
-            end=end,
+            start=_moment("start", start),
+            end=_moment("end", end),
             config=_config(config),
             benchmark=_path("benchmark", benchmark),
             hosts=_hosts(hosts),
@@ -151,8 +156,8 @@ class Strategy:
         data: Any = None,
         *,
         config: str | Path | None = None,
-        start: str | None = None,
-        end: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         hosts: Sequence[str] = (),
         device: str = "auto",
         **params: object,
@@ -171,8 +176,8 @@ class Strategy:
         data: Any = None,
         *,
         config: str | Path | None = None,
-        start: str | None = None,
-        end: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         hosts: Sequence[str] = (),
         device: str = "auto",
         **params: object,
@@ -190,8 +195,8 @@ class Strategy:
         data: Any = None,
         *,
         config: str | Path | None = None,
-        start: str | None = None,
-        end: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         hosts: Sequence[str] = (),
         **params: object,
     ) -> SignalReport:
@@ -203,8 +208,8 @@ class Strategy:
         self,
         data: Any,
         config: str | Path | None,
-        start: str | None,
-        end: str | None,
+        start: Moment | None,
+        end: Moment | None,
         params: Mapping[str, object],
         hosts: Sequence[str],
         *,
@@ -215,8 +220,8 @@ class Strategy:
             self.checked,
             data=data,
             params=_by_name(params),
-            start=start,
-            end=end,
+            start=_moment("start", start),
+            end=_moment("end", end),
             config=_config(config),
             hosts=_hosts(hosts),
             closes=closes,
@@ -230,8 +235,8 @@ class Strategy:
         ranges: Mapping[str, str | Iterable[object]] | None = None,
         params: Mapping[str, object] | None = None,
         config: str | Path | None = None,
-        start: str | None = None,
-        end: str | None = None,
+        start: Moment | None = None,
+        end: Moment | None = None,
         out: str | Path | None = None,
         resume: bool = False,
         progress: Progress | None = None,
@@ -257,13 +262,19 @@ class Strategy:
             data=data,
             ranges={name: _listed(name, values) for name, values in _named("ranges", ranges)},
             params=dict(_named("params", params)),
-            start=start,
-            end=end,
+            start=_moment("start", start),
+            end=_moment("end", end),
             config=_config(config),
             sweep=settings,
         )
         place = _path("out", out)
         folder = Path(place) if place is not None else None
+        if folder is None and resume:
+            raise ConfigError(
+                "resume = True without a folder to go on from\nhelp: give out= as in the run before"
+            )
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ConfigError(f"out = {place}: that is a file\nhelp: name a folder")
         return SweepReport(conduct(sweep, _silent, folder=folder, resume=resume, progress=progress))
 
     def __repr__(self) -> str:
@@ -336,7 +347,12 @@ def _listed(name: str, values: str | Iterable[object]) -> str:
             f"ranges: {name} = {values} is no range\n"
             "help: give one as '5..50:5' or [5, 10, 20]; params= keeps a param at one value"
         )
-    return ",".join(str(value) for value in values)
+    listed = [str(value) for value in values]
+    if not listed:
+        raise ConfigError(
+            f"ranges: {name} has no value\nhelp: give some, as [5, 10, 20], or leave {name} out"
+        )
+    return ",".join(listed)
 
 
 def _silent(line: str) -> None:
@@ -401,6 +417,19 @@ def _path(what: str, given: object) -> str | None:
     if not isinstance(given, str | Path):
         raise ConfigError(f"{what} is a path, not a {type(given).__name__}")
     return str(given)
+
+
+def _moment(what: str, given: object) -> str | None:
+    """A date or a time as a config has it."""
+    if given is None or isinstance(given, str):
+        return given
+    if isinstance(given, dt.date):
+        return given.isoformat()
+    if isinstance(given, np.datetime64):
+        return str(given)
+    raise ConfigError(
+        f"{what} = {given!r} is no date\nhelp: such as {what}='2024-01-31' or a datetime"
+    )
 
 
 def _config(given: object) -> Path | None:

@@ -70,7 +70,7 @@ KERNEL_BYTES = Limit(
     "KERNEL_BYTES", 256 * 1024, "bytes", "what a kernel keeps lies on the stack"
 )
 GRID_BYTES = Limit(
-    "GRID_BYTES", 2 * 1024 * 1024, "bytes", "what all blocks of a grid keep lies on one stack"
+    "GRID_BYTES", 2 * 1024 * 1024, "bytes", "what a core keeps of threads lies on its stack"
 )
 SHARED_BYTES = Limit(
     "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"

@@ -1,5 +1,6 @@
 """The Python API: the same run as the command line, from any table, with tables out."""
 
+import datetime as dt
 import re
 import subprocess
 import sys
@@ -47,6 +48,20 @@ def test_any_table_gives_the_same_run(table, tmp_path):
         named = [one.trades.drop_columns("instrument") for one in (report, reports[0])]
         assert named[0].equals(named[1])  # only a file gives the instrument its name
         assert report.equity.equals(reports[0].equity)
+
+
+def test_a_start_is_a_text_or_a_date_of_python_pandas_or_numpy(table):
+    strategy = quantdsl.compile(STRATEGY)
+    middle = pd.Timestamp(table["time"][1_000].as_py(), unit="s", tz="UTC")
+    of_numpy = middle.tz_localize(None).to_numpy()
+    forms = [middle.isoformat(), middle, middle.to_pydatetime(), of_numpy]
+    runs = [strategy.backtest(table, start=form).equity for form in forms]
+    assert 0 < runs[0].num_rows < table.num_rows
+    assert all(run.equals(runs[0]) for run in runs[1:])
+    day = dt.date(middle.year, middle.month, middle.day)
+    early, same = (strategy.backtest(table, end=end).equity for end in (day, str(day)))
+    assert 0 < early.num_rows < table.num_rows
+    assert early.equals(same)
 
 
 def test_a_compiled_strategy_runs_again_with_other_params(table):
@@ -106,6 +121,7 @@ def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
         ({"config": 5}, "config is a path, not a int"),
         ({"config": "nope"}, "nope: there is no such file. Shipped: "),
         ({"benchmark": pd.DataFrame()}, "benchmark is a path, not a DataFrame"),
+        ({"start": 20200103}, "start = 20200103 is no date"),
         ({"hosts": "os"}, r"hosts = 'os' is no list"),
         ({"hosts": None}, "hosts = None is no list"),
         ({"params": 5}, "params = 5 is no mapping"),
@@ -226,6 +242,17 @@ def test_a_sweep_takes_lists_of_values(table):
     assert text.best(0).num_rows == 0
     with pytest.raises(ConfigError, match="ranges: fast = 3 is no range"):
         strategy.sweep(table, ranges={"fast": 3}, device="cpu")
+    with pytest.raises(ConfigError, match="ranges: fast has no value\n"):
+        strategy.sweep(table, ranges={"fast": []}, device="cpu")
+
+
+def test_a_sweep_has_a_folder_to_go_on_from_or_to_write_into(table, tmp_path):
+    strategy, file = quantdsl.compile(STRATEGY), tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match="resume = True without a folder to go on from\n"):
+        strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", resume=True)
+    with pytest.raises(ConfigError, match="that is a file\n"):
+        strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", out=file)
 
 
 def test_the_defaults_of_params_are_taken_back(table):

@@ -22,7 +22,7 @@ from quantdsl.devices.choose import runner
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import cores
 from quantdsl.devices.profile import Profile
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, QuantDSLError
 from quantdsl.report.columns import choices
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_result import SweepResult
@@ -50,6 +50,21 @@ class Outcome(Struct, frozen=True):
     result: SweepResult
     study: Study
     walk: WalkForward | None
+    walk_stopped: bool = False
+    """Whether Ctrl-C ended the walk-forward; all points are done then."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to resume."""
+        return len(self.result) == self.result.planned and not self.walk_stopped
+
+
+class KeptInterrupt(KeyboardInterrupt):
+    """Ctrl-C where no result can be written, and a folder keeps what is computed; says so."""
+
+
+GOES_ON = "the same command with --resume goes on"
+WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON} with it"
 
 
 def conduct(
@@ -63,13 +78,24 @@ def conduct(
 ) -> Outcome:
     """Run the lanes, and write everything into `folder` if there is one.
 
-    Ctrl-C ends the run: the result then has fewer rows than were planned, and `resume` goes on
-    from what the folder keeps. A sweep that is complete there is refused with ConfigError. A
-    profile is told of every kernel that runs on this machine.
+    Ctrl-C ends the run: the result then has fewer rows than were planned, or no walk-forward, and
+    `resume` goes on from what the folder keeps. A sweep that is complete there is refused with
+    ConfigError. A profile is told of every kernel that runs on this machine.
     """
     parts = None if folder is None else Parts(folder, sweep.manifest())
     try:
         return _conduct(sweep, say, parts, resume, progress, profile)
+    except KeyboardInterrupt:
+        if parts is not None and parts.kept:
+            raise KeptInterrupt(f"what is computed is kept in {folder}; {GOES_ON}") from None
+        raise
+    except OSError as refused:  # a full disk, more often than not
+        if parts is not None and parts.kept:
+            raise QuantDSLError(
+                f"{refused.filename or folder}: {refused.strerror or refused}\n"
+                f"help: what is computed is kept in {folder}; when that is mended, {GOES_ON}"
+            ) from None
+        raise
     finally:
         if parts is not None:
             parts.release()
@@ -95,7 +121,7 @@ def _conduct(
         windows_of(sweep, plan)  # refused now, not after the sweep
     name = placed_on(sweep)
     device = ClusterRunner(name) if config.on == "ray" else runner(name, say, profile)
-    walk = None
+    walk, walk_stopped = None, False
     try:
         device.compile(sweep.work)
         say(said(sweep))
@@ -104,16 +130,21 @@ def _conduct(
             parts.take()
         lanes = run(sweep, device, parts=parts, resume=resume, progress=progress)
         if plan is not None and lanes.complete:
-            walk = walk_forward(
-                sweep,
-                plan,
-                device,
-                steady=config.choose == "steady",
-                folder=folder,
-                resume=resume,
-                progress=progress,
-            )
+            try:
+                walk = walk_forward(
+                    sweep,
+                    plan,
+                    device,
+                    steady=config.choose == "steady",
+                    folder=folder,
+                    resume=resume,
+                    progress=progress,
+                )
+            except KeyboardInterrupt:  # the points are done, and their result is worth having
+                walk_stopped = True
         result = result_of(sweep, lanes, device.name)
+        if walk_stopped:
+            result = replace(result, notes=(*result.notes, WALK_STOPPED))
         if sweep.precision != "f64":
             result = replace(result, difference=measured(sweep, lanes, result, device))
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))
@@ -122,9 +153,9 @@ def _conduct(
         device.close()
     if parts is not None:
         save(result, found, parts.folder, config.top, walk)
-        if lanes.complete:
+        if lanes.complete and not walk_stopped:
             parts.finish()
-    return Outcome(sweep, result, found, walk)
+    return Outcome(sweep, result, found, walk, walk_stopped)
 
 
 def placed_on(sweep: Sweep) -> str:

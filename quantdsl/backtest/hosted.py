@@ -28,6 +28,8 @@ from quantdsl.report.result import Float64s, Int64s
 CUTS, SAMPLED = 3, 3
 """Where a history is cut to try it out, evenly spread; and of how many instruments."""
 Function = Callable[..., Any]
+NUMBERS = "biufO"
+"""Kinds of arrays that hold numbers; objects are looked at one by one."""
 AS_DECLARED: dict[str, Callable[[float], object]] = {"int": int, "bool": bool}
 """What a constant is to Python; a float, where nothing else is declared."""
 
@@ -68,17 +70,24 @@ def function_of(call: HostCall, path: str, allowed: Sequence[str]) -> Function:
     if module not in allowed:
         raise ConfigError(
             f"{where} runs {name} of the Python module {module}, which is not allowed\n"
-            f"help: a strategy file is only text; if you trust the module, add --host {module}"
+            f"help: a strategy file is only text; if you trust the module, add --host {module}, "
+            f"in Python hosts=['{module}']"
         )
     try:
-        found = getattr(importlib.import_module(module), name)
+        imported = importlib.import_module(module)
     except ImportError as error:
         raise ConfigError(
             f"{where}: the module {module} cannot be imported: {error}\n"
             "help: install it, or name its folder in PYTHONPATH"
         ) from None
-    except AttributeError:
-        raise ConfigError(f"{where}: the module {module} has no {name!r}") from None
+    except (Exception, SystemExit) as error:  # whatever its own lines do
+        raise ConfigError(
+            f"{where}: the module {module} cannot be imported: {type(error).__name__}: {error}\n"
+            f"help: its own lines fail, as python -c 'import {module}' shows"
+        ) from None
+    found = getattr(imported, name, None)
+    if found is None:
+        raise ConfigError(f"{where}: the module {module} has no {name!r}")
     if not callable(found):
         raise ConfigError(f"{where}: {call.target} is no function")
     function: Function = found
@@ -145,18 +154,31 @@ class _Told:
         target = self.call.target
         given = [one[:count].copy() for one in self.series]  # which it may write to
         try:
-            said = self.function(*given, **self.constants)
-            found = np.array(said, np.float64)
-        except Exception as error:
+            found = _numbers(self.function(*given, **self.constants))
+        except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"{target} failed on {self.name}: {type(error).__name__}: {error}"
             ) from None
+        if found is None:
+            raise ConfigError(
+                f"{target} returned values that are no numbers for {self.name}\n"
+                "help: one number for each bar, NaN where there is none"
+            )
         if found.shape != (count,):
             raise ConfigError(
                 f"{target} returned {_shape(found)} for {count:,} bars of {self.name}\n"
                 "help: one value for each bar, NaN where there is none"
             )
         return found
+
+
+def _numbers(said: object) -> Float64s | None:
+    """A new array of what a function returned, NaN for what is masked; None for texts and so on."""
+    if isinstance(said, np.ma.MaskedArray):
+        said = np.ma.filled(said.astype(np.float64), np.nan)
+    found = np.asarray(said)
+    texts = found.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in found.flat)
+    return None if texts or found.dtype.kind not in NUMBERS else np.array(found, np.float64)
 
 
 def _shape(found: Float64s) -> str:

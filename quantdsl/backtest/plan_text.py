@@ -8,6 +8,7 @@ from quantdsl.backtest import points
 from quantdsl.backtest.panel_plan import panel_plan
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, WORD_BYTES, Choice, Scope
+from quantdsl.errors import ConfigError
 
 EVENTS = 100_000
 """For how many bars the bytes are told."""
@@ -17,16 +18,25 @@ TEXT_CHARS = 44
 
 def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
     """What a sweep over the grid of the file, with these ranges in place of its own, hoists, and
-    what the kernels of its signals are.
+    what the kernels of its own and of its signals are.
 
-    Raises SourceError where the file has mistakes and ConfigError where there is nothing to sweep.
+    Raises SourceError where the file has mistakes and ConfigError where there is nothing of that.
     """
     checked = compile_file(path)
+    kernels = [f"kernel {one.name}: {one}" for one in checked.library.kernels.values()]
     signals = [*panel_plan(checked)] if checked.strategy.universe is not None else []
-    ranged = any(param.low is not None for param in checked.strategy.params)
-    if signals and not ranged and not ranges:
-        return "\n".join([f"{checked.strategy.name}: nothing to sweep", "", *signals])
-    grid, _ = points.grid(checked.strategy.params, {}, ranges)
+    more = [*kernels, *(["", *signals] if signals else [])]
+    try:
+        grid, _ = points.grid(checked.strategy.params, {}, ranges)
+    except ConfigError:
+        if ranges or not more:
+            raise
+        return "\n".join([f"{checked.strategy.name}: nothing to sweep", *more])
+    return "\n".join([*_hoisted(checked, grid), *more])
+
+
+def _hoisted(checked: Checked, grid: points.Grid) -> Iterator[str]:
+    """Each equation, and whether a sweep computes it once."""
     swept = {axis.param.name: len(axis.values) for axis in grid.axes}
     of_gpu, of_cpu = (
         checked.plan(Scope(swept, grid.size, EVENTS, load))[1] for load in (LOAD_GPU, LOAD_CPU)
@@ -34,21 +44,17 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
     both = {choice.number for choice in of_cpu if choice.column}
     rows = [HEAD, *(_row(checked, choice, choice.number in both) for choice in of_gpu)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(HEAD))]
-    return "\n".join(
-        [
-            f"{checked.strategy.name}: {grid.describe()}, {grid.size:,} points before 'require'",
-            f"A load of a column costs as much as {LOAD_GPU} operations on a GPU, {LOAD_CPU} on "
-            f"a CPU; bytes are those of {EVENTS:,} bars.",
-            "",
-            *("  ".join(_padded(row, widths)).rstrip() for row in rows),
-            "",
-            _total("a GPU", of_gpu),
-            _total("a CPU", of_cpu),
-            *_seldom(of_gpu),
-            *(f"kernel {one.name}: {one}" for one in checked.library.kernels.values()),
-            *(["", *signals] if signals else []),
-        ]
+    yield f"{checked.strategy.name}: {grid.describe()}, {grid.size:,} points before 'require'"
+    yield (
+        f"A load of a column costs as much as {LOAD_GPU} operations on a GPU, {LOAD_CPU} on "
+        f"a CPU; bytes are those of {EVENTS:,} bars."
     )
+    yield ""
+    yield from ("  ".join(_padded(row, widths)).rstrip() for row in rows)
+    yield ""
+    yield _total("a GPU", of_gpu)
+    yield _total("a CPU", of_cpu)
+    yield from _seldom(of_gpu)
 
 
 def _total(where: str, choices: list[Choice]) -> str:

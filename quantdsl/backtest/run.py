@@ -200,25 +200,24 @@ def _middles(prepared: Prepared) -> tuple[Middles, str]:
 
 
 def periods_per_year(data: RunData) -> float:
-    """Day samples in a year: sessions with a bar; without one UTC days, or bars no shorter."""
+    """Day samples in a year: sessions with a bar; without one UTC days, or bars no shorter.
+
+    A market is closed on weekends where a session says so, or else its bars.
+    """
     files = [feed.scan.interval for feed in data.feeds] if isinstance(data, Data) else []
     finest = min(files, key=lambda one: one.nominal_ns, default=None)
     if finest is not None and finest.unit in _LONG_BARS_A_YEAR:
         return _LONG_BARS_A_YEAR[finest.unit]
-    if data.schedule.named:
-        if data.schedule.name != ALWAYS_OPEN:
-            return TRADING_DAYS
-        return TRADING_DAYS if _of_weekdays(data) else CALENDAR_DAYS
-    if not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
-        return CALENDAR_DAYS
+    if data.schedule.named and data.schedule.name != ALWAYS_OPEN:
+        return TRADING_DAYS
+    if data.schedule.named or not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
+        return TRADING_DAYS if _rests_weekly(data) else CALENDAR_DAYS
     return _LONG_BARS_A_YEAR.get(data.clocks[0].unit, TRADING_DAYS)
 
 
-def _of_weekdays(data: RunData) -> bool:
-    """Whether it is of bars of days that no weekend has."""
-    if not isinstance(data, Data) or data.all_week:
-        return False
-    return all(feed.scan.interval.unit == "d" for feed in data.feeds)
+def _rests_weekly(data: RunData) -> bool:
+    """Whether it is of bars that no weekend has."""
+    return isinstance(data, Data) and all(feed.scan.rests_weekly for feed in data.feeds)
 
 
 def settings_of(

@@ -101,6 +101,14 @@ class Parts:
         before = self._before()
         return before is not None and before.complete
 
+    @property
+    def kept(self) -> bool:
+        """Whether the folder has a part of this very sweep."""
+        try:
+            return self._before() is not None and any(self._made().glob("*.npy"))
+        except ConfigError:
+            return False
+
     def resume(self) -> list[Int64s]:
         """The parts that an ended run of this very sweep left; ConfigError if it was another."""
         if self._before() is None:

@@ -148,29 +148,41 @@ class TensorKernel:
         return self._ready[key]
 
     def _require_room(self, sizes: Mapping[str, int]) -> None:
-        """Hold the arrays of its own to their limit."""
+        """Hold the arrays of its own, and what a block shares, to their limits."""
+        shared = 0
         for name, type_ in self.facts.arrays.values():
             size = bind_size(type_.size, dict(sizes))
-            if not isinstance(size, int) or 8 * size > limits.KERNEL_BYTES:
+            if isinstance(size, int) and type_.kind == "shared":
+                shared += 8 * size
+            elif not isinstance(size, int) or 8 * size > limits.KERNEL_BYTES:
                 raise self._error(
                     f"its own {name!r} is larger than {limits.KERNEL_BYTES:,} bytes with these "
                     "sizes: make it an inout tensor"
                 )
+        if shared > limits.SHARED_BYTES:
+            raise self._error(
+                f"a block shares {shared:,} bytes with these sizes, and {limits.SHARED_BYTES:,} "
+                "fit: make its shared arrays smaller, and go over the data in parts"
+            )
 
     def _require_stack(self, work: TensorWork) -> None:
-        """Hold what a core keeps of each block, where all wait for each other, to its limit."""
-        kept = 8 * sum(
-            size_of(stmt.type)
+        """Hold what a core keeps of a block, or of all that wait for each other, to its limit."""
+        arrays = [
+            (stmt.name, size_of(stmt.type))
             for stmt in statements(work.func.body)
-            if isinstance(stmt, ops.Let)
-            and isinstance(stmt.type, ops.ArrayType)
-            and stmt.name.startswith((threads.ALL, threads.EACH))
+            if isinstance(stmt, ops.Let) and isinstance(stmt.type, ops.ArrayType)
+        ]
+        kept = 8 * sum(size for _, size in arrays)
+        if kept <= limits.GRID_BYTES:
+            return
+        meeting = any(name.startswith((threads.ALL, threads.EACH)) for name, _ in arrays)
+        who, smaller = "threads", "make its arrays smaller"
+        if meeting:
+            who, smaller = "blocks, which wait for each other,", "give it a smaller @grid"
+        raise self._error(
+            f"its {who} keep {kept:,} bytes, and a core has {limits.GRID_BYTES:,}: {smaller}, or "
+            "run it on a GPU"
         )
-        if kept > limits.GRID_BYTES:
-            raise self._error(
-                f"its blocks keep {kept:,} bytes while they wait for each other, and a core has "
-                f"{limits.GRID_BYTES:,}: give it a smaller @grid, or run it on a GPU"
-            )
 
     # ---- arguments ----
 

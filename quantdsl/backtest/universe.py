@@ -45,6 +45,12 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
             f"the universe is {len(symbols):,} instruments as listed today: who failed before is "
             "not among them, so past results look better than they were"
         )
+    own = universe.name.rpartition(":")[2].upper()
+    if not listed and len(symbols) > 1 and own in (one.upper() for one in symbols):
+        notes.append(
+            f'"{universe.name}" is the name of a universe here, whose instruments are all '
+            f"{len(symbols):,} of the data: for {own} alone write instrument \"{universe.name}\""
+        )
     return Members(symbols, chosen, tuple(notes))
 
 

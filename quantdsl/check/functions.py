@@ -133,9 +133,9 @@ def pass_parameter(param: Parameter) -> tuple[list[ops.ParamDecl], Value]:
     return decls, value
 
 
-def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
-    """New names that stand as sizes of arrays in a parameter list: inferred from the arguments."""
-    found: list[str] = []
+def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> dict[str, ast.Span]:
+    """Names that stand as sizes of arrays in a parameter list, inferred from the arguments."""
+    found: dict[str, ast.Span] = {}
     for node in nodes:
         type_ = node.type
         if type_ is None or type_.name not in ("array", "tensor"):
@@ -146,7 +146,7 @@ def implicit_sizes(nodes: tuple[ast.Param, ...], cx: Context) -> list[str]:
                 and size.name not in found
                 and cx.library.size_value(cx, size.name) is None
             ):
-                found.append(size.name)
+                found[size.name] = size.span
     return found
 
 
@@ -172,29 +172,31 @@ class Builder:
         inferred = implicit_sizes(self.node.params, cx)
         self.sizes = [*consts, *inferred]
         cx.size_names = frozenset(self.sizes)
-        for name in inferred:
+        for name, span in inferred.items():
             size = ops.SizeName(name)
-            cx.scope.names[name] = Local(Value(INT, ops.SizeOf(size), low=1, high=size), used=True)
+            value = Value(INT, ops.SizeOf(size), low=1, high=size)
+            cx.scope.names[name] = Local(value, span, used=True)
         return parameters(cx, self.node.params)
 
     def bind(self, params: list[Parameter]) -> list[ops.ParamDecl]:
         """Declare the parameters; returns how they arrive."""
         decls: list[ops.ParamDecl] = []
         for param in params:
+            span = param.node.name.span
             if param.type.kind == "window":
                 more, value = windows.arriving(param.name, param.type, param.node.span)
                 decls += more
                 self.sizes.append(windows.ring_size(param.name))
-                self.cx.scope.names[param.name] = Local(value, used=True)
+                self.cx.scope.names[param.name] = Local(value, span, used=True)
                 continue
             if param.type == ERROR:
-                self.cx.scope.names[param.name] = Local(error_value(param.node.span), used=True)
+                self.cx.scope.names[param.name] = Local(error_value(span), span, used=True)
                 continue
             more, value = pass_parameter(param)
             decls += more
             if value.low is not None:
                 self.cx.ranges.least[value.ir] = value.low
-            self.cx.scope.names[param.name] = Local(value, used=True)
+            self.cx.scope.names[param.name] = Local(value, span, used=True)
         return decls
 
     def run(self) -> Routine:

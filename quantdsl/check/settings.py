@@ -10,11 +10,11 @@ from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.equations import for_all
 from quantdsl.check.functions import Declared
-from quantdsl.check.literals import DURATION_NS, is_quantity
+from quantdsl.check.literals import DURATION_NS, is_quantity, signed
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.shares import told_of_factor
-from quantdsl.check.types import DURATION, FLOAT, money
+from quantdsl.check.types import DURATION, FLOAT, SAFE, money
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -170,10 +170,20 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     if unit == "share":
         told_of_factor(cx, node)
     if unit in wanted:
-        value = arith.coerce(cx, value, wanted[unit])
-        return None if value.bad else value.ir
+        limit = arith.coerce(cx, value, wanted[unit])
+        return None if limit.bad else _at_most(cx, node, limit)
     cx.error("QD0804", f"{line.name.id} is a {unit}", node.span)
     return None
+
+
+def _at_most(cx: Context, node: ast.Expr, limit: Value) -> ops.Expr:
+    """A limit; one that is written as more money than there can be binds nothing."""
+    written = signed(node)
+    if limit.type.kind != "money" or written is None:
+        return limit.ir
+    count = ops.Binary("fmul", ops.f64(float(written[0])), cx.units.money(cx).den)
+    most = ops.Binary("fmin", count, ops.f64(float(SAFE - 1)))
+    return arith.checked_int(ops.Unary("rint", most))
 
 
 def _rate(cx: Context, node: ast.Expr, window_of: str) -> ops.Expr | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from quantdsl.check.params import Param
     from quantdsl.codegen.backends import Artifact
     from quantdsl.config import Precision
+    from quantdsl.ir.ops import Module
 
 
 @click.command("compile")
@@ -40,11 +41,13 @@ def command(
     from quantdsl.passes import lane_passes
 
     chosen = backend_of(backend)
-    architectures = [chosen.architectures[0]] if arch is None else arch.split(",")
+    architectures = [chosen.architectures[0]]
+    if arch is not None:
+        architectures = list(dict.fromkeys(name.strip() for name in arch.split(",")))
     for architecture in architectures:
         if architecture not in chosen.architectures:
             raise ConfigError(
-                f"--arch {architecture}: {backend} has no such architecture\n"
+                f"--arch {arch}: {backend} has no architecture '{architecture}'\n"
                 f"help: one of {', '.join(chosen.architectures)}"
             )
     lanes = lane_code(compile_file(file), frozenset(), 1, precision=precision)
@@ -58,7 +61,8 @@ def command(
             part.write_bytes(artifact.code)
         about = path.with_name(path.name + ".json")
         with whole(about) as part:
-            part.write_text(_facts(lanes, artifact, backend, architecture, opt), encoding="utf-8")
+            told = _facts(lanes, module, artifact, backend, architecture)
+            part.write_text(_json(told | {"opt": opt}), encoding="utf-8")
         click.echo(f"{path}  {len(artifact.code):,} bytes{_used(artifact)}\n{about}")
 
 
@@ -101,21 +105,30 @@ def _step(param: "Param") -> str | None:
     return show(param, param.step)
 
 
-def _facts(
-    lanes: "LaneCode", artifact: "Artifact", backend: str, architecture: str, opt: int
-) -> str:
-    """What the code takes, for programs that load it."""
+def _json(told: dict[str, object]) -> str:
     import msgspec
 
+    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"
+
+
+def _facts(
+    lanes: "LaneCode", module: "Module", artifact: "Artifact", backend: str, architecture: str
+) -> dict[str, object]:
+    """What the code of `module` takes, for programs that load it."""
     from quantdsl import __version__
     from quantdsl.backtest.program import STATE
     from quantdsl.backtest.values import show
+    from quantdsl.codegen.backends import CPUS
     from quantdsl.codegen.lanes import KERNEL
     from quantdsl.codegen.text import entry_symbol
-    from quantdsl.devices.kernel import facts
+    from quantdsl.devices.kernel import facts, sizes_of
+    from quantdsl.events.layout import WORDS
     from quantdsl.ir.layout import Layout
 
-    layout, kernel = Layout(lanes.module.structs), facts()
+    layout, on_cores = Layout(lanes.module.structs), architecture in CPUS
+    kernel = facts(
+        on_cores=on_cores, threads_max=artifact.threads, threads_min=artifact.threads_min
+    )
     params = [
         {
             "name": param.name,
@@ -129,25 +142,23 @@ def _facts(
         }
         for param in lanes.checked.strategy.params
     ]
-    told = {
+    return {
         "strategy": lanes.checked.strategy.name,
         "quantdsl": __version__,
         "backend": backend,
         "architecture": architecture,
-        "opt": opt,
         "precision": lanes.precision,
         "entries": {entry_symbol(KERNEL.name): [param.name for param in KERNEL.params]},
         "buffers_read": kernel.inputs,
         "buffers_written": kernel.outputs,
         "variables": kernel.variables,
+        "sizes": sizes_of(module, event_words=WORDS, on_cores=on_cores),
         "params": params,
-        "state_words": layout.words(STATE),
-        "results": [word.path for word in lanes.words.sums],
-        "launch": {"blocks": kernel.grid, "threads_max": artifact.threads},
+        "results": [{"name": word.path, "state_word": word.offset} for word in lanes.words.sums],
+        "launch": kernel.grid and {"blocks": kernel.grid, "threads_max": artifact.threads},
         "registers": artifact.registers,
         "stack_bytes": artifact.stack_bytes,
         "spill_bytes": artifact.spill_bytes,
         "shared_bytes": artifact.shared_bytes,
         "features": list(artifact.features),
     }
-    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"

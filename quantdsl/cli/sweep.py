@@ -140,17 +140,21 @@ class Extras(NamedTuple):
 
 def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
     """One sweep from its first lane to its last file; the exit code."""
-    from quantdsl.backtest.conduct import best_config, conduct, save_trades
+    from quantdsl.backtest.conduct import GOES_ON, KeptInterrupt, best_config, conduct, save_trades
     from quantdsl.devices.profile import Profile
     from quantdsl.files import whole
 
     for number in extras.traded:
         sweep.place(number)
     profile = Profile() if extras.profile else None
-    with _progress(sweep.path.name) as progress:
-        outcome = conduct(
-            sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
-        )
+    try:
+        with _progress(sweep.path.name) as progress:
+            outcome = conduct(
+                sweep, click.echo, folder=folder, resume=resume, progress=progress, profile=profile
+            )
+    except KeptInterrupt as kept:
+        click.echo(f"interrupted: {kept}", err=True)
+        return EXIT_INTERRUPTED
     _show(outcome, folder)
     for number in extras.traded:
         save_trades(sweep, number, folder)
@@ -162,12 +166,13 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
         with whole(folder / TRACE) as path:
             path.write_text(profile.trace(), encoding="utf-8")
         click.echo(f"trace   {folder / TRACE}\n\n{profile.table()}")
-    result = outcome.result
-    if len(result) == result.planned:
+    if outcome.complete:
         return 0
+    result = outcome.result
+    rest = ", the walk-forward is not" if outcome.walk_stopped else ""
     click.echo(
-        f"interrupted: {len(result):,} of {result.planned:,} points are done and written; "
-        "the same command with --resume goes on",
+        f"interrupted: {len(result):,} of {result.planned:,} points are done and written{rest}; "
+        f"{GOES_ON}",
         err=True,
     )
     return EXIT_INTERRUPTED

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.emit import emit
-from quantdsl.codegen.foreign import AMD_ARCHITECTURES, SPIRV_ARCHITECTURE, amd_code, spirv_code
+from quantdsl.codegen.foreign import (
+    AMD_ARCHITECTURES,
+    SPIRV_ARCHITECTURE,
+    amd_code,
+    spirv_capabilities,
+    spirv_code,
+)
+from quantdsl.codegen.foreign import THREADS as AMD_THREADS
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.lanes import on_a_cpu
 from quantdsl.codegen.ptx import PTX_OF_ARCHITECTURE, Bounds, Ptx, ptx_text, target_of
@@ -35,6 +42,8 @@ class Artifact(NamedTuple):
     """What a machine must have to run it."""
     threads: int | None = None
     """Of a block at most, on a GPU."""
+    threads_min: int = 1
+    """And at least."""
     registers: int | None = None
     stack_bytes: int | None = None
     spill_bytes: int | None = None
@@ -103,20 +112,21 @@ def _gpu(text: str, architecture: str) -> Artifact:
         cubin.code,
         (architecture, f"ptx {version[:-1]}.{version[-1]}", "f64"),
         cubin.bounds.threads,
-        cubin.registers,
-        cubin.stack_bytes,
-        cubin.spill_bytes,
-        cubin.shared_bytes,
+        registers=cubin.registers,
+        stack_bytes=cubin.stack_bytes,
+        spill_bytes=cubin.spill_bytes,
+        shared_bytes=cubin.shared_bytes,
     )
 
 
 def _amdgcn(module: Module, architecture: str, level: int) -> Artifact:
-    return Artifact(amd_code(module, architecture, level), (architecture, "f64"))
+    code = amd_code(module, architecture, level)
+    return Artifact(code, (architecture, "f64"), AMD_THREADS, AMD_THREADS)
 
 
 def _spirv(module: Module, _: str, level: int) -> Artifact:
-    features = ("SPIR-V 1.4", "Kernel", "Addresses", "GenericPointer", "Int64", "Float64")
-    return Artifact(spirv_code(module, level), features)
+    code = spirv_code(module, level)
+    return Artifact(code, ("SPIR-V 1.4", *spirv_capabilities(code)))
 
 
 CPUS = ("native", "x86-64-v3", "aarch64")

@@ -45,7 +45,12 @@ SPIRV_INTEGERS = frozenset({"1", "8", "16", "32", "64"})
 SPIRV_TRIES = 8
 """What LLVM has made before in this process may still upset the names of blocks, now and then;
 what passes the check is equal to the byte."""
-SPIRV_MAGIC, HEADER_WORDS, LABEL = 0x07230203, 5, 248
+SPIRV_MAGIC, HEADER_WORDS, CAPABILITY, LABEL = 0x07230203, 5, 17, 248
+SPIRV_CAPABILITIES = {
+    4: "Addresses", 5: "Linkage", 6: "Kernel", 9: "Float16", 10: "Float64", 11: "Int64",
+    12: "Int64Atomics", 22: "Int16", 38: "GenericPointer", 39: "Int8",
+}  # fmt: skip
+"""The names of SPIR-V's numbers, of those that LLVM may ask for."""
 
 SPIRV_NUMBER = "  %number = call spir_func i64 @_Z13get_global_idj(i32 0)"
 SPIRV_OUTSIDE = """\
@@ -94,7 +99,7 @@ def _one_function(module: Module) -> Module:
 
 def spirv_flaw(code: bytes) -> str | None:
     """What is wrong with a binary: its frame, or a block whose name another has."""
-    words = np.frombuffer(code[: len(code) // 4 * 4], "<u4").tolist()
+    words = _words(code)
     if len(code) % 4 or len(words) < HEADER_WORDS or words[0] != SPIRV_MAGIC:
         return "is no SPIR-V"
     at, bound, labels = HEADER_WORDS, words[3], set[int]()
@@ -108,6 +113,20 @@ def spirv_flaw(code: bytes) -> str | None:
             labels.add(words[at + 1])
         at += length
     return None
+
+
+def spirv_capabilities(code: bytes) -> tuple[str, ...]:
+    """What a machine must be capable of, as a binary without a flaw declares first of all."""
+    words, at, found = _words(code), HEADER_WORDS, list[int]()
+    while at < len(words) and words[at] & 0xFFFF == CAPABILITY:
+        found.append(words[at + 1])
+        at += words[at] >> 16
+    return tuple(SPIRV_CAPABILITIES.get(one, f"capability {one}") for one in sorted(found))
+
+
+def _words(code: bytes) -> list[int]:
+    words: list[int] = np.frombuffer(code[: len(code) // 4 * 4], "<u4").tolist()
+    return words
 
 
 def _amd(_: Module, shared: Shared) -> Iterator[str]:

@@ -29,9 +29,11 @@ from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
 from quantdsl.passes.at_once import SECTOR_WORDS, read_at_once
+from quantdsl.passes.divide_counts import divide_counts
 from quantdsl.passes.hot import with_hot
 from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.messages import pass_messages
+from quantdsl.passes.once import unroll_once
 from quantdsl.passes.outline import ROOMY_NODES, inline_cold
 from quantdsl.passes.usual import IDLE, SLOW, USUAL, run_usual
 
@@ -191,9 +193,10 @@ def gpu_part(
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
     if usual is not lanes:
-        return _turns(turns_alone(usual), roomy=bounds.registers == REGISTERS_OF_A_THREAD)
+        turns = _turns(turns_alone(usual), roomy=bounds.registers == REGISTERS_OF_A_THREAD)
+        return divide_counts(unroll_once(turns))
     apart = pass_messages(lanes, "lane")
-    return lanes if apart is lanes else inline_cold(apart)
+    return divide_counts(lanes if apart is lanes else inline_cold(apart))
 
 
 def _turns(module: Module, *, roomy: bool) -> Module:

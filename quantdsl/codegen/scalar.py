@@ -10,10 +10,8 @@ from quantdsl.codegen.target import TRAILING_ZEROS
 from quantdsl.codegen.text import Text
 from quantdsl.ir.ops import CANONICAL_NAN_BITS
 
-MIN_I64_AS_F64 = "0xC3E0000000000000"
-"""-2^63, the least double that fits an i64."""
 END_I64_AS_F64 = "0x43E0000000000000"
-"""2^63, the first double too large."""
+"""2^63, the first double that is too large for an i64."""
 
 UNARY = {
     "not": "xor i1 {x}, true",
@@ -82,9 +80,12 @@ def lowest_bit(text: Text, x: str, none: int) -> str:
 
 
 def kept(text: Text, fits: str, x: str) -> str:
-    """A double as a whole number where it fits, else 0."""
-    safe = text.pure(f"select i1 {fits}, double {x}, double 0.0")
-    return text.pure(f"fptosi double {safe} to i64")
+    """A double as a whole number where it fits, else 0.
+
+    What fptosi makes of another is poison, which is not chosen: so nothing waits for `fits` first.
+    """
+    number = text.pure(f"fptosi double {x} to i64")
+    return text.pure(f"select i1 {fits}, i64 {number}, i64 0")
 
 
 def unary(text: Text, op: str, x: str) -> str:
@@ -128,10 +129,8 @@ def _f32(text: Text, x: str) -> str:
 
 
 def _f64_to_i64(text: Text, x: str) -> str:
-    """fptosi outside its range is poison, so what is out of range becomes 0.0 before it."""
-    above = text.pure(f"fcmp oge double {x}, {MIN_I64_AS_F64}")
-    below = text.pure(f"fcmp olt double {x}, {END_I64_AS_F64}")
-    return kept(text, text.pure(f"and i1 {above}, {below}"), x)
+    size = text.intrinsic(INTRINSICS["fabs"], x)
+    return kept(text, text.pure(f"fcmp olt double {size}, {END_I64_AS_F64}"), x)
 
 
 def _idiv(text: Text, x: str, y: str) -> str:

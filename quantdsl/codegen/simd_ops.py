@@ -7,7 +7,7 @@ exactly for every operand. No lane traps, whether it is active or not.
 import math
 from collections.abc import Callable, Sequence
 
-from quantdsl.codegen.scalar import END_I64_AS_F64, FMA_SINGLE, INTRINSICS, MIN_I64_AS_F64
+from quantdsl.codegen.scalar import END_I64_AS_F64, FMA_SINGLE, INTRINSICS
 from quantdsl.codegen.simd_text import VectorText
 from quantdsl.ir.ops import BINARY as SIGNATURES
 from quantdsl.ir.ops import (
@@ -155,15 +155,12 @@ def _i64_to_f64(text: VectorText, x: str) -> str:
 
 
 def _f64_to_i64(text: VectorText, x: str) -> str:
-    """fptosi outside its range is poison, so what is out of range becomes 0.0 before it."""
-    double = text.vector("double")
-    above = text.pure(f"fcmp oge {double} {x}, splat (double {MIN_I64_AS_F64})")
-    below = text.pure(f"fcmp olt {double} {x}, splat (double {END_I64_AS_F64})")
-    fits = text.pure(f"and {text.masks} {above}, {below}")
-    safe = text.pure(f"select {text.masks} {fits}, {double} {x}, {double} zeroinitializer")
-    if text.converts:
-        return text.pure(f"fptosi {double} {safe} to {text.words}")
-    return _halves_to_i64(text, safe)
+    double, words = text.vector("double"), text.words
+    size = text.vector_float(INTRINSICS["fabs"], x)
+    fits = text.pure(f"fcmp olt {double} {size}, splat (double {END_I64_AS_F64})")
+    whole = f"fptosi {double} {x} to {words}"
+    number = text.pure(whole) if text.converts else _halves_to_i64(text, x)
+    return text.pure(f"select {text.masks} {fits}, {words} {number}, {words} zeroinitializer")
 
 
 def _halves_to_i64(text: VectorText, x: str) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ Events = npt.NDArray[np.void]
 NAMES = {action.name.lower(): action for action in Action}
 RATIO_MAX = 10_000
 """Largest denominator of a split: 1 for 7 is written 0.142857."""
+RATIO_ERROR = 1e-4
+"""How far a split may be from such a ratio: less than the decimals of a file may be off."""
 RATE_MAX = 10**15
 """Largest denominator of a rate or an amount; both words of an event stay below 2^53."""
 FACTORS = re.compile(r"\d{8}")
@@ -143,24 +145,15 @@ class Actions:
         at = self._index(stem(table.path))
         if at is None:
             return []
+        rows = _factors_of(table)
+        moments = self._opens([row.day + 1 for row in rows])
         events = []
-        try:
-            lines = table.path.read_text(encoding="utf-8-sig").split()
-            days = [(dt.date.fromisoformat(line[:8]) - EPOCH).days for line in lines]
-            rows = [list(map(float, line.split(",")[1:])) for line in lines]
-            moments = self._opens([day + 1 for day in days])
-            for moment, ((paid, split, close), (next_paid, next_split, _)) in zip(
-                moments, pairwise(rows), strict=False
-            ):
-                if dividend := round(close * (1 - paid / next_paid), FACTOR_DIGITS):
-                    events.append(self._event(moment, at, "dividend", dividend, table.name))
-                if split != next_split:
-                    events.append(self._event(moment, at, "split", next_split / split, table.name))
-        except (ValueError, ZeroDivisionError):
-            raise DataError(
-                f"{table.name}: is no factor file: lines of day, factor for dividends, factor for "
-                "splits and close, such as 20200828,0.9967882,0.25,499.23"
-            ) from None
+        for moment, (row, after) in zip(moments, pairwise(rows), strict=False):
+            if dividend := round(row.close * (1 - row.paid / after.paid), FACTOR_DIGITS):
+                events.append(self._event(moment, at, "dividend", dividend, table.name))
+            if row.split != after.split:
+                ratio = after.split / row.split
+                events.append(self._event(moment, at, "split", ratio, table.name))
         return events
 
     def _rows(
@@ -220,7 +213,9 @@ class Actions:
             raise DataError(f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}")
         action, one = NAMES[word], self._instruments[at]
         when = f"{where}: {word} of {one.name} at {times.show_instant(moment)}"
-        if value is None or not np.isfinite(value) or (action == Action.SPLIT and value <= 0):
+        least = -np.inf if action == Action.FUNDING else 0.0
+        wrong = value is None or not np.isfinite(value) or value < least
+        if value is None or wrong or (action == Action.SPLIT and value == 0):
             raise DataError(f"{when}: {value} is no {'ratio' if action == 0 else 'amount'}")
         if action != Action.FUNDING and one.prices == "adjusted":
             raise DataError(
@@ -231,11 +226,55 @@ class Actions:
         if action == Action.DIVIDEND:
             amount *= one.lot * one.multiplier * self._scale
         exact = amount.limit_denominator(RATIO_MAX if action == Action.SPLIT else RATE_MAX)
+        if action == Action.SPLIT and abs(exact / amount - 1) > RATIO_ERROR:
+            raise DataError(f"{when}: {value} is no ratio with a divisor up to {RATIO_MAX:,}")
         event = np.zeros(1, EVENT)
         event["ts_event"] = event["ts_recv"] = moment
         event["instrument"], event["kind"], event["side"] = at, Kind.CORPORATE, action
         event["payload"][0, :2] = exact.numerator, exact.denominator
         return event
+
+
+class _Factors(NamedTuple):
+    """A line of a factor file: what prices up to a day, since 1970, count; and that day's close."""
+
+    day: int
+    paid: float
+    split: float
+    close: float
+
+
+def _factors_of(table: CsvTable) -> list[_Factors]:
+    """The lines of a factor file. Raises DataError where one is none, or cannot be what it says."""
+    rows = []
+    try:
+        for line in table.path.read_text(encoding="utf-8-sig").split():
+            day = (dt.date.fromisoformat(line[:8]) - EPOCH).days
+            rows.append(_Factors(day, *map(float, line.split(",")[1:])))
+    except (ValueError, TypeError):
+        raise DataError(
+            f"{table.name}: is no factor file: lines of day, factor for dividends, factor for "
+            "splits and close, such as 20200828,0.9967882,0.25,499.23"
+        ) from None
+    for number, (row, after) in enumerate(pairwise(rows), 1):
+        if after.day <= row.day:
+            raise DataError(
+                f"{table.name}: line {number + 1}: its day does not come after that of line "
+                f"{number}\nhelp: sort the lines from old to new, and let none stand twice"
+            )
+        if row.close <= 0 and row.paid != after.paid:
+            raise DataError(
+                f"{table.name}: line {number}: its factor for dividends is {row.paid:g} and the "
+                f"next one's {after.paid:g}, and without its close nobody knows what was paid\n"
+                "help: write the close of that day, as traded, as the last number"
+            )
+    for number, row in enumerate(rows, 1):
+        if not (0 < row.paid < np.inf and 0 < row.split < np.inf and 0 <= row.close < np.inf):
+            raise DataError(
+                f"{table.name}: line {number}: factors above 0 and a close are needed, not "
+                f"{row.paid:g}, {row.split:g} and {row.close:g}"
+            )
+    return rows
 
 
 def _columns(table: Table) -> dict[str, str]:

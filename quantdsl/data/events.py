@@ -115,7 +115,7 @@ class Data:
         return any(
             scan.interval.unit == "d"
             and scan.last_ts - scan.first_ts >= 28 * DAY_NS
-            and scan.count * DAY_NS > 0.95 * (scan.last_ts - scan.first_ts)
+            and not scan.rests_weekly
             for scan in (feed.scan for feed in self.feeds)
         )
 

@@ -226,6 +226,10 @@ PARTS = (
     "The files of a folder are parts of one table, in order of name: where each is of an "
     "instrument of its own, name one file."
 )
+LEAVE_OUT = (
+    "Mend the file, or leave bad rows out and count them with --bad-rows drop, or data.bad_rows of "
+    "a config."
+)
 NEWEST_FIRST = "The rows run from new to old: sort the file by time."
 
 
@@ -236,7 +240,7 @@ def _newest_first(rows: Rows) -> bool:
 def _advice(rows: Rows) -> str:
     if _newest_first(rows):
         return NEWEST_FIRST
-    return "Mend the file, or leave bad rows out and count them with --bad-rows drop."
+    return LEAVE_OUT
 
 
 def _numbers(columns: Columns) -> list[str]:

@@ -150,6 +150,13 @@ class Scan:
         usual = self.interval.nominal_ns
         return sum(n for step, n in self._steps.items() if usual < step < DAY_NS)
 
+    @property
+    def rests_weekly(self) -> bool:
+        """Whether most weeks have a pause of a day and a half or longer, as of exchanges."""
+        weeks = (self.last_ts - self.first_ts) / (7 * DAY_NS)
+        pauses = sum(n for step, n in self._steps.items() if step >= DAY_NS * 3 // 2)
+        return pauses >= max(1, int(0.8 * weeks))
+
     def _add(self, rows: Rows) -> None:
         if self.count == 0:
             self.first_ts = int(rows.ts[0])

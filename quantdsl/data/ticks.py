@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.data.rows import LEAVE_OUT
 from quantdsl.errors import DataError
 
 Events = npt.NDArray[np.void]
@@ -115,9 +116,7 @@ class Tally:
         said = f"{self.name}: {where}: {WORDS[fault]}" if where else f"{self.name}: {WORDS[fault]}"
         self.first = self.first or said
         if self._stops and fault not in MARKET:
-            raise DataError(
-                f"{said}. Mend the file, or leave bad rows out and count them with --bad-rows drop."
-            )
+            raise DataError(f"{said}. {LEAVE_OUT}")
 
     @property
     def dropped(self) -> Counter[str]:

@@ -64,8 +64,13 @@ def sources(source: Any) -> dict[str, Any]:
     if symbol is not None:
         return _parts(tables[0], symbol)
     wide = not any(price in known for price in naming.PRICES)
+    if not wide and not isinstance(source, str | Path):
+        raise DataError(
+            f"the table given: no column says whose its rows are; it has {', '.join(names)}\n"
+            "help: add a column 'symbol'"
+        )
     if not wide:
-        return {_symbol_of(Path(str(source))): source}
+        return {_symbol_of(Path(source)): source}
     return {name: _column(source, tables, names[0], name) for name in names[1:]}
 
 

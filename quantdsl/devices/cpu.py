@@ -43,6 +43,8 @@ class Block(NamedTuple):
     hi: int
     words: Words
     seconds: float
+    began_s: float
+    """Of time.perf_counter()."""
 
 
 class CpuRunner:
@@ -120,7 +122,8 @@ class CpuRunner:
         lanes = block.hi - block.lo
         moved = 8 * (lanes * (len(work.params) + len(work.results)) + work.inputs)
         assert self._profile is not None
-        self._profile.kernel("lanes", block.seconds, lanes * work.lane_steps, moved, row="cpu")
+        steps = lanes * work.lane_steps
+        self._profile.kernel("lanes", block.seconds, steps, moved, "cpu", block.began_s)
 
     def _block_lanes(self, work: LaneWork, n_lanes: int) -> int:
         """Lanes of a block."""
@@ -204,7 +207,7 @@ def _ran(program: Program, feed: Feed, lo: int, hi: int) -> Block:
             "lanes", work.template, points, work.params, len(points), results, work.results,
             len(results), piece.words, piece.turns, piece.columns, states, n, 0, n, piece.mode,
         )  # fmt: skip
-    return Block(lo, hi, results, time.perf_counter() - began)
+    return Block(lo, hi, results, time.perf_counter() - began, began)
 
 
 def cores() -> list[int]:

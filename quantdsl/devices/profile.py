@@ -95,13 +95,18 @@ class Profile:
 
     def trace(self) -> str:
         """The intervals as a Chrome trace: load it in chrome://tracing or ui.perfetto.dev."""
-        events = [
+        rows = _side_by_side(self.intervals)
+        events: list[dict[str, Any]] = [
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": tid, "args": {"name": name}}
+            for tid, (name, _) in enumerate(rows)
+        ]
+        events += [
             {
-                "name": interval.name, "ph": "X", "pid": 0, "tid": interval.row,
+                "name": interval.name, "ph": "X", "pid": 0, "tid": tid,
                 "ts": interval.begin_s * 1e6, "dur": interval.seconds * 1e6,
                 "args": {"lane_steps": interval.lane_steps, "bytes": interval.bytes_moved},
             }
-            for interval in self.intervals
+            for tid, (_, row) in enumerate(rows) for interval in row
         ]  # fmt: skip
         known = {**self.facts, **self.shares()}
         return json.dumps({"traceEvents": events, "otherData": known}, indent=1)
@@ -136,6 +141,31 @@ class Profile:
         known = {**self.facts, **self.shares()}
         lines += [f"{name}: {fact}" for name, fact in known.items()]
         return "\n".join(lines)
+
+
+def _side_by_side(intervals: list[Interval]) -> list[tuple[str, list[Interval]]]:
+    """The rows of a trace by name; spans of one row may lie in each other, but not part overlap.
+
+    The host's are of one thread. What overlaps on a device, as the threads of a CPU and the streams
+    of a GPU do, gets rows of its own.
+    """
+    rows: list[tuple[str, list[Interval]]] = []
+    free_s: list[float] = []
+    for one in sorted(intervals, key=lambda one: one.begin_s):
+        at = next(
+            (
+                at
+                for at, (name, _) in enumerate(rows)
+                if name == one.row and (name == "host" or free_s[at] <= one.begin_s)
+            ),
+            len(rows),
+        )
+        if at == len(rows):
+            rows.append((one.row, []))
+            free_s.append(0.0)
+        rows[at][1].append(one)
+        free_s[at] = one.begin_s + one.seconds
+    return rows
 
 
 def _row(name: str, device: str, group: list[Interval]) -> Row:

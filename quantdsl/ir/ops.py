@@ -32,7 +32,7 @@ Meaning of the scalar operations, the same on every target:
   other three operations and the square root: an F32 needs no type of its own. Only a fused
   multiply-add has to be told (`Fma.single`): f32(fma(x, y, z)) would round twice.
 - `fmin`/`fmax` are `a < b ? a : b` and `a > b ? a : b`.
-- `f64_to_i64` truncates; NaN and what lies outside the range of i64 give 0.
+- `f64_to_i64` truncates; NaN and what is not between -2^63 and 2^63 give 0.
 - Comparisons with NaN are false, `ne` is true.
 """
 

@@ -100,8 +100,8 @@ def f32(x: float) -> float:
 
 
 def f64_to_i64(x: float) -> int:
-    """Truncation; 0 for NaN and what i64 cannot hold."""
-    return int(x) if -9223372036854775808.0 <= x < 9223372036854775808.0 else 0
+    """Truncation; 0 for NaN and from 2^63 on, either way."""
+    return int(x) if abs(x) < 9223372036854775808.0 else 0
 
 
 def umulh(x: int, y: int) -> int:

@@ -46,6 +46,42 @@ def broken(src: Floats, n: float) -> Floats:
     raise ValueError("no such window")
 
 
+def masked(src: Floats, n: float) -> npt.NDArray[np.float64]:
+    """Hides the first two, whose values lie behind the mask all the same."""
+    found = np.ma.masked_array(src.copy(), mask=np.arange(len(src)) < 2)
+    return found
+
+
+def gaps(src: Floats, n: float) -> list[float | None]:
+    """None where there is no value."""
+    return [None, None, *src[2:].tolist()]
+
+
+def texts(src: Floats, n: float) -> list[str]:
+    """Texts that read like numbers."""
+    return [str(x) for x in src]
+
+
+def mixed(src: Floats, n: float) -> list[object]:
+    """A text among them."""
+    return [None, "3.0", *src[2:].tolist()]
+
+
+def complex_numbers(src: Floats, n: float) -> npt.NDArray[np.complex128]:
+    """Two numbers each."""
+    return src + 1j
+
+
+def moments(src: Floats, n: float) -> npt.NDArray[np.datetime64]:
+    """Times."""
+    return np.zeros(len(src), "datetime64[ns]")
+
+
+def leaves(src: Floats, n: float) -> Floats:
+    """Ends the process, or would."""
+    raise SystemExit(0)
+
+
 def writes(src: Floats, n: float) -> Floats:
     """Spoils its argument, which is its own copy."""
     src[:] = 0.0

@@ -137,7 +137,9 @@ def test_every_target_applies_them_alike(tmp_path, bars):
     [
         ("time,symbol,action,value\n2024-01-09,KO,spilt,4\n", "'spilt' is no action"),
         ("time,symbol,action,value\n2024-01-09,KO,split,0\n", "0.0 is no ratio"),
+        ("time,symbol,action,value\n2024-01-09,KO,split,1e-6\n", "1e-06 is no ratio with a div"),
         ("time,symbol,action,value\n2024-01-09,KO,dividend,\n", "None is no amount"),
+        ("time,symbol,action,value\n2024-01-09,KO,dividend,-1\n", "-1.0 is no amount"),
         ("time,symbol,action,value\n,KO,split,2\n2024-01-09,KO,split,2\n", "row 1 has no time"),
         ("time,symbol,action,value\n2024-01-09,PEP,split,2\n", "holds no action of KO"),
         ("time,close\n2024-01-09,4\n", "is no table of actions"),
@@ -191,6 +193,32 @@ def test_factor_files_tell_of_splits_and_dividends(tmp_path, bars):
     (folder / "ko.csv").write_text(FACTORS.replace("0.25,100", "0.25"))
     with pytest.raises(DataError, match=r"ko.csv: is no factor file: lines of day"):
         quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (FACTORS.split("\n")[::-1], "line 2: its day does not come after that of line 1"),
+        ([*FACTORS.split("\n")[:2], *FACTORS.split("\n")[1:]], "line 3: its day does not come"),
+        (
+            FACTORS.replace("0.9918,1,25", "0.9918,1,0").split("\n"),
+            "line 3: its factor for dividends is 0.9918 and the next one's 1, and without",
+        ),
+        (FACTORS.replace("0.9918", "1.02").split("\n"), r"dividend of KO at .*: -0.5 is no amount"),
+        (FACTORS.replace("0.9918", "0").split("\n"), "line 1: factors above 0 and a close"),
+        (FACTORS.replace("0.25", "nan").split("\n"), "line 1: factors above 0 and a close"),
+    ],
+    ids=["backward", "twice", "no close", "negative", "zero", "nan"],
+)
+def test_a_factor_file_that_cannot_be_true_is_refused(tmp_path, bars, lines, said):
+    """Read from new to old it split where shares were merged, and said nothing."""
+    result(tmp_path, bars, LONG)
+    (tmp_path / "ko.csv").write_text("\n".join(lines))
+    config = tmp_path / "config.toml"
+    config.write_text(f'[data]\nactions = "{tmp_path}/ko.csv"\n')
+    with pytest.raises(DataError, match=said) as raised:
+        quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+    assert "ko.csv" in str(raised.value)
 
 
 ADJUSTED = """language 1

@@ -123,6 +123,33 @@ def test_on_a_universe_each_instrument_has_its_own_history() -> None:
     assert found["rank"].null_count == 0
 
 
+@pytest.mark.parametrize("function", ["masked", "gaps"])
+def test_what_a_function_leaves_out_is_missing(function: str) -> None:
+    values = prepare_signals(of(function), hosts=HOSTS).table()["moved"]
+    assert values[:2].to_pylist() == [None, None]
+    assert values.null_count == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("raise ValueError('no such file')", "cannot be imported: ValueError: no such file\nhelp"),
+        ("def f(:", "cannot be imported: SyntaxError"),
+        ("import sys\nsys.exit(2)", "cannot be imported: SystemExit: 2"),
+        ("import sys\nsys.nothing", "cannot be imported: AttributeError: module 'sys' has no"),
+        ("import no_such_module", "cannot be imported: No module named 'no_such_module'"),
+    ],
+)
+def test_a_module_that_fails_is_named(
+    lines: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "broken_models.py").write_text(lines)
+    text = TEXT.replace("tests.backtest.host_models:move", "broken_models:move")
+    with pytest.raises(ConfigError, match=message):
+        prepare_signals(compiled(text), hosts=("broken_models",))
+
+
 def test_nothing_runs_that_is_not_allowed() -> None:
     before = len(host_models.CALLS)
     for hosts in ((), ("tests.backtest",), ("tests.backtest.host_models:move",)):
@@ -143,6 +170,11 @@ def test_nothing_runs_that_is_not_allowed() -> None:
         ("drawn", r"is not the same twice: of SYN1 at 2022-01-.*of the same data once more"),
         ("short", r"returned [\d,]+ values for [\d,]+ bars of SYN1"),
         ("broken", "failed on SYN1: ValueError: no such window"),
+        ("leaves", "failed on SYN1: SystemExit: 0"),
+        ("texts", "returned values that are no numbers for SYN1"),
+        ("mixed", "returned values that are no numbers for SYN1"),
+        ("complex_numbers", "returned values that are no numbers for SYN1"),
+        ("moments", "returned values that are no numbers for SYN1"),
         ("missing", "has no 'missing'"),
         ("NO_FUNCTION", "is no function"),
     ],

@@ -114,6 +114,18 @@ def test_days_of_a_market_that_never_closes_are_noted(length, session, weekends,
     assert any("bars of all days of the week" in note for note in notes) == said
 
 
+@pytest.mark.parametrize("session", ["", 'session "24/7"'])
+def test_hours_of_stocks_are_of_252_days_a_year(session):
+    """Without a session, or with one that never closes, they were annualised by 365."""
+    hours = np.arange(24 * 7 * 60)
+    open_ = (hours // 24 % 7 < 5) & (hours % 24 >= 14) & (hours % 24 < 21)
+    result = ran("1h", session, daily(len(hours), DAY_NS // 24).filter(pa.array(open_)))
+    equity = np.array([100_000.0, *result.days.column("equity").to_pylist()])
+    assert len(equity) == 1 + 5 * 60
+    annual = (equity[-1] / equity[0]) ** (252 / (len(equity) - 1)) - 1
+    assert result.metrics["annual_return"] == pytest.approx(annual, rel=1e-9)
+
+
 def test_hours_go_by_days_of_utc_or_of_a_market_that_never_closes():
     table = daily(24 * 60, DAY_NS // 24)
     without, never_closed = (ran("1h", session, table) for session in ("", 'session "24/7"'))

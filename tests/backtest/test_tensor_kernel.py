@@ -281,6 +281,68 @@ def test_memory_of_its_own_has_a_limit(tmp_path):
         kernel(np.ones(40_000))
 
 
+KEPT = """language 1
+
+@workgroup(256)
+@grid(ceil(n / 256))
+kernel kept(inout y: tensor[float, n], m: const int):
+    "The sum of m numbers that each thread keeps, other ones in each."
+    var own: array[float, m] = 0
+    let i = block.x * block_size.x + thread.x
+    for k in 0..<m:
+        own[k] = float(k + thread.x)
+    barrier()
+    var sum = 0.0
+    for k in 0..<m:
+        sum += own[k]
+    if i < n:
+        y[i] = sum
+"""
+
+
+def test_what_threads_keep_fits_the_stack_of_a_core(tmp_path):
+    """Of 256 threads with 30,000 numbers each it ended the process."""
+    kernel = kernel_of(KEPT, tmp_path)
+    y = np.zeros(3)
+    kernel(y, 1_000)
+    assert y.tolist() == [499_500, 500_500, 501_500]
+    with pytest.raises(ConfigError, match="threads keep 61,442,048 bytes, and a core has"):
+        kernel(y, 30_000)
+    kernel(y, 2_000, device="simulated")
+    assert y.tolist() == [1_999_000, 2_001_000, 2_003_000]
+
+
+SHARED = """language 1
+
+@workgroup(64)
+@grid(ceil(n / 64))
+kernel shared_sum(inout y: tensor[float, n], m: const int):
+    "The first and the last of m numbers of the block."
+    var s: shared[float, m] = 0
+    var t: shared[int, 64]  = 0
+    let i = block.x * block_size.x + thread.x
+    if thread.x == 0:
+        s[m - 1] = 3.0
+    t[thread.x] = thread.x
+    barrier()
+    if i < n:
+        y[i] = s[0] + s[m - 1] + float(t[0])
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_block_shares_no_more_than_every_gpu_has(tmp_path, device):
+    """The sizes of a call decide: on a core any number ran, and no GPU would have."""
+    kernel = kernel_of(SHARED, tmp_path)
+    y = np.zeros(3)
+    kernel(y, 6_080, device=device)
+    assert (y == 3).all()
+    with pytest.raises(ConfigError, match="a block shares 49,160 bytes with these sizes"):
+        kernel(y, 6_081, device=device)
+    with pytest.raises(ConfigError, match="a block shares 400,512 bytes"):
+        kernel(y, 50_000, device=device)
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [

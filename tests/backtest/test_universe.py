@@ -134,6 +134,27 @@ def test_a_universe_without_a_member_is_told_of(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("universe", "told"),
+    [('"S1"', True), ('"XNYS:s1"', True), ('"ALL"', False), ('"S1", "S2"', False)],
+)
+def test_a_universe_called_like_an_instrument_is_told_of(universe: str, told: bool) -> None:
+    """It trades all of the data, where somebody may have meant the one."""
+    text = TEXT.replace('"ALL", point_in_time = true', universe)
+    closes = dict(zip(("S1", "S2", "S3"), walks(3, 5).values(), strict=True))
+    found = prepare_signals(compiled(text), data=table(closes))
+    assert told == any("whose instruments are all 3 of the data" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("universe", ['"ALL"', '"S1", "S2"'])
+def test_a_table_that_does_not_say_whose_its_rows_are_is_refused(universe: str) -> None:
+    """All of its text was taken for the symbol of an instrument."""
+    text = TEXT.replace('"ALL", point_in_time = true', universe)
+    rows = table(walks(1, 5)).drop_columns(["symbol"])
+    with pytest.raises(DataError, match="no column says whose its rows are; it has date, open"):
+        prepare_signals(compiled(text), data=rows)
+
+
 def test_who_is_in_no_group_is_told_of(tmp_path: Path) -> None:
     text = TEXT.replace("xs.scale(one, gross = 50%)", "xs.demean(one, by = sector)")
     closes = walks(3, 20)

@@ -112,6 +112,24 @@ def test_an_index_is_not_proven(name):
     assert diagnostics
 
 
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ("parallel for i in 0..<m:\n        y[m - 1 - i] = 0.0", "y: tensor"),
+        ("parallel for i in 0..<m:\n        m = 3", "m], k"),
+        ("parallel for i in 0..<9 reduce(k: +):\n        k += i", "k: int"),
+    ],
+    ids=["a tensor", "a size", "a number"],
+)
+def test_a_message_shows_where_a_parameter_is_declared(body, at):
+    """It showed the first letter of the file."""
+    text = f"kernel act(inout y: tensor[float, m], k: int):\n    {body}\n"
+    _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    ((label,),) = [one.labels for one in diagnostics if one.severity == "error"]
+    assert label.text == "declared here"
+    assert label.span == (text.index(at), text.index(at) + 1)
+
+
 def test_the_warm_up_is_that_of_the_window():
     found, _ = checked("return r[0]")
     assert found is not None

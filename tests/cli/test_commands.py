@@ -435,6 +435,20 @@ def test_explain_prints_the_kernels_of_signals(capsys):
     assert "--device auto takes" in told
 
 
+def test_explain_prints_a_plan_where_nothing_is_swept(tmp_path, capsys):
+    path = tmp_path / "kernel.qdsl"
+    path.write_text(
+        "kernel last(r: window[float, 8]) -> float:\n    return r[7]\n\nstrategy S:\n    bars 1d\n"
+        "    param share = 0.5 in 0.1..0.9\n    let x = last(close)\n    plot(x * share)\n"
+    )
+    assert cli.run(["explain", str(path), "--stage", "plan"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told == ["S: nothing to sweep", "kernel last: elementwise, over 8 values"]
+    path.write_text(path.read_text().replace("last(close)", "close[7]").partition("\n\n")[2])
+    assert cli.run(["explain", str(path), "--stage", "plan"]) == 2
+    assert "there is nothing to sweep" in capsys.readouterr().err
+
+
 def test_help_describes_a_function(capsys):
     assert cli.run(["help", "ta.sma"]) == 0
     page = capsys.readouterr().out

@@ -56,12 +56,42 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     assert told["buffers_written"]["results"] == "(n_results * n_lanes)"
     assert told["params"][0]["name"] == "fast"
     assert (told["params"][0]["low"], told["params"][0]["high"]) == ("2", "513")
-    assert told["launch"]["blocks"] == "((lane_hi - lane_lo) //^ block)"
+    if backend in ("llvm", "object", "asm"):
+        assert told["launch"] is None
+    else:
+        assert told["launch"]["blocks"] == "((lane_hi - lane_lo) //^ block)"
+    sizes = [*told["buffers_read"].values(), *told["buffers_written"].values()]
+    known = told["variables"] | told["sizes"]
+    for size in (*sizes, *([told["launch"]["blocks"]] if told["launch"] else [])):
+        assert set(re.findall(r"[a-z_]+", size)) <= set(known)
+    assert all(0 < one["state_word"] < told["sizes"]["state_words"] for one in told["results"])
     assert told["features"]
     if backend in ("ptx", "cubin"):
         assert 64 < told["registers"] <= 128
         assert told["shared_bytes"] == 0
         assert told["launch"]["threads_max"] == 128
+        assert told["variables"]["block"] == [1, 128]
+    if backend == "amdgcn":  # the kernel counts in blocks of just so many
+        assert told["variables"]["block"] == [128, 128]
+    if backend == "spirv":
+        assert {"Int8", "Int64", "Float64", "Kernel"} <= set(told["features"])
+        assert not any("capability" in name for name in told["features"])
+
+
+def test_a_state_too_large_for_a_stack_lies_in_states_once_more():
+    maker = str(shipped("strategies") / "skewed_maker.qdsl")
+    assert cli.run(["compile", maker, "--backend", "object"]) == 0
+    told = json.loads(Path("skewed_maker.o.json").read_text())
+    size = "((own_words * n_lanes) + ((common_words * 2) + working_words))"
+    assert told["buffers_written"]["states"] == size
+    assert told["sizes"]["working_words"] == told["sizes"]["own_words"] > 100_000
+
+
+def test_an_architecture_of_a_list_is_made_once(capsys):
+    words = ["compile", EMA_CROSS, "--backend", "object", "--arch"]
+    assert cli.run([*words, "native, aarch64,native"]) == 0
+    made = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert made[::2] == ["ema_cross.native.o", "ema_cross.aarch64.o"]
 
 
 def test_between_words_there_is_no_step():
@@ -104,7 +134,7 @@ def test_several_architectures_have_a_file_each():
         (["--backend", "metal"], "metal: not supported, because Metal has no f64"),
         (["--backend", "webgpu"], "webgpu: not supported, because WebGPU has no f64"),
         (["--backend", "hip"], "there is no backend 'hip'\nhelp: one of llvm, object"),
-        (["--arch", "sm_50"], "--arch sm_50: ptx has no such architecture\nhelp: one of sm_90"),
+        (["--arch", "sm_50"], "--arch sm_50: ptx has no architecture 'sm_50'\nhelp: one of sm_90"),
     ],
 )
 def test_what_cannot_be_made_is_said_before_anything_is_written(arguments, message, capsys):

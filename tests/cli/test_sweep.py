@@ -138,6 +138,54 @@ def test_a_sweep_of_few_metrics_is_shown_by_these(data, tmp_path, capfd):
         assert "Profit factor" not in text
 
 
+def test_ctrl_c_in_the_walk_forward_leaves_the_points(data, tmp_path, capfd, monkeypatch):
+    out, walk = tmp_path / "out", ("--walk-forward", "train=1d test=1d")
+    arguments = ("--data", data, *RANGES, "--out", out, *walk)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("quantdsl.backtest.conduct.walk_forward", stopped)
+    assert swept(*arguments) == 130
+    told = capfd.readouterr()
+    assert "28 of 28 points are done and written, the walk-forward is not; the same" in told.err
+    assert "the walk-forward was stopped" in " ".join(told.out.split())
+    assert points_of(out).num_rows == POINTS
+    monkeypatch.undo()
+    assert swept(*arguments, "--resume") == 0
+    assert swept("--data", data, *RANGES, "--out", tmp_path / "whole", *walk) == 0
+    for name in ("report.html", "result.json", "points.parquet"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "words"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted: what is computed is kept in"),
+        (OSError(28, "No space left on device", "x"), 2, "error: x: No space left on device"),
+    ],
+)
+def test_what_ends_the_statistics_tells_that_the_lanes_are_kept(
+    data, tmp_path, capfd, monkeypatch, raised, status, words
+):
+    walk = ("--walk-forward", "train=1d test=1d")
+    arguments = ("--data", data, *RANGES, "--out", tmp_path / "out", *walk)
+
+    def stopped(*_, **__):
+        raise raised
+
+    monkeypatch.setattr("quantdsl.backtest.conduct.study_on", stopped)
+    assert swept(*arguments) == status
+    said = capfd.readouterr().err
+    assert words in said
+    assert "the same command with --resume goes on" in said
+    monkeypatch.undo()
+    ran = []
+    monkeypatch.setattr(CpuRunner, "run", _counting(CpuRunner.run, ran))
+    assert swept(*arguments, "--resume") == 0
+    assert ran.count(POINTS) == 1  # the training of the walk-forward, of which nothing is left
+
+
 def test_ctrl_c_leaves_a_partial_sweep_that_goes_on(data, tmp_path, capfd, monkeypatch):
     out = tmp_path / "out"
     arguments = ("--data", data, *RANGES, "--out", out)

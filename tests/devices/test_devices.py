@@ -1,5 +1,6 @@
 """Choosing devices, running on several, sizes, rates, the commands, and what is never imported."""
 
+import itertools
 import json
 import subprocess
 import sys
@@ -173,9 +174,12 @@ def test_a_device_that_fails_ends_the_run_of_all():
 
 
 def test_the_kernels_facts_cover_its_signature():
-    facts = lanes_kernel.facts()
+    facts = lanes_kernel.facts(on_cores=False)
     names = {*facts.inputs, *facts.outputs, *facts.variables}
-    assert names == {param.name for param in KERNEL.params}
+    assert names == {param.name for param in KERNEL.params} | {"block"}
+    on_cores = lanes_kernel.facts(on_cores=True)
+    assert {*on_cores.inputs, *on_cores.outputs, *on_cores.variables} == names - {"block"}
+    assert on_cores.grid is None
     assert facts.outputs == {
         "results": "(n_results * n_lanes)",
         "states": "((own_words * n_lanes) + (common_words * (n_lanes //^ 32)))",
@@ -258,8 +262,25 @@ def test_a_profile_is_a_table_and_a_trace():
     assert share.startswith("2.50% of 4 GB/s, the measured copy; 33,000 operations")
     assert "2.50% of" in profile.table()
     events = json.loads(profile.trace())["traceEvents"]
-    assert [event["dur"] for event in events[1:]] == [5e5, 1.5e6]
-    assert {event["tid"] for event in events} == {"host", "device"}
+    spans = [event for event in events if event["ph"] == "X"]
+    assert sorted(event["dur"] for event in spans)[1:] == [5e5, 1.5e6]
+    assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"host", "device"}
+
+
+def test_what_overlaps_has_a_row_of_its_own_in_a_trace():
+    """Spans of one row that part overlap are drawn over each other, or not at all."""
+    profile = Profile()
+    for begin, seconds in ((0.0, 2.0), (1.0, 2.0), (0.5, 1.0), (2.0, 1.0), (2.5, 3.0)):
+        profile.kernel("lanes", seconds, 1, 1, row="cpu", began_s=begin)
+    rows = {}
+    for event in json.loads(profile.trace())["traceEvents"]:
+        if event["ph"] == "X":
+            rows.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+    assert sum(map(len, rows.values())) == 5
+    assert len(rows) == 3
+    for row in rows.values():
+        for (begin, end), (after, until) in itertools.combinations(sorted(row), 2):
+            assert after >= end or (begin <= after and until <= end)
 
 
 # ---- commands -------------------------------------------------------------------------------

@@ -241,6 +241,9 @@ LIFE = {
         ("max entries",),
         risk="max_entries = 2",
     ),
+    "a limit beyond all money": buy(
+        "10 shares", FLAT, risk="max_notional = 100_000_000_000 USD", fills=((2, 10, 100),)
+    ),
     "volume share": buy(
         "10 shares",
         (100, 100, 100, 100, 8),
@@ -292,6 +295,15 @@ SIZES = {
         settings="leverage = 4\n        maintenance = 20%",
         fills=((2, 40, 100), (3, -40, 93)),
         ends=("liquidated",),
+    ),
+    # 10 shares are worth 1,010 USD where a purchase fills, 990 where a sale does.
+    "a target that buys is judged as a purchase": Case(
+        {1: "target(10 shares)", 2: "target(-10 shares)"},
+        (FLAT, FLAT, FLAT),
+        ((3, -10, 99),),
+        ("max notional",),
+        settings="slippage = 100 ticks",
+        risk="max_notional = 1_000 USD",
     ),
     "slippage in ticks": buy(
         "10 shares", FLAT, settings="slippage = 2 ticks", fills=((2, 10, 100.02),)

@@ -17,7 +17,8 @@ What each figure of a report is. Generated from the functions that compute them
 session each UTC day, or each bar of a day and longer. The first is against the starting equity. `n`
 is their number and `P` the samples in a year: 52 of a file of weeks, 12 of months, 1 of years; else
 252 with a session, but 365 where it is 24/7 and bars come on weekends; without one 252 of bars of
-a day, 52, 12 and 1 of longer ones, and 365 of UTC days. The riskless rate is 0.
+a day, 52, 12 and 1 of longer ones, and of UTC days 365, or 252 where bars pause each weekend. The
+riskless rate is 0.
 A figure that is not defined is `na` (null in metrics.json), never 0.
 
 What is computed from *accumulators* a lane of a sweep reports too, from the same sums, which

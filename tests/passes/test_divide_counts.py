@@ -1,0 +1,83 @@
+"""Counts over literals by one product and one correction: the bits of division."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.ops import (
+    F64_T,
+    I64_T,
+    Assign,
+    Binary,
+    Expr,
+    Func,
+    Let,
+    Module,
+    ParamDecl,
+    Return,
+    Unary,
+    Var,
+    f64,
+)
+from quantdsl.ir.walk import expressions
+from quantdsl.passes.divide_counts import divide_counts
+
+N, X = Var("n"), Var("x")
+COUNT = Unary("i64_to_f64", N)
+RANDOM = np.random.default_rng(8)
+SHORT = [1e6, 1e8, 10.0, 3.0, -100.0, 15_625.0, 2.5, 1 + 2.0**-20, float(2**32 - 1), 2.0**40 * 3]
+
+
+def module(*body: object) -> Module:
+    return Module((), (), (Func("f", (ParamDecl("n", I64_T),), F64_T, body),), ("f",))  # type: ignore[arg-type]
+
+
+def over(divisor: float) -> Module:
+    return module(Let("x", F64_T, COUNT), Return(Binary("fdiv", X, f64(divisor))))
+
+
+def divisions(made: Module) -> int:
+    return sum(
+        isinstance(expr, Binary) and expr.op == "fdiv" for expr in expressions(made.funcs[0].body)
+    )
+
+
+def counts(divisor: float) -> list[int]:
+    """Of every size, and such that quotients lie near the middle between two floats."""
+    found = [0, 1, -1, 2**53, -(2**53), 2**63 - 1, -(2**63), *range(2, 40)]
+    found += (RANDOM.integers(-(2**63), 2**63, 3_000) >> RANDOM.integers(0, 62, 3_000)).tolist()
+    exact = abs(Fraction(divisor))
+    for bits in range(54, 62):
+        for top in RANDOM.integers(2**53, 2**54, 60).tolist():
+            middle = Fraction(top | 1) * Fraction(2) ** (bits - 54) * exact
+            while middle >= 2**53:
+                middle /= 2
+            found += [int(middle), int(middle) + 1, -int(middle)]
+    return found
+
+
+@pytest.mark.parametrize("divisor", SHORT)
+def test_the_bits_of_division(divisor):
+    made = divide_counts(over(divisor))
+    assert divisions(made) == 0
+    program = Interpreter(made)
+    for n in counts(divisor):
+        assert program.call("f", n).hex() == (float(n) / divisor).hex(), n
+
+
+def test_a_literal_of_many_bits_or_of_one_stays_a_divisor():
+    for divisor in (0.1, 1 / 3, 2.0**32 + 1, 8.0, 0.25, 0.0, float("inf"), 3 * 2.0**500):
+        assert divisions(divide_counts(over(divisor))) == 1
+
+
+@pytest.mark.parametrize(
+    "dividend", [Var("y"), Unary("fabs", COUNT), Binary("fmul", COUNT, f64(0.5))]
+)
+def test_what_is_no_count_is_divided(dividend: Expr):
+    made = module(
+        Let("y", F64_T, COUNT), Assign(Var("y"), f64(1e-310)),
+        Return(Binary("fdiv", dividend, f64(10.0))),
+    )  # fmt: skip
+    assert divide_counts(made) == made
