@@ -35,8 +35,8 @@ WHOLE, RETURN, ORDER = 0, 1, 2
 SEEN, UNTIL = CONSUMER + 2, CONSUMER + 3
 """Words of a ring that nobody else has: when a span ended before its event did, by cycles, and what
 ends it."""
-SUBMIT, RETURNED = "engine.submit", "returned"
-"""The function of std that acts on what handlers asked for, and what is called behind them."""
+RETURNED = "returned"
+"""What is called behind the handlers of a step."""
 STAMPED = Func(
     "stamped",
     (
@@ -131,7 +131,7 @@ def _marked(module: Module) -> Module:
     """What `whole` makes of a module, with a call of RETURNED behind the handlers of its step."""
     module = whole(module)
     found = {func.name: func for func in module.funcs}
-    step = found["step"]
+    step, submit = found["step"], found["engine.submit"]
     engine = Field(Var(step.params[0].name), "e")
     trading = Field(engine, "counting")
     at = 1 + max(
@@ -139,7 +139,7 @@ def _marked(module: Module) -> Module:
     )
     body = (*step.body[:at], Do(Call(RETURNED, (engine,))), *step.body[at:])
     found["step"] = msgspec.structs.replace(step, body=body)
-    returned = Func(RETURNED, found[SUBMIT].params, None, (), inline=True)
+    returned = Func(RETURNED, submit.params, None, (), inline=True)
     return msgspec.structs.replace(module, funcs=(returned, *found.values()))
 
 

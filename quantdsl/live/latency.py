@@ -77,8 +77,11 @@ KINDS = {
     "trade": (Kind.TRADE,),
     "book": (Kind.BOOK_DELTA, Kind.BOOK_SNAPSHOT),
     "timer": (Kind.TIMER,),
+    "stale": (Kind.FEED,),
 }
 """The events on which a handler runs."""
+NEWS = {"fill": (Kind.FILL,), "order": (Kind.FILL, Kind.REJECT, Kind.CANCEL)}
+"""The records of whose events another one runs."""
 
 Int64s = npt.NDArray[np.int64]
 
@@ -185,15 +188,20 @@ class Bench:
             rows.append(self.row("tick to order", what, spans[with_order]))
         else:
             self.notes.append("tick to order: not measured: no order in the run")
-        return [*rows, *self.annotated(spans, last, how)]
+        return [*rows, *self.annotated(spans, last, wrote, how)]
 
-    def annotated(self, spans: Int64s, last: Int64s, how: str) -> Iterator[Row]:
-        """The whole turn of the instants of each handler that has a @latency."""
+    def annotated(self, spans: Int64s, last: Int64s, wrote: Int64s, how: str) -> Iterator[Row]:
+        """The whole turn of the instants of each handler that has a @latency.
+
+        `wrote` are the events that wrote the records.
+        """
         kinds = (self.stream[: last[-1] + 1, 2] >> 32) & 0xFF
         first = np.concatenate([[0], last[:-1] + 1])
         for handler in self.prepared.checked.strategy.handlers:
             most, name = handler.promises.p99_ns, f"on {handler.event}"
             here = np.isin(kinds, KINDS.get(handler.event, ()))
+            told = wrote[np.isin(self.records["kind"], NEWS.get(handler.event, ()))]
+            here[told[told < len(here)]] = True
             own = spans[np.logical_or.reduceat(here, first)]
             if most and len(own):
                 row = self.row(name, f"instants of the handler with @latency, {how}", own)

@@ -87,6 +87,21 @@ def marked(made: Bench, until: int) -> tuple[set[int], set[int]]:
     return early, ordered
 
 
+def test_a_handler_of_news_is_measured_by_the_records_that_it_hears_of():
+    """Of fills, and of whatever befalls an order, there is no event: they were not measured."""
+    made = opened(compile_file(shipped("strategies/sma_cross.qdsl")), 3_000)
+    handler = made.prepared.checked.strategy.handlers[0]
+    rows = {}
+    for event in ("fill", "order"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(handler, "event", event)
+            patch.setattr(handler, "promises", Promises(p99_ns=1_000))
+            rows |= {row.name: row for row in made.whole(0.0)}
+    filled = made.records[made.records["kind"] == Kind.FILL]
+    assert rows["on fill"].count == len(np.unique(filled["ts_event"])) > 5
+    assert rows["on order"].count >= rows["on fill"].count
+
+
 def test_what_could_not_be_measured_is_said(report):
     assert any("position update: not measured" in note for note in report.notes)
 
