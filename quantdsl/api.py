@@ -426,7 +426,7 @@ def _moment(what: str, given: object) -> str | None:
     if isinstance(given, dt.date):
         return given.isoformat()
     if isinstance(given, np.datetime64):
-        return str(given)
+        return str(given.astype("datetime64[us]"))
     raise ConfigError(
         f"{what} = {given!r} is no date\nhelp: such as {what}='2024-01-31' or a datetime"
     )

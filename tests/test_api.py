@@ -59,9 +59,12 @@ def test_a_start_is_a_text_or_a_date_of_python_pandas_or_numpy(table):
     assert 0 < runs[0].num_rows < table.num_rows
     assert all(run.equals(runs[0]) for run in runs[1:])
     day = dt.date(middle.year, middle.month, middle.day)
-    early, same = (strategy.backtest(table, end=end).equity for end in (day, str(day)))
+    ends = (day, str(day), np.datetime64(day))
+    early, *same = (strategy.backtest(table, end=end).equity for end in ends)
     assert 0 < early.num_rows < table.num_rows
-    assert early.equals(same)
+    assert all(one.equals(early) for one in same)
+    month = np.datetime64("2023-12")
+    assert strategy.backtest(table, start=month).equity["time"][0].as_py().month == 12
 
 
 def test_a_compiled_strategy_runs_again_with_other_params(table):

@@ -202,7 +202,7 @@ def _middles(prepared: Prepared) -> tuple[Middles, str]:
 def periods_per_year(data: RunData) -> float:
     """Day samples in a year: sessions with a bar; without one UTC days, or bars no shorter.
 
-    A market is closed on weekends where a session says so, or else its bars.
+    UTC days are as many as those of a week that have bars: 5 of stocks, 6 of currencies.
     """
     files = [feed.scan.interval for feed in data.feeds] if isinstance(data, Data) else []
     finest = min(files, key=lambda one: one.nominal_ns, default=None)
@@ -211,13 +211,10 @@ def periods_per_year(data: RunData) -> float:
     if data.schedule.named and data.schedule.name != ALWAYS_OPEN:
         return TRADING_DAYS
     if data.schedule.named or not data.clocks or data.clocks[0].nominal_ns < NS_PER_DAY:
-        return TRADING_DAYS if _rests_weekly(data) else CALENDAR_DAYS
+        scans = [feed.scan for feed in data.feeds] if isinstance(data, Data) else []
+        days = max((scan.days_a_week for scan in scans), default=7)
+        return TRADING_DAYS if days == 5 else round(CALENDAR_DAYS * days / 7)
     return _LONG_BARS_A_YEAR.get(data.clocks[0].unit, TRADING_DAYS)
-
-
-def _rests_weekly(data: RunData) -> bool:
-    """Whether it is of bars that no weekend has."""
-    return isinstance(data, Data) and all(feed.scan.rests_weekly for feed in data.feeds)
 
 
 def settings_of(

@@ -103,18 +103,12 @@ def _measured(path: Path, options: dict[str, Any], *, quiet: bool) -> tuple["Rep
     """The report, and the growth that fails a comparison with an earlier one."""
     from quantdsl.backtest.prepare import prepare
     from quantdsl.check import compile_file
-    from quantdsl.check.few import asked_orders
     from quantdsl.live.latency import measure
     from quantdsl.live.machine import read_machine
     from quantdsl.live.placement import FEED, Wish, plan
 
     prepared = prepare(compile_file(path), **options)
     strategy = prepared.checked.strategy
-    if not asked_orders(strategy):
-        raise ConfigError(
-            f"{path}: {strategy.name} sends no order, and what is measured is the way from an "
-            "event to one\nhelp: quantdsl explain --stage proof tells what its handlers cost"
-        )
     settings = prepared.resolved.config
     wish = Wish("engine", strategy.cpu)
     if settings.live.cpu >= 0:

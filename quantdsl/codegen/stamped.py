@@ -128,15 +128,21 @@ def need_counter(target: Target) -> None:
 
 
 def _marked(module: Module) -> Module:
-    """What `whole` makes of a module, with a call of RETURNED behind the handlers of its step."""
+    """What `whole` makes of a module, with a call of RETURNED behind the handlers of its step.
+
+    It comes without where there are no handlers, or none sends an order.
+    """
     module = whole(module)
     found = {func.name: func for func in module.funcs}
-    step, submit = found["step"], found["engine.submit"]
+    step, submit = found["step"], found.get("engine.submit")
     engine = Field(Var(step.params[0].name), "e")
     trading = Field(engine, "counting")
-    at = 1 + max(
-        k for k, stmt in enumerate(step.body) if isinstance(stmt, If) and stmt.cond == trading
-    )
+    behind = [
+        k for k, stmt in enumerate(step.body, 1) if isinstance(stmt, If) and stmt.cond == trading
+    ]
+    if submit is None or not behind:
+        return module
+    at = behind[-1]
     body = (*step.body[:at], Do(Call(RETURNED, (engine,))), *step.body[at:])
     found["step"] = msgspec.structs.replace(step, body=body)
     returned = Func(RETURNED, submit.params, None, (), inline=True)

@@ -115,7 +115,7 @@ class Data:
         return any(
             scan.interval.unit == "d"
             and scan.last_ts - scan.first_ts >= 28 * DAY_NS
-            and not scan.rests_weekly
+            and scan.days_a_week == 7
             for scan in (feed.scan for feed in self.feeds)
         )
 

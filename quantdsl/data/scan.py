@@ -90,6 +90,7 @@ class Found(msgspec.Struct, frozen=True):
     volume_max: float
     longest_gap: tuple[int, int]
     steps: dict[int, int]  # ns between rows -> how often
+    weekdays: tuple[int, ...]  # how many days with rows there are of each of a week
 
 
 class Scan:
@@ -109,6 +110,7 @@ class Scan:
         self._reader, self._kept_rows_max, self._find_steps = reader, kept_rows_max, find_steps
         self._kept: list[Rows] | None = []
         self._steps: Counter[int] = Counter()
+        self._weekdays = np.zeros(7, np.int64)
         self.prices, self.sizes = StepFinder(), StepFinder()
         self.count = 0
         self.first_ts = self.last_ts = 0
@@ -133,10 +135,12 @@ class Scan:
             self.volume_max,
             self.longest_gap,
             dict(self._steps),
+            tuple(self._weekdays.tolist()),
         )
 
     def _restore(self, found: Found) -> None:
         self._kept, self._steps = None, Counter(found.steps)
+        self._weekdays = np.array(found.weekdays)
         self.count, self.first_ts, self.last_ts = found.count, found.first_ts, found.last_ts
         self.price_min, self.price_max = found.price_min, found.price_max
         self.volume_max, self.longest_gap = found.volume_max, found.longest_gap
@@ -151,11 +155,11 @@ class Scan:
         return sum(n for step, n in self._steps.items() if usual < step < DAY_NS)
 
     @property
-    def rests_weekly(self) -> bool:
-        """Whether most weeks have a pause of a day and a half or longer, as of exchanges."""
-        weeks = (self.last_ts - self.first_ts) / (7 * DAY_NS)
-        pauses = sum(n for step, n in self._steps.items() if step >= DAY_NS * 3 // 2)
-        return pauses >= max(1, int(0.8 * weeks))
+    def days_a_week(self) -> int:
+        """Days of a week of UTC that usually have bars; 7 where the data are shorter than one."""
+        if self.last_ts - self.first_ts < 6 * DAY_NS:
+            return 7
+        return int(np.count_nonzero(self._weekdays * 2 > self._weekdays.max()))
 
     def _add(self, rows: Rows) -> None:
         if self.count == 0:
@@ -163,6 +167,7 @@ class Scan:
         else:
             self._step(np.array([self.last_ts, rows.ts[0]]))
         self._step(rows.ts)
+        self._count_days(rows.ts)
         self.count += rows.size
         self.last_ts = int(rows.ts[-1])
         self.price_min = min(self.price_min, float(rows.low.min()))
@@ -186,6 +191,15 @@ class Scan:
         self.longest_gap = max(self.longest_gap, (int(steps[at]), int(ts[at])))
         lengths, counts = np.unique(steps, return_counts=True)
         self._steps.update(dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
+
+    def _count_days(self, ts: npt.NDArray[np.int64]) -> None:
+        """Add the days that begin in these rows to those of their days of the week."""
+        days = np.arange(int(ts[0]) // DAY_NS, int(ts[-1]) // DAY_NS + 1)
+        begins = np.searchsorted(ts, days * DAY_NS)
+        some = np.diff(begins, append=len(ts)) > 0
+        if self.count and self.last_ts // DAY_NS == days[0]:
+            some[0] = False
+        self._weekdays += np.bincount(days[some] % 7, minlength=7)
 
     def _left_out(self) -> str:
         """Why there are so few rows, where bad ones are left out."""

@@ -39,7 +39,8 @@ NIGHTS = 6
 SIMULATED = ("synthetic", "replay")
 """Feeds that are told of the strategies' calendar, and whose time is their own."""
 HISTORY_READ = ("tz", "time", "time_format", "bad_rows", "columns")
-"""Of [data], what says how a file of history is read."""
+"""Of [data], what says how its file is read where that is the history; a feed's own file is as
+`data fetch` makes one."""
 
 
 class Wish(NamedTuple):
@@ -186,7 +187,7 @@ def _feeds(
                 rest_url=feed.rest_url,
                 ca_file=feed.ca_file,
                 history=_history(feed, config),
-                history_read=_said(config.data, HISTORY_READ),
+                history_read={} if feed.history else _said(config.data, HISTORY_READ),
                 stale_ns_max=round(feed.stale_s * 1e9),
                 options=_options(feed, config, checked),
             )

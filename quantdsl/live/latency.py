@@ -30,7 +30,7 @@ from quantdsl.codegen.target import native
 from quantdsl.codegen.turn import CONTROL_WORDS, STOP, load_turn
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import EVENT, MORE, RECORD, WORDS, Kind
-from quantdsl.events.ring import CONSUMED, Ring
+from quantdsl.events.ring import CONSUMED, HEAD_WORDS, Ring
 from quantdsl.ir.ops import Module
 from quantdsl.live.clock import calibrate, counter
 from quantdsl.live.loop import EventLoop, Pace, module_of, prefaulted
@@ -161,7 +161,9 @@ class Bench:
         """What two stamps cost; it is taken off a batch, never off a whole span."""
         self.records = np.empty(0, RECORD)
         self.ordering = np.empty(0, np.int64)
-        """The events after which orders went out."""
+        """The events after which orders or cancels went out."""
+        self.sending = np.empty(0, np.int64)
+        """Those after which orders did."""
 
     # ---- what is measured ----
 
@@ -179,6 +181,7 @@ class Bench:
         wrote = np.repeat(np.arange(len(took)), counts)
         ordered = np.isin(self.records["kind"], (Kind.ORDER, Kind.CANCEL))
         self.ordering = np.unique(wrote[ordered])
+        self.sending = np.unique(wrote[self.records["kind"] == Kind.ORDER])
         how = f"due every {1e9 / rate:,.0f} ns, from when it was due" if rate else "back to back"
         spans, last = _instants(self.stream, took)
         rows = [self.row("turn", f"instants, {how}", spans)]
@@ -246,10 +249,10 @@ class Bench:
         again. A span is a multiple of the counter's step (10 ns on some processors), which is a
         quarter of what is asked for: the mean of the middle passes tells it more finely.
         """
-        if not len(self.ordering):
+        if not len(self.sending):
             return []
         spans = [
-            [self.through(until, 0)[0][self.ordering] for until in (RETURN, ORDER)]
+            [self.through(until, 0)[0][self.sending] for until in (RETURN, ORDER)]
             for _ in range(PASSES_WHOLE)
         ]
         middle = np.sort(spans, axis=0)[PASSES_WHOLE // 4 : -(PASSES_WHOLE // 4)].mean(axis=0)
@@ -317,6 +320,11 @@ class Bench:
         return stamps.astype(np.float64)
 
     @functools.cached_property
+    def stamped(self) -> Program:
+        """The turn as it runs live, with stamps."""
+        return load_stamped(self.module, native(), Cache())
+
+    @functools.cached_property
     def parts(self) -> Int64s:
         """The parts of the state that the run changes, the outbox left out: i64[n, 2]."""
         self.run.memory.words = self.begin.copy()
@@ -350,11 +358,12 @@ class Bench:
         return middle
 
     def loop(self, turn: Program) -> EventLoop:
-        """A loop at the run's beginning."""
+        """A loop at the run's beginning, on rings whose pages are there: they last a session."""
         self.run.memory.words = self.begin.copy()
-        return EventLoop(
-            self.run, turn, Ring.create(None, RING_RECORDS), Ring.create(None, OUT_RECORDS)
-        )
+        rings = (Ring.create(None, RING_RECORDS), Ring.create(None, OUT_RECORDS))
+        for ring in rings:
+            ring.words[HEAD_WORDS:] = 0
+        return EventLoop(self.run, turn, *rings)
 
     def curve(self) -> Int64s:
         """Room for a row, which nobody reads."""
@@ -362,7 +371,7 @@ class Bench:
 
     def through(self, until: int, interval: int) -> tuple[Int64s, Int64s, npt.NDArray[np.void]]:
         """Cycles and records of each event, and the records; the schedule pauses between chunks."""
-        loop = self.loop(load_stamped(self.module, native(), Cache()))
+        loop = self.loop(self.stamped)
         feed, drain = loop.inbound.producer(), loop.outbound.consumer()
         events = self.stream.reshape(-1).view(EVENT)
         stamps, now = np.zeros((CHUNK + 1, 2), np.int64), counter()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from quantdsl.ir import ops
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt
 from quantdsl.passes.places import Path, nodes, path_of
 from quantdsl.passes.scopes import assigned_names, names_in
 
@@ -83,9 +83,7 @@ class _Divider:
 
     def stmt(self, stmt: ops.Stmt) -> Iterator[ops.Stmt]:
         if not isinstance(stmt, ops.Let | ops.Assign):
-            names = [n for n in ("then", "otherwise", "body") if hasattr(stmt, n)]
-            blocks = {name: self.block(getattr(stmt, name)) for name in names}
-            yield msgspec.structs.replace(stmt, **blocks)
+            yield rebuild_blocks(stmt, self.block)
         else:
             self.before = []
             made = rebuild_stmt(stmt, self.expr, lambda inner: inner)

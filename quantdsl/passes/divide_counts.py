@@ -18,6 +18,7 @@ from quantdsl.ir.ops import (
     F64_T,
     Assign,
     Binary,
+    Call,
     Const,
     Do,
     Expr,
@@ -31,7 +32,7 @@ from quantdsl.ir.ops import (
     Var,
     f64,
 )
-from quantdsl.ir.walk import nested, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import nested, rebuild_blocks, rebuild_expr, rebuild_stmt
 from quantdsl.passes.scopes import assigned_names
 
 ODD_BITS_MAX = 32
@@ -63,10 +64,8 @@ class _Divider:
     def block(self, body: Iterable[Stmt]) -> Iterator[Stmt]:
         for stmt in body:
             if nested(stmt):
-                names = [name for name in ("then", "otherwise", "body") if hasattr(stmt, name)]
-                blocks = {name: tuple(self.block(getattr(stmt, name))) for name in names}
-                yield msgspec.structs.replace(stmt, **blocks)
-            elif isinstance(stmt, Let | Assign | Do | Return):
+                yield rebuild_blocks(stmt, lambda block: tuple(self.block(block)))
+            elif isinstance(stmt, Let | Assign | Do | Return) and not _calls_first(stmt):
                 self.before = []
                 new = rebuild_stmt(stmt, self.expr, lambda inner: inner)
                 yield from self.before
@@ -94,6 +93,11 @@ class _Divider:
         y = f64(1.0 / float(d.value))
         self.before += [Let(x.name, F64_T, a), Let(q.name, F64_T, Binary("fmul", x, y))]
         return Fma(Fma(f64(-float(d.value)), q, x), y, q)
+
+
+def _calls_first(stmt: Stmt) -> bool:
+    """Whether a call may change what an assignment's place reads behind it."""
+    return isinstance(stmt, Assign) and isinstance(stmt.value, Call)
 
 
 def is_short(d: Const) -> bool:

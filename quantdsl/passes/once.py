@@ -24,7 +24,14 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
-from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import (
+    expressions,
+    nested,
+    rebuild_blocks,
+    rebuild_expr,
+    rebuild_stmt,
+    statements,
+)
 
 Block = tuple[Stmt, ...]
 LEAVES = (Break, Continue)
@@ -46,7 +53,7 @@ def _statements(body: Block) -> Iterator[Stmt]:
         if not nested(old):
             yield old
             continue
-        stmt = _inside(old)
+        stmt = rebuild_blocks(old, lambda block: tuple(_statements(block)))
         if isinstance(stmt, For) and _idle(stmt):
             continue
         turn = _only_turn(stmt) if isinstance(stmt, For) else None
@@ -54,14 +61,6 @@ def _statements(body: Block) -> Iterator[Stmt]:
             yield stmt
         else:
             yield from turn
-
-
-def _inside(stmt: Stmt) -> Stmt:
-    """A statement whose blocks have been through here."""
-    names = [name for name in ("then", "otherwise", "body") if hasattr(stmt, name)]
-    blocks = {name: tuple(_statements(getattr(stmt, name))) for name in names}
-    same = all(blocks[name] == getattr(stmt, name) for name in names)
-    return stmt if same else msgspec.structs.replace(stmt, **blocks)
 
 
 def _idle(stmt: For) -> bool:

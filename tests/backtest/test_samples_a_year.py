@@ -114,15 +114,27 @@ def test_days_of_a_market_that_never_closes_are_noted(length, session, weekends,
     assert any("bars of all days of the week" in note for note in notes) == said
 
 
+def hours_of(kind, weeks):
+    """Hours of stocks, of currencies (from Sunday 22:00 to Friday 22:00), or of coins."""
+    hours = np.arange(24 * 7 * weeks)
+    day, hour = hours // 24 % 7, hours % 24
+    stocks = (day < 5) & (hour >= 14) & (hour < 21)
+    currencies = (day < 4) | ((day == 4) & (hour < 22)) | ((day == 6) & (hour >= 22))
+    outage = (hours >= 50) & (hours < 90)
+    open_ = {"stocks": stocks, "currencies": currencies, "coins": ~outage}[kind]
+    return daily(len(hours), DAY_NS // 24).filter(pa.array(open_))
+
+
 @pytest.mark.parametrize("session", ["", 'session "24/7"'])
-def test_hours_of_stocks_are_of_252_days_a_year(session):
-    """Without a session, or with one that never closes, they were annualised by 365."""
-    hours = np.arange(24 * 7 * 60)
-    open_ = (hours // 24 % 7 < 5) & (hours % 24 >= 14) & (hours % 24 < 21)
-    result = ran("1h", session, daily(len(hours), DAY_NS // 24).filter(pa.array(open_)))
+@pytest.mark.parametrize(
+    ("kind", "weeks", "samples"),
+    [("stocks", 60, 252), ("currencies", 60, 313), ("coins", 60, 365), ("coins", 2, 365)],
+)
+def test_hours_go_by_the_days_of_a_week_that_have_bars(kind, weeks, samples, session):
+    """Without a session, or with one that never closes, stocks were annualised by 365."""
+    result = ran("1h", session, hours_of(kind, weeks))
     equity = np.array([100_000.0, *result.days.column("equity").to_pylist()])
-    assert len(equity) == 1 + 5 * 60
-    annual = (equity[-1] / equity[0]) ** (252 / (len(equity) - 1)) - 1
+    annual = (equity[-1] / equity[0]) ** (samples / (len(equity) - 1)) - 1
     assert result.metrics["annual_return"] == pytest.approx(annual, rel=1e-9)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import quantdsl
 from quantdsl.backtest.run import run_checked
 from quantdsl.check import compile_file
 from quantdsl.events.layout import Aggressor, Feed, Kind
@@ -140,3 +141,22 @@ def test_all_or_nothing_is_of_the_levels_that_an_order_takes(lots: int, filled: 
     made = run_both(text, books)
     assert made.memory.get("e.positions[0].lots") == filled
     assert made.memory.get("e.working") == 0
+
+
+@pytest.mark.parametrize("order", ["buy", "target"])
+@pytest.mark.parametrize("most", ["1_000", "100"])
+def test_what_buys_is_cut_and_judged_by_the_ask(order: str, most: str) -> None:
+    """A target was cut by the bid and judged by the ask, so that it was refused, or overdrawn."""
+    text = (
+        "language 1\n\nstrategy Cut:\n    book depth = 10\n    trades\n    session \"XNYS\"\n"
+        "    state done = false\n    on book when not pending:\n"
+        "        if not done and now.hour >= 10:\n"
+        f"            {order}(100_000 shares)\n            done = true\n"
+        f"    risk:\n        max_notional = {most}% of equity\n"
+        "    backtest:\n        cash = 100_056 USD\n"
+    )  # fmt: skip
+    report = quantdsl.backtest(text)
+    fills = report.fills.to_pylist()
+    paid = sum(fill["quantity"] * fill["price"] for fill in fills)
+    assert report.metrics["rejected_orders"] == 0
+    assert 99_900 < paid <= 100_056

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from quantdsl.cli import cli
 from quantdsl.codegen.target import native
-from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.shipped import shipped
 
@@ -148,10 +147,18 @@ def test_a_proof_that_fails_is_shown_and_is_an_error(folder):
     assert NARROW[told.value.diagnostics[0].span[0] :].startswith("for i in 0..<64")
 
 
-def test_a_strategy_that_sends_no_order_has_no_way_to_measure(folder):
-    (folder / "idle.qdsl").write_text(
-        "language 1\n\nstrategy Idle:\n    quotes\n    state n = 0\n    on quote:\n"
-        "        n = n + 1\n    backtest:\n        fees = 0 bps\n"
-    )
-    with pytest.raises(ConfigError, match="Idle sends no order, and what is measured is"):
-        quantdsl("bench", "latency", "idle.qdsl", folder=folder)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    quotes\n    state n = 0\n    on quote:\n        n = n + 1\n",
+        "    quotes\n    state n = 0\n    on fill:\n        n = n + 1\n",
+        "    bars 1h\n    plot(close)\n",
+    ],
+    ids=["a handler", "a handler of news", "none"],
+)
+def test_a_strategy_that_sends_no_order_has_its_turn_measured(folder, text):
+    (folder / "idle.qdsl").write_text(f"language 1\n\nstrategy Idle:\n{text}")
+    code, said = quantdsl("bench", "latency", "idle.qdsl", "--events", "2000", folder=folder)
+    assert code == 0
+    assert "tick to order: not measured: no order in the run" in said
+    assert "\nturn " in said

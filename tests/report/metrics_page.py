@@ -16,8 +16,9 @@ What each figure of a report is. Generated from the functions that compute them
 `r` are the returns between day samples: the close of each session that has a bar; without a
 session each UTC day, or each bar of a day and longer. The first is against the starting equity. `n`
 is their number and `P` the samples in a year: 52 of a file of weeks, 12 of months, 1 of years; else
-252 with a session, but 365 where it is 24/7 and bars come on weekends; without one 252 of bars of
-a day, 52, 12 and 1 of longer ones, and of UTC days 365, or 252 where bars pause each weekend. The
+252 with a session that closes; without one 252 of bars of a day, 52, 12 and 1 of longer ones; and
+of UTC days, or a session that never closes, 365 where all days of the week have bars, 313 where six
+have (currencies), 252 where five have (stocks). The
 riskless rate is 0.
 A figure that is not defined is `na` (null in metrics.json), never 0.
 
