@@ -273,3 +273,24 @@ def test_an_interrupted_sweep_returns_what_is_done(table):
     found = quantdsl.sweep(STRATEGY, table, device="cpu", progress=stop)
     assert 0 < len(found) <= found.result.planned == 9
     assert found.table["fast"].to_pylist() == list(range(2, 2 + len(found)))
+
+
+def test_an_interrupted_walk_forward_says_whether_it_is_kept(table, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    def said(**where):
+        found = quantdsl.sweep(
+            STRATEGY, table, device="cpu", walk_forward="train=5d test=5d", **where
+        )
+        (note,) = (note for note in found.result.notes if "walk-forward" in note)
+        return note
+
+    monkeypatch.setattr("quantdsl.backtest.conduct.walk_forward", stop)
+    assert said().endswith("nothing of it is kept: no out= names a folder")
+    assert said(out=tmp_path).endswith("with --resume goes on, in Python resume=True")
+    monkeypatch.setattr("quantdsl.backtest.conduct.study_on", stop)
+    with pytest.raises(KeyboardInterrupt, match=r"is kept in .* in Python resume=True$"):
+        said(out=tmp_path)
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        said()

@@ -63,8 +63,9 @@ class KeptInterrupt(KeyboardInterrupt):
     """Ctrl-C where no result can be written, and a folder keeps what is computed; says so."""
 
 
-GOES_ON = "the same command with --resume goes on"
-WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON} with it"
+GOES_ON = "the same command with --resume goes on, in Python resume=True"
+WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON}"
+WALK_LOST = "the walk-forward was stopped, and nothing of it is kept: no out= names a folder"
 
 
 def conduct(
@@ -113,7 +114,7 @@ def _conduct(
     if parts is not None and resume and parts.complete:
         raise ConfigError(
             f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
-            "resume\nhelp: without --resume it is run anew"
+            "resume\nhelp: without --resume, in Python without resume=True, it is run anew"
         )
     config = sweep.config
     plan = parse(config.walk_forward) if config.walk_forward else None
@@ -144,7 +145,8 @@ def _conduct(
                 walk_stopped = True
         result = result_of(sweep, lanes, device.name)
         if walk_stopped:
-            result = replace(result, notes=(*result.notes, WALK_STOPPED))
+            note = WALK_LOST if parts is None else WALK_STOPPED
+            result = replace(result, notes=(*result.notes, note))
         if sweep.precision != "f64":
             result = replace(result, difference=measured(sweep, lanes, result, device))
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))

@@ -9,7 +9,9 @@ earlier, and what it said of the bars that are left must be the same.
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -174,11 +176,21 @@ class _Told:
 
 def _numbers(said: object) -> Float64s | None:
     """A new array of what a function returned, NaN for what is masked; None for texts and so on."""
-    if isinstance(said, np.ma.MaskedArray):
-        said = np.ma.filled(said.astype(np.float64), np.nan)
-    found = np.asarray(said)
-    texts = found.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in found.flat)
-    return None if texts or found.dtype.kind not in NUMBERS else np.array(found, np.float64)
+    found = np.asarray(said)  # of a masked array what lies behind the mask too
+    if found.dtype.kind not in NUMBERS:
+        return None
+    hidden = np.ma.getmaskarray(said) if isinstance(said, np.ma.MaskedArray) else np.False_
+    if found.dtype.kind == "O":
+        found = found.copy()
+        found[hidden] = None
+        if not all(one is None or _is_number(one) for one in found.flat):
+            return None
+    return np.where(hidden, np.nan, found.astype(np.float64))
+
+
+def _is_number(one: object) -> bool:
+    """Whether an object is a number; numpy counts its spans of time among the integers."""
+    return isinstance(one, Real | Decimal | np.bool_) and not isinstance(one, np.timedelta64)
 
 
 def _shape(found: Float64s) -> str:

@@ -1,6 +1,9 @@
 """`@host`: values of Python enter as a column, are allowed by name alone, and know no future."""
 
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +185,74 @@ def test_nothing_runs_that_is_not_allowed() -> None:
 def test_a_function_that_keeps_no_rule_is_refused(function: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         prepare(of(function), hosts=HOSTS)
+
+
+def says(monkeypatch: pytest.MonkeyPatch, value: object, kind: object, *, masked: bool) -> Any:
+    """TEXT, where the function gives `value` for each bar: its first two perhaps masked."""
+
+    def move(src: Any, n: int) -> Any:
+        found = np.empty(len(src), kind)
+        found[:] = value
+        return np.ma.array(found, mask=np.arange(len(src)) < 2) if masked else found
+
+    monkeypatch.setattr(host_models, "move", move)
+    return compiled(TEXT)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("1.5", "U3"),
+        (np.datetime64(1, "s"), "M8[s]"),
+        (np.timedelta64(1, "s"), "m8[s]"),
+        (1 + 2j, complex),
+        ("1.5", object),
+        (np.datetime64(1, "s"), object),
+        (np.timedelta64(1, "s"), object),
+        (1 + 2j, object),
+        (datetime(2024, 1, 1, tzinfo=UTC), object),
+    ],
+)
+def test_what_is_no_number_is_refused_masked_and_as_an_object(
+    value: object, kind: object, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = says(monkeypatch, value, kind, masked=masked)
+    with pytest.raises(ConfigError, match="returned values that are no numbers for SYN1"):
+        prepare_signals(checked, hosts=HOSTS)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (2, np.int32),
+        (1.5, np.float32),
+        (True, bool),
+        (np.int8(3), object),
+        (np.True_, object),
+        (Fraction(1, 2), object),
+        (Decimal("0.25"), object),
+    ],
+)
+def test_numbers_of_every_kind_are_values_where_no_mask_hides_them(
+    value: Any, kind: object, masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = says(monkeypatch, value, kind, masked=masked)
+    found = prepare_signals(checked, hosts=HOSTS).table()["moved"]
+    assert found[:2].to_pylist() == ([None] * 2 if masked else [float(value)] * 2)
+    assert set(found[2:].to_pylist()) == {float(value)}
+
+
+def test_what_a_mask_hides_among_objects_is_not_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def move(src: Any, n: int) -> Any:
+        found = np.array(["none", "none", *src[2:].tolist()], object)
+        return np.ma.array(found, mask=np.arange(len(src)) < 2)
+
+    monkeypatch.setattr(host_models, "move", move)
+    assert prepare_signals(compiled(TEXT), hosts=HOSTS).table()["moved"].null_count == 2
 
 
 def test_a_module_that_is_not_there_is_one_message() -> None:

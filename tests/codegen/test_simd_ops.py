@@ -1,14 +1,15 @@
 """Each operation by itself on vectors, over all edge values: what the interpreter gives."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
-from quantdsl.codegen.jit import assemble
+from quantdsl.codegen.jit import Program, assemble, object_code
 from quantdsl.codegen.lanes import InterpretedLanes
 from quantdsl.codegen.simd_text import VectorText, declaration
-from quantdsl.codegen.target import avx2, avx512, broad, lane_intrinsics, neon
+from quantdsl.codegen.target import avx2, avx512, broad, lane_intrinsics, native, neon
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import (
     BINARY,
@@ -27,6 +28,7 @@ from quantdsl.ir.ops import (
     Func,
     Module,
     ParamDecl,
+    Return,
     Select,
     StructDecl,
     StructType,
@@ -115,6 +117,55 @@ def found(request):
 def test_every_operation_on_every_edge(name, expected, found):
     row = points().shape[0] + list(OPERATIONS).index(name)
     assert np.array_equal(found[row], expected[row])
+
+
+END = 2.0**63
+WHOLE = {
+    "below 2^63": (math.nextafter(END, 0), 2**63 - 1024),
+    "2^63": (END, 0),
+    "above 2^63": (math.nextafter(END, math.inf), 0),
+    "above -2^63": (math.nextafter(-END, 0), -(2**63) + 1024),
+    "-2^63": (-END, 0),
+    "below -2^63": (math.nextafter(-END, -math.inf), 0),
+    "infinity": (math.inf, 0),
+    "-infinity": (-math.inf, 0),
+    "NaN": (math.nan, 0),
+}
+"""Floats at the ends of whole numbers, and what f64_to_i64 makes of them: so on every machine.
+
+They are of an odd number: repeated as often as a vector has lanes, each comes to every place.
+"""
+
+
+@pytest.fixture(scope="module", params=TARGETS, ids=lambda target: f"{target.lanes}_lanes")
+def vectors_whole(request):
+    fields = (FieldDecl("x", F64_T), FieldDecl("r", I64_T))
+    state, words = ParamDecl("s", StructType("S"), inout=True), BufferType(I64_T)
+    params = (state, ParamDecl("e", words), ParamDecl("n", I64_T), ParamDecl("c", words))
+    body = (Assign(Field(Var("s"), "r"), Unary("f64_to_i64", Field(Var("s"), "x"))),)
+    funcs = (Func("init", (state,), None, ()), Func("lane", params, None, body))
+    made = Module((StructDecl("S", fields),), (), funcs, ("init", "lane"))
+    given = np.array([x for x, _ in WHOLE.values()] * request.param.lanes).view(np.int64)
+    return whole_results(kernel(made, request.param), made, given[None])[1]
+
+
+@pytest.fixture(scope="module")
+def scalar_whole():
+    body = (Return(Unary("f64_to_i64", Var("x"))),)
+    made = Module((), (), (Func("f", (ParamDecl("x", F64_T),), I64_T, body),), ("f",))
+    return Program(object_code(made, native()), made, native())
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_of_floats_at_their_ends_on_vectors(name, vectors_whole):
+    found = vectors_whole[list(WHOLE).index(name) :: len(WHOLE)].tolist()
+    assert set(found) == {WHOLE[name][1]}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_of_floats_at_their_ends_in_scalar_code(name, scalar_whole):
+    x, expected = WHOLE[name]
+    assert scalar_whole.call("f", x) == expected
 
 
 @pytest.mark.parametrize(

@@ -45,17 +45,50 @@ def divisions(made: Module) -> int:
 
 
 def counts(divisor: float) -> list[int]:
-    """Of every size, and such that quotients lie near the middle between two floats."""
+    """Of every size, and such that quotients lie as near a middle between floats as can be."""
     found = [0, 1, -1, 2**53, -(2**53), 2**63 - 1, -(2**63), *range(2, 40)]
     found += (RANDOM.integers(-(2**63), 2**63, 3_000) >> RANDOM.integers(0, 62, 3_000)).tolist()
-    exact = abs(Fraction(divisor))
-    for bits in range(54, 62):
-        for top in RANDOM.integers(2**53, 2**54, 60).tolist():
-            middle = Fraction(top | 1) * Fraction(2) ** (bits - 54) * exact
-            while middle >= 2**53:
-                middle /= 2
-            found += [int(middle), int(middle) + 1, -int(middle)]
+    shifts = RANDOM.integers(0, 11, 4_000).tolist()
+    found += [n << k if k % 2 else -n << k for n, k in zip(worst(divisor), shifts, strict=False)]
     return found
+
+
+def odd_part(divisor: float) -> int:
+    top, _ = abs(divisor).as_integer_ratio()
+    return top // (top & -top)
+
+
+def worst(divisor: float) -> list[int]:
+    """Counts a of 53 bits with a * 2^j = n * m +- 1: m of 54 bits, odd, is a middle of floats.
+
+    n is the odd part of the divisor, so a / n is 1 / (2 n) units off the middle m / 2^j.
+    """
+    n, found = odd_part(divisor), []
+    for j in range(n.bit_length(), n.bit_length() + 4):
+        for off in (1, -1):
+            low = off * pow(n, -1, 2**j) % 2**j
+            for high in RANDOM.integers(2**53, 2**54, 400).tolist():
+                a, rest = divmod(n * ((high >> j << j) + low) - off, 2**j)
+                assert rest == 0
+                found += [a] * (a < 2**53)
+    return found
+
+
+def units_off_a_middle(x: Fraction) -> Fraction:
+    """How far x > 0 is from the nearest middle between two floats, in units of the last place."""
+    while x >= 2**53:
+        x /= 2
+    while x < 2**52:
+        x *= 2
+    return abs(x % 1 - Fraction(1, 2))
+
+
+@pytest.mark.parametrize("divisor", SHORT)
+def test_quotients_are_as_near_a_middle_as_can_be(divisor):
+    least = Fraction(1, 2 * odd_part(divisor))
+    found = worst(divisor)
+    assert len(found) > 1_000
+    assert {units_off_a_middle(n / abs(Fraction(divisor))) for n in found} == {least}
 
 
 @pytest.mark.parametrize("divisor", SHORT)
