@@ -11,6 +11,8 @@ from quantdsl.ir.ops import (
     I64_T,
     Assign,
     Binary,
+    Call,
+    Elem,
     Expr,
     Func,
     Let,
@@ -113,4 +115,11 @@ def test_what_is_no_count_is_divided(dividend: Expr):
         Let("y", F64_T, COUNT), Assign(Var("y"), f64(1e-310)),
         Return(Binary("fdiv", dividend, f64(10.0))),
     )  # fmt: skip
+    assert divide_counts(made) == made
+
+
+def test_a_place_is_read_behind_the_call_that_is_assigned_to_it():
+    """What the index divides may be what the call changes."""
+    index = Unary("f64_to_i64", Binary("fdiv", COUNT, f64(10.0)))
+    made = module(Assign(Elem(Var("x"), index), Call("g", (N,))), Return(f64(0.0)))
     assert divide_counts(made) == made
