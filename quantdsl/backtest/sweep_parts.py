@@ -127,13 +127,15 @@ class Parts:
             return None
         except msgspec.MsgspecError as error:
             raise ConfigError(
-                f"{self.folder / MANIFEST} is damaged: {error}\nhelp: run without --resume"
+                f"{self.folder / MANIFEST} is damaged: {error}\n"
+                "help: start anew without --resume (in Python resume=True)"
             ) from None
         for name, words in CHANGED.items():
             if getattr(before, name) != getattr(self._manifest, name):
                 raise ConfigError(
                     f"{self.folder} holds another sweep: since then {words} changed\n"
-                    "help: run without --resume to start anew, or name another folder with --out"
+                    "help: start anew without --resume (in Python resume=True), or name another "
+                    "folder with --out (out=)"
                 )
         return before
 

@@ -10,6 +10,7 @@ What decides how often they wait is the same in all blocks, and stands outside o
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import msgspec
 
@@ -26,6 +27,7 @@ from quantdsl.ir.walk import (
     expressions,
     nested,
     operands,
+    rebuild_blocks,
     rebuild_expr,
     rebuild_stmt,
     roots,
@@ -180,12 +182,7 @@ class _Pieces:
             made += self._closed(piece)
             piece = []
             inner = inside or isinstance(stmt, ops.For | ops.While)
-            changes = {
-                name: self.body(getattr(stmt, name), inside=inner)
-                for name in ("body", "then", "otherwise")
-                if hasattr(stmt, name)
-            }
-            made.append(msgspec.structs.replace(stmt, **changes) if changes else stmt)
+            made.append(rebuild_blocks(stmt, partial(self.body, inside=inner)))
         return (*made, *self._closed(piece))
 
     def _apart(self, stmt: ops.Stmt, *, inside: bool) -> bool:
@@ -231,12 +228,7 @@ class _Places:
                 own = (new for part in stmt.body for new in self._moved(part, number))
                 made.append(msgspec.structs.replace(stmt, body=tuple(own)))
                 continue
-            changes = {
-                name: self.placed(getattr(stmt, name))
-                for name in ("body", "then", "otherwise")
-                if hasattr(stmt, name)
-            }
-            made.append(msgspec.structs.replace(stmt, **changes) if changes else stmt)
+            made.append(rebuild_blocks(stmt, self.placed))
         return tuple(made)
 
     def _declared(self, name: str) -> ops.Let:

@@ -28,7 +28,15 @@ from quantdsl.check.warp_groups import (
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
-from quantdsl.ir.walk import nested, operands, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import (
+    nested,
+    operands,
+    rebuild_blocks,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
 from quantdsl.lang.ast import Span
 
 
@@ -187,12 +195,7 @@ class _Cut(Struct):
             self.out += self.meetings.woven(sides, self._met)
         else:
             self._close()
-            changes = {
-                name: self.body(getattr(stmt, name))
-                for name in ("body", "then", "otherwise")
-                if hasattr(stmt, name)
-            }
-            self.out.append(msgspec.structs.replace(stmt, **changes))
+            self.out.append(rebuild_blocks(stmt, self.body))
 
     def _sides(self, stmt: ops.If) -> Iterator[tuple[Group, Body]]:
         """The sides of a branch that groups take, those of its `elif`s too."""
@@ -376,12 +379,7 @@ class _Kept:
                     own = (msgspec.structs.replace(branch, cond=cond, then=own),)
                 made.append(msgspec.structs.replace(stmt, body=own))
                 continue
-            changes = {
-                name: self._body(getattr(stmt, name))
-                for name in ("body", "then", "otherwise")
-                if hasattr(stmt, name)
-            }
-            inner = msgspec.structs.replace(stmt, **changes) if changes else stmt
+            inner = rebuild_blocks(stmt, self._body)
             made.append(rebuild_stmt(inner, self._in(ops.i64(0)), lambda other: other))
         return tuple(made)
 

@@ -108,9 +108,8 @@ def _measured(path: Path, options: dict[str, Any], *, quiet: bool) -> tuple["Rep
     from quantdsl.live.placement import FEED, Wish, plan
 
     prepared = prepare(compile_file(path), **options)
-    strategy = prepared.checked.strategy
     settings = prepared.resolved.config
-    wish = Wish("engine", strategy.cpu)
+    wish = Wish("engine", prepared.checked.strategy.cpu)
     if settings.live.cpu >= 0:
         wish = Wish("engine", settings.live.cpu, prepared.resolved.source("live.cpu"))
     found = plan(read_machine(), [wish], [FEED])

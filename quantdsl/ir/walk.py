@@ -194,20 +194,16 @@ _REBUILD_STMT: dict[type, Callable[[Any, ExprMap, StmtMap], Stmt]] = {
 }
 
 
-def rebuild_blocks(
-    stmt: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]
-) -> Stmt:
+def rebuild_blocks(stmt: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
     """`stmt` with `f` applied to each of its blocks, however many statements it makes of them."""
     match stmt:
         case If(cond, then, otherwise, line):
-            made: Stmt = If(cond, f(then), f(otherwise), line)
+            return If(cond, f(then), f(otherwise), line)
         case For(name, lo, hi, body, line):
-            made = For(name, lo, hi, f(body), line)
+            return For(name, lo, hi, f(body), line)
         case While(cond, most, body, line):
-            made = While(cond, most, f(body), line)
-        case _:
-            return stmt
-    return stmt if made == stmt else made
+            return While(cond, most, f(body), line)
+    return stmt
 
 
 def rebuild_body(body: tuple[Stmt, ...], g: StmtMap) -> tuple[Stmt, ...]:

@@ -28,7 +28,7 @@ from quantdsl.ir.ops import (
     Type,
     Var,
 )
-from quantdsl.ir.walk import nodes, rebuild_expr
+from quantdsl.ir.walk import nodes, rebuild_blocks, rebuild_expr
 from quantdsl.passes.common import COMMON, takes_common
 from quantdsl.passes.past import takes_past
 from quantdsl.passes.places import as_place, path_of, type_at
@@ -93,12 +93,7 @@ class _Waiter:
     def stmt(self, stmt: Stmt) -> Iterator[Stmt]:
         path = path_of(stmt.place) if isinstance(stmt, Assign) else None
         if path is None or path[0] not in self.held:
-            blocks = {
-                name: self.block(getattr(stmt, name))
-                for name in ("then", "otherwise", "body")
-                if hasattr(stmt, name)
-            }
-            yield msgspec.structs.replace(stmt, **blocks)
+            yield rebuild_blocks(stmt, self.block)
             return
         assert isinstance(stmt, Assign)
         made: list[Stmt] = []

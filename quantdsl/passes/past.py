@@ -47,7 +47,7 @@ from quantdsl.ir.ops import (
     boolean,
     i64,
 )
-from quantdsl.ir.walk import nodes, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import nodes, rebuild_blocks, rebuild_expr, rebuild_stmt
 from quantdsl.passes.common import COMMON, COMMON_TYPE
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import inside, leaves, path_of, type_at
@@ -237,12 +237,7 @@ class _Writer(ABC):
 
     def inner(self, stmt: Stmt) -> Stmt:
         """A statement with its blocks rewritten."""
-        blocks = {
-            name: self.block(getattr(stmt, name))
-            for name in ("then", "otherwise", "body")
-            if hasattr(stmt, name)
-        }
-        return msgspec.structs.replace(stmt, **blocks) if blocks else stmt
+        return rebuild_blocks(stmt, self.block)
 
     def name(self) -> str:
         return f"word.{next(self.numbers)}@"

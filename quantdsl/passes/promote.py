@@ -24,7 +24,7 @@ from quantdsl.ir.ops import (
     Stmt,
     Var,
 )
-from quantdsl.ir.walk import nested, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import nested, rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.places import (
     Path,
@@ -158,12 +158,7 @@ class _Promoter:
                 return [*before, aside, *after, *self.stores(self.words), Return(value)]
             case Return():
                 return [*self.stores(self.words), rebuild_stmt(stmt, self.expr, _same)]
-        blocks = {
-            name: self.block(getattr(stmt, name))
-            for name in ("then", "otherwise", "body")
-            if hasattr(stmt, name)
-        }
-        return [rebuild_stmt(msgspec.structs.replace(stmt, **blocks), self.expr, _same)]
+        return [rebuild_stmt(rebuild_blocks(stmt, self.block), self.expr, _same)]
 
     def assign_call(self, stmt: Assign, call: Call) -> list[Stmt]:
         """The call's own writes come before the assignment of its result."""

@@ -45,7 +45,7 @@ from quantdsl.ir.ops import (
     While,
     i64,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.common import COMMON, takes_common
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.flags import ends_early
@@ -496,13 +496,7 @@ class _Splitter:
         if isinstance(stmt, Assign):
             place, value = self.own_place(stmt.place), self.own(stmt.value)
             return Assign(as_place(place), value, stmt.line)
-        blocks = {
-            name: self.apart(getattr(stmt, name))
-            for name in ("then", "otherwise", "body")
-            if hasattr(stmt, name)
-        }
-        new = msgspec.structs.replace(stmt, **blocks)
-        return rebuild_stmt(new, self.own, lambda inner: inner)
+        return rebuild_stmt(rebuild_blocks(stmt, self.apart), self.own, lambda inner: inner)
 
     def spills(self, stmt: Stmt) -> bool:
         """Whether a promoted word is stored for a call."""

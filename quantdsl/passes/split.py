@@ -29,7 +29,7 @@ from quantdsl.ir.ops import (
     Type,
     Var,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.places import (
     Path,
     as_place,
@@ -114,12 +114,7 @@ class _Splitter:
         called = isinstance(stmt, Assign) and isinstance(stmt.value, Call)
         if isinstance(stmt, Assign) and not called and self.small(self.type(stmt.place)):
             return self.copy(stmt)
-        blocks = {
-            name: self.block(getattr(stmt, name))
-            for name in ("then", "otherwise", "body")
-            if hasattr(stmt, name)
-        }
-        return [rebuild_stmt(msgspec.structs.replace(stmt, **blocks), self.expr, lambda s: s)]
+        return [rebuild_stmt(rebuild_blocks(stmt, self.block), self.expr, lambda s: s)]
 
     def let(self, stmt: Let) -> list[Stmt]:
         """A local for each word."""
