@@ -204,7 +204,10 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"\x00\x01\x02\x03" * 64, "is not a table: its first bytes are 00 01 02 03"),
         (b"\xff\xfet\x00i\x00m\x00e\x00", "is not a table: it is text in UTF-16: save it as UTF-8"),
         (b"PK\x03\x04 broken\0", "is not a table: it is packed by zip, and its name does not end"),
-        (gzip.compress(b"time,close\n"), "it is packed by gzip, and its name does not end in .gz"),
+        (
+            gzip.compress(b"time,close\n", mtime=0),
+            "it is packed by gzip, and its name does not end in .gz",
+        ),
         ("time,close,Prämie\n".encode("latin-1"), "is not a table: line 1 is no text in UTF-8"),
         (b"PAR1 broken", "is a damaged Parquet file"),
         (b"ARROW1\x00\x00 broken", "is a damaged Arrow file"),
