@@ -118,7 +118,7 @@ class TickTableReader:
                     f"{_list(table.columns())}\nhelp: name it in the config: "
                     f'columns = {{ {missing[0]} = "NAME" }}'
                 )
-        self.symbol = self._chosen(symbol)
+        self.symbol, self.tells = self._chosen(symbol), frozenset({str(self._holds)})
         self.has_recv = all("received" in found for found in self._columns)
         self.format = f"table of {self._holds if self._holds != 'book' else 'changes of a book'}"
         self.tally = Tally(name, bad_rows)
