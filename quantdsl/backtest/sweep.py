@@ -45,7 +45,7 @@ from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.feed import PIECE_BYTES
 from quantdsl.devices.work import LaneWork, Runner
-from quantdsl.errors import ConfigError, LimitError, UnavailableError
+from quantdsl.errors import ConfigError, DataError, LimitError, UnavailableError
 from quantdsl.events.layout import EVENT
 from quantdsl.lang.spelling import nearest
 from quantdsl.report.metrics import LANE_METRICS
@@ -207,7 +207,7 @@ def prepare_sweep(
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
     hold_hosted(checked, "a sweep")
-    more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
+    more = _own(sweep)
     arranged = arrange(checked, more=more, **options)
     checked = arranged.sized(checked)
     config = arranged.resolved.config.sweep
@@ -331,6 +331,33 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
         for file in files:
             hold_there(Path(split_source(file)[0]))
     return files
+
+
+def hold_files(checked: Checked, files: list[Any], prepared: Mapping[str, Any]) -> None:
+    """DataError where some of several files cannot be swept: said before the first one is.
+
+    `prepared` are the arguments that `prepare_sweep` is to have of each.
+    """
+    options = {name: v for name, v in prepared.items() if name not in _OF_POINTS}
+    refused = []
+    for file in files if len(files) > 1 else ():
+        try:
+            arrange(checked, data=file, more=_own(prepared.get("sweep")), **options)
+        except DataError as error:
+            refused.append(str(error))
+    if refused:
+        raise DataError(
+            "\n".join([f"{len(refused)} of {len(files)} files cannot be swept", *refused])
+        )
+
+
+_OF_POINTS = ("ranges", "params", "start", "sweep")
+"""Arguments of `prepare_sweep` that are none of `arrange`."""
+
+
+def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
+    """The settings of a config's section `sweep`, by their full names."""
+    return {f"sweep.{name}": value for name, value in (sweep or {}).items()}
 
 
 def _supported(config: SweepConfig) -> None:

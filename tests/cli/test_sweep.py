@@ -451,3 +451,19 @@ def test_what_to_choose_on_no_span_is_refused(data, tmp_path, capfd):
     assert swept("--data", data, *RANGES, "--choose", "steady", "--out", out) == 2
     assert "--choose steady: there is no span to choose on" in capfd.readouterr().err
     assert not out.exists()
+
+
+def test_files_of_other_bars_are_named_before_the_first_is_swept(data, tmp_path, capfd):
+    hours, days = tmp_path / "hours.csv", tmp_path / "days.csv"
+    for path, times in (
+        (hours, [f"2024-01-02 {hour:02}:00" for hour in range(24)]),
+        (days, [f"2024-01-{day:02}" for day in range(1, 29)]),
+    ):
+        path.write_text("time,close\n" + "".join(f"{time},100\n" for time in times))
+    out = tmp_path / "out"
+    assert swept("--data", f"{data},{hours},{days}", *RANGES, "--out", out) == 2
+    error = " ".join(capfd.readouterr().err.split())
+    assert "2 of 3 files cannot be swept" in error
+    assert f"{hours}: holds bars of 1h and the strategy asks for bars of 1m" in error
+    assert f"{days}: holds bars of 1d and the strategy asks for bars of 1m" in error
+    assert not out.exists()
