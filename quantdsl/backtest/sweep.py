@@ -36,7 +36,7 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
 from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
-from quantdsl.config import Precision, SweepConfig
+from quantdsl.config import Precision, Resolved, SweepConfig
 from quantdsl.data.feed import split_source
 from quantdsl.data.table import hold_there
 from quantdsl.data.times import exact_instant, show_instant
@@ -210,14 +210,15 @@ def prepare_sweep(
     more = _own(sweep)
     arranged = arrange(checked, more=more, **options)
     checked = arranged.sized(checked)
-    config = arranged.resolved.config.sweep
-    _supported(config)
+    resolved = arranged.resolved
+    config = resolved.config.sweep
+    _supported(resolved)
     if "choose" in (sweep or {}) and not config.walk_forward:
         raise ConfigError(
-            f"--choose {config.choose}: there is no span to choose on\n"
-            "help: add --walk-forward, such as --walk-forward 'train=2y test=6mo'"
+            f"{resolved.said('sweep.choose', config.choose)}: there is no span to choose on\n"
+            "help: add --walk-forward 'train=2y test=6mo' (in Python walk_forward=...)"
         )
-    if latencies := arranged.resolved.config.venue.latency_file:
+    if latencies := resolved.config.venue.latency_file:
         raise UnavailableError(
             f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
             "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
@@ -236,7 +237,8 @@ def prepare_sweep(
     arranged.fill(memory)
     values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
     judge = code.judge(memory.words, grid.axes)
-    numbers = pointing.chosen(grid, judge, config.points, config.seed)
+    said = resolved.said("sweep.points", config.points)
+    numbers = pointing.chosen(grid, judge, config.points, config.seed, said)
     levels = grid.levels(numbers)
     words = grid.words(levels)
     _fits(len(numbers), len(code.words))
@@ -360,14 +362,16 @@ def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
     return {f"sweep.{name}": value for name, value in (sweep or {}).items()}
 
 
-def _supported(config: SweepConfig) -> None:
+def _supported(resolved: Resolved) -> None:
+    config = resolved.config.sweep
     asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
     for option, name in asked:
         if name not in LANE_METRICS:
             near = nearest(name, LANE_METRICS)
             hint = f"; did you mean {near}?" if near else ""
             raise ConfigError(
-                f"--{option} {name}: no point of a sweep has such a metric{hint}\n"
+                f"{resolved.said(f'sweep.{option}', name)}: no point of a sweep has such a metric"
+                f"{hint}\n"
                 f"help: take one of {', '.join(LANE_METRICS)}"
             )
 

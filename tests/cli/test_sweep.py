@@ -275,7 +275,7 @@ def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monk
     assert swept("--data", data, *kept, *changed, "--out", out, "--resume") == 2
     error = capfd.readouterr().err
     assert f"holds another sweep: since then {said} changed" in error
-    assert "run without --resume" in error
+    assert "start anew without --resume" in error
     assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
