@@ -119,7 +119,7 @@ class BinanceReader:
 
     format = "Binance stream recording"
     price_digits = size_digits = DIGITS
-    has_recv = True
+    has_recv, tells = True, frozenset[str]()  # which of its streams were kept is not said
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"], symbol: str = "") -> None:
         self._path, self.name = path, str(path)

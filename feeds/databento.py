@@ -15,7 +15,7 @@ from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 
 from quantdsl.codegen.decoders import entry
 from quantdsl.data.table import file_sha256
-from quantdsl.data.ticks import FAULTS, MISSING, Events, Fault, Tally, Window
+from quantdsl.data.ticks import FAULTS, MISSING, ORDERS, Events, Fault, Tally, Window
 from quantdsl.errors import DataError, UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
 
@@ -128,7 +128,7 @@ class DatabentoReader:
         self.symbol = symbol if symbol in symbols else next(iter(symbols), "")
         known = meta.mappings.get(self.symbol, [])
         self._ids = np.array([int(span["symbol"]) for span in known], np.uint32)
-        self.format = f"Databento DBN, {self._schema}"
+        self.format, self.tells = f"Databento DBN, {self._schema}", _TELLS[self._schema]
 
     def sha256(self) -> str:
         return file_sha256(self._path)
@@ -257,6 +257,14 @@ def _metadata(path: Path) -> tuple[Any, int]:
         return library.Metadata.decode(window.bytes[:size].tobytes()), size
     except Exception as error:  # the library raises its own kinds
         raise DataError(f"{path}: its head is damaged: {error}") from None
+
+
+_TELLS: dict[str, frozenset[str]] = {
+    "mbo": ORDERS,
+    "mbp-1": frozenset({"quotes", "trades"}),
+    "tbbo": frozenset({"quotes", "trades"}),
+    "trades": frozenset({"trades"}),
+}
 
 
 def _record_of(schema: str, path: Path) -> np.dtype[Any]:

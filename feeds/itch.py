@@ -20,7 +20,7 @@ from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 from quantdsl.codegen.decoders import entry
 from quantdsl.data import times
 from quantdsl.data.table import file_sha256
-from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
+from quantdsl.data.ticks import FAULTS, ORDERS, Events, Fault, Tally, Window
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Feed, Kind
 
@@ -186,7 +186,7 @@ class ItchReader:
 
     format = "Nasdaq ITCH 5.0"
     price_digits, size_digits = PRICE_DIGITS, SIZE_DIGITS
-    has_recv = False
+    has_recv, tells = False, ORDERS
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"], symbol: str = "") -> None:
         self._path, self.name = path, str(path)

@@ -46,6 +46,7 @@ class LeanReader:
         self.tally, self.notes = Tally(self.name, bad_rows), list[str]()
         date, _, self._kind = path.name.removesuffix(".zip").partition("_")
         day = np.array([times.parse_instant(f"{date[:4]}-{date[4:6]}-{date[6:]}")])
+        self.tells = frozenset({f"{self._kind}s"})
         self._midnight = int(times.utc_of_local(day, ZONE)[0])
 
     def sha256(self) -> str:

@@ -28,7 +28,7 @@ from quantdsl.feeds.order_table import forget, order_table, place_of, with_room
 from quantdsl.codegen.decoders import entry
 from quantdsl.data import times
 from quantdsl.data.table import file_sha256, joined_sha256
-from quantdsl.data.ticks import FAULTS, Events, Fault, Tally, Window
+from quantdsl.data.ticks import FAULTS, ORDERS, Events, Fault, Tally, Window
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
 
@@ -307,7 +307,7 @@ class LobsterReader:
 
     format = "LOBSTER messages"
     price_digits, size_digits = PRICE_DIGITS, SIZE_DIGITS
-    has_recv = False
+    has_recv, tells = False, ORDERS
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
         named = _NAME.match(path.name)

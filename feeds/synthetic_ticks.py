@@ -18,7 +18,7 @@ from quantdsl.feeds.kernels import head, inner, put
 
 from quantdsl.codegen.decoders import entry
 from quantdsl.data.calendar import SessionSpec, schedule_of
-from quantdsl.data.ticks import Events, Tally
+from quantdsl.data.ticks import ORDERS, Events, Tally
 from quantdsl.data.times import SECOND_NS, parse_instant
 from quantdsl.events.layout import EVENT, MORE, WORDS
 
@@ -213,7 +213,7 @@ class SyntheticTicks:
     """Messages of one instrument of the built-in tick market; readable any number of times."""
 
     price_digits, size_digits = 2, 0
-    has_recv = True
+    has_recv, tells = True, ORDERS | {"quotes"}
     format = "invented ticks"
 
     def __init__(self, index: int, seed: int, calendar: str | None = None) -> None:

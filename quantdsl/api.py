@@ -29,10 +29,11 @@ from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
 from quantdsl.check.params import Param
-from quantdsl.config import find
+from quantdsl.config import PYTHON, SweepConfig, find
 from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
+from quantdsl.lang.spelling import nearest
 from quantdsl.report import tables
 from quantdsl.report.html import framed
 from quantdsl.report.metrics import evaluate
@@ -148,6 +149,7 @@ class Strategy:
             config=_config(config),
             benchmark=_path("benchmark", benchmark),
             hosts=_hosts(hosts),
+            caller=PYTHON,
         )
         return Report(result)
 
@@ -226,6 +228,7 @@ class Strategy:
             hosts=_hosts(hosts),
             closes=closes,
             device=device,
+            caller=PYTHON,
         )
 
     def sweep(
@@ -256,6 +259,12 @@ class Strategy:
                     f"{name} is a param of the strategy\nhelp: give params={{{name!r}: VALUE}}, or "
                     f"ranges={{{name!r}: '5..50:5'}}"
                 )
+            if name not in _SWEEP:
+                near = nearest(name, _SWEEP)
+                raise ConfigError(
+                    f"a sweep has no setting {name}{f'; did you mean {near}?' if near else ''}\n"
+                    f"help: it has {', '.join(_SWEEP)}; all others are those of a config"
+                )
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
@@ -266,6 +275,7 @@ class Strategy:
             end=_moment("end", end),
             config=_config(config),
             sweep=settings,
+            caller=PYTHON,
         )
         place = _path("out", out)
         folder = Path(place) if place is not None else None
@@ -329,6 +339,10 @@ class SweepReport:
     def _repr_html_(self) -> str:
         outcome, top = self.outcome, self.outcome.sweep.config.top
         return framed(sweep_page(self.result, outcome.study, top, outcome.walk))
+
+
+_SWEEP = tuple(name for name in SweepConfig.__struct_fields__ if name != "ranges")
+"""What `Strategy.sweep` takes beside its own arguments."""
 
 
 def _default(param: Param) -> float | str:

@@ -24,6 +24,8 @@ from quantdsl.zones import UTC, zone
 
 Precision = Literal["f64", "f32"]
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
+PYTHON = "Python"
+"""What messages call the command line where a call of Python stands for it."""
 INSTRUMENT = "instrument file"
 
 
@@ -413,9 +415,20 @@ class Resolved(msgspec.Struct, frozen=True):
 
     config: Config
     entries: tuple[Entry, ...]
+    caller: str = COMMAND_LINE
+    """Who said what COMMAND_LINE is the source of, by the name that messages have for it: a run of
+    Python leaves the very files of the command."""
 
     def source(self, key: str) -> str:
         return next((entry.source for entry in self.entries if entry.key == key), DEFAULT)
+
+    def said(self, key: str, value: object) -> str:
+        """A setting as whoever said it wrote it: `--points 3`, `points = 3`, or with its config."""
+        source, name = self.source(key), key.rpartition(".")[2]
+        if source != COMMAND_LINE:
+            return f"{source}: {key} = {value}"
+        by_python = self.caller == PYTHON
+        return f"{name} = {value}" if by_python else f"--{name.replace('_', '-')} {value}"
 
 
 def resolve(
@@ -423,10 +436,12 @@ def resolve(
     file: Path | None = None,
     strategy: Mapping[str, Any] | None = None,
     instrument: Mapping[str, Any] | None = None,
+    caller: str = COMMAND_LINE,
 ) -> Resolved:
     """The merged settings; keys are flat (`fees.taker_bps`). ConfigError names key and line.
 
-    Values of the command line and of the strategy may be text: `"2.5"` sets a number.
+    Values of the command line and of the strategy may be text: `"2.5"` sets a number. `caller` is
+    who says those of the command line, which may be PYTHON.
     """
     values: dict[str, Any] = dict(_flat(msgspec.to_builtins(Config())))
     sources = dict.fromkeys(values, DEFAULT)
@@ -439,17 +454,19 @@ def resolve(
     layers.append((command_line or {}, COMMAND_LINE))
     for layer, source in layers:
         for key, value in layer.items():
-            _check_key(key, source, None)
+            _check_key(key, caller if source == COMMAND_LINE else source, None)
             values[key], sources[key] = _digits(value), source
     try:
         config = msgspec.convert(_nested(values), Config, strict=False)
     except msgspec.ValidationError as error:
         key, reason = fault(error, Config, values)
         source = sources.get(key.partition("[")[0], COMMAND_LINE)
-        raise ConfigError(f"{source}: {reason}") from None
-    _hold_zone(values, sources["data.tz"])
+        raise ConfigError(f"{caller if source == COMMAND_LINE else source}: {reason}") from None
+    zoned = sources["data.tz"]
+    _hold_zone(values, caller if zoned == COMMAND_LINE else zoned)
     merged = dict(_flat(msgspec.to_builtins(config)))
-    return Resolved(config, tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged)))
+    entries = tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged))
+    return Resolved(config, entries, caller)
 
 
 def differing(began: Resolved, file: Path) -> list[str]:

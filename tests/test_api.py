@@ -232,8 +232,27 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
     assert done[-1] == (2, 2)
     with pytest.raises(ConfigError, match="there is nothing to sweep"):
         strategy.sweep(table, params={"fast": 3}, device="cpu")
-    with pytest.raises(ConfigError, match=r"unknown key 'sweep\.ponits'; did you mean"):
+    with pytest.raises(ConfigError, match="no setting ponits; did you mean points"):
         strategy.sweep(table, ponits="grid", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"seed": -1}, '^Python: sweep.seed is "-1" but must be'),
+        ({"points": "all"}, "^points = all: write grid"),
+        ({"objective": "x"}, "^objective = x: no point"),
+        ({"metrics": ["x"]}, "^metrics = x: no point"),
+        ({"walk_forward": "2y"}, "^walk_forward = 2y: it needs a length"),
+        ({"choose": "best"}, "^choose = best: there is no span"),
+        ({"device": "tpu"}, "^device tpu: there is no such device"),
+        ({"end": " "}, "^end names nothing"),
+    ],
+)
+def test_settings_of_python_are_told_as_such(settings, said, table):
+    """Not as those of a command line that nobody typed."""
+    with pytest.raises(ConfigError, match=said):
+        quantdsl.sweep(STRATEGY, table, **settings)
 
 
 def test_a_sweep_takes_lists_of_values(table):

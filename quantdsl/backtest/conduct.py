@@ -117,7 +117,9 @@ def _conduct(
             "resume\nhelp: without --resume, in Python without resume=True, it is run anew"
         )
     config = sweep.config
-    plan = parse(config.walk_forward) if config.walk_forward else None
+    asked = config.walk_forward
+    named = sweep.arranged.resolved.said("sweep.walk_forward", asked)
+    plan = parse(asked, named) if asked else None
     if plan is not None:
         windows_of(sweep, plan)  # refused now, not after the sweep
     name = placed_on(sweep)

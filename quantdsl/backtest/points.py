@@ -141,25 +141,25 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
     if not dots:
         listed = [values.value(param, part.strip()) for part in text.split(",")]
         if len(set(listed)) < len(listed):
-            raise ConfigError(f"--range {param.name}={text}: a value stands there twice")
+            raise ConfigError(f"range {param.name}={text}: a value stands there twice")
         return listed
     if param.kind in ("bool", "word"):
-        raise ConfigError(f"--range {param.name}={text}: give its values, separated by commas")
+        raise ConfigError(f"range {param.name}={text}: give its values, separated by commas")
     high, colon, by = rest.partition(":")
     first, last = values.value(param, low), values.value(param, high)
     if not colon and param.kind != "int":
-        raise ConfigError(f"--range {param.name}={text}: a step is missing, as {text}:STEP")
+        raise ConfigError(f"range {param.name}={text}: a step is missing, as {text}:STEP")
     step = values.number(param, by) if colon else Fraction(1)
     if step <= 0 or (param.kind == "int" and step.denominator != 1):
-        raise ConfigError(f"--range {param.name}={text}: {by} is no step to count with")
+        raise ConfigError(f"range {param.name}={text}: {by} is no step to count with")
     if first > last:
         raise ConfigError(
-            f"--range {param.name}={text}: the range is empty\nhelp: put its low end first"
+            f"range {param.name}={text}: the range is empty\nhelp: put its low end first"
         )
     found = Steps(first, step, last)
     if len(found) > limits.POINTS:
         raise LimitError(
-            f"--range {param.name}={text} has {len(found):,} values: more than {limits.POINTS}\n"
+            f"range {param.name}={text} has {len(found):,} values: more than {limits.POINTS}\n"
             "help: take wider steps"
         )
     return found
@@ -175,12 +175,13 @@ class Judge(Protocol):
         """For each point of words[axis, point]."""
 
 
-def chosen(grid: Grid, judge: Judge, points: str, seed: int) -> Int64s:
-    """The numbers of the points to run, ascending: `grid`, `random:N` or `sobol:N`.
+def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> Int64s:
+    """The numbers of the points to run, ascending: `grid`, `random:N` or `sobol:N`, which was
+    `said` so.
 
     Raises ConfigError where none is admitted, LimitError where there are more than a sweep takes.
     """
-    kind, wanted = parsed(points)
+    kind, wanted = parsed(points, said or f"points {points}")
     if kind != "sobol" and grid.size <= limits.SWEEP_POINTS:
         found = np.concatenate(list(_admitted(grid, judge)))
         if kind == "random" and wanted < len(found):
@@ -203,15 +204,15 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int) -> Int64s:
     return found
 
 
-def parsed(points: str) -> tuple[str, int]:
-    """`--points` as its kind and number."""
+def parsed(points: str, said: str) -> tuple[str, int]:
+    """Which points as their kind and number; `said` is how a message names them."""
     kind, _, count = points.partition(":")
     if points == "grid":
         return kind, 0
     if kind not in ("random", "sobol") or not count.isdecimal() or not int(count):
-        raise ConfigError(f"--points {points}: write grid, random:N or sobol:N, as sobol:1000")
+        raise ConfigError(f"{said}: write grid, random:N or sobol:N, as sobol:1000")
     if int(count) > limits.SWEEP_POINTS:
-        raise LimitError(f"--points {points}: more than {limits.SWEEP_POINTS}")
+        raise LimitError(f"{said}: more than {limits.SWEEP_POINTS}")
     return kind, int(count)
 
 

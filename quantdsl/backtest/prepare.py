@@ -19,7 +19,7 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
-from quantdsl.config import COMMAND_LINE, DEFAULT, INSTRUMENT, STRATEGY, Resolved
+from quantdsl.config import COMMAND_LINE, DEFAULT, INSTRUMENT, PYTHON, STRATEGY, Resolved
 from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
@@ -148,12 +148,14 @@ def arrange(
     live: frozenset[str] = frozenset(),
     hosts: Sequence[str] = (),
     symbols: Sequence[str] | None = None,
+    caller: str = COMMAND_LINE,
 ) -> Arranged:
     """Merge the settings and open the data; `more` are settings by key, as said by the caller.
 
     `listed` are instruments as a venue has them, by the strategy's names; a file of the user's
     comes first. `live` are parts of the core that only a live run needs, `hosts` the modules of
     Python that `@host` may run. `symbols` are the instruments of a universe whose data come later.
+    `caller` is who says all this: the command line, or PYTHON.
     """
     line = {
         "data.path": data if isinstance(data, str | Path) else None,
@@ -165,7 +167,7 @@ def arrange(
         "report.benchmark": benchmark,
         **(more or {}),
     }
-    _hold_said(line)
+    _hold_said(line, caller)
     said = {
         key: value if isinstance(value, list | tuple) else str(value)
         for key, value in line.items()
@@ -173,12 +175,12 @@ def arrange(
     }
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
-    resolved = configuration.resolve(*layers)
+    resolved = configuration.resolve(*layers, caller=caller)
     table = data if data is not None and not isinstance(data, str | Path) else None
     chosen = _members(checked, resolved, table) if symbols is None else universe.awaited(symbols)
     known = _instruments(chosen, resolved, listed or {})
     own = {**_fees(known), **currencies.implied(known, resolved)}
-    resolved = configuration.resolve(*layers, own)
+    resolved = configuration.resolve(*layers, own, caller)
     _hold_currency(stated, resolved, config)
     known, converted = currencies.converted(known, resolved.config.account)
     given = {**resolved.config.params, **(params or {})}
@@ -201,21 +203,23 @@ def arrange(
 
 
 SAID_BY = {
-    "data.path": "--data",
-    "data.to": "--to",
-    "data.bars": "--bars",
-    "data.session": "--session",
-    "data.tz": "--tz",
-    "report.benchmark": "--benchmark",
+    "data.path": ("--data", "data"),
+    "data.to": ("--to", "end"),
+    "data.bars": ("--bars", "bars"),
+    "data.session": ("--session", "session"),
+    "data.tz": ("--tz", "tz"),
+    "report.benchmark": ("--benchmark", "benchmark"),
 }
+"""Settings as an option and as an argument of Python."""
 
 
-def _hold_said(line: Mapping[str, object]) -> None:
+def _hold_said(line: Mapping[str, object], caller: str) -> None:
     """ConfigError where a setting is said and empty, as by an unset variable of a shell: the run
     would be on the built-in market, or on all of the data, without a word."""
-    for key, option in SAID_BY.items():
+    for key, names in SAID_BY.items():
         if isinstance(line[key], str) and not str(line[key]).strip():
-            raise ConfigError(f"{option} names nothing\nhelp: leave it out, or name what it is for")
+            name = names[caller == PYTHON]
+            raise ConfigError(f"{name} names nothing\nhelp: leave it out, or name what it is for")
 
 
 def _place(config: Path | None, resolved: Resolved, key: str) -> str:

@@ -36,7 +36,7 @@ from quantdsl.check import Checked
 from quantdsl.check.columns import Plan
 from quantdsl.check.few import few_orders
 from quantdsl.check.lanes import STEP, column
-from quantdsl.config import Precision, SweepConfig
+from quantdsl.config import Precision, Resolved, SweepConfig
 from quantdsl.data.feed import split_source
 from quantdsl.data.table import hold_there
 from quantdsl.data.times import exact_instant, show_instant
@@ -45,7 +45,7 @@ from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.feed import PIECE_BYTES
 from quantdsl.devices.work import LaneWork, Runner
-from quantdsl.errors import ConfigError, LimitError, UnavailableError
+from quantdsl.errors import ConfigError, DataError, LimitError, UnavailableError
 from quantdsl.events.layout import EVENT
 from quantdsl.lang.spelling import nearest
 from quantdsl.report.metrics import LANE_METRICS
@@ -207,17 +207,18 @@ def prepare_sweep(
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
     hold_hosted(checked, "a sweep")
-    more = {f"sweep.{name}": value for name, value in (sweep or {}).items()}
+    more = _own(sweep)
     arranged = arrange(checked, more=more, **options)
     checked = arranged.sized(checked)
-    config = arranged.resolved.config.sweep
-    _supported(config)
+    resolved = arranged.resolved
+    config = resolved.config.sweep
+    _supported(resolved)
     if "choose" in (sweep or {}) and not config.walk_forward:
         raise ConfigError(
-            f"--choose {config.choose}: there is no span to choose on\n"
-            "help: add --walk-forward, such as --walk-forward 'train=2y test=6mo'"
+            f"{resolved.said('sweep.choose', config.choose)}: there is no span to choose on\n"
+            "help: add --walk-forward 'train=2y test=6mo' (in Python walk_forward=...)"
         )
-    if latencies := arranged.resolved.config.venue.latency_file:
+    if latencies := resolved.config.venue.latency_file:
         raise UnavailableError(
             f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
             "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
@@ -236,7 +237,8 @@ def prepare_sweep(
     arranged.fill(memory)
     values.write(memory, [p for p in checked.strategy.params if p.name in grid.fixed], grid.fixed)
     judge = code.judge(memory.words, grid.axes)
-    numbers = pointing.chosen(grid, judge, config.points, config.seed)
+    said = resolved.said("sweep.points", config.points)
+    numbers = pointing.chosen(grid, judge, config.points, config.seed, said)
     levels = grid.levels(numbers)
     words = grid.words(levels)
     _fits(len(numbers), len(code.words))
@@ -333,14 +335,43 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
     return files
 
 
-def _supported(config: SweepConfig) -> None:
+def hold_files(checked: Checked, files: list[Any], prepared: Mapping[str, Any]) -> None:
+    """DataError where some of several files cannot be swept: said before the first one is.
+
+    `prepared` are the arguments that `prepare_sweep` is to have of each.
+    """
+    options = {name: v for name, v in prepared.items() if name not in _OF_POINTS}
+    refused = []
+    for file in files if len(files) > 1 else ():
+        try:
+            arrange(checked, data=file, more=_own(prepared.get("sweep")), **options)
+        except DataError as error:
+            refused.append(str(error))
+    if refused:
+        raise DataError(
+            "\n".join([f"{len(refused)} of {len(files)} files cannot be swept", *refused])
+        )
+
+
+_OF_POINTS = ("ranges", "params", "start", "sweep")
+"""Arguments of `prepare_sweep` that are none of `arrange`."""
+
+
+def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
+    """The settings of a config's section `sweep`, by their full names."""
+    return {f"sweep.{name}": value for name, value in (sweep or {}).items()}
+
+
+def _supported(resolved: Resolved) -> None:
+    config = resolved.config.sweep
     asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
     for option, name in asked:
         if name not in LANE_METRICS:
             near = nearest(name, LANE_METRICS)
             hint = f"; did you mean {near}?" if near else ""
             raise ConfigError(
-                f"--{option} {name}: no point of a sweep has such a metric{hint}\n"
+                f"{resolved.said(f'sweep.{option}', name)}: no point of a sweep has such a metric"
+                f"{hint}\n"
                 f"help: take one of {', '.join(LANE_METRICS)}"
             )
 

@@ -64,22 +64,23 @@ class Window(Struct, frozen=True):
     end_ns: int
 
 
-def parse(text: str) -> Plan:
-    """The plan of `train=2y test=6mo`; ConfigError where it is not one."""
+def parse(text: str, named: str = "") -> Plan:
+    """The plan of `train=2y test=6mo`; ConfigError where it is not one, which names the setting."""
+    named = named or f"walk-forward {text}"
     said = dict(re.findall(r"(\w+)\s*=\s*(\S+)", text.replace(",", " ")))
     if sorted(said) != ["test", "train"]:
         raise ConfigError(
-            f"--walk-forward {text}: it needs a length for train and one for test\n"
-            "help: write --walk-forward 'train=2y test=6mo'"
+            f"{named}: it needs a length for train and one for test\n"
+            "help: write 'train=2y test=6mo'"
         )
-    return Plan(*(_length(text, said[name]) for name in ("train", "test")))
+    return Plan(*(_length(named, said[name]) for name in ("train", "test")))
 
 
-def _length(text: str, said: str) -> Length:
+def _length(named: str, said: str) -> Length:
     match = re.fullmatch(r"(\d{1,4})(d|w|mo|y)", said)
     if match is None or int(match[1]) == 0:
         raise ConfigError(
-            f"--walk-forward {text}: {said} is not a length\n"
+            f"{named}: {said} is not a length\n"
             f"help: write a whole number and one of {', '.join(UNITS)}, such as 6mo"
         )
     return Length(int(match[1]), match[2])
@@ -103,7 +104,7 @@ def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
         if step == WINDOWS_MAX:
             raise LimitError(
                 f"tests of {plan.test} make more than {WINDOWS_MAX:,} windows of these data\n"
-                "help: take a longer test in --walk-forward, or fewer data"
+                "help: take a longer test in the walk-forward, or fewer data"
             )
         end = min(_ns(_after(test, plan.test, 1)), last_ns)
         found.append(Window(max(_ns(begin), first_ns), _ns(test), end))
@@ -112,7 +113,7 @@ def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
             f"the data are too short to train for {plan.train} and to test after it: all points "
             f"are warm from {first:%Y-%m-%d} on, and the last bar is of "
             f"{EPOCH + dt.timedelta(microseconds=last_ns // US):%Y-%m-%d}\n"
-            "help: take longer data, or a shorter train in --walk-forward"
+            "help: take longer data, or a shorter train in the walk-forward"
         )
     return found
 
@@ -130,7 +131,7 @@ def windows_of(sweep: Sweep, plan: Plan) -> list[Window]:
             continue
         if train == test:
             raise ConfigError(
-                f"--walk-forward: the training of {plan.train} before "
+                f"the training of {plan.train} before "
                 f"{show_instant(window.test_ns)} has no {sweep.moment}\nhelp: take a longer train"
             )
         found.append(window)

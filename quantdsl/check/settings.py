@@ -10,7 +10,7 @@ from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.equations import for_all
 from quantdsl.check.functions import Declared
-from quantdsl.check.literals import DURATION_NS, is_quantity, signed
+from quantdsl.check.literals import DURATION_NS, FRACTION, is_quantity, signed
 from quantdsl.check.market import ENGINE
 from quantdsl.check.params import literal
 from quantdsl.check.shares import told_of_factor
@@ -157,7 +157,8 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
         peak = Value(
             money(), ops.Call(strategy.core("engine.peak"), (ENGINE,)), unit=cx.units.money(cx)
         )
-        return arith.coerce(cx, arith.binary(cx, "of", value, peak, node.span), money()).ir
+        limit = arith.coerce(cx, arith.binary(cx, "of", value, peak, node.span), money())
+        return _at_most(node, limit.ir)
     kind = value.type.kind
     if unit == "lots":
         if kind != "qty":
@@ -171,19 +172,24 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
         told_of_factor(cx, node)
     if unit in wanted:
         limit = arith.coerce(cx, value, wanted[unit])
-        return None if limit.bad else _at_most(cx, node, limit)
+        return None if limit.bad else _at_most(node, limit.ir)
     cx.error("QD0804", f"{line.name.id} is a {unit}", node.span)
     return None
 
 
-def _at_most(cx: Context, node: ast.Expr, limit: Value) -> ops.Expr:
-    """A limit; one that is written as more money than there can be binds nothing."""
-    written = signed(node)
-    if limit.type.kind != "money" or written is None:
-        return limit.ir
-    count = ops.Binary("fmul", ops.f64(float(written[0])), cx.units.money(cx).den)
-    most = ops.Binary("fmin", count, ops.f64(float(SAFE - 1)))
-    return arith.checked_int(ops.Unary("rint", most))
+def _at_most(node: ast.Expr, limit: ops.Expr) -> ops.Expr:
+    """A limit; one of more money than there can be binds nothing, where it was no number.
+
+    What is asked for this costs nothing where a share is written, of 100 % at most.
+    """
+    share = signed(node.left if isinstance(node, ast.Binary) and node.op == "of" else node)
+    if share is not None and share[1] in FRACTION and share[0] * FRACTION[share[1]] <= 1:
+        return limit
+    match limit:
+        case ops.Select(x=ops.Unary(op="f64_to_i64", x=count), y=ops.Const()):
+            # Of what is no number `fmin` gives the second.
+            return arith.checked_int(ops.Binary("fmin", ops.f64(float(SAFE - 1)), count))
+    return limit
 
 
 def _rate(cx: Context, node: ast.Expr, window_of: str) -> ops.Expr | None:

@@ -101,13 +101,15 @@ def _percent(text: str | None) -> str | None:
 
 def _measured(path: Path, options: dict[str, Any], *, quiet: bool) -> tuple["Report", float]:
     """The report, and the growth that fails a comparison with an earlier one."""
-    from quantdsl.backtest.prepare import prepare
+    from quantdsl.backtest.prepare import hold_hosted, prepare
     from quantdsl.check import compile_file
     from quantdsl.live.latency import measure
     from quantdsl.live.machine import read_machine
     from quantdsl.live.placement import FEED, Wish, plan
 
-    prepared = prepare(compile_file(path), **options)
+    checked = compile_file(path)
+    hold_hosted(checked, "a measurement of the turn of a session")
+    prepared = prepare(checked, **options)
     settings = prepared.resolved.config
     wish = Wish("engine", prepared.checked.strategy.cpu)
     if settings.live.cpu >= 0:
@@ -160,10 +162,18 @@ def _kept(report: "Report", row: Any) -> str:
 
 
 def _compare(found: list["Change"], slower: list["Change"], most: float, *, err: bool) -> None:
+    from quantdsl.live.latency_store import wide
+
     click.echo("\nmedian, ns                before         now", err=err)
+    by_chance = [change for change in wide(found, most) if change not in slower]
     for change in found:
         verdict = "  SLOWER" if change in slower else ""
         verdict = verdict if change.judged else f"  {change.samples} samples: too few to judge"
+        if change in by_chance:
+            verdict = (
+                f"  passes up to {change.before_most_ns:,.1f} before and down to "
+                f"{change.now_least_ns:,.1f} now: may be chance"
+            )
         click.echo(
             f"{change.name:<22}{change.before_ns:>10,.1f}{change.now_ns:>12,.1f}"
             f"{change.growth:>+9.1%}{verdict}",
@@ -171,7 +181,9 @@ def _compare(found: list["Change"], slower: list["Change"], most: float, *, err:
         )
     if found and found[0].pace > 1.0:
         click.echo(f"the core itself is {found[0].pace - 1.0:.1%} slower: taken off", err=err)
-    said = f"grew by more than {most:.0%}" if slower else f"no median grew by more than {most:.0%}"
+    much = f"{100 * most:.12g}%"
+    said = f"grew by more than {much}" if slower else f"no median grew by more than {much}"
+    said += " beyond what passes differ by" if by_chance else ""
     click.echo(f"{len(slower)} of {len(found)} {said}" if slower else said, err=err)
     click.echo("single stages are differences of spans: the step that they make up counts", err=err)
 

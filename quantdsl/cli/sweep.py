@@ -97,7 +97,7 @@ def command(
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
     from quantdsl.backtest.conduct import complete, save_all
-    from quantdsl.backtest.sweep import files_of, prepare_sweep
+    from quantdsl.backtest.sweep import files_of, hold_files, prepare_sweep
     from quantdsl.check import compile_file
     from quantdsl.files import writable
 
@@ -109,6 +109,7 @@ def command(
     several = len(files) > 1
     folders = _folders(folder, files) if several else [folder]
     prepared = _prepared(**options)
+    hold_files(checked, files, prepared)
     for data, place in zip(files, folders, strict=True):
         sweep = prepare_sweep(checked, file, data=data, **prepared)
         if several and resume and complete(sweep, place):

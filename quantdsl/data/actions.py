@@ -34,6 +34,7 @@ from quantdsl.data.columns import plain
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.many import named
 from quantdsl.data.table import CsvTable, Table, open_table, stem
+from quantdsl.data.time_columns import parse_times
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Action, Kind
 
@@ -192,7 +193,7 @@ class Actions:
 
     def _moments(self, column: Any, where: str) -> list[int]:
         try:
-            found = times.parse_times(column, None)
+            found = parse_times(column, None)
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
         if not found.valid.all():

@@ -193,19 +193,31 @@ class Data:
         if self.spec.clocks is None:
             return (max((f.scan.interval for f in self.feeds), key=lambda i: i.nominal_ns),)
         clocks = tuple(Interval.parse(text) for text in self.spec.clocks)
-        for feed in self.feeds:
-            length, finest = feed.scan.interval, clocks[0]
-            if length.nominal_ns > finest.nominal_ns:
-                raise DataError(
-                    f"{feed.name}: holds bars of {length} and the strategy asks for bars of "
-                    f"{finest}: finer data are needed, or --bars {length}"
-                )
-            if not finest.is_calendar and finest.nominal_ns % length.nominal_ns:
-                raise DataError(
-                    f"{feed.name}: bars of {finest} cannot be built from bars of {length}, "
-                    f"for {length} does not divide {finest}"
-                )
+        finest = clocks[0]
+        lengths = {feed.name: feed.scan.interval for feed in self.feeds}
+        coarse = {n: one for n, one in lengths.items() if one.nominal_ns > finest.nominal_ns}
+        if coarse:
+            longest = max(coarse.values(), key=lambda one: one.nominal_ns)
+            raise DataError(
+                f"{_holding(coarse)} and the strategy asks for bars of {finest}: finer data are "
+                f"needed, or --bars {longest}"
+            )
+        parts = () if finest.is_calendar else lengths.items()
+        odd = {n: one for n, one in parts if finest.nominal_ns % one.nominal_ns}
+        if odd:
+            raise DataError(
+                f"{_holding(odd)}, of which bars of {finest} cannot be built: no whole number of "
+                "them is one"
+            )
         return clocks
+
+
+def _holding(lengths: dict[str, Interval]) -> str:
+    """Which files hold bars of which length."""
+    if len(lengths) == 1:
+        ((name, length),) = lengths.items()
+        return f"{name}: holds bars of {length}"
+    return f"{named([f'{name} holds bars of {one}' for name, one in lengths.items()])},"
 
 
 class BarTable:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from quantdsl.data.columns import plain
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.table import Table, open_table
-from quantdsl.data.times import parse_times
+from quantdsl.data.time_columns import parse_times
 from quantdsl.errors import DataError, LimitError
 from quantdsl.events.layout import EVENT, Feed, Kind
 from quantdsl.limits import LATENCY_ROWS
@@ -88,7 +88,10 @@ def _rows(tables: list[Table], instruments: Sequence[Instrument]) -> dict[int, I
             )
         text = [time] if symbol is None else [time, symbol]
         for batch in table.batches(text, [entry, response]):
-            moments = parse_times(batch.column(time), None)
+            try:
+                moments = parse_times(batch.column(time), None)
+            except DataError as error:
+                raise DataError(f"{table.name}: {error}") from None
             values = [batch.column(name).to_numpy(zero_copy_only=False) * 1_000
                       for name in (entry, response)]  # fmt: skip
             wrong = ~moments.valid

@@ -141,7 +141,7 @@ class RecordedBars:
 class RecordingReader:
     """The ticks of one instrument of a recording, in order of receipt."""
 
-    has_recv = True
+    has_recv, tells = True, frozenset[str]()  # which ticks were kept is not said
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"], symbol: str = "") -> None:
         self.name, self._paths = str(path), _files(path)

@@ -12,6 +12,7 @@ from quantdsl.data import times
 from quantdsl.data.arrow import plain
 from quantdsl.data.columns import Columns, recognise
 from quantdsl.data.table import Table, joined_sha256
+from quantdsl.data.time_columns import TimeColumn, TimeTextError, read_times
 from quantdsl.errors import DataError
 
 Int64s = npt.NDArray[np.int64]
@@ -160,10 +161,10 @@ class RowReader:
         first_row: int,
         last_ts: int,
     ) -> Rows:
-        rows, time_valid = self._columns_of(batch, columns, table, first_row)
-        positions = np.arange(first_row, first_row + rows.size)
+        rows, stamps = self._columns_of(batch, columns, table, first_row)
+        places, time_valid = np.arange(rows.size), stamps.valid
         if chosen is not None:
-            rows, time_valid, positions = rows.where(chosen), time_valid[chosen], positions[chosen]
+            rows, time_valid, places = rows.where(chosen), time_valid[chosen], places[chosen]
         if not rows.size:
             return rows
         fine = time_valid & _consistent(rows)
@@ -173,31 +174,38 @@ class RowReader:
         fine &= rows.ts > before
         if fine.all():
             return rows
+
+        def reason(at: int) -> tuple[str, str]:
+            if not time_valid[at]:
+                fault = stamps.faults.get(int(places[at]))
+                return ("no time", "its time is empty") if fault is None else (UNREAD, fault)
+            return _reason(rows, before, at)
+
         at = int(np.argmin(fine))
-        fault = self._complaint(rows, time_valid, before, at, int(positions[at]), table)
+        place = first_row + int(places[at])
+        fault = f"{place_of(table, place)}: {': '.join(reason(at))}"
         if self._reading.bad_rows == "stop":
-            joined = int(positions[at]) == 0 and int(rows.ts[at]) <= last_ts
+            if not time_valid.any():
+                raise DataError(fault)  # to leave out all rows mends nothing
+            joined = place == 0 and time_valid[at] and int(rows.ts[at]) <= last_ts
             raise DataError(f"{fault}. {PARTS if joined else _advice(rows)}")
         fault = f"{fault}. {NEWEST_FIRST}" if _newest_first(rows) else fault
         self.first_fault = self.first_fault or fault
-        for at in np.flatnonzero(~fine).tolist():
-            self.dropped[_reason(rows, time_valid, before, at)[0]] += 1
+        self.dropped.update(reason(at)[0] for at in np.flatnonzero(~fine).tolist())
         return rows.where(fine)
 
     def _columns_of(
         self, batch: Any, columns: Columns, table: Table, first_row: int
-    ) -> tuple[Rows, Bools]:
+    ) -> tuple[Rows, TimeColumn]:
         try:
-            stamps = times.parse_times(_time_text(batch, columns), self._reading.time_format)
-        except times.TimeTextError as fault:
-            raise DataError(f"{_place(table, first_row + fault.at)}: {fault}") from None
+            stamps = read_times(_time_text(batch, columns), self._reading.time_format)
+        except TimeTextError as fault:
+            raise DataError(f"{place_of(table, first_row + fault.at)}: {fault}") from None
         except DataError as error:
             raise DataError(f"{table.name}: {error}") from None
-        ts = stamps.ns
-        self.zoned &= stamps.zoned
-        self.dates_only &= bool(np.all(ts % times.DAY_NS == 0))
-        if not stamps.zoned and self._reading.tz != "UTC" and not self.dates_only:
-            ts = times.utc_of_local(ts, self._reading.tz)
+        self.zoned &= stamps.zoned or not stamps.valid.any()
+        self.dates_only &= bool(np.all(stamps.ns % times.DAY_NS == 0))
+        ts = stamps.ns if self.dates_only else stamps.in_utc(self._reading.tz)
 
         def numbers(name: str) -> Float64s:
             return plain(batch.column(name), null=np.nan)
@@ -207,19 +215,21 @@ class RowReader:
             numbers(name) if name else close for name in (columns.open, columns.high, columns.low)
         )
         volume = numbers(columns.volume) if columns.volume else np.zeros(len(close))
-        return Rows(ts, open_, high, low, close, volume), stamps.valid
-
-    def _complaint(
-        self, rows: Rows, time_valid: Bools, before: Int64s, at: int, row: int, table: Table
-    ) -> str:
-        reason, detail = _reason(rows, time_valid, before, at)
-        return f"{_place(table, row)}: {reason}: {detail}"
+        return Rows(ts, open_, high, low, close, volume), stamps
 
 
-def _place(table: Table, row: int) -> str:
-    """A row as the user finds it: by its number from 1 on, and in a text by its line."""
+UNREAD = "time not understood"
+
+
+def place_of(table: Table, row: int) -> str:
+    """A row as the user finds it, with the name of its file."""
+    return f"{table.name}: {shown_row(table, row)}"
+
+
+def shown_row(table: Table, row: int) -> str:
+    """A row by its number from 1 on, and in a text by its line."""
     line = f" (line {row + 1 + table.header_rows})" if table.header_rows else ""
-    return f"{table.name}: row {row + 1}{line}"
+    return f"row {row + 1}{line}"
 
 
 PARTS = (
@@ -271,12 +281,10 @@ def _consistent(rows: Rows) -> Bools:
     return inside
 
 
-def _reason(rows: Rows, time_valid: Bools, before: Int64s, at: int) -> tuple[str, str]:
-    """The kind of fault of row `at` and its figures."""
+def _reason(rows: Rows, before: Int64s, at: int) -> tuple[str, str]:
+    """The kind of fault of row `at`, whose time is known, and its figures."""
     prices = {name: float(getattr(rows, name)[at]) for name in Rows._fields[1:]}
     shown = ", ".join(f"{name} {value:.15g}" for name, value in prices.items())
-    if not time_valid[at]:
-        return "no time", "its time is empty"
     if any(np.isnan(value) for value in prices.values()):
         return "missing value", shown
     if any(np.isinf(value) for value in prices.values()):

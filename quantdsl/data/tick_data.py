@@ -124,10 +124,11 @@ class TickData:
         self.counts: Counter[str] = Counter()
 
     def _check_kinds(self) -> None:
-        """DataError where what the strategy listens to is not in the data."""
+        """DataError where what the strategy listens to is not in the data, nor could be."""
         for feed in self.feeds:
             for name in sorted(self.spec.ticks):
-                if not any(feed.scan.kinds[kind] for kind in KINDS[name]):
+                there = name in feed.reader.tells
+                if not there and not any(feed.scan.kinds[kind] for kind in KINDS[name]):
                     held = [
                         n for n, kinds in KINDS.items() if any(feed.scan.kinds[k] for k in kinds)
                     ]

@@ -61,6 +61,7 @@ class TickFolder:
         self.has_recv = self._alike("times of receipt", {one.has_recv for one in readers})
         digits = {(one.price_digits, one.size_digits) for one in readers}
         self.price_digits, self.size_digits = self._alike("numbers of digits", digits)
+        self.tells = frozenset().union(*(one.tells for one in readers))
         self.tally, self.notes = Tally(self.name, bad_rows), list[str]()
 
     def _alike(self, what: str, found: set[Any]) -> Any:

@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data import times
 from quantdsl.data.arrow import plain as values
 from quantdsl.data.columns import plain
+from quantdsl.data.rows import place_of, shown_row
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.ticks import MISSING, Events, Fault, Tally
+from quantdsl.data.time_columns import TimeColumn, TimeTextError, read_times
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, Feed, Kind
 
@@ -118,7 +119,7 @@ class TickTableReader:
                     f"{_list(table.columns())}\nhelp: name it in the config: "
                     f'columns = {{ {missing[0]} = "NAME" }}'
                 )
-        self.symbol = self._chosen(symbol)
+        self.symbol, self.tells = self._chosen(symbol), frozenset({str(self._holds)})
         self.has_recv = all("received" in found for found in self._columns)
         self.format = f"table of {self._holds if self._holds != 'book' else 'changes of a book'}"
         self.tally = Tally(name, bad_rows)
@@ -141,7 +142,7 @@ class TickTableReader:
             rows = 0
             for batch in table.batches(text, numbers, lost):
                 self._refuse_torn(table, lost)
-                events = self._events(batch, columns, table.name, rows)
+                events = self._events(batch, columns, table, rows)
                 rows += batch.num_rows
                 if self._holds == "book":
                     events = state.messages(events)
@@ -153,15 +154,18 @@ class TickTableReader:
         if len(rest):
             yield rest
 
-    def _events(self, batch: Any, columns: Mapping[str, str], where: str, rows: int) -> Events:
+    def _events(self, batch: Any, columns: Mapping[str, str], table: Table, rows: int) -> Events:
         """A row an event, after `rows` of the table; a snapshot has its mark in the last word."""
-        happened, known = self._times(batch.column(columns["time"]), where)
-        fine = {"time": known}
-        events = np.zeros(len(happened), EVENT)
-        events["ts_event"] = events["ts_recv"] = happened
+        stamps = {
+            field: self._times(batch.column(columns[field]), table, rows)
+            for field in ("time", "received")
+            if field == "time" or self.has_recv
+        }
+        fine = {field: column.valid for field, column in stamps.items()}
+        events = np.zeros(batch.num_rows, EVENT)
+        events["ts_event"] = events["ts_recv"] = stamps["time"].in_utc(self._tz)
         if self.has_recv:
-            column = batch.column(columns["received"])
-            events["ts_recv"], fine["received"] = self._times(column, where)
+            events["ts_recv"] = stamps["received"].in_utc(self._tz)
         payload = events["payload"]
         for at, field in enumerate(_PAYLOAD[self._holds]):
             if field not in columns:
@@ -190,8 +194,13 @@ class TickTableReader:
         if not valid.all():
             at = int(np.argmin(valid))
             field = next(field for field, known in fine.items() if not known[at])
-            told = batch.column(columns[field])[at].as_py()
-            first = f"row {rows + at + 1}: {columns[field]} = {told}"
+            told = f"= {batch.column(columns[field])[at].as_py()}"
+            if field in stamps:
+                told = stamps[field].faults.get(at, "is empty")
+                if self._bad_rows == "stop" and not fine[field].any():
+                    # To leave out all rows mends nothing.
+                    raise DataError(f"{place_of(table, rows + at)}: {columns[field]}: {told}")
+            first = f"{shown_row(table, rows + at)}: {columns[field]} {told}"
             self.tally.note(Fault.UNREADABLE, int(np.count_nonzero(~valid)), first)
             timed: Bools = np.logical_and.reduce([fine[f] for f in fine.keys() & _TIMES])
             own &= self._harmless(events, ~valid, timed)
@@ -251,15 +260,13 @@ class TickTableReader:
         own: Bools = told.to_numpy(zero_copy_only=False)
         return own
 
-    def _times(self, column: Any, where: str) -> tuple[Int64s, Bools]:
+    def _times(self, column: Any, table: Table, rows: int) -> TimeColumn:
         try:
-            found = times.parse_times(column, self._time_format)
+            return read_times(column, self._time_format)
+        except TimeTextError as fault:
+            raise DataError(f"{place_of(table, rows + fault.at)}: {fault}") from None
         except DataError as error:
-            raise DataError(f"{where}: {error}") from None
-        ns = found.ns
-        if not found.zoned and self._tz != "UTC":
-            ns = times.utc_of_local(ns, self._tz)
-        return ns, np.array(found.valid)
+            raise DataError(f"{table.name}: {error}") from None
 
     def _sides(self, batch: Any, columns: Mapping[str, str]) -> tuple[Any, Bools]:
         """Aggressor of a trade (0 unknown, 1 buys, 2 sells), or side of a book, and which are."""

@@ -23,6 +23,9 @@ Int64s = npt.NDArray[np.int64]
 MISSING = 2**63 - 1
 """Price of a side of a quote on which nobody stands, in a reader's units."""
 
+ORDERS = frozenset({"book", "trades"})
+"""What a source of single orders tells of."""
+
 UNSIZED = 1 << 40
 """Lots of a quote in data without sizes (MISSING in a reader's units): more than an order takes."""
 
@@ -133,8 +136,9 @@ class TickReader(Protocol):
     """The messages of one instrument in order of receipt, readable any number of times.
 
     `format` names what was recognised. `has_recv`: the data tell when each message was received;
-    else ts_recv equals ts_event, as in a message without the venue's time. `notes` are lines for
-    the report, complete after a reading.
+    else ts_recv equals ts_event, as in a message without the venue's time. `tells` names what the
+    source always tells of: where it holds none, none happened. `notes` are lines for the report,
+    complete after a reading.
     """
 
     name: str
@@ -143,6 +147,7 @@ class TickReader(Protocol):
     price_digits: int
     size_digits: int
     has_recv: bool
+    tells: frozenset[str]
     notes: list[str]
     tally: Tally
 

@@ -1,18 +1,16 @@
-"""Durations, dates and time columns: what a file or a flag says becomes ns since 1970 in UTC."""
+"""Durations, dates and zones: what a flag or a config says becomes ns since 1970 in UTC."""
 
 import datetime as dt
 import re
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from quantdsl.data.arrow import plain, present, stored
-from quantdsl.errors import ConfigError, DataError
+from quantdsl.errors import ConfigError
 from quantdsl.zones import UTC, zone
 
 Int64s = npt.NDArray[np.int64]
@@ -156,175 +154,3 @@ def _offset_of(moment: dt.datetime) -> int:
     offset = moment.utcoffset()
     assert offset is not None
     return (offset.days * 86_400 + offset.seconds) * SECOND_NS
-
-
-class TimeTextError(DataError):
-    """A text is no time, or not one like those before it; `at` is its place in the column."""
-
-    def __init__(self, message: str, at: int) -> None:
-        super().__init__(message)
-        self.at = at
-
-
-class TimeColumn(msgspec.Struct, frozen=True):
-    """Parsed times; `zoned` says that the file itself fixed them in UTC."""
-
-    ns: Int64s
-    valid: npt.NDArray[np.bool_]
-    zoned: bool
-
-
-def parse_times(column: Any, time_format: str | None) -> TimeColumn:
-    """An arrow column of epochs, dates, timestamps or text as ns since 1970.
-
-    Times without a zone are given as their wall clock shows them. DataError names the value that
-    is none of these.
-    """
-    import pyarrow as pa
-
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        column = column.cast(pa.string())
-        kind = column.type
-    if pa.types.is_string(kind):
-        column, zoned = _parse_text(column, time_format)
-    elif pa.types.is_timestamp(kind):
-        zoned = kind.tz is not None
-        valid = present(column)
-        counted = np.where(valid, stored(column, np.int64), 0)
-        most = _INT64_MAX // _UNITS_NS[kind.unit]
-        if ((-most <= counted) & (counted <= most)).all():
-            return TimeColumn(counted * _UNITS_NS[kind.unit], valid, zoned)
-    elif pa.types.is_date(kind):
-        zoned = False
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return _parse_epoch(column)
-    else:
-        raise DataError(f"the time column holds {kind}, which is not a time")
-    import pyarrow.compute as pc
-
-    try:
-        stamps = pc.cast(column, pa.timestamp("ns", "UTC" if zoned else None))
-    except pa.ArrowInvalid as error:
-        raise DataError(f"a time {_FAR}: {error}") from None
-    return TimeColumn(plain(stamps.cast(pa.int64())), present(stamps), zoned)
-
-
-_UNITS_NS = {"s": SECOND_NS, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_INT64_MAX = np.iinfo(np.int64).max
-
-
-def _parse_epoch(column: Any) -> TimeColumn:
-    """Numbers since 1970; s, ms, us or ns by their size, and 20240131 is a date."""
-    import pyarrow as pa
-
-    valid = present(column)
-    if pa.types.is_integer(column.type):
-        numbers = plain(column).astype(np.int64)
-    else:
-        real = plain(column).astype(np.float64)
-        valid = valid & (np.abs(real) < 2.0**63)
-        numbers = np.where(valid, real, 0.0)
-    first = float(abs(numbers[valid][0])) if valid.any() else 0.0
-    if 19_000_101 <= first <= 22_000_101 and numbers.dtype == np.int64:
-        return TimeColumn(_days_of_digits(numbers) * DAY_NS, valid, False)
-    unit = next((ns for limit, ns in _EPOCH_UNITS if first < limit), 1)
-    if numbers.dtype == np.int64:
-        return TimeColumn(numbers * unit, valid, True)
-    # Whole units first, for a float holds today's seconds to a quarter of a microsecond only.
-    whole = np.floor(numbers)
-    part = np.rint((numbers - whole) * 1e6) * (unit / 1e6)
-    return TimeColumn(whole.astype(np.int64) * unit + part.astype(np.int64), valid, True)
-
-
-# Up to the year 5138 the size of a number tells its unit.
-_EPOCH_UNITS = ((1e11, SECOND_NS), (1e14, 1_000_000), (1e17, 1_000))
-
-
-def _days_of_digits(digits: Int64s) -> Int64s:
-    """20240131 -> days since 1970."""
-    months = (digits // 10_000 - 1970) * 12 + digits // 100 % 100 - 1
-    first_days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-    days: Int64s = first_days + digits % 100 - 1
-    return days
-
-
-def _parse_text(column: Any, time_format: str | None) -> tuple[Any, bool]:
-    """Text as an arrow timestamp and whether it carried a zone."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if time_format is not None:
-        try:
-            return pc.strptime(column, format=time_format, unit="ns"), "%z" in time_format
-        except pa.ArrowInvalid as error:
-            raise DataError(f"a time does not fit time_format {time_format!r}: {error}") from None
-    sample = next((value for value in column.to_pylist() if value), None)
-    if sample is None:
-        return column.cast(pa.timestamp("ns")), False
-    if sample.isascii() and sample.isdigit() and len(sample) != 8:
-        try:
-            epochs = _parse_epoch(pc.cast(column, pa.int64()))
-        except pa.ArrowInvalid as error:
-            raise DataError(f"{sample!r} is a time as a number, and not all are: {error}") from None
-        return pa.array(epochs.ns, mask=~epochs.valid).cast(pa.timestamp("ns", "UTC")), True
-    text = _iso(column)
-    for zoned in (False, True):
-        try:
-            return pc.cast(text, pa.timestamp("ns", "UTC" if zoned else None)), zoned
-        except pa.ArrowInvalid:
-            continue
-    raise _fault(column, text)
-
-
-def _iso(column: Any) -> Any:
-    """20240131 and 2024/01/31, 2024.01.31 rewritten to the form of ISO 8601, the rest untouched."""
-    import pyarrow.compute as pc
-
-    text = pc.utf8_trim_whitespace(column)
-    text = pc.replace_substring_regex(text, r"^(\d{4})[./](\d{2})[./](\d{2})", r"\1-\2-\3")
-    return pc.replace_substring_regex(text, r"^(\d{4})(\d{2})(\d{2})(\s|T|$)", r"\1-\2-\3\4")
-
-
-def _fault(column: Any, text: Any) -> TimeTextError:
-    """The first text that cannot be read, or has a zone where those before have none."""
-    first: bool | None = None
-    for at, (original, value) in enumerate(zip(column.to_pylist(), text.to_pylist(), strict=True)):
-        zoned = _has_zone(value, "ns")
-        if zoned is None:
-            far = _has_zone(value, "s") is not None
-            return TimeTextError(f"{original!r} {_FAR if far else _NO_TIME}", at)
-        if value is not None and first is not None and zoned != first:
-            return TimeTextError(
-                f"{original!r} has {'a' if zoned else 'no'} zone and the times before it have "
-                f"{'none' if zoned else 'one'}: give all of them the same form",
-                at,
-            )
-        first = first if value is None else zoned
-    raise AssertionError("each of the times can be read")
-
-
-_FAR = "lies outside the years 1678 to 2261"
-_NO_TIME = (
-    "is not a time that can be read without doubt: use ISO 8601 (2024-01-31 15:30) or name its "
-    'form, as in time_format = "%m/%d/%Y"'
-)
-
-
-def _has_zone(text: str | None, unit: str) -> bool | None:
-    """Whether a time names its zone; None where it is no time that this unit can count."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for zoned in (False, True):
-        try:
-            pc.cast(pa.array([text], pa.string()), pa.timestamp(unit, "UTC" if zoned else None))
-            return zoned
-        except pa.ArrowInvalid:
-            continue
-    return None

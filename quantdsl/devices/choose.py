@@ -46,7 +46,7 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
         with _asked_for(choice):
             return _gpu(int(match[1] or 0), say, profile)
     if choice not in ("auto", "all"):
-        raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
+        raise ConfigError(f"device {choice}: there is no such device; give {CHOICES}")
     gpus, cpu = _gpus(say, profile), CpuRunner(profile=profile)
     if choice == "all":
         return Together([*gpus, cpu]) if gpus else cpu
@@ -71,12 +71,12 @@ def panel_on(choice: str) -> "Opened | None":
         return SimulatedPanel
     if choice == "all":
         raise UnavailableError(
-            "--device all: a cross-section needs all instruments, so signals are of one device\n"
+            "device all: a cross-section needs all instruments, so signals are of one device\n"
             "help: give auto, cpu, simulated or cuda:N"
         )
     match = GPU.fullmatch(choice)
     if match is None:
-        raise ConfigError(f"--device {choice}: there is no such device; give {CHOICES}")
+        raise ConfigError(f"device {choice}: there is no such device; give {CHOICES}")
     with _asked_for(choice):
         return _panel(int(match[1] or 0))
 
@@ -117,7 +117,7 @@ def _asked_for(choice: str) -> Iterator[None]:
         yield
     except UnavailableError as error:
         raise UnavailableError(
-            f"--device {choice}: {error}\nhelp: leave --device out, or write --device cpu"
+            f"device {choice}: {error}\nhelp: take device auto, which is the best there is, or cpu"
         ) from error
 
 

@@ -12,7 +12,7 @@ taken to after its records are in the ring.
 import functools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -50,7 +50,7 @@ SAMPLES = 4_000
 INPUTS = 1_000_000
 """Of a routine that is replayed by itself."""
 PASSES = 5
-"""Over the same events, where two probes are compared."""
+"""Over the same events or inputs; how far their medians differ is how well a row is known."""
 PASSES_WHOLE = 8
 """Over all events, where two ends of a span are compared."""
 NOISE_STAMPS = 1_000_000
@@ -84,6 +84,7 @@ NEWS = {"fill": (Kind.FILL,), "order": (Kind.FILL, Kind.REJECT, Kind.CANCEL)}
 """The records of whose events another one runs."""
 
 Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -97,6 +98,10 @@ class Row(msgspec.Struct, frozen=True):
     max_ns: float
     p99_at_most_ns: int = 0
     """What the strategy itself promises by @latency; 0: nothing."""
+    passes_ns: tuple[float, ...] = ()
+    """The median of each pass, or of each fifth of the samples; none where there was one pass."""
+    step_ns: float = 0.0
+    """What a median can be told apart by: the step of the counter, an input's share of it."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -157,8 +162,9 @@ class Bench:
         self.core, feed = plan.core("engine"), plan.core("feed")
         self.feed_core = None if feed == self.core else feed
         self.notes: list[str] = []
-        self.stamp_cycles = 0.0
-        """What two stamps cost; it is taken off a batch, never off a whole span."""
+        self.stamp_cycles = self.step_cycles = 0.0
+        """What two stamps cost; it is taken off a batch, never off a whole span. And the least by
+        which two spans differ."""
         self.records = np.empty(0, RECORD)
         self.ordering = np.empty(0, np.int64)
         """The events after which orders or cancels went out."""
@@ -172,7 +178,9 @@ class Bench:
         stamps = np.zeros(NOISE_STAMPS, np.int64)
         self.gauges.call("empty", stamps, len(stamps))
         self.stamp_cycles = float(np.median(stamps))
-        return self.row(NOISE, "two stamps and nothing between", stamps)
+        self.step_cycles = float(np.diff(np.unique(stamps), append=np.inf).min())
+        parts = np.array_split(stamps, PASSES)
+        return self.row(NOISE, "two stamps and nothing between", stamps, parts)
 
     def whole(self, rate: float) -> list[Row]:
         """Every event through the turn as it runs live; notes what it wrote."""
@@ -184,19 +192,25 @@ class Bench:
         self.sending = np.unique(wrote[self.records["kind"] == Kind.ORDER])
         how = f"due every {1e9 / rate:,.0f} ns, from when it was due" if rate else "back to back"
         spans, last = _instants(self.stream, took)
-        rows = [self.row("turn", f"instants, {how}", spans)]
+        again = [_instants(self.stream, self.through(WHOLE, 0)[0])[0]
+                 for _ in range(0 if rate else PASSES - 1)]  # fmt: skip
+        passes = [spans, *again]
+        rows = [self.row("turn", f"instants, {how}", spans, passes)]
         with_order = np.isin(last, self.ordering)
         if with_order.any():
             what = f"instants that send or cancel an order, {how}"
-            rows.append(self.row("tick to order", what, spans[with_order]))
+            sent = [one[with_order] for one in passes]
+            rows.append(self.row("tick to order", what, sent[0], sent))
         else:
             self.notes.append("tick to order: not measured: no order in the run")
-        return [*rows, *self.annotated(spans, last, wrote, how)]
+        return [*rows, *self.annotated(passes, last, wrote, how)]
 
-    def annotated(self, spans: Int64s, last: Int64s, wrote: Int64s, how: str) -> Iterator[Row]:
+    def annotated(
+        self, passes: list[Int64s], last: Int64s, wrote: Int64s, how: str
+    ) -> Iterator[Row]:
         """The whole turn of the instants of each handler that has a @latency.
 
-        `wrote` are the events that wrote the records.
+        `passes` are the spans of the instants, `wrote` the events that wrote the records.
         """
         kinds = (self.stream[: last[-1] + 1, 2] >> 32) & 0xFF
         first = np.concatenate([[0], last[:-1] + 1])
@@ -205,31 +219,51 @@ class Bench:
             here = np.isin(kinds, KINDS.get(handler.event, ()))
             told = wrote[np.isin(self.records["kind"], NEWS.get(handler.event, ()))]
             here[told[told < len(here)]] = True
-            own = spans[np.logical_or.reduceat(here, first)]
-            if most and len(own):
-                row = self.row(name, f"instants of the handler with @latency, {how}", own)
+            mine = np.logical_or.reduceat(here, first)
+            if most and mine.any():
+                spans = [one[mine] for one in passes]
+                what = f"instants of the handler with @latency, {how}"
+                row = self.row(name, what, spans[0], spans)
                 yield msgspec.structs.replace(row, p99_at_most_ns=most)
             elif most:
                 self.notes.append(f"{name}: not measured: no such event")
 
     def stages(self) -> list[Row]:
-        """Each stage as the difference of two probes, an event's share of a batch."""
-        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), SAMPLES)
-        rows: list[Row] = []
-        before = np.full(len(starts), self.stamp_cycles)
-        how = f"difference of probes, medians of {PASSES} batches of {BATCH}"
-        spans: dict[str, npt.NDArray[np.float64]] = {}
-        for probe in stage_probes(self.module):
-            took = self.steady(probe, starts, BATCH)
-            spans[probe.name] = took
-            rows.append(self.row(probe.name, how, np.maximum(took - before, 0) / BATCH))
-            before = took
-        rows.append(self.signal(spans, starts))
-        whole = np.maximum(before - self.stamp_cycles, 0) / BATCH
-        rows.append(self.row("step", f"all stages, medians of {PASSES} batches of {BATCH}", whole))
-        return rows
+        """Each stage as the difference of two probes, an event's share of a batch.
 
-    def signal(self, spans: dict[str, npt.NDArray[np.float64]], starts: Int64s) -> Row:
+        All probes take their turns in each pass: what hurts one for a while hurts all of them.
+        """
+        starts = _spread(np.arange(WARM, len(self.stream) - BATCH, BATCH), SAMPLES)
+        probes = stage_probes(self.module)
+        passes = {
+            probe.name: took
+            for probe, took in zip(
+                probes,
+                np.swapaxes(
+                    [[self.sampled(p, self.stream, starts, BATCH) for p in probes]
+                     for _ in range(PASSES)], 0, 1,
+                ),
+                strict=True,
+            )
+        }  # fmt: skip
+        rows: list[Row] = []
+        before = np.full((PASSES, len(starts)), self.stamp_cycles)
+        how = f"difference of probes, medians of {PASSES} batches of {BATCH}"
+        for name, took in passes.items():
+            rows.append(self.stage(name, how, before, took))
+            before = took
+        rows.append(self.signal(passes, starts))
+        stamps = np.full_like(before, self.stamp_cycles)
+        how = f"all stages, medians of {PASSES} batches of {BATCH}"
+        return [*rows, self.stage("step", how, stamps, before)]
+
+    def stage(self, name: str, how: str, until: Float64s, past: Float64s) -> Row:
+        """What lies between two probes, an event's share of it: cycles[pass, batch] of each."""
+        took = np.maximum(np.median(past, axis=0) - np.median(until, axis=0), 0) / BATCH
+        passes = np.maximum(past - until, 0) / BATCH
+        return self.row(name, how, took, list(passes), share=BATCH)
+
+    def signal(self, passes: dict[str, Float64s], starts: Int64s) -> Row:
         """Equations and handlers, of batches after which no order was wanted in the run.
 
         A probe sends nothing, so it would want the same order again with each event that follows.
@@ -237,10 +271,10 @@ class Bench:
         orders = np.searchsorted(self.ordering, [starts, starts + BATCH])
         wanted = orders[1] > orders[0]
         calm = np.ones(len(starts), bool) if wanted.all() else ~wanted
-        took = np.maximum(spans["handlers"] - spans["market"], 0)[calm] / BATCH
         what = "" if wanted.all() else " without an order"
         how = f"equations and handlers, as above, {calm.sum():,} batches{what}"
-        return self.row("signal evaluation", how, took)
+        until, past = passes["market"][:, calm], passes["handlers"][:, calm]
+        return self.stage("signal evaluation", how, until, past)
 
     def submission(self) -> list[Row]:
         """From the return of the handler to the record, of the events that send an order.
@@ -251,13 +285,14 @@ class Bench:
         """
         if not len(self.sending):
             return []
-        spans = [
+        spans = np.array([
             [self.through(until, 0)[0][self.sending] for until in (RETURN, ORDER)]
             for _ in range(PASSES_WHOLE)
-        ]
+        ])  # fmt: skip
         middle = np.sort(spans, axis=0)[PASSES_WHOLE // 4 : -(PASSES_WHOLE // 4)].mean(axis=0)
         how = "from the handler's return to its first order in the ring, difference of whole spans"
-        return [self.row("order submission", how, np.maximum(middle[1] - middle[0], 0))]
+        took = np.maximum(middle[1] - middle[0], 0)
+        return [self.row("order submission", how, took, list(spans[:, 1] - spans[:, 0]))]
 
     def routine(self, make: Callable[[Module], Probe], kind: Kind) -> list[Row]:
         """A routine of the core on recorded inputs, an input's share of a batch."""
@@ -266,10 +301,11 @@ class Bench:
             self.notes.append(f"{probe.name}: not measured: {len(words)} records of {kind.name}")
             return []
         starts = np.arange(0, len(words) - BATCH + 1, BATCH)
-        repeated = np.tile(starts, max(min(INPUTS, len(self.stream)) // len(words), 1))
+        repeated = np.tile(starts, max(min(INPUTS, len(self.stream)) // len(words), PASSES))
         took = self.sampled(probe, words, repeated, BATCH, still=True)
         how = f"by itself on {kind.name} records, batches of {BATCH}"
-        return [self.row(probe.name, how, np.maximum(took - self.stamp_cycles, 0) / BATCH)]
+        took = np.maximum(took - self.stamp_cycles, 0) / BATCH
+        return [self.row(probe.name, how, took, np.array_split(took, PASSES), share=BATCH)]
 
     def between_cores(self) -> list[Row]:
         """One hop of a ring, and from a feed's thread to its order and back."""
@@ -281,17 +317,20 @@ class Bench:
         hops = self.pinged(
             ring, other, lambda: self.gauges.call("echo", ring.words, control), control
         )
-        rows = [self.row("ring hop", "half of there and back between two cores", hops[:, 0] / 2)]
+        half = hops[:, 0] / 2
+        what = "half of there and back between two cores"
+        rows = [self.row("ring hop", what, half, np.array_split(half, PASSES), share=2)]
         loop = self.loop(load_turn(self.module, native(), Cache()))
         spans = self.pinged(
             loop.inbound, loop.outbound, lambda: loop.drive(Pace("spin")), loop.control
         )
         how = "published, run, seen again on the feed's core"
         ordered = np.isin(np.arange(len(spans)), self.ordering)
-        rows.append(self.row("feed to engine and back", how, spans[~ordered, 0]))
+        calm = spans[~ordered, 0]
+        rows.append(self.row("feed to engine and back", how, calm, np.array_split(calm, PASSES)))
         if ordered.any():
-            how = "the same, until its first order is seen ahead"
-            rows.append(self.row("feed to order", how, spans[ordered, 0]))
+            how, sent = "the same, until its first order is seen ahead", spans[ordered, 0]
+            rows.append(self.row("feed to order", how, sent, np.array_split(sent, PASSES)))
         return rows
 
     # ---- how ----
@@ -304,7 +343,7 @@ class Bench:
         batch: int,
         *,
         still: bool = False,
-    ) -> npt.NDArray[np.float64]:
+    ) -> Float64s:
         """Cycles of a probe from each start on; if `still` on a state from the midst of the run."""
         state, full, warm = self.begin, self.run.executor, WARM
         parts = self.parts
@@ -350,12 +389,6 @@ class Bench:
         """The records of a kind that the whole run wrote: i64[n, 8]."""
         found = np.ascontiguousarray(self.records[self.records["kind"] == kind])
         return found.view(np.int64).reshape(-1, WORDS)
-
-    def steady(self, probe: Probe, starts: Int64s, batch: int) -> npt.NDArray[np.float64]:
-        """As `sampled` on the stream; of each batch the median over several passes."""
-        passes = [self.sampled(probe, self.stream, starts, batch) for _ in range(PASSES)]
-        middle: npt.NDArray[np.float64] = np.median(passes, axis=0)
-        return middle
 
     def loop(self, turn: Program) -> EventLoop:
         """A loop at the run's beginning, on rings whose pages are there: they last a session."""
@@ -417,8 +450,16 @@ class Bench:
             _free(allowed)
         return stamps
 
-    def row(self, name: str, how: str, cycles: npt.NDArray[Any]) -> Row:
-        """A histogram of spans."""
+    def row(
+        self,
+        name: str,
+        how: str,
+        cycles: npt.NDArray[Any],
+        passes: Sequence[npt.NDArray[Any]] = (),
+        *,
+        share: int = 1,
+    ) -> Row:
+        """A histogram of spans, of each of which `share` inputs have a part."""
         from hdrh.histogram import HdrHistogram  # on x86-64 alone, as the counter of cycles
 
         histogram = HdrHistogram(1, HIGHEST_NS * 1000, DIGITS)  # in ps: some spans are a few ns
@@ -431,7 +472,11 @@ class Bench:
         # A percentile is the upper end of its cell, which may lie above all that was measured.
         found = (min(histogram.get_value_at_percentile(p), int(values[-1])) for p in PERCENTILES)
         told = tuple(value / 1000 for value in found)
-        return Row(name, how, len(cycles), told, float(values[-1]) / 1000)
+        ns = self.clock.cycles_per_ns
+        several = len(passes) > 1 and all(map(len, passes))
+        medians = tuple(float(np.median(one)) / ns for one in passes) if several else ()
+        most, step = float(values[-1]) / 1000, self.step_cycles / ns / share
+        return Row(name, how, len(cycles), told, most, passes_ns=medians, step_ns=step)
 
 
 def _free(allowed: Collection[int]) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from quantdsl.errors import ConfigError
-from quantdsl.live.latency import NOISE, Report
+from quantdsl.live.latency import NOISE, Report, Row
 from quantdsl.live.stages import STAGES
 
 LEAST_NS = 1.0
@@ -26,11 +26,19 @@ class Change(NamedTuple):
     pace: float
     samples: int
     """Of the run that has fewer."""
+    before_most_ns: float
+    now_least_ns: float
+    """The highest median of a pass before, and the lowest now, the step of the counter off."""
 
     @property
     def judged(self) -> bool:
         """Whether its medians tell of more than chance."""
         return self.samples >= SAMPLES_MIN
+
+    @property
+    def apart(self) -> bool:
+        """Whether each pass was slower than all of those before, by more than the counter tells."""
+        return self.now_least_ns > self.before_most_ns * self.pace
 
     @property
     def growth(self) -> float:
@@ -75,22 +83,31 @@ def changes(before: Report, now: Report) -> list[Change]:
             )
     earlier = {row.name: row for row in before.rows if row.percentiles_ns[0] >= LEAST_NS}
     both = [(earlier[row.name], row) for row in now.rows if row.name in earlier]
-    medians = [(one.percentiles_ns[0], two.percentiles_ns[0]) for one, two in both]
-    floors = (
-        two / one for (row, _), (one, two) in zip(both, medians, strict=True) if row.name == NOISE
-    )
+    floors = (again.percentiles_ns[0] / row.percentiles_ns[0] for row, again in both
+              if row.name == NOISE)  # fmt: skip
     pace = max(next(floors, 1.0), 1.0)
-    return [
-        Change(row.name, *pair, pace, min(row.count, again.count))
-        for (row, again), pair in zip(both, medians, strict=True)
-    ]
+    return [_change(row, again, pace) for row, again in both]
+
+
+def _change(before: Row, now: Row, pace: float) -> Change:
+    medians = before.percentiles_ns[0], now.percentiles_ns[0]
+    # Without passes, as in a run of an earlier version, the medians alone decide.
+    first, again = (row.passes_ns or row.percentiles_ns[:1] for row in (before, now))
+    least = min(again) - max(before.step_ns, now.step_ns)
+    return Change(now.name, *medians, pace, min(before.count, now.count), max(first), least)
 
 
 def grown(found: list[Change], most: float) -> list[Change]:
-    """The changes that fail a comparison: a median grew by more than the share `most`.
+    """The changes that fail a comparison: a median grew by more than the share `most`, and by more
+    than the passes of either run differ by.
 
     A core that is slower by itself fails nothing, nor does a median of few samples, nor do single
     stages: they are differences of spans, and `step` is all of them.
     """
+    return [change for change in wide(found, most) if change.apart]
+
+
+def wide(found: list[Change], most: float) -> list[Change]:
+    """The changes whose median grew by more than the share `most`, be it by chance."""
     firm = (change for change in found if change.name not in (NOISE, *STAGES))
     return [change for change in firm if change.judged and change.own > most]

@@ -8,6 +8,7 @@ import pytest
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.signals import prepare_signals
 from quantdsl.backtest.sweep import prepare_sweep
+from quantdsl.errors import DataError
 from tests.backtest.test_lane_entry import checked_text
 
 BUY, SELL, ADD, DELETE = 1, -1, 1, 3
@@ -61,3 +62,20 @@ def test_fills_are_marked_against_its_middle(recorded: str) -> None:
     execution = run_checked(checked_text(TAKER), Path("taker.qdsl"), data=recorded).execution
     assert execution is not None
     assert np.isfinite(execution.markout[0, :3]).all()
+
+
+def test_a_day_without_a_trade_runs_where_the_source_would_have_told_of_one(recorded: str) -> None:
+    """It was refused as data that hold no trades."""
+    text = TAKER.replace("depth = 5\n", "depth = 5\n    trades\n")
+    text = text.replace("    backtest:", "    on trade:\n        sell(1 lot)\n\n    backtest:")
+    ran = run_checked(checked_text(text), Path("taker.qdsl"), data=recorded)
+    assert ran.execution is not None
+    assert ran.execution.position_lots.tolist() == [1]
+
+
+def test_a_source_of_quotes_and_no_trades_is_refused_still(tmp_path: Path) -> None:
+    path = tmp_path / "Q.csv"
+    path.write_text("time,bid,ask\n2024-01-03T15:00:00,10.0,10.1\n")
+    text = TAKER.replace("book depth = 5", "quotes\n    trades").replace("on book", "on quote")
+    with pytest.raises(DataError, match="holds quotes, and the strategy asks for trades"):
+        run_checked(checked_text(text), Path("taker.qdsl"), data=str(path))

@@ -113,8 +113,10 @@ def test_days_and_weeks_are_of_one_length() -> None:
     "text", ["", "train=2y", "train=2y test=6m", "train=0d test=1d", "train=2y test=1y more=1y"]
 )
 def test_a_plan_that_is_none_is_named(text: str) -> None:
-    with pytest.raises(ConfigError, match="--walk-forward"):
+    with pytest.raises(ConfigError, match=f"^walk-forward {text}: "):
         parse(text)
+    with pytest.raises(ConfigError, match=r"^walk_forward = x: "):
+        parse(text, "walk_forward = x")
 
 
 def test_data_that_are_too_short_are_refused() -> None:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from quantdsl.cli import cli
 from quantdsl.codegen.target import native
+from quantdsl.errors import UnavailableError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.shipped import shipped
 
@@ -58,6 +59,7 @@ def test_a_run_is_printed_saved_drawn_and_compared(folder):
     document = json.loads(saved.read_text())
     for row in document["rows"]:
         row["percentiles_ns"] = [ns / 100 for ns in row["percentiles_ns"]]
+        row["passes_ns"] = [ns / 100 for ns in row["passes_ns"]]
         row["percentiles_ns"][0] += 1.0 if row["name"] != "noise floor" else 1e6
     saved.write_text(json.dumps(document))
     worse = quantdsl("bench", "latency", HOLD, *EVENTS, "--compare", str(saved), folder=folder)
@@ -162,3 +164,14 @@ def test_a_strategy_that_sends_no_order_has_its_turn_measured(folder, text):
     assert code == 0
     assert "tick to order: not measured: no order in the run" in said
     assert "\nturn " in said
+
+
+def test_what_no_session_runs_is_not_measured(folder):
+    """It was told to give --host, which is no option of a measurement."""
+    text = (
+        'language 1\n\n@host("math:fabs")\nindicator away(src: series[float]) -> float?:\n'
+        '    "Of Python."\n\nstrategy Hosted:\n    bars 1d\n    plot(away(close))\n'
+    )
+    (folder / "hosted.qdsl").write_text(text, encoding="utf-8")
+    with pytest.raises(UnavailableError, match="of a session of a strategy with a '@host' indic"):
+        quantdsl("bench", "latency", "hosted.qdsl", folder=folder)

@@ -275,7 +275,7 @@ def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monk
     assert swept("--data", data, *kept, *changed, "--out", out, "--resume") == 2
     error = capfd.readouterr().err
     assert f"holds another sweep: since then {said} changed" in error
-    assert "run without --resume" in error
+    assert "start anew without --resume" in error
     assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
@@ -450,4 +450,20 @@ def test_what_to_choose_on_no_span_is_refused(data, tmp_path, capfd):
     out = tmp_path / "out"
     assert swept("--data", data, *RANGES, "--choose", "steady", "--out", out) == 2
     assert "--choose steady: there is no span to choose on" in capfd.readouterr().err
+    assert not out.exists()
+
+
+def test_files_of_other_bars_are_named_before_the_first_is_swept(data, tmp_path, capfd):
+    hours, days = tmp_path / "hours.csv", tmp_path / "days.csv"
+    for path, times in (
+        (hours, [f"2024-01-02 {hour:02}:00" for hour in range(24)]),
+        (days, [f"2024-01-{day:02}" for day in range(1, 29)]),
+    ):
+        path.write_text("time,close\n" + "".join(f"{time},100\n" for time in times))
+    out = tmp_path / "out"
+    assert swept("--data", f"{data},{hours},{days}", *RANGES, "--out", out) == 2
+    error = " ".join(capfd.readouterr().err.split())
+    assert "2 of 3 files cannot be swept" in error
+    assert f"{hours}: holds bars of 1h and the strategy asks for bars of 1m" in error
+    assert f"{days}: holds bars of 1d and the strategy asks for bars of 1m" in error
     assert not out.exists()

@@ -146,6 +146,8 @@ def test_mistakes_of_the_command_line(tmp_path: Path) -> None:
 
 
 def test_a_wrong_zone_is_told_with_who_said_it() -> None:
+    with pytest.raises(ConfigError, match=r"^Python: data.tz: time zone 'Mars' is not known"):
+        config.resolve({"data.tz": "Mars"}, caller=config.PYTHON)
     with pytest.raises(ConfigError, match=r"^command line: data.tz: time zone 'Mars' is not known"):
         config.resolve({"data.tz": "Mars"})
 

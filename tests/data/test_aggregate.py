@@ -4,12 +4,15 @@ import datetime as dt
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place
 from quantdsl.data.calendar import SessionSpec, schedule_of, utc_days
+from quantdsl.data.events import open_data
+from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.times import DAY_NS, Interval
 from quantdsl.errors import DataError
 from tests.data.helpers import XNYS, bars, csv, one, utc
@@ -172,3 +175,19 @@ def test_session_hours_of_the_users_own() -> None:
     assert utc("2024-11-27T15:00") in opens
     assert utc("2024-11-27T20:00") in closes
     assert utc("2024-11-29T18:00") in closes  # the half day ends before the user's own close
+
+
+def test_files_of_which_the_bars_cannot_be_built_are_all_named(tmp_path: Path) -> None:
+    sources = []
+    for name, minutes in (("fine", 5), ("coarse", 60), ("odd", 7), ("long", 30)):
+        times = pd.date_range("2024-03-04", periods=30, freq=f"{minutes}min")
+        text = "time,close\n" + "".join(f"{time},1\n" for time in times)
+        sources.append(SourceSpec(symbol=name, source=csv(tmp_path, text, f"{name}.csv")))
+    said = (
+        r"coarse.csv holds bars of 1h, .*long.csv holds bars of 30m, and the strategy asks for "
+        r"bars of 10m: .* --bars 1h"
+    )
+    with pytest.raises(DataError, match=said):
+        open_data(DataSpec(instruments=tuple(sources), clocks=("10m",)))
+    with pytest.raises(DataError, match=r"odd.csv: holds bars of 7m, of which bars of 10m cannot"):
+        open_data(DataSpec(instruments=(sources[0], sources[2]), clocks=("10m",)))

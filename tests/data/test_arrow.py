@@ -11,7 +11,7 @@ import pytest
 from quantdsl.data.arrow import floats, plain, present
 from quantdsl.data.events import open_data
 from quantdsl.data.spec import DataSpec, SourceSpec
-from quantdsl.data.times import parse_times
+from quantdsl.data.time_columns import parse_times
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 

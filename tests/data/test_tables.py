@@ -228,9 +228,12 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"time,close\n2024-01-02,1\n2024-01-03,2,3\n", "line 3 has 3 cells and the header has 2"),
         (
             b"time,close\n2024-01-02,1\nyesterday,1\ntoday,2\n",
-            r"row 2 \(line 3\): 'yesterday' is not a time",
+            r"row 2 \(line 3\): time not understood: 'yesterday' is not a time",
         ),
-        (b"time,close\n0001-01-02,1\n", r"row 1 \(line 2\): '0001-01-02' lies outside the years"),
+        (
+            b"time,close\n0001-01-02,1\n",
+            r"row 1 \(line 2\): time not understood: '0001-01-02' lies outside the years",
+        ),
         (
             b"time,close\n,3\n2024-01-02,1\n2024-01-01T00:00Z,2\n",
             r"row 3 \(line 4\): '2024-01-01T00:00Z' has a zone .* give all of them the same form",
@@ -298,6 +301,9 @@ BAD = [
     ("2024-01-02,5,6,4,5,9\n", "duplicate time"),
     ("2024-01-01,5,6,4,5,9\n", "backward time"),
     (",5,6,4,5,9\n", "no time"),
+    ("yesterday,5,6,4,5,9\n", "time not understood"),
+    ("2024-02-30,5,6,4,5,9\n", "time not understood"),
+    ("9024-01-03,5,6,4,5,9\n", "time not understood"),
 ]
 
 
@@ -310,6 +316,53 @@ def test_bad_rows_stop_or_are_counted(tmp_path: Path, row: str, reason: str) -> 
     data = one(path, bad_rows="drop")
     assert data.rows == 2
     assert any(f"bad rows left out: 1 {reason}" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    ("times", "form", "said"),
+    [
+        (("x", "1704189600", "", "soon", "1704189660"), None, "'x' is no number, and '1704189600'"),
+        (("total", "2024-01-02T10:00Z", "-", "2024", "2024-01-02T10:01Z"), None, "'total' is not"),
+        (("?", "02/01/2024 10:00", "", "2.1.", "02/01/2024 10:01"), "%d/%m/%Y %H:%M", "does not f"),
+        (("20241301", "2024-01-02 10:00", "", "0", "2024-01-02 10:01"), None, "'20241301' is not"),
+    ],
+)
+def test_times_that_cannot_be_read_stop_or_are_counted(
+    tmp_path: Path, times: tuple[str, ...], form: str | None, said: str
+) -> None:
+    path = csv(tmp_path, "time,close\n" + "".join(f"{time},5\n" for time in times))
+    with pytest.raises(DataError, match=rf"bars.csv: row 1 \(line 2\): .*{said}.*--bad-rows drop"):
+        one(path, time_format=form)
+    data = one(path, time_format=form, bad_rows="drop")
+    assert data.span == (utc("2024-01-02T10:00"), utc("2024-01-02T10:01"))
+    assert any("left out: 2 time not understood, 1 no time" in note for note in data.notes)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([20240102, 20241301, 20240103]),
+        pa.array([1704153600, 1704153600000, 1704240000]),
+        pa.array([1704153600, 2**50, 1704240000], pa.timestamp("s")),
+    ],
+)
+def test_numbers_that_are_no_time_are_bad_rows(tmp_path: Path, times: pa.Array) -> None:
+    """A month 13 was January of the next year, and too many seconds another century."""
+    path = tmp_path / "bars.parquet"
+    pq.write_table(pa.table({"time": times, "close": [1.0, 2.0, 3.0]}), path)
+    with pytest.raises(DataError, match="row 2: time not understood"):
+        one(str(path))
+    data = one(str(path), bad_rows="drop")
+    assert data.span == (utc("2024-01-02"), utc("2024-01-03"))
+
+
+def test_times_of_which_none_can_be_read_are_told_in_any_case(tmp_path: Path) -> None:
+    path = csv(tmp_path, "time,close\n01/02/2024,1\n01/03/2024,2\n")
+    with pytest.raises(DataError, match="name its form") as stopped:
+        one(path)
+    assert "--bad-rows" not in str(stopped.value)
+    with pytest.raises(DataError, match=r"2 time not understood; the first: .*'01/02/2024' is not"):
+        one(path, bad_rows="drop")
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,13 @@ def test_out_of_order_is_told_and_time_never_goes_back(tmp_path):
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (f"{at(1)},inf,10.1,1,1", "row 3: bid = inf: message not understood"),
-        (f"{at(1)},10.0,10.1,1,1e19", r"row 3: ask_size = 1e\+19: message not understood"),
-        (",10.0,10.1,1,1", "row 3: time = None: message not understood"),
+        (f"{at(1)},inf,10.1,1,1", r"row 3 \(line 4\): bid = inf: message not understood"),
+        (
+            f"{at(1)},10.0,10.1,1,1e19",
+            r"row 3 \(line 4\): ask_size = 1e\+19: message not understood",
+        ),
+        (",10.0,10.1,1,1", r"row 3 \(line 4\): time is empty: message not understood"),
+        ("soon,10.0,10.1,1,1", r"row 3 \(line 4\): time 'soon' is no number, and '17042922000"),
         (f"{at(1.25)},10.0,-1,1,1", r"14:30:01\.25 UTC: price not positive"),
     ],
 )
@@ -251,6 +255,13 @@ def test_a_line_that_is_torn_leaves_no_book(tmp_path):
     path = table(tmp_path, [BOOK, f"{at(0)},bid,10.0,5,true", "torn", f"{at(2)},ask,10.1,4,false"])
     with pytest.raises(DataError, match="a change of the book is lost"):
         streamed(spec(path, ticks="book", bad_rows="drop"))
+
+
+def test_a_time_that_cannot_be_read_is_left_out_where_bad_rows_are(tmp_path):
+    path = table(tmp_path, quotes("soon,9,9.1,1,1", f"{at(0)},10.0,10.1,1,1", "x,9,9.1,1,1"))
+    data = open_tick_data(spec(path, bad_rows="drop"))
+    assert np.concatenate([*data.chunks()])["payload"][:, 0].tolist() == [1000]
+    assert any("bad ticks: 2 message not understood" in note for note in data.notes)
 
 
 def test_a_quote_that_cannot_be_read_is_one_without_prices(tmp_path):

@@ -18,7 +18,16 @@ from quantdsl.codegen.target import native
 from quantdsl.errors import ConfigError, InternalError
 from quantdsl.events.layout import EVENT, MORE, Kind
 from quantdsl.ir.interp import Interpreter
-from quantdsl.live.latency import NOISE, OUT_RECORDS, Bench, Report, Row, measure
+from quantdsl.live.latency import (
+    BATCH,
+    NOISE,
+    OUT_RECORDS,
+    PASSES,
+    Bench,
+    Report,
+    Row,
+    measure,
+)
 from quantdsl.live.latency_page import page
 from quantdsl.live.latency_store import changes, grown, save
 from quantdsl.live.latency_store import load as load_report
@@ -251,6 +260,41 @@ def test_a_median_of_few_samples_is_not_judged(capsys):
     _compare(found, grown(found, 0.10), 0.10, err=False)
     assert "+80.0%  27 samples: too few to judge" in capsys.readouterr().out
     assert grown(changes(before, made(samples=100, step=90.0)), 0.10)
+
+
+def passing(*passes_ns: float, step_ns: float = 0.625) -> Report:
+    report = made(signal_evaluation=float(np.median(passes_ns)))
+    row = msgspec.structs.replace(report.rows[0], passes_ns=passes_ns, step_ns=step_ns)
+    return msgspec.structs.replace(report, rows=(row,))
+
+
+@pytest.mark.parametrize(
+    ("now", "slower"),
+    [
+        ((64.5, 73.9, 70.7, 112.7, 94.2), False),  # as measured while another process ran
+        ((67.2, 80.0, 80.0, 80.0, 80.0), False),  # less than a step of the counter away
+        ((67.9, 80.0, 80.0, 80.0, 80.0), True),
+    ],
+)
+def test_what_passes_differ_by_is_no_growth(now, slower, capsys):
+    before = passing(61.3, 64.2, 67.0, 56.3, 62.6)
+    found = changes(before, passing(*now))
+    assert bool(grown(found, 0.10)) is slower
+    assert not grown(found, 0.50)
+    _compare(found, grown(found, 0.10), 1e-5, err=False)
+    said = capsys.readouterr().out
+    assert ("SLOWER" in said) is slower
+    assert ("passes up to 67.0 before and down to" in said) is not slower
+    assert "grew by more than 0.001%" in said
+
+
+def test_repeated_rows_say_how_their_passes_differ(report):
+    rows = {row.name: row for row in report.rows}
+    for name in ("turn", "on bar", "signal evaluation", "step"):
+        assert len(rows[name].passes_ns) == PASSES
+    median = rows["signal evaluation"].percentiles_ns[0]
+    assert min(rows["signal evaluation"].passes_ns) <= 1.01 * median + 1.0
+    assert 0 < rows["step"].step_ns * BATCH == pytest.approx(rows["turn"].step_ns)
 
 
 def test_only_like_is_compared():

@@ -297,7 +297,7 @@ def test_a_word_is_looked_at_so_many_times_at_most() -> None:
 
 def test_a_word_that_names_no_device_is_refused() -> None:
     prepared, _ = ready("one instrument")
-    with pytest.raises(ConfigError, match="--device gpu: there is no such device; give auto, cpu"):
+    with pytest.raises(ConfigError, match="device gpu: there is no such device; give auto, cpu"):
         Worker(prepared).move("gpu")
 
 

@@ -28,6 +28,7 @@ class Case:
     settings: str = ""
     risk: str = "max_position = 1_000 shares"
     cash: str = "100_000 USD"
+    param: str = ""
 
 
 def buy(arguments: str, *bars: Bar, fills: tuple[Fill, ...] = (), **more: object) -> Case:
@@ -243,6 +244,35 @@ LIFE = {
     ),
     "a limit beyond all money": buy(
         "10 shares", FLAT, risk="max_notional = 100_000_000_000 USD", fills=((2, 10, 100),)
+    ),
+    "a param beyond all money": buy(
+        "10 shares",
+        FLAT,
+        param="param most = 100_000_000_000_000 USD",
+        risk="max_notional = most",
+        fills=((2, 10, 100),),
+    ),
+    "a loss of a param beyond all money": Case(
+        {1: "buy(10 shares)", 2: "buy(10 shares)"},
+        (FLAT, FLAT, FLAT),
+        ((2, 10, 100), (3, 10, 100)),
+        param="param most = 100_000_000_000_000 USD",
+        risk="max_daily_loss = most",
+    ),
+    "a share beyond all money": buy(
+        "10 shares", FLAT, risk="max_gross = 100_000_000_000% of equity", fills=((2, 10, 100),)
+    ),
+    "a loss beyond all money": Case(
+        {1: "buy(10 shares)", 2: "buy(10 shares)"},
+        (FLAT, FLAT, FLAT),
+        ((2, 10, 100), (3, 10, 100)),
+        risk="max_daily_loss = 100_000_000_000% of equity",
+    ),
+    "a drawdown beyond all money": Case(
+        {1: "buy(10 shares)", 2: "buy(10 shares)"},
+        (FLAT, FLAT, FLAT),
+        ((2, 10, 100), (3, 10, 100)),
+        risk="max_drawdown = 100_000_000_000%",
     ),
     "volume share": buy(
         "10 shares",

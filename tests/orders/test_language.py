@@ -20,6 +20,7 @@ strategy Case:
 
     bars 1h
 
+    {param}
     state bar_count = 0
 
     on bar:
@@ -47,7 +48,11 @@ def run(folder: Path, case: Case, instrument: str = STOCK) -> RunResult:
     ]
     strategy, config = folder / "case.qdsl", folder / "case.toml"
     text = STRATEGY.format(
-        orders="\n".join(lines), risk=case.risk, cash=case.cash, settings=case.settings
+        orders="\n".join(lines),
+        risk=case.risk,
+        cash=case.cash,
+        settings=case.settings,
+        param=case.param,
     )
     strategy.write_text(text, encoding="utf-8")
     named = f'[data]\ninstruments = "{folder / "instrument.toml"}"\n'
