@@ -6,17 +6,20 @@ together at most `minute_max` times a minute, so that a flapping feed wakes a pe
 """
 
 import queue
+import shutil
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.config import AlertsConfig
+from quantdsl.errors import ConfigError
 from quantdsl.live.view import Level, Snapshot
 
 LOOK_S = 0.1
@@ -142,6 +145,25 @@ def causes(snapshot: Snapshot | None, age_s: float) -> Iterator[Alert]:
             yield alert("error", f"limit.{gauge.strategy}.{gauge.name}.tripped", used)
         elif gauge.limit > 0 and gauge.value >= NEAR_LIMIT * gauge.limit:
             yield alert("warning", f"limit.{gauge.strategy}.{gauge.name}.near", used)
+
+
+def hold_channels(settings: AlertsConfig) -> None:
+    """ConfigError where an alert could never go out."""
+    if settings.command and shutil.which(settings.command[0]) is None:
+        raise ConfigError(
+            f"alerts.command: there is no program {settings.command[0]!r} to run\n"
+            "help: name one by its whole path, and its arguments one by one: no shell reads them"
+        )
+    try:
+        parts = urlsplit(settings.webhook)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        good = False
+    if settings.webhook and not good:
+        raise ConfigError(
+            "alerts.webhook is no address that an alert can be POSTed to\n"
+            "help: write it as https://..."
+        )
 
 
 class Channel:
