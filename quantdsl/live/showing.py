@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from quantdsl.backtest.awaited import answers
 from quantdsl.data.instrument import Instrument, decimals
-from quantdsl.events.layout import BAR, Kind
+from quantdsl.events.layout import BAR, KilledBy, Kind
 from quantdsl.live.feed import LiveFeed
 from quantdsl.live.ledger import NONE
 from quantdsl.live.strategy import BUCKETS, FIRST_NS, PER_OCTAVE
@@ -87,7 +87,7 @@ class Showing:
                 self.log(level, one.name, text)
             one.ledger.said.clear()
         now = session.now_ns()
-        views = [_strategy(one) for one in strategies]
+        views = [self._strategy(one) for one in strategies]
         state, reason = self._state(views)
         positions = [row for one in strategies for row in _positions(one)]
         working = [order for one in strategies for order in _working(one)]
@@ -130,10 +130,17 @@ class Showing:
             return "stopped", self.reason
         if not self.started:
             return "starting", "warming up"
-        for state in ("active", "reducing"):
-            if any(view.state == state for view in views):
-                return state, "" if state == "active" else views[0].reason
-        return "halted", views[0].reason
+        for state in ("active", "reducing", "halted", "starting"):
+            for view in views:
+                if view.state == state:
+                    return state, "" if state == "active" else view.reason
+        return "stopped", self.session.why
+
+    def _strategy(self, one: "LiveStrategy") -> StrategyView:
+        """It is stopped, not halted, where the session holds it because it ends."""
+        view = _strategy(one)
+        ends = view.state == "starting" and self.session.stopping.is_set()
+        return replace(view, state="stopped", reason=self.session.why) if ends else view
 
     def _fill(self, fill: FillRow) -> FillRow:
         return FillRow(
@@ -240,7 +247,7 @@ def _gauges(one: "LiveStrategy") -> Iterator[Gauge]:
     limits, currency = one.config.limits, one.config.account.currency
     values = [abs(row.value) for row in _positions(one)]
     equity = _money(one, "e.equity")
-    killed = bool(one.word("e.watch.killed") & 4)
+    broken = one.ledger.broken if one.word("e.watch.killed") & KilledBy.LIMIT else ""
     rows = (
         ("daily_loss", _money(one, "e.metrics.equity_day") - equity, limits.daily_loss),
         ("drawdown", _money(one, "e.metrics.peak") - equity, limits.drawdown),
@@ -248,8 +255,7 @@ def _gauges(one: "LiveStrategy") -> Iterator[Gauge]:
         ("gross_value", sum(values), limits.gross_value),
     )
     for name, value, limit in rows:
-        tripped = killed and name in ("daily_loss", "drawdown")
-        yield Gauge(name, max(0.0, value), float(limit or 0.0), currency, one.name, tripped)
+        yield Gauge(name, max(0.0, value), float(limit or 0.0), currency, one.name, name == broken)
 
 
 def _books(one: "LiveStrategy", now: int) -> Iterator[BookView]:

@@ -143,7 +143,7 @@ class Supervisor:
         except (msgspec.MsgspecError, JournalError) as garbled:
             self._lose(f"what it says is garbled: {garbled}")
         code = self.process.wait()
-        clean = self.latest is not None and self.latest.state == "stopped"
+        clean = self.latest is not None and self.latest.state == "stopped" and code >= 0
         if not clean:
             how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             self.lost = ""  # one that was silent before has ended now
