@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from quantdsl.data.instrument import Instrument
 from quantdsl.config import Config, LimitsConfig
+from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import BAR, EVENT, KilledBy, Kind
 from quantdsl.live import showing
 from quantdsl.live.showing import PAST_MAX, Chart, Showing, _drawdown_max, _gauges
