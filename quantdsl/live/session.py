@@ -29,7 +29,7 @@ from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
-from quantdsl.live.manifest import read, same_build
+from quantdsl.live.manifest import hold_terms, read, same_build
 from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, keep_to, plan
@@ -65,10 +65,10 @@ class Session:
         self.manifest = read(folder)
         same_build(self.manifest)
         self._lock = hold(folder)
-        self.measured: Measured | None = Measured(folder)
         self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
-        for feed in self.feeds:
-            feed.instruments()
+        known = [one for feed in self.feeds for one in feed.instruments()]
+        hold_terms(folder, self.manifest, known)
+        self.measured: Measured | None = Measured(folder)
         self.strategies = [
             LiveStrategy(folder, self.manifest, part, device) for part in self.manifest.strategies
         ]

@@ -2,14 +2,18 @@
 
 import os
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from quantdsl.cli import run
 from quantdsl.errors import ConfigError
 from quantdsl.live import manifest as manifests
+from quantdsl.live import session
 from quantdsl.live.creation import Wish, create
+from quantdsl.live.feed import open_feed
 from quantdsl.live.running import held
 from tests.live.test_session import INVENTED, STRATEGY
 
@@ -99,3 +103,22 @@ def test_a_session_does_not_last_less_than_no_time(tmp_path, strategy, seconds):
     folder = tmp_path / "session"
     assert run(["paper", str(strategy), "--session", str(folder), "--for", seconds]) == 2
     assert not os.path.lexists(folder)
+
+
+@pytest.mark.parametrize(("what", "step"), [("tick", Fraction(1, 1000)), ("lot", Fraction(1, 10))])
+def test_a_session_does_not_go_on_where_the_venue_counts_otherwise(
+    tmp_path, strategy, monkeypatch, what, step
+):
+    folder = tmp_path / "session"
+    begun(folder, strategy)
+
+    def changed(spec):
+        feed = open_feed(spec)
+        found = [replace(one, **{what: step}) for one in feed.instruments()]
+        monkeypatch.setattr(feed, "instruments", lambda: found)
+        return feed
+
+    monkeypatch.setattr(session, "open_feed", changed)
+    said = rf"SYN1 has a {what} of {float(step)} now, and the session counts by the [\d.]+ that it"
+    with pytest.raises(ConfigError, match=said):
+        session.Session(folder, 0, 0)
