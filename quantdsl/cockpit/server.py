@@ -168,7 +168,7 @@ def hold_door(settings: CockpitConfig) -> None:
 def _tls(settings: CockpitConfig) -> ssl.SSLContext | None:
     """That of the settings; None where there is none and others cannot reach the door anyway."""
     encrypted, local = settings.certificate and settings.key, settings.host in LOOPBACK
-    if bool(settings.certificate) != bool(settings.key):
+    if local and bool(settings.certificate) != bool(settings.key):
         raise ConfigError(
             "cockpit.certificate and cockpit.key belong together, and one of them is not set\n"
             "help: set both, or neither"
