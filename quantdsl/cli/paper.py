@@ -268,6 +268,11 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
         if code != EXIT_USER_ERROR:  # that says itself how to mend it
             text += "\nhelp: the same command goes on with what was committed"
         raise QuantDSLError(text)
+    if supervisor.latest is not None and supervisor.latest.state == "lost":
+        raise QuantDSLError(
+            "the session has ended by itself: for two seconds it heard nothing of this command\n"
+            "help: the same command goes on with what was committed"
+        )
 
 
 def _cockpit(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from quantdsl.errors import JournalError
+from quantdsl.errors import JournalError, QuantDSLError
 from quantdsl.live.channel import BEAT, Receiver, Sender
 from quantdsl.live.view import Command, Level, Snapshot, WorkingOrder
 from quantdsl.report.words import plural
@@ -92,11 +92,9 @@ class Supervisor:
         return text
 
     def send(self, command: Command) -> None:
-        """Pass a command on to the session."""
-        if command.kind == "stop":
-            self.stopping = True
+        """Pass a command on to the session; QuantDSLError where nobody is there to take it."""
         if not self.sender.send(command):
-            self.say("error", "supervisor", f"{command.kind}: the session is not there")
+            raise QuantDSLError("it is not there any more")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until the session has ended; False where it has not in this time."""
@@ -105,7 +103,8 @@ class Supervisor:
     def close(self, by: str = "its supervisor") -> int:
         """End the session in order, at the latest by force; its exit code. Its log says by whom."""
         if self.process.poll() is None:
-            self.send(Command("stop", by=by))
+            self.stopping = True
+            self.sender.send(Command("stop", by=by))
             try:
                 self.process.wait(self._patience())
             except subprocess.TimeoutExpired:

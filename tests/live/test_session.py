@@ -308,7 +308,9 @@ def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path, how):
     until(lambda: has_ended(child))
     with suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGCONT)
-    process.communicate()
+    said, _ = process.communicate()
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 2)
+    assert how == signal.SIGKILL or "the session has ended by itself" in said, said
     inputs, _ = journalled(folder)
     assert inputs[-1]["kind"] == Kind.COMMAND
     assert inputs[-1]["side"] == Command.KILL

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import Kind
 from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.manifest import FILE, read
 from quantdsl.live.supervisor import GIVES_BACK, LOG, Supervisor
-from quantdsl.live.view import Snapshot, WorkingOrder
+from quantdsl.live.view import Command, Snapshot, WorkingOrder
 from tests.live.test_session import STRATEGY as TEXT
 from tests.live.test_session import (
     bars_file,
@@ -27,7 +28,7 @@ from tests.live.test_session import (
     outputs_of,
     paper,
 )
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 
 def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
@@ -89,6 +90,14 @@ def test_what_an_earlier_process_said_is_not_told_of_this_one(tmp_path):
     said = supervisor.told()
     assert "another day" not in said
     assert "is no session" in said, said
+
+
+def test_a_command_that_nobody_takes_is_not_said_to_be_sent(tmp_path):
+    supervisor = Supervisor(tmp_path, lambda _: None, lambda *_: None)
+    supervisor.wait(WAIT_S)
+    with pytest.raises(QuantDSLError, match="it is not there any more"):
+        supervisor.send(Command("halt", by="cockpit"))
+    supervisor.close()
 
 
 CHUNKS = """
