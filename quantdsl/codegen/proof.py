@@ -16,7 +16,7 @@ STACK_BYTES_MAX = 65_536
 """More than this and the deepest of a path may touch a page that was never mapped."""
 WORD_BYTES = 8
 ALIGNMENT = 16
-"""Of the head of a loop: a fetch of instructions."""
+"""Of the place where a turn of a loop begins anew: a fetch of instructions."""
 SYSTEM = {"syscall", "sysenter", "int", "int3", "int1", "into", "hlt", "in", "out", "cpuid"}
 REGISTER_BYTES = {"xmm": 16, "ymm": 32, "zmm": 64}
 
@@ -60,6 +60,8 @@ class Loop(NamedTuple):
     width_bytes: int
     """Of the widest registers that it computes in."""
     aligned: bool
+    """Whether a jump to its next turn lands on a fetch. LLVM lets many a loop fall into its head,
+    the test, and jump to what stands above it: that place is the one that counts."""
 
 
 class Proof(NamedTuple):
@@ -103,8 +105,8 @@ class Proof(NamedTuple):
             f"  stack      {self.stack_bytes:,} bytes",
             f"  path       {self.path_instructions:,} instructions, about {self.path_cycles:,} "
             "cycles, on the longest way, each loop once: an estimate",
-            f"  loops      {len(self.loops)}, {aligned} with an aligned head, {wide} in registers "
-            "of 32 bytes or more",
+            f"  loops      {len(self.loops)}, {aligned} whose turns begin aligned, {wide} in "
+            "registers of 32 bytes or more",
             f"  prefetch   {self.prefetches} of what comes next",
         ]
 
@@ -415,24 +417,46 @@ class Flow:
         return max(best.values(), key=lambda way: way[1])
 
     def loops(self) -> Iterator[Loop]:
-        """Each loop, by its head: the blocks that lead back to it."""
+        """Each loop, by its head."""
+        insides = self._insides()
+        landings = self._landings(insides)
+        for head, inside in sorted(insides.items()):
+            body = [one for block in inside for one in self.blocks[block]]
+            aligned = any(landing % ALIGNMENT == 0 for landing in landings[head])
+            yield Loop(head, len(body), _computed(body), aligned)
+
+    def _insides(self) -> dict[int, set[int]]:
+        """The head of each loop -> the blocks that lead back to it."""
         before: dict[int, list[int]] = {}
         for head, successors in self.next.items():
             for successor in successors:
                 before.setdefault(successor, []).append(head)
         _, back = self._order()
         ends: dict[int, list[int]] = {}
-        for tail, head in sorted(back):
+        for tail, head in back:
             ends.setdefault(head, []).append(tail)
-        for head, tails in sorted(ends.items()):
-            inside, waiting = {head}, list(tails)
+        insides = {}
+        for head, waiting in ends.items():
+            inside = insides[head] = {head}
             while waiting:
                 block = waiting.pop()
                 if block not in inside:
                     inside.add(block)
                     waiting += before.get(block, [])
-            body = [one for block in inside for one in self.blocks[block]]
-            yield Loop(head, len(body), _computed(body), head % ALIGNMENT == 0)
+        return insides
+
+    def _landings(self, insides: Mapping[int, set[int]]) -> dict[int, set[int]]:
+        """The head of each loop -> where its jumps backwards land; those of loops in it are not
+        its own.
+        """
+        smallest_first = sorted(insides, key=lambda head: len(insides[head]))
+        landings: dict[int, set[int]] = {head: set() for head in insides}
+        for block, successors in self.next.items():
+            for landing in successors:
+                around = (head for head in smallest_first if {block, landing} <= insides[head])
+                if landing <= block and (own := next(around, None)) is not None:
+                    landings[own].add(landing)
+        return landings
 
 
 def _blocks(instructions: list[Instruction], heads: set[int]) -> dict[int, list[Instruction]]:

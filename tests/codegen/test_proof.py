@@ -6,6 +6,7 @@ from quantdsl.codegen.cycles import LOAD, cycles
 from quantdsl.codegen.jit import assemble
 from quantdsl.codegen.proof import (
     ALIGNMENT,
+    Flow,
     Proof,
     disassembled,
     forbidden,
@@ -145,6 +146,22 @@ def test_loops_with_their_registers_and_their_heads():
     assert all(loop.aligned == (loop.head % ALIGNMENT == 0) for loop in narrow.loops)
 
 
+@pytest.mark.parametrize(("start", "aligned"), [(0x1E, True), (0x1F, False)])
+def test_a_turn_begins_where_its_jump_lands(start: int, aligned: bool) -> None:
+    """The head is the test at the end: entered by a jump, then only fallen into."""
+    test_at_end = "eb 03 48 ff c0 48 39 c8 7c f8 c3"  # jmp +3; inc rax; cmp rax, rcx; jl -8; ret
+    (loop,) = Flow(list(disassembled(bytes.fromhex(test_at_end), start))).loops()
+    assert loop.head == start + 5
+    assert loop.head % ALIGNMENT
+    assert loop.aligned == aligned
+
+
+def test_an_inner_loop_aligns_none_around_it() -> None:
+    nested = "90 48 ff c0 48 39 c8 7c f8 48 ff c2 48 39 ca 7c ef c3"  # both begin at the inc
+    loops = [*Flow(list(disassembled(bytes.fromhex(nested), 0x1F))).loops()]
+    assert [(loop.head, loop.aligned) for loop in loops] == [(0x1F, False), (0x20, True)]
+
+
 def test_the_longest_way_is_the_one_that_costs_most():
     """A division on one side, a few additions on the other."""
     proof = proven(
@@ -178,6 +195,7 @@ def test_the_turn_of_a_strategy_holds():
     assert proof.stack_bytes < 4096
     waiting = min(proof.loops, key=lambda loop: loop.instructions)
     assert waiting.aligned, "the loop that looks at the ring"
+    assert sum(loop.aligned for loop in proof.loops) >= 0.85 * len(proof.loops)
 
 
 def test_other_machines_are_not_proven():
