@@ -3,7 +3,7 @@
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +68,8 @@ class Showing:
         self._bars = itertools.count(1)
         self._log: list[LogLine] = []
         self._lock = threading.Lock()
+        self._lost: set[int] = set()
+        """Feeds, by their places, that the log says are down or stale."""
         self._charts = [Chart(one) for one in session.strategies]
 
     def log(self, level: Level, source: str, text: str, number: str = "") -> None:
@@ -92,6 +94,8 @@ class Showing:
         positions = [row for one in strategies for row in _positions(one)]
         working = [order for one in strategies for order in _working(one)]
         fills = [self._fill(fill) for one in strategies for fill in _taken(one.ledger.fills)]
+        feeds = tuple(health_of(feed) for feed in session.feeds)
+        self._tell_of(feeds)
         with self._lock:
             log, self._log = tuple(self._log), []
         return Snapshot(
@@ -117,13 +121,25 @@ class Showing:
             positions=tuple(positions),
             working=tuple(working),
             gauges=tuple(gauge for one in strategies for gauge in _gauges(one)),
-            feeds=tuple(health_of(feed) for feed in session.feeds),
+            feeds=feeds,
             books=tuple(book for one in strategies for book in _books(one, now)),
             latency=tuple(_latency(one) for one in strategies if any(one.spans.counts)),
             fills=tuple(fills),
             bars=tuple(row for chart in self._charts for row in chart.rows(now, self._bars)),
             log=log,
         )
+
+    def _tell_of(self, feeds: Sequence[FeedHealth]) -> None:
+        """A line where a feed is lost, and one where it is there again, however often it dials."""
+        for number, feed in enumerate(feeds):
+            lost = number in self._lost
+            if feed.state in ("down", "stale") and not lost:
+                self._lost.add(number)
+                why = f": {feed.why}" if feed.why else ""
+                self.log("warning", feed.name, f"the feed is {feed.state}{why}")
+            elif feed.state == "live" and lost:
+                self._lost.discard(number)
+                self.log("info", feed.name, "the feed is live again")
 
     def _state(self, views: list[StrategyView]) -> tuple[State, str]:
         if self.state == "stopped":
@@ -328,7 +344,8 @@ def health_of(feed: LiveFeed) -> FeedHealth:
         name=feed.name,
         symbols=feed.symbols,
         state=_FEED_STATES.get(own.state, own.state),  # type: ignore[arg-type]
-        why=own.reason,
+        # One that is connected keeps what ended the connection before: that is over.
+        why="" if own.state in ("live", "stale") else own.reason,
         messages=own.received,
         events=own.processed,
         bytes=own.bytes_received,

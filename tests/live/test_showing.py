@@ -10,9 +10,10 @@ from quantdsl.config import Config, LimitsConfig
 from quantdsl.data.instrument import Instrument
 from quantdsl.events.layout import BAR, EVENT, KilledBy, Kind
 from quantdsl.live import showing
-from quantdsl.live.showing import PAST_MAX, Chart, Showing, _drawdown_max, _gauges
+from quantdsl.live.feed import Health
+from quantdsl.live.showing import PAST_MAX, Chart, Showing, _drawdown_max, _gauges, health_of
 from quantdsl.live.strategy import LiveStrategy
-from quantdsl.live.view import StrategyView
+from quantdsl.live.view import FeedHealth, StrategyView
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,27 @@ def test_who_ends_in_order_is_stopped_and_not_halted(monkeypatch, killed, ends, 
     view = Showing._strategy(own, one)
     assert (view.state, view.reason) == shown
     assert Showing._state(own, [view]) == shown
+
+
+def test_a_feed_that_is_lost_is_told_of_once_and_when_it_is_there_again():
+    said: list[tuple[str, ...]] = []
+    own = SimpleNamespace(_lost=set(), log=lambda *words: said.append(words))
+    states = ["connecting", "live", "down", "connecting", "down", "stale", "connecting", "live"]
+    for state in [*states, "stale", "live"]:
+        Showing._tell_of(own, [FeedHealth("okx", state=state, why="closed" * (state == "down"))])
+    assert said == [
+        ("warning", "okx", "the feed is down: closed"),
+        ("info", "okx", "the feed is live again"),
+        ("warning", "okx", "the feed is stale"),
+        ("info", "okx", "the feed is live again"),
+    ]
+
+
+@pytest.mark.parametrize(("state", "why"), [("waiting", "closed"), ("live", ""), ("stale", "")])
+def test_what_ended_an_earlier_connection_is_no_reason_of_this_one(state, why):
+    feed = SimpleNamespace(name="okx", symbols=(), health=Health(name="okx", reason="closed"))
+    feed.health.state = state
+    assert health_of(feed).why == why
 
 
 def test_a_chart_goes_on_behind_the_bars_of_the_journal():
