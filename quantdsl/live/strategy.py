@@ -334,7 +334,7 @@ class LiveStrategy:
         if self.fault:
             left = self.lane.dropped
             return "halted", self.fault + (f"; {left:,} events since are left out" if left else "")
-        if killed == KilledBy.SESSION:
+        if killed and not killed & ~KilledBy.SESSION:
             return "starting", _WHY[KilledBy.SESSION]
         if killed:
             return "halted", "; ".join(_WHY[bit] for bit in _WHY if bit in killed)
