@@ -215,6 +215,7 @@ def states(edge: Int64s, chosen: Sequence[int], state: Feed, now_ns: int, first:
     events = np.zeros(len(chosen), EVENT)
     for event, at in zip(events, chosen, strict=True):
         edge[at, OFF], edge[at, SEEN], edge[at, ADVANCED] = 1, 0, now_ns
+        edge[at, EVENT_TIME] = 0  # no message comes after one whose time was wrong by years
         event["instrument"] = first + at
     events["ts_event"] = events["ts_recv"] = now_ns
     events["kind"], events["side"] = Kind.FEED, state

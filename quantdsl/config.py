@@ -539,7 +539,8 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
     """Leaves by dotted key; a free table is one leaf, and dates become ISO text."""
     for name, value in document.items():
         key = f"{prefix}{name}"
-        if isinstance(value, dict) and key not in _FREE:
+        # An empty table inside one is no section but a value, and a wrong one.
+        if isinstance(value, dict) and key not in _FREE and (value or not prefix):
             yield from _flat(value, f"{key}.")
         elif isinstance(value, dt.date | dt.datetime):
             yield key, value.isoformat()
@@ -581,6 +582,8 @@ def _check_key(key: str, source: str, text: str | None) -> None:
     if key in known:
         return
     where = source if text is None else _place(source, text, key)
+    if key.startswith("feed."):
+        raise ConfigError(f"{where}: a session may have several feeds\nhelp: write [[feed]]")
     section, _, name = key.rpartition(".")
     tables = {one.rpartition(".")[0] or one for one in known}
     inside = [one for one in known if one.startswith(f"{section}.")] or sorted(tables)

@@ -4,13 +4,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from quantdsl.cli.options import FILE, assignments
-from quantdsl.config import differing, find, resolve
+from quantdsl.config import differing, find, place, resolve
 from quantdsl.errors import EXIT_USER_ERROR, ConfigError, JournalError, QuantDSLError
 
 if TYPE_CHECKING:
@@ -43,7 +45,13 @@ STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 )
 @click.option("--new", is_flag=True, help="Begin anew; a session that is there is put aside.")
 @click.option("--flatten", is_flag=True, help="Close positions before the session ends.")
-@click.option("--for", "seconds", type=float, default=float("inf"), help="End after so many s.")
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=float("inf"),
+    help="End after so many s.",
+)
 @click.option(
     "--device", metavar="DEVICE", default="", help="Of signals: auto, cpu, cuda:N, simulated."
 )
@@ -59,19 +67,20 @@ def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None
 
     if options["device"]:
         hold_live(options["device"])
-    folder = _folder(files, options["folder"])
+    folder = _folder(files, options["folder"], config)
     manifest = _manifest(folder, files, config, options)
     _run(folder, manifest, options)
     if read(folder).strategies:
         _report(folder, manifest)
 
 
-def _folder(files: tuple[Path, ...], named: Path | None) -> Path:
+def _folder(files: tuple[Path, ...], named: Path | None, config: str | None) -> Path:
     if named is not None:
         return named
     if not files:
         raise ConfigError("nothing to run\nhelp: name a strategy file, or a session with --session")
-    return SESSIONS / "-".join(file.stem for file in files)
+    sessions = resolve(file=find(config or DEFAULT_CONFIG)).config.journal.folder
+    return (Path(sessions) if sessions else SESSIONS) / "-".join(file.stem for file in files)
 
 
 def _manifest(
@@ -82,13 +91,9 @@ def _manifest(
     from quantdsl.check import compile_file
     from quantdsl.live import manifest as manifests
     from quantdsl.live.creation import Wish, create
+    from quantdsl.live.running import held
 
     there = (folder / manifests.FILE).exists()
-    if there and options["new"]:
-        aside = _unused(folder)
-        folder.rename(aside)
-        click.echo(f"the session that was in {folder} is now in {aside}")
-        there = False
     speed = options["speed"]
     said = {
         "data.path": options["data"],
@@ -98,8 +103,9 @@ def _manifest(
     }
     given = {key: value for key, value in said.items() if value is not None}
     sets = assignments(options["sets"])
-    if there:
-        manifest = _going_on(folder, files)
+    if there and not options["new"]:
+        with held(folder):
+            manifest = _going_on(folder, files)
         _hold_settings(folder, manifest, find(config) if config else None, given, sets)
         return manifest
     if not files:
@@ -107,7 +113,43 @@ def _manifest(
     for file in files if sets else ():  # before there is a session that never starts
         chosen(compile_file(file).strategy.params, sets)
     wishes = [Wish(file, sets) for file in files]
-    return create(folder, wishes, config=find(config or DEFAULT_CONFIG), said=given)
+    chosen_config = find(config or DEFAULT_CONFIG)
+    _hold_surroundings(chosen_config, page=not options["no_cockpit"])
+    with _put_aside(folder) if there else nullcontext():
+        return create(folder, wishes, config=chosen_config, said=given)
+
+
+def _hold_surroundings(path: Path, *, page: bool) -> None:
+    """ConfigError where the page or an alert of a session could not do what its config says."""
+    from quantdsl.cockpit.alerts import hold_channels
+
+    config = resolve(file=path).config
+    try:
+        key = "alerts"
+        hold_channels(config.alerts)
+        if page and config.cockpit.enabled:
+            from quantdsl.cockpit.server import hold_door
+
+            key = "cockpit"
+            hold_door(config.cockpit)
+    except ConfigError as wrong:
+        raise ConfigError(f"{place(path, key)}: {wrong}") from None
+
+
+@contextmanager
+def _put_aside(folder: Path) -> Iterator[None]:
+    """The session that is there gets another name; it keeps its own where no new one can begin."""
+    from quantdsl.live.running import held
+
+    aside = _unused(folder)
+    with held(folder):  # one that runs would write into what is begun in its place
+        folder.rename(aside)
+    try:
+        yield
+    except BaseException:
+        aside.rename(folder)
+        raise
+    click.echo(f"the session that was in {folder} is now in {aside}")
 
 
 def _unused(folder: Path) -> Path:
@@ -181,7 +223,7 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     from quantdsl.cockpit import terminal
     from quantdsl.cockpit.alerts import Alerts
     from quantdsl.cockpit.history import History
-    from quantdsl.live.supervisor import LOG, Supervisor
+    from quantdsl.live.supervisor import Supervisor
 
     click.echo(f"{_headline(manifest)}\nsession  {folder}")
     history, stop = History(), threading.Event()
@@ -200,31 +242,37 @@ def _run(folder: Path, manifest: "Manifest", options: dict[str, Any]) -> None:
     )
     alerts, cockpit = Alerts(history, config.alerts), None
     alerts.start()
-    if config.cockpit.enabled and not options["no_cockpit"]:
-        cockpit = _cockpit(history, supervisor, folder, config)
     console = Console(highlight=False)
     shown = threading.Thread(target=terminal.show, args=(history, stop, console), daemon=True)
-    shown.start()
     by: list[str] = []
     try:
+        if config.cockpit.enabled and not options["no_cockpit"]:
+            cockpit = _cockpit(history, supervisor, folder, config)
+        shown.start()
         by += _until_the_end(supervisor, asked, options["seconds"])
     finally:
         code = supervisor.close(*by)
         stop.set()
-        shown.join()
+        if shown.ident is not None:
+            shown.join()
         if cockpit is not None:
             cockpit.close()
         alerts.close()
         for number, handler in before.items():
             signal.signal(number, handler)
     if code:
-        text = (folder / LOG).read_text(encoding="utf-8", errors="replace").strip()
+        text = supervisor.told()
         last = text.rpartition("error: ")[2] if "error: " in text else text[-2000:]
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else "failed"
         text = f"the session {how}{f': {last}' if last else ''}"
         if code != EXIT_USER_ERROR:  # that says itself how to mend it
             text += "\nhelp: the same command goes on with what was committed"
         raise QuantDSLError(text)
+    if supervisor.latest is not None and supervisor.latest.state == "lost":
+        raise QuantDSLError(
+            "the session has ended by itself: for two seconds it heard nothing of this command\n"
+            "help: the same command goes on with what was committed"
+        )
 
 
 def _cockpit(

@@ -2,21 +2,25 @@
 
 A thread looks at the history every tenth of a second and hands causes to a thread of each channel.
 A channel that fails or hangs costs a line in the log; a cause is told once in `repeat_s`, and all
-together at most `minute_max` times a minute, so that a flapping feed wakes a person once.
+together at most `minute_max` times a minute, so that a flapping feed wakes a person once. What is
+held back and still wrong when there is room is told then.
 """
 
 import queue
+import shutil
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
 from quantdsl.cockpit.history import SILENT_S, History
 from quantdsl.config import AlertsConfig
+from quantdsl.errors import ConfigError
 from quantdsl.live.view import Level, Snapshot
 
 LOOK_S = 0.1
@@ -45,7 +49,6 @@ class Limiter:
         self.repeat_s, self.minute_max = repeat_s, minute_max
         self.told_s: dict[str, float] = {}
         self.sent_s: deque[float] = deque()
-        self.held_back = 0
 
     def lets(self, cause: str, now_s: float) -> bool:
         """Whether `cause` may be told now; if so it counts as told."""
@@ -54,7 +57,6 @@ class Limiter:
         told_s = self.told_s.get(cause)
         recent = told_s is not None and now_s - told_s < self.repeat_s
         if recent or len(self.sent_s) >= self.minute_max:
-            self.held_back += 1
             return False
         self.told_s = {key: at for key, at in self.told_s.items() if now_s - at < self.repeat_s}
         self.told_s[cause] = now_s
@@ -73,6 +75,11 @@ class Alerts:
             self.channels.append(Channel("command", command_sender(settings.command), history))
         if settings.webhook:
             self.channels.append(Channel("webhook", webhook_sender(settings.webhook), history))
+        self.held_back = 0
+        """Alerts that were not told when they came."""
+        self._told: set[str] = set()
+        self._waiting: set[str] = set()
+        """Causes that are wrong now: those that were told, and those that were not yet."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="alerts", daemon=True)
 
@@ -90,27 +97,44 @@ class Alerts:
             channel.close(1.0)
 
     def _watch(self) -> None:
-        wrong: set[str] = set()
         number = 0
         while True:
             ending = self._stop.wait(LOOK_S)
             news = self.history.told(number)
             number = news.number
-            found = {alert.cause: alert for alert in causes(news.snapshot, news.age_s)}
+            self._look(list(causes(news.snapshot, news.age_s)))
             lines = [line for line in news.log if line.level == "error" and line.source != "alerts"]
             session = news.snapshot.session if news.snapshot else ""
-            told = [alert for cause, alert in found.items() if cause not in wrong]
-            told += [
-                Alert(session, line.level, f"log.{line.source}", line.text, line.ts)
-                for line in lines
-            ]
-            wrong = set(found)
-            for alert in told:
-                if self.limiter.lets(alert.cause, time.monotonic()):
-                    for channel in self.channels:
-                        channel.put(alert)
+            for line in lines:
+                told = self._tell(
+                    Alert(session, line.level, f"log.{line.source}", line.text, line.ts)
+                )
+                self.held_back += not told
             if ending:
                 return
+
+    def _look(self, found: list[Alert]) -> None:
+        """Tell what is wrong now and was not told since it is."""
+        wrong = {alert.cause for alert in found}
+        self._told &= wrong
+        self._waiting &= wrong
+        for alert in found:
+            if alert.cause in self._told:
+                continue
+            if self._tell(alert):
+                self._told.add(alert.cause)
+                self._waiting.discard(alert.cause)
+            elif alert.cause not in self._waiting:
+                self._waiting.add(alert.cause)
+                self.held_back += 1
+
+    def _tell(self, alert: Alert) -> bool:
+        """Hand it to the channels, if it may go now."""
+        if not self.limiter.lets(alert.cause, time.monotonic()):
+            return False
+        for channel in self.channels:
+            channel.put(alert)
+        return True
 
 
 def causes(snapshot: Snapshot | None, age_s: float) -> Iterator[Alert]:
@@ -133,15 +157,37 @@ def causes(snapshot: Snapshot | None, age_s: float) -> Iterator[Alert]:
             yield alert("error", f"strategy.{strategy.name}.{strategy.state}", text)
     for feed in snapshot.feeds:
         if feed.state in ("stale", "down"):
-            text = f"feed {feed.name} is {feed.state}: {feed.why}"
+            why = f": {feed.why}" if feed.why else ""
+            text = f"feed {feed.name} is {feed.state}{why}"
             yield alert("warning", f"feed.{feed.name}.{feed.state}", text)
     for gauge in snapshot.gauges:
         of = f" of {gauge.strategy}" if gauge.strategy else ""
-        used = f"{gauge.name}{of} is at {gauge.value:g} of {gauge.limit:g} {gauge.unit}".rstrip()
+        used = f"is at {gauge.value:g} of {gauge.limit:g} {gauge.unit}".rstrip()
         if gauge.tripped:
-            yield alert("error", f"limit.{gauge.strategy}.{gauge.name}.tripped", used)
+            text = f"{gauge.name}{of} was broken, and holds until a person arms again; it {used}"
+            yield alert("error", f"limit.{gauge.strategy}.{gauge.name}.tripped", text)
         elif gauge.limit > 0 and gauge.value >= NEAR_LIMIT * gauge.limit:
-            yield alert("warning", f"limit.{gauge.strategy}.{gauge.name}.near", used)
+            text = f"{gauge.name}{of} {used}"
+            yield alert("warning", f"limit.{gauge.strategy}.{gauge.name}.near", text)
+
+
+def hold_channels(settings: AlertsConfig) -> None:
+    """ConfigError where an alert could never go out."""
+    if settings.command and shutil.which(settings.command[0]) is None:
+        raise ConfigError(
+            f"alerts.command: there is no program {settings.command[0]!r} to run\n"
+            "help: name one by its whole path, and its arguments one by one: no shell reads them"
+        )
+    try:
+        parts = urlsplit(settings.webhook)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        good = False
+    if settings.webhook and not good:
+        raise ConfigError(
+            "alerts.webhook is no address that an alert can be POSTed to\n"
+            "help: write it as https://..."
+        )
 
 
 class Channel:

@@ -34,7 +34,7 @@ STRATEGY = {
     "behind": "Events that wait because the engine's ring is full.",
 }
 STRATEGY_COUNTS = {
-    "orders": "Orders sent to the paper venue.",
+    "orders": "Orders that the strategy placed, those that were refused among them.",
     "rejected": "Orders refused by the risk gate or the venue.",
     "fills": "Fills.",
     "conflated": "Quotes left out because a newer one came while they waited.",

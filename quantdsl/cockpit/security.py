@@ -89,6 +89,9 @@ class Address(Struct, frozen=True):
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header means us: by a local name, or by the address that we listen on."""
+        usual = 443 if self.tls else 80  # a browser leaves this one out
+        if self.port == usual and host.rpartition(":")[2] != str(usual):
+            host = f"{host}:{usual}"
         name, _, port = host.rpartition(":")
         if port != str(self.port):
             return False

@@ -160,9 +160,19 @@ def _settings(
     )
 
 
+def hold_door(settings: CockpitConfig) -> None:
+    """ConfigError where no page could be served with these settings, before a session begins."""
+    _tls(settings)
+
+
 def _tls(settings: CockpitConfig) -> ssl.SSLContext | None:
     """That of the settings; None where there is none and others cannot reach the door anyway."""
     encrypted, local = settings.certificate and settings.key, settings.host in LOOPBACK
+    if local and bool(settings.certificate) != bool(settings.key):
+        raise ConfigError(
+            "cockpit.certificate and cockpit.key belong together, and one of them is not set\n"
+            "help: set both, or neither"
+        )
     if local and not encrypted:
         return None
     if not local and not (settings.exposed and encrypted):

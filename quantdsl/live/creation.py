@@ -1,6 +1,7 @@
 """A new session: settings merged, feeds asked for their instruments, the manifest written."""
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -30,6 +31,7 @@ from quantdsl.live import manifest as manifests
 from quantdsl.live.feed import FeedSpec, LiveFeed, factory_of, now_ns, open_feed
 from quantdsl.live.manifest import Manifest, StrategyPart, Traded
 from quantdsl.live.past import open_past
+from quantdsl.live.running import held
 
 PRICE_UNKNOWN = 1e5
 """Taken for the highest price so far where no history tells one."""
@@ -94,29 +96,48 @@ def create(
             f"{config}: a feed of recorded or invented data has a time of its own and cannot stand "
             "beside a live one\nhelp: use two sessions"
         )
-    listed = _Listed(specs, feeds)
-    begin = feeds[0].now_ns() if simulated == {True} else now_ns()  # type: ignore[attr-defined]
+    made = _Made(wishes, checked, config, said, specs, feeds, simulated == {True})
+    with _folder_of(folder):
+        return _write(folder, made, resolved)
+
+
+class _Made(NamedTuple):
+    """What a session is made of."""
+
+    wishes: Sequence[Wish]
+    checked: Sequence[Checked]
+    config: Path
+    said: Mapping[str, object]
+    specs: Sequence[FeedSpec]
+    feeds: Sequence[LiveFeed]
+    simulated: bool
+
+
+def _write(folder: Path, made: _Made, resolved: Config) -> Manifest:
+    """The strategies made ready, their sources kept, the manifest last: then there is a session."""
+    listed = _Listed(made.specs, made.feeds)
+    begin = made.feeds[0].now_ns() if made.simulated else now_ns()  # type: ignore[attr-defined]
     uses = manifests.LIVE_USES | ({manifests.FUNDED} if _funded(resolved) else set())
-    _make_folder(folder)
     parts, names = [], set[str]()
-    for wish, one in zip(wishes, checked, strict=True):
+    for wish, one in zip(made.wishes, made.checked, strict=True):
         name = _distinct(manifests.folder_name(one.strategy.name), names)
-        parts.append(_part(_Making(folder, name, begin, config, uses, listed), wish, one, said))
-    made = Manifest(
+        making = _Making(folder, name, begin, made.config, uses, listed)
+        parts.append(_part(making, wish, one, made.said))
+    manifest = Manifest(
         format=manifests.FORMAT,
         version=quantdsl.__version__,
         build=manifests.build_digest(),
         created=now_ns(),
         name=folder.name,
-        config=str(config),
+        config=str(made.config),
         strategies=tuple(parts),
         instruments=tuple(Traded(symbol, feed) for symbol, feed in listed.places),
-        feeds=tuple(specs),
-        simulated=simulated == {True},
+        feeds=tuple(made.specs),
+        simulated=made.simulated,
         uses=tuple(sorted(uses)),
     )
-    manifests.write(folder, made)
-    return made
+    manifests.write(folder, manifest)
+    return manifest
 
 
 def check_limits(config: Config, path: Path) -> None:
@@ -400,7 +421,29 @@ def _distinct(name: str, names: set[str]) -> str:
     return found
 
 
-def _make_folder(folder: Path) -> None:
-    """The folder of a session, its owner's alone."""
+@contextmanager
+def _folder_of(folder: Path) -> Iterator[None]:
+    """The folder of a new session, held; what comes of a session that cannot begin is taken away.
+
+    One that is there and has something in it keeps its mode, and all that is in it.
+    """
+    there = folder.exists()
+    empty = not there or not any(folder.iterdir())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.chmod(folder, 0o700)
+    if empty:
+        os.chmod(folder, 0o700)  # its owner's alone
+    try:
+        with held(folder):
+            if (folder / manifests.FILE).exists():
+                raise ConfigError(
+                    f"{folder}: another command has just begun this session\n"
+                    "help: name another folder with --session"
+                )
+            yield
+    except BaseException:
+        if empty and not (folder / manifests.FILE).exists():
+            for path in folder.iterdir():
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if not there:
+                folder.rmdir()
+        raise

@@ -15,6 +15,8 @@ from quantdsl.report.words import broken, plural
 NONE = 1 << 53
 """A price that is none, as the core has it."""
 CHANGED = 1
+LATCHED = {"house loss": "daily_loss", "house drawdown": "drawdown"}
+"""The key of the limit of the house that halts for this reason."""
 
 Records = npt.NDArray[np.void]
 
@@ -65,6 +67,8 @@ class Ledger(Struct):
     refused: dict[str, int] = field(default_factory=dict)
     entered_lots: int = 0
     """Signed, of the newest order that has a size."""
+    broken: str = ""
+    """The limit of the house that was broken last and halted the strategy."""
     missing: set[int] = field(default_factory=set)
     """Orders of `working` that the core did not have when it was looked at last."""
 
@@ -117,6 +121,7 @@ class Ledger(Struct):
                     self.said.append((ts, "warning", f"an order was refused: {why}"))
             elif kind == Kind.RISK:
                 why = self.reasons.get(a, f"reason {a}")
+                self.broken = LATCHED.get(why, self.broken)
                 said = broken(why, b, c, self.instruments[index], self.money_digits)
                 self.said.append((ts, "error", f"a limit was broken: {said}"))
             elif kind == Kind.COMMAND:

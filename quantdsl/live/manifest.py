@@ -10,7 +10,7 @@ as the session did.
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -182,6 +182,24 @@ def same_build(manifest: Manifest) -> None:
             f"{manifest.build[:12]}); this one is {quantdsl.__version__}, {build_digest()[:12]}\n"
             "help: a session goes on with the very program that began it; begin a new session"
         )
+
+
+def hold_terms(folder: Path, manifest: Manifest, now: Sequence[Instrument]) -> None:
+    """ConfigError where the feeds count prices or sizes otherwise than when the session began.
+
+    `now` are the session's instruments as their feeds have them.
+    """
+    for part in manifest.strategies:
+        for place, terms in zip(part.places, part.terms, strict=True):
+            began, one = instrument_of(dict(terms), FILE), now[place]
+            for what in ("tick", "lot", "multiplier"):
+                before, after = getattr(began, what), getattr(one, what)
+                if before != after:
+                    raise ConfigError(
+                        f"{folder}: {one.symbol} has a {what} of {show_fraction(after)} now, and "
+                        f"the session counts by the {show_fraction(before)} that it began with\n"
+                        "help: --new begins anew and puts the old session aside"
+                    )
 
 
 def keep_sources(checked: Checked, folder: Path) -> dict[str, str]:

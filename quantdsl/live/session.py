@@ -22,24 +22,23 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data.times import Interval
-from quantdsl.errors import EXIT_USER_ERROR, ConfigError, FeedError, JournalError, QuantDSLError
+from quantdsl.errors import EXIT_USER_ERROR, FeedError, JournalError, QuantDSLError
 from quantdsl.events.layout import EVENT, Command, Feed, KilledBy, Kind
-from quantdsl.journal.files import lock
 from quantdsl.live import view
 from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
-from quantdsl.live.manifest import read, same_build
+from quantdsl.live.manifest import hold_terms, read, same_build
 from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, keep_to, plan
+from quantdsl.live.running import ORPHAN_S, hold
 from quantdsl.live.sequencer import Answer, Sequencer
 from quantdsl.live.showing import Showing
 from quantdsl.live.strategy import LiveStrategy
 
 Events = npt.NDArray[np.void]
-LOCK = "session.lock"
 HALT = "halt"
 """A file of this name in its folder halts a session, and while it is there nobody arms it again."""
 TICK_S = 0.005
@@ -52,8 +51,6 @@ SWITCH_S = 0.000_1
 """A feed that has something to say waits no longer for the thread that makes a snapshot."""
 EXIT_FAILED = 1
 """Of a process whose session a fault has ended; what was committed can be gone on with."""
-ORPHAN_S = 2.0
-"""Without word from its supervisor for so long a session halts, and ends."""
 CANCELS_S = 1.0
 GAP_S = 1.0
 """Bars that are missing in a stream are asked for, no more often than this."""
@@ -67,11 +64,11 @@ class Session:
         self.folder = folder
         self.manifest = read(folder)
         same_build(self.manifest)
-        self._lock = _locked(folder)
-        self.measured: Measured | None = Measured(folder)
+        self._lock = hold(folder)
         self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
-        for feed in self.feeds:
-            feed.instruments()
+        known = [one for feed in self.feeds for one in feed.instruments()]
+        hold_terms(folder, self.manifest, known)
+        self.measured: Measured | None = Measured(folder)
         self.strategies = [
             LiveStrategy(folder, self.manifest, part, device) for part in self.manifest.strategies
         ]
@@ -454,18 +451,6 @@ _COMMANDS = {
     "flatten": (Command.FLATTEN, 0),
     "rearm": (Command.ARM, KilledBy.PERSON | KilledBy.LIMIT),
 }
-
-
-def _locked(folder: Path) -> int:
-    """Keeps a second process from running the session; let go of at the end of this one."""
-    try:
-        return lock(folder / LOCK)
-    except BlockingIOError:
-        raise ConfigError(
-            f"{folder}: this session is running already\nhelp: stop it first, or name another "
-            f"folder with --session; one that has just lost its supervisor ends after {ORPHAN_S:g} "
-            "seconds: wait some, and try again"
-        ) from None
 
 
 def steady() -> None:

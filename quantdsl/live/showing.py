@@ -3,7 +3,7 @@
 import itertools
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from quantdsl.backtest.awaited import answers
 from quantdsl.data.instrument import Instrument, decimals
-from quantdsl.events.layout import BAR, Kind
+from quantdsl.events.layout import BAR, KilledBy, Kind
 from quantdsl.live.feed import LiveFeed
 from quantdsl.live.ledger import NONE
 from quantdsl.live.strategy import BUCKETS, FIRST_NS, PER_OCTAVE
@@ -68,6 +68,8 @@ class Showing:
         self._bars = itertools.count(1)
         self._log: list[LogLine] = []
         self._lock = threading.Lock()
+        self._lost: set[int] = set()
+        """Feeds, by their places, that the log says are down or stale."""
         self._charts = [Chart(one) for one in session.strategies]
 
     def log(self, level: Level, source: str, text: str, number: str = "") -> None:
@@ -87,11 +89,13 @@ class Showing:
                 self.log(level, one.name, text)
             one.ledger.said.clear()
         now = session.now_ns()
-        views = [_strategy(one) for one in strategies]
+        views = [self._strategy(one) for one in strategies]
         state, reason = self._state(views)
         positions = [row for one in strategies for row in _positions(one)]
         working = [order for one in strategies for order in _working(one)]
         fills = [self._fill(fill) for one in strategies for fill in _taken(one.ledger.fills)]
+        feeds = tuple(health_of(feed) for feed in session.feeds)
+        self._tell_of(feeds)
         with self._lock:
             log, self._log = tuple(self._log), []
         return Snapshot(
@@ -117,7 +121,7 @@ class Showing:
             positions=tuple(positions),
             working=tuple(working),
             gauges=tuple(gauge for one in strategies for gauge in _gauges(one)),
-            feeds=tuple(health_of(feed) for feed in session.feeds),
+            feeds=feeds,
             books=tuple(book for one in strategies for book in _books(one, now)),
             latency=tuple(_latency(one) for one in strategies if any(one.spans.counts)),
             fills=tuple(fills),
@@ -125,15 +129,34 @@ class Showing:
             log=log,
         )
 
+    def _tell_of(self, feeds: Sequence[FeedHealth]) -> None:
+        """A line where a feed is lost, and one where it is there again, however often it dials."""
+        for number, feed in enumerate(feeds):
+            lost = number in self._lost
+            if feed.state in ("down", "stale") and not lost:
+                self._lost.add(number)
+                why = f": {feed.why}" if feed.why else ""
+                self.log("warning", feed.name, f"the feed is {feed.state}{why}")
+            elif feed.state == "live" and lost:
+                self._lost.discard(number)
+                self.log("info", feed.name, "the feed is live again")
+
     def _state(self, views: list[StrategyView]) -> tuple[State, str]:
         if self.state == "stopped":
             return "stopped", self.reason
         if not self.started:
             return "starting", "warming up"
-        for state in ("active", "reducing"):
-            if any(view.state == state for view in views):
-                return state, "" if state == "active" else views[0].reason
-        return "halted", views[0].reason
+        for state in ("active", "reducing", "halted", "starting"):
+            for view in views:
+                if view.state == state:
+                    return state, "" if state == "active" else view.reason
+        return "stopped", self.session.why
+
+    def _strategy(self, one: "LiveStrategy") -> StrategyView:
+        """It is stopped, not halted, where the session holds it because it ends."""
+        view = _strategy(one)
+        ends = view.state == "starting" and self.session.stopping.is_set()
+        return replace(view, state="stopped", reason=self.session.why) if ends else view
 
     def _fill(self, fill: FillRow) -> FillRow:
         return FillRow(
@@ -240,7 +263,7 @@ def _gauges(one: "LiveStrategy") -> Iterator[Gauge]:
     limits, currency = one.config.limits, one.config.account.currency
     values = [abs(row.value) for row in _positions(one)]
     equity = _money(one, "e.equity")
-    killed = bool(one.word("e.watch.killed") & 4)
+    broken = one.ledger.broken if one.word("e.watch.killed") & KilledBy.LIMIT else ""
     rows = (
         ("daily_loss", _money(one, "e.metrics.equity_day") - equity, limits.daily_loss),
         ("drawdown", _money(one, "e.metrics.peak") - equity, limits.drawdown),
@@ -248,8 +271,7 @@ def _gauges(one: "LiveStrategy") -> Iterator[Gauge]:
         ("gross_value", sum(values), limits.gross_value),
     )
     for name, value, limit in rows:
-        tripped = killed and name in ("daily_loss", "drawdown")
-        yield Gauge(name, max(0.0, value), float(limit or 0.0), currency, one.name, tripped)
+        yield Gauge(name, max(0.0, value), float(limit or 0.0), currency, one.name, name == broken)
 
 
 def _books(one: "LiveStrategy", now: int) -> Iterator[BookView]:
@@ -322,7 +344,8 @@ def health_of(feed: LiveFeed) -> FeedHealth:
         name=feed.name,
         symbols=feed.symbols,
         state=_FEED_STATES.get(own.state, own.state),  # type: ignore[arg-type]
-        why=own.reason,
+        # One that is connected keeps what ended the connection before: that is over.
+        why="" if own.state in ("live", "stale") else own.reason,
         messages=own.received,
         events=own.processed,
         bytes=own.bytes_received,

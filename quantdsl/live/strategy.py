@@ -328,11 +328,14 @@ class LiveStrategy:
 
     @property
     def state(self) -> tuple[str, str]:
-        """(active, reducing or halted, why)."""
+        """(active, reducing or halted, why); starting while the session alone holds it, which
+        catches up, or ends."""
         killed = KilledBy(self.word("e.watch.killed"))
         if self.fault:
             left = self.lane.dropped
             return "halted", self.fault + (f"; {left:,} events since are left out" if left else "")
+        if killed and not killed & ~KilledBy.SESSION:
+            return "starting", _WHY[KilledBy.SESSION]
         if killed:
             return "halted", "; ".join(_WHY[bit] for bit in _WHY if bit in killed)
         if self.word("e.halted"):

@@ -5,6 +5,7 @@ that a page in the browser cannot slow an engine down.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from quantdsl.errors import JournalError
+from quantdsl.errors import JournalError, QuantDSLError
 from quantdsl.live.channel import BEAT, Receiver, Sender
 from quantdsl.live.view import Command, Level, Snapshot, WorkingOrder
 from quantdsl.report.words import plural
@@ -36,10 +37,10 @@ class Supervisor:
     """Runs one session in a child process.
 
     `take` is given every snapshot, the last one it makes up itself when the engine is lost: state
-    lost, nothing working, for what worked is cancelled when the session goes on. `say` is told what
-    happens in words. Both are called by the supervisor's thread. The orders of a `simulated` market
-    are left, for it stands still until the session goes on. Its signals are computed by `device`,
-    where one is given.
+    lost, and nothing working where its process has ended, for what worked is cancelled when the
+    session goes on. `say` is told what happens in words. Both are called by the supervisor's
+    thread. The orders of a `simulated` market are left, for it stands still until the session goes
+    on. Its signals are computed by `device`, where one is given.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Supervisor:
         snapshots, up = os.pipe()
         words = [str(folder), device] if device else [str(folder)]
         with (folder / LOG).open("ab") as log:
+            self._log_from = log.tell()
             self.process = subprocess.Popen(  # noqa: S603 (our own program, no shell)
                 [sys.executable, "-m", "quantdsl.live.session", *words],
                 stdin=down,
@@ -80,12 +82,19 @@ class Supervisor:
         for thread in self._threads:
             thread.start()
 
+    def told(self) -> str:
+        """What its process, and no earlier one, has written into the session's log."""
+        with (self.folder / LOG).open("rb") as log:
+            log.seek(self._log_from)
+            text = log.read().decode(errors="replace").strip()
+        if not text and not shutil.disk_usage(self.folder).free:
+            return f"error: the disk of {self.folder} is full"
+        return text
+
     def send(self, command: Command) -> None:
-        """Pass a command on to the session."""
-        if command.kind == "stop":
-            self.stopping = True
+        """Pass a command on to the session; QuantDSLError where nobody is there to take it."""
         if not self.sender.send(command):
-            self.say("error", "supervisor", f"{command.kind}: the session is not there")
+            raise QuantDSLError("it is not there any more")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Until the session has ended; False where it has not in this time."""
@@ -94,7 +103,8 @@ class Supervisor:
     def close(self, by: str = "its supervisor") -> int:
         """End the session in order, at the latest by force; its exit code. Its log says by whom."""
         if self.process.poll() is None:
-            self.send(Command("stop", by=by))
+            self.stopping = True
+            self.sender.send(Command("stop", by=by))
             try:
                 self.process.wait(self._patience())
             except subprocess.TimeoutExpired:
@@ -132,9 +142,10 @@ class Supervisor:
         except (msgspec.MsgspecError, JournalError) as garbled:
             self._lose(f"what it says is garbled: {garbled}")
         code = self.process.wait()
-        clean = self.latest is not None and self.latest.state == "stopped"
+        clean = self.latest is not None and self.latest.state == "stopped" and code >= 0
         if not clean:
             how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            self.lost = ""  # one that was silent before has ended now
             self._lose(f"its process has ended: {how}")
         self.ended.set()
 
@@ -149,19 +160,19 @@ class Supervisor:
             return
         self.lost = why
         self.say("error", "supervisor", f"the engine is lost: {why}")
-        if self.latest is not None:
-            count = len(self.latest.working)
-            if count:
-                still = f"stand{'s' if count == 1 else ''} still with the market"
-                become = still if self.simulated else "cancelled"
-                text = f"{plural(count, 'working order')} {become}"
-                self.say("warning", "supervisor", f"{text}: {_shown(self.latest.working)}")
-            lost = msgspec.structs.replace(
-                self.latest, seq=self.latest.seq + 1, state="lost", reason=why, working=(),
-                fills=(), bars=(), log=(),
-            )  # fmt: skip
-            self.latest = lost
-            self.take(lost)
+        if self.latest is None:
+            return
+        # What is merely not heard may go on, and its orders with it.
+        gone = self.process.poll() is not None and not self.simulated
+        if count := len(self.latest.working):
+            stand = f"stand{'s' if count == 1 else ''} still with the market"
+            text = f"{plural(count, 'working order')} {'cancelled' if gone else stand}"
+            self.say("warning", "supervisor", f"{text}: {_shown(self.latest.working)}")
+        self.latest = msgspec.structs.replace(
+            self.latest, seq=self.latest.seq + 1, state="lost", reason=why, fills=(), bars=(),
+            log=(), working=() if gone else self.latest.working,
+        )  # fmt: skip
+        self.take(self.latest)
 
 
 def _shown(orders: tuple[WorkingOrder, ...]) -> str:

@@ -326,3 +326,21 @@ def test_nothing_is_changed_by_reading(play):
     headers = without(good(played), "Origin")
     assert ask(played.port, "GET", "/command?kind=halt&id=1", headers)[0] == 405
     assert not played.script.sent
+
+
+@pytest.mark.parametrize(
+    ("tls", "port", "host", "ours"),
+    [
+        (False, 80, "127.0.0.1", True),
+        (False, 80, "[::1]", True),
+        (False, 80, "localhost:80", True),
+        (False, 80, "evil.test", False),
+        (False, 80, "127.0.0.1:443", False),
+        (True, 443, "localhost", True),
+        (True, 80, "localhost", False),
+        (False, 8787, "127.0.0.1", False),
+        (False, 80, "", False),
+    ],
+)
+def test_a_browser_leaves_the_usual_port_out(tls, port, host, ours):
+    assert Address("127.0.0.1", port, tls).is_ours(host) == ours

@@ -137,6 +137,16 @@ def test_an_instrument_is_good_again_after_enough_messages_of_new_times():
     assert heard(out, edge[0], 20, 1_300, True) == 1
 
 
+def test_a_message_of_a_time_far_ahead_does_not_keep_an_instrument_off():
+    edge = edges([ONE], [DIGITS], 3)
+    out = np.zeros((1, 8), np.int64)
+    far = 10**18
+    assert [heard(out, edge[0], time, 100, True) for time in (10, 11, far)] == [0, 0, 1]
+    assert [heard(out, edge[0], time, 2_000, True) for time in (12, 13)] == [0, 0]
+    states(edge, standing_still(edge, 2_000, 1_000), Feed.STALE, 2_000, 0)
+    assert [heard(out, edge[0], time, 2_100, True) for time in (14, 14, 15, 16)] == [0, 0, 0, 1]
+
+
 def test_a_step_finer_than_the_decimals_is_refused():
     with pytest.raises(FeedError, match=r"X: a tick of 0.1 cannot be counted"):
         edges([ONE], [(0, 8)], 3)

@@ -10,11 +10,12 @@ from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.config import Config, LimitsConfig
 from quantdsl.errors import ConfigError
-from quantdsl.events.layout import BAR, EVENT, RECORD, Command, KilledBy, Kind
+from quantdsl.events.layout import BAR, EVENT, RECORD, Command, Feed, KilledBy, Kind
 from quantdsl.ir.interp import Interpreter
 from quantdsl.lang.source import Source
 from quantdsl.live.creation import Wish, create
 from quantdsl.shipped import shipped
+from tests.backtest import tick_runs
 from tests.std.core.core import members
 
 TEXT = """language 1
@@ -150,6 +151,54 @@ def test_a_loss_kills_until_a_person_arms(start, name):
     assert kinds(run).count(Kind.ORDER) == sent + 1
     run.feed(bars(6, 8_000))
     assert run.memory.get("e.watch.killed") == KilledBy.LIMIT
+
+
+@pytest.mark.parametrize(("name", "close"), [("daily_loss", 9_200), ("drawdown", 9_500)])
+def test_what_is_won_back_is_not_forgiven_once_more(start, name, close):
+    """A limit of 50: a loss of 100 halts and is armed after, comes back, and 60 or more follow."""
+    run = start(**{name: 50.0})
+    run.feed(bars(0, 10_000, 10_000, 9_000))
+    run.feed(command(3, Command.ARM, KilledBy.PERSON | KilledBy.LIMIT))
+    run.feed(bars(3, 10_000))
+    assert run.memory.get("e.watch.killed") == 0
+    run.feed(bars(4, close))
+    assert run.memory.get("e.watch.killed") == KilledBy.LIMIT
+
+
+def test_nothing_is_opened_while_the_feed_is_silent():
+    """A timer buys until 20 are held, then sells; a silence lasts until the feed is good."""
+    text = """language 1
+
+strategy Timed:
+    quotes
+    every 1s:
+        if position < 20:
+            buy(10 shares)
+        else:
+            close_position()
+"""
+    checked = tick_runs.checked_strategy(text)
+    module = checked.module(USES)
+
+    def reasons(*events: np.ndarray) -> tuple[list[str], int]:
+        run = tick_runs.prepared(checked, module, Interpreter(module))
+        settings.write_house(run.memory, LimitsConfig(**WIDE), 10**6)
+        run.feed(np.concatenate(events))
+        return refused(run), kinds(run).count(Kind.ORDER)
+
+    def tick(ms: float) -> np.ndarray:
+        return tick_runs.quote(ms, 9_999, 10_001)
+
+    def timer(ms: float) -> np.ndarray:
+        return tick_runs.event(Kind.TIMER, ms)
+
+    told, good = tick_runs.feed(20, Feed.STALE), tick_runs.feed(40, Feed.GOOD)
+    assert reasons(tick(10), timer(1_000)) == ([], 1)
+    assert reasons(tick(10), told, tick(30), timer(1_000)) == (["no_reference"], 0)
+    assert reasons(tick(10), told, tick(30), good, tick(50), timer(1_000)) == ([], 1)
+    bought = (tick(10), timer(1_000), tick(1_010), timer(2_000), tick(2_010))
+    later = tick_runs.feed(2_020, Feed.STALE)
+    assert reasons(*bought, later, timer(3_000)) == ([], 3), "what closes passes"
 
 
 def test_commands(start):

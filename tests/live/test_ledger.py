@@ -87,6 +87,14 @@ def test_a_broken_limit_is_told_in_units_for_people():
     assert ledger.said == [(0, "error", "a limit was broken: max daily loss: 18.00 against 15.00")]
 
 
+def test_the_limit_of_the_house_that_halts_is_kept():
+    reasons = {19: "max daily loss", 62: "house loss", 63: "house drawdown"}
+    ledger = Ledger("s", (Instrument(symbol="KO"),), 6, reasons)
+    for reason, broken in ((19, ""), (62, "daily_loss"), (63, "drawdown"), (19, "drawdown")):
+        ledger.read(np.array([(0, 0, 0, Kind.RISK, 0, 0, reason, 2, 1, 3, 0)], RECORD))
+        assert ledger.broken == broken
+
+
 def test_an_order_that_the_core_has_no_more_is_left_out():
     """Filled by its old terms while the new ones were under way: no record says that it is over."""
     ledger = read(order(1, 100, 9_000, NO_PRICE), order(1, 101, 9_001, NO_PRICE, CHANGED),

@@ -29,7 +29,8 @@ from quantdsl.live.machine import read_machine, usable
 from quantdsl.live.manifest import read
 from quantdsl.live.measured import FILE
 from quantdsl.live.placement import Wish, plan
-from quantdsl.live.session import HALT, Session, _locked, steady
+from quantdsl.live.running import hold
+from quantdsl.live.session import HALT, Session, steady
 from quantdsl.live.tearsheet import session_result
 from tests.waiting import WAIT_S, until
 
@@ -307,7 +308,9 @@ def test_a_session_halts_and_ends_without_its_supervisor(files, tmp_path, how):
     until(lambda: has_ended(child))
     with suppress(ProcessLookupError):
         os.kill(process.pid, signal.SIGCONT)
-    process.communicate()
+    said, _ = process.communicate()
+    assert process.returncode == (-signal.SIGKILL if how == signal.SIGKILL else 2)
+    assert how == signal.SIGKILL or "the session has ended by itself" in said, said
     inputs, _ = journalled(folder)
     assert inputs[-1]["kind"] == Kind.COMMAND
     assert inputs[-1]["side"] == Command.KILL
@@ -348,11 +351,11 @@ def test_a_file_halts_and_nobody_arms_while_it_is_there(files, tmp_path):
 
 
 def test_a_session_that_runs_is_not_run_twice(tmp_path):
-    held = _locked(tmp_path)
+    held = hold(tmp_path)
     with pytest.raises(QuantDSLError, match=r"running already\n.* ends after 2 seconds: wait some"):
-        _locked(tmp_path)
+        hold(tmp_path)
     os.close(held)
-    os.close(_locked(tmp_path))
+    os.close(hold(tmp_path))
 
 
 def test_a_limit_that_is_missing_is_named_with_its_place(files, tmp_path):

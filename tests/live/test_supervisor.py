@@ -7,14 +7,17 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from quantdsl.errors import QuantDSLError
 from quantdsl.events.layout import Kind
 from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.manifest import FILE, read
-from quantdsl.live.supervisor import GIVES_BACK, Supervisor
+from quantdsl.live.supervisor import GIVES_BACK, LOG, Supervisor
+from quantdsl.live.view import Command, Snapshot, WorkingOrder
 from tests.live.test_session import STRATEGY as TEXT
 from tests.live.test_session import (
     bars_file,
@@ -25,7 +28,7 @@ from tests.live.test_session import (
     outputs_of,
     paper,
 )
-from tests.waiting import until
+from tests.waiting import WAIT_S, until
 
 
 def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
@@ -54,6 +57,47 @@ def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
     said = ended_when(process, lambda: count_of(outputs_of(folder), Kind.FILL) > before + 2)
     assert "halted" not in said, (heard, said)
     assert "report" in said
+
+
+@pytest.mark.parametrize(
+    ("ended", "simulated", "works", "said"),
+    [
+        (None, False, 1, "1 working order stands still with the market: stop to sell KO"),
+        (-9, False, 0, "1 working order cancelled: stop to sell KO"),
+        (-9, True, 1, "1 working order stands still with the market: stop to sell KO"),
+    ],
+)
+def test_orders_of_an_engine_that_is_merely_silent_are_not_called_cancelled(
+    ended, simulated, works, said
+):
+    order = WorkingOrder(7, "Held", "KO", "sell", "stop", 100.0, 0.0, 60.0, 1)
+    shown: list[Snapshot] = []
+    lines: list[tuple[str, ...]] = []
+    one = SimpleNamespace(
+        lost="", simulated=simulated, process=SimpleNamespace(poll=lambda: ended),
+        latest=Snapshot(1, 1, "s", "active", 1, working=(order,)),
+        take=shown.append, say=lambda *words: lines.append(words),
+    )  # fmt: skip
+    Supervisor._lose(one, "why")
+    assert [line[2] for line in lines] == ["the engine is lost: why", said]
+    assert (shown[0].state, len(shown[0].working)) == ("lost", works)
+
+
+def test_what_an_earlier_process_said_is_not_told_of_this_one(tmp_path):
+    (tmp_path / LOG).write_text("error: of another day\n", encoding="utf-8")
+    supervisor = Supervisor(tmp_path, lambda _: None, lambda *_: None)
+    assert supervisor.close() == 2
+    said = supervisor.told()
+    assert "another day" not in said
+    assert "is no session" in said, said
+
+
+def test_a_command_that_nobody_takes_is_not_said_to_be_sent(tmp_path):
+    supervisor = Supervisor(tmp_path, lambda _: None, lambda *_: None)
+    supervisor.wait(WAIT_S)
+    with pytest.raises(QuantDSLError, match="it is not there any more"):
+        supervisor.send(Command("halt", by="cockpit"))
+    supervisor.close()
 
 
 CHUNKS = """
