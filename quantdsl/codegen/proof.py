@@ -105,8 +105,8 @@ class Proof(NamedTuple):
             f"  stack      {self.stack_bytes:,} bytes",
             f"  path       {self.path_instructions:,} instructions, about {self.path_cycles:,} "
             "cycles, on the longest way, each loop once: an estimate",
-            f"  loops      {len(self.loops)}, {aligned} whose turns begin aligned, {wide} in registers "
-            "of 32 bytes or more",
+            f"  loops      {len(self.loops)}, {aligned} whose turns begin aligned, {wide} in "
+            "registers of 32 bytes or more",
             f"  prefetch   {self.prefetches} of what comes next",
         ]
 

@@ -237,7 +237,7 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
     speeds = {bounds: -abs(bounds.blocks - 5) for bounds in tune.CANDIDATES}
     assert tried(work, cache, speeds) == (tune.FEW, [])
     monkeypatch.setattr(tune, "FEW_LANES", 1)
-    assert tried(work, cache, speeds) == (tune.USUAL, [])
+    assert tried(work, cache, speeds) == (tune.ROOMY, [])
     monkeypatch.setattr(tune, "WORTH_LANE_STEPS", 1)
     monkeypatch.setattr(tune, "TRIAL_EVENTS", 5)
     monkeypatch.setattr(tune, "TRIAL_LANES", 32)
@@ -247,11 +247,16 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
     assert tried(work, cache, {}) == (best, [])
 
 
-@pytest.mark.parametrize(("orders", "bounds"), [(1, tune.ONE_ORDER), (2, tune.FEW)])
-def test_few_lanes_of_one_order_take_long_tiles(orders, bounds):
+@pytest.mark.parametrize(
+    ("orders", "few", "many"), [(1, tune.ONE_ORDER, tune.USUAL), (2, tune.FEW, tune.ROOMY)]
+)
+def test_lanes_of_one_order_take_longer_tiles(monkeypatch, orders, few, many):
     work = random_work(1, lanes=60)
     module = msgspec.structs.replace(work.module, sizes=(("N_ORDERS", orders),))
-    assert tune.by_size(work._replace(module=module)) == bounds
+    work = work._replace(module=module)
+    assert tune.by_size(work) == few
+    monkeypatch.setattr(tune, "FEW_LANES", 59)
+    assert tune.by_size(work) == many
 
 
 def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
@@ -281,6 +286,6 @@ def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):
     work = random_work(1, lanes=60)
     few = work._replace(points=work.points[:, :32])
     loaded = Loaded(tune.by_size, tune.by_size)
-    assert [loaded(one) for one in (few, work, few)] == [tune.FEW, tune.USUAL, tune.FEW]
+    assert [loaded(one) for one in (few, work, few)] == [tune.FEW, tune.ROOMY, tune.FEW]
     monkeypatch.setattr(tune, "WORTH_LANE_STEPS", 1)
     assert loaded(work) is None

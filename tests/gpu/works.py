@@ -19,7 +19,7 @@ from quantdsl.check import Checked, check_source
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
 from quantdsl.devices.batches import BlockWork, ptx_of
-from quantdsl.devices.cuda.tune import USUAL, by_size
+from quantdsl.devices.cuda.tune import for_few, for_many
 from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
@@ -179,9 +179,7 @@ def program_work(seed: int) -> LaneWork:
 
 def bounds_of(work: LaneWork) -> list[Bounds]:
     """Under which bounds some work is compared: as few lanes run, and as many do."""
-    few = by_size(work)
-    assert few is not None
-    return [few, USUAL]
+    return [for_few(work), for_many(work)]
 
 
 def ptx_digest(work: LaneWork, architecture: str) -> str:
