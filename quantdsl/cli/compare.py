@@ -37,7 +37,8 @@ def command(first: Path, second: Path | None, data: str | None, everything: bool
     or risk.
     """
     if (second is None) == (data is None):
-        raise click.UsageError("name a second run, or --data PATH for the journal of a session")
+        what = "name a second run, or --data PATH for the journal of a session"
+        raise click.UsageError(what if second is None else f"{what}, and not both")
     if second is None:
         assert data is not None
         _session(first, data, everything=everything)

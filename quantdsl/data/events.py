@@ -206,8 +206,8 @@ class Data:
         odd = {n: one for n, one in parts if finest.nominal_ns % one.nominal_ns}
         if odd:
             raise DataError(
-                f"{_holding(odd)}, of which bars of {finest} cannot be built: no whole number of "
-                "them is one"
+                f"{_holding(odd).rstrip(',')}, of which bars of {finest} cannot be built, for "
+                f"{named([*dict.fromkeys(map(str, odd.values()))])} does not divide {finest}"
             )
         return clocks
 

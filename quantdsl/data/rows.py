@@ -184,12 +184,13 @@ class RowReader:
         at = int(np.argmin(fine))
         place = first_row + int(places[at])
         fault = f"{place_of(table, place)}: {': '.join(reason(at))}"
+        joined = place == 0 and bool(time_valid[at]) and int(rows.ts[at]) <= last_ts
         if self._reading.bad_rows == "stop":
             if not time_valid.any():
                 raise DataError(fault)  # to leave out all rows mends nothing
-            joined = place == 0 and time_valid[at] and int(rows.ts[at]) <= last_ts
             raise DataError(f"{fault}. {PARTS if joined else _advice(rows)}")
-        fault = f"{fault}. {NEWEST_FIRST}" if _newest_first(rows) else fault
+        if joined or _newest_first(rows):
+            fault = f"{fault}. {PARTS if joined else NEWEST_FIRST}"
         self.first_fault = self.first_fault or fault
         self.dropped.update(reason(at)[0] for at in np.flatnonzero(~fine).tolist())
         return rows.where(fine)

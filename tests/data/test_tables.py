@@ -161,6 +161,8 @@ def test_files_of_several_instruments_are_no_parts_of_one_table(tmp_path: Path) 
         csv(tmp_path, "date,close\n2024-01-03,1\n2024-01-04,1\n", f"{name}.csv")
     with pytest.raises(DataError, match=r"PEP.csv: row 1 .* backward time.* name one file"):
         one(str(tmp_path))
+    told = one(str(tmp_path), bad_rows="drop").feeds[0].reader.first_fault
+    assert told.endswith("where each is of an instrument of its own, name one file.")
 
 
 def test_parts_are_read_in_order_of_their_numbers(tmp_path: Path) -> None:

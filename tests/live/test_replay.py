@@ -89,7 +89,9 @@ def test_what_the_session_missed_explains_every_difference(recorded, capsys):
 @pytest.mark.parametrize("words", [["compare", "."], ["compare", ".", ".", "--data", "."]])
 def test_a_comparison_needs_one_other(words, capsys):
     assert run(words) == 2
-    assert "name a second run, or --data PATH" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "name a second run, or --data PATH for the journal of a session" in said
+    assert ("and not both" in said) is (len(words) > 2)
 
 
 def test_a_folder_that_is_no_session_is_told(tmp_path, capsys):
