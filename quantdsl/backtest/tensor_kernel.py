@@ -213,7 +213,15 @@ class TensorKernel:
         return Bound(arrays, scalars, sizes)
 
     def _array(self, param: Parameter, value: Any, sizes: dict[str, int]) -> Given:
-        found = _given(value)
+        if _masked(value):
+            raise self._error(
+                f"{param.name} has a mask, and a kernel would read what lies behind it\n"
+                "help: pass .filled(numpy.nan), or the data alone"
+            )
+        try:
+            found = _given(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise self._error(f"{param.name} does not lend its memory: {error}") from None
         wanted = DTYPES[str(param.type.elem)]
         if found is None or found.dtype != wanted or len(found.shape) != len(param.type.dims):
             told = "no array" if found is None else f"{found.dtype}{list(found.shape)}"
@@ -275,6 +283,12 @@ class TensorKernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.facts.name}: {self.facts}>"
+
+
+def _masked(value: Any) -> bool:
+    """Whether some of an array is hidden by a mask beside it."""
+    told = getattr(value, "__cuda_array_interface__", {})
+    return isinstance(value, np.ma.MaskedArray) or told.get("mask") is not None
 
 
 def _given(value: Any) -> Given | None:

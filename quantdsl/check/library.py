@@ -252,7 +252,8 @@ class Library:
 
     def _declare_const(self, cx: Context, item: ast.Const, scope: Scope | None = None) -> None:
         if isinstance(item.value, ast.Array):
-            self._declare_table(cx, item, item.value)
+            kept = self._table(cx, item, item.value)
+            self._enter(cx, item.name, Local(kept, item.name.span, used=True))
             return
         value = _no_quantity(cx, item) if is_quantity(item.value) else cx.expr(item.value)
         if not value.bad and value.const is None and not isinstance(value.ir, ops.Const):
@@ -263,29 +264,29 @@ class Library:
             value = arith.coerce(cx, value, resolve(cx, item.type))
         self._enter(cx, item.name, Local(value, item.name.span, used=True), scope)
 
-    def _declare_table(self, cx: Context, item: ast.Const, array: ast.Array) -> None:
+    def _table(self, cx: Context, item: ast.Const, array: ast.Array) -> Value:
+        """The table that a const is; what is wrong with it is told here alone."""
         from quantdsl.check.consts import array_type, evaluate
 
         values = [evaluate(cx, cx.expr(entry)) for entry in array.items]
         if any(value.bad for value in values):
-            return
+            return error_value(item.name.span)
         elem = INT if all(value.type == INT for value in values) else FLOAT
         type_ = Type("array", elem=elem, size=len(values))
         if item.type is not None:
             type_ = array_type(cx, item.type, len(values), list(self.constants.values()))
         if type_ == ERROR or type_.elem is None:
-            return
+            return error_value(item.name.span)
         entries = [arith.coerce(cx, value, type_.elem) for value in values]
         if any(value.bad for value in entries):
-            return
+            return error_value(item.name.span)
         name = f"{cx.module.key}.{item.name.id}"
         bits = tuple(_const_bits(value) for value in entries)
         apart = type_.kind == "constant"
         self.tables[name] = ops.TableDecl(name, stored(type_.elem), bits, apart)
         if apart:
             self.constants[name] = type_
-        kept = Value(type_, ops.Table(name), series=TIMELESS)
-        self._enter(cx, item.name, Local(kept, item.name.span, used=True))
+        return Value(type_, ops.Table(name), series=TIMELESS)
 
     def _declare_struct(self, cx: Context, item: ast.Struct) -> None:
         key = f"{cx.module.key}.{item.name.id}"

@@ -69,7 +69,11 @@ PARAMS = (
 )
 SORTS = {"xs.sort": "xs.sort_network", "xs.at_rank": "xs.at_rank_left"}
 """A lane across sorts without a branch that lanes part at, which leaves the values in order."""
-SORTS_OF_BLOCK = {"xs.sort": "xs.sort_each", "xs.rank": "xs.rank_each"}
+SORTS_OF_BLOCK = {
+    "xs.sort": "xs.sort_each",
+    "xs.rank": "xs.rank_each",
+    "xs.rank_by": "xs.rank_by_each",
+}
 """A block of threads has loops whose turns do not need each other."""
 SEEN = "seen"
 """The column of who has a bar, of flat columns."""

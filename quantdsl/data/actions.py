@@ -19,7 +19,7 @@ Factor files, as Lean has them, are read too: one an instrument, called after it
 import datetime as dt
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -45,12 +45,16 @@ RATIO_MAX = 10_000
 """Largest denominator of a split: 1 for 7 is written 0.142857."""
 RATIO_ERROR = 1e-4
 """How far a split may be from such a ratio: less than the decimals of a file may be off."""
+PRICE_ERROR = 1e-9
+"""What a price may be off by the splits since it."""
 RATE_MAX = 10**15
 """Largest denominator of a rate or an amount; both words of an event stay below 2^53."""
 FACTORS = re.compile(r"\d{8}")
 """What a factor file begins with, which has no header."""
 FACTOR_DIGITS = 4
 """Decimals of money that factors of seven decimals tell."""
+CLOSE = 3
+"""The word of a bar's close."""
 EPOCH = dt.date(1970, 1, 1)
 CLOCKS_NS = 2 * 3_600 * times.SECOND_NS
 """After the begin of a day's bar, which the change of clocks moves by an hour."""
@@ -93,6 +97,8 @@ class Actions:
             for name in (one.symbol, one.name)
         }
         self.counts: Counter[str] = Counter()
+        self._paid: dict[tuple[int, int, int, int], tuple[str, float]] = {}
+        """Of each dividend, by the words of its event: where it is told, and what a share gets."""
         tables = open_table(Path(path)) if path else []
         self._tables = tables
         found = [events for table in tables for events in self._of(table)]
@@ -118,6 +124,36 @@ class Actions:
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
         return [f"{self.path}: {counted}"] if self.path else []
 
+    def held(self, chunks: Iterator[Events]) -> Iterator[Events]:
+        """The events of the run; DataError at a dividend above the last price before it."""
+        if not self.counts["dividend"]:
+            yield from chunks
+            return
+        prices = np.full(len(self._instruments), np.inf)  # in ticks; before the first nothing is
+        for events in chunks:
+            begin = 0
+            for at in np.flatnonzero(events["kind"] == Kind.CORPORATE).tolist():
+                _pass(prices, events[begin:at])
+                self._act(prices, events[at])
+                begin = at
+            _pass(prices, events[begin:])
+            yield events
+
+    def _act(self, prices: npt.NDArray[np.float64], event: np.void) -> None:
+        """Divide the price by a split; hold a dividend to it."""
+        at, (count, divisor) = int(event["instrument"]), event["payload"][:2].tolist()
+        if event["side"] == Action.SPLIT:
+            prices[at] *= divisor / count
+        elif event["side"] == Action.DIVIDEND:
+            when, paid = self._paid[int(event["ts_event"]), at, count, divisor]
+            price = prices[at] * float(self._instruments[at].tick)
+            if paid > price * (1 + PRICE_ERROR):
+                raise DataError(
+                    f"{when}: {paid:g} a share is more than a share is worth, by its last price "
+                    f"before it {price:g}\nhelp: a dividend is money for one share: not in cents, "
+                    "not for all shares, and not of the shares before a split of that day"
+                )
+
     def _require_single(self) -> None:
         """DataError where an instrument is split twice at one instant."""
         splits = self.events[self.events["side"] == Action.SPLIT]
@@ -135,11 +171,11 @@ class Actions:
         wide = [name for name in NAMES if name in columns]
         text = [columns[field] for field in ("time", "symbol", "action") if field in columns]
         numbers = [columns[name] for name in wide or ["value"]]
-        return [
-            events
-            for batch in table.batches(list(dict.fromkeys(text)), numbers)
-            for events in self._rows(batch, columns, wide, table.name)
-        ]
+        found, before = [], 0
+        for batch in table.batches(list(dict.fromkeys(text)), numbers):
+            found += self._rows(batch, columns, wide, table.name, before)
+            before += len(batch)
+        return found
 
     def _of_factors(self, table: CsvTable) -> list[Events]:
         """What makes the factors of each line those of the next, from the session after it on."""
@@ -149,18 +185,22 @@ class Actions:
         rows = _factors_of(table)
         moments = self._opens([row.day + 1 for row in rows])
         events = []
-        for moment, (row, after) in zip(moments, pairwise(rows), strict=False):
+        for line, (moment, (row, after)) in enumerate(
+            zip(moments, pairwise(rows), strict=False), 1
+        ):
+            where = f"{table.name}: line {line}"
             if dividend := round(row.close * (1 - row.paid / after.paid), FACTOR_DIGITS):
-                events.append(self._event(moment, at, "dividend", dividend, table.name))
+                events.append(self._event(moment, at, "dividend", dividend, where))
             if row.split != after.split:
                 ratio = after.split / row.split
-                events.append(self._event(moment, at, "split", ratio, table.name))
+                events.append(self._event(moment, at, "split", ratio, where))
         return events
 
     def _rows(
-        self, batch: Any, columns: dict[str, str], wide: list[str], where: str
+        self, batch: Any, columns: dict[str, str], wide: list[str], where: str, before: int
     ) -> list[Events]:
-        moments = self._moments(batch.column(columns["time"]), where)
+        """Of a batch of rows, so many rows `before` it."""
+        moments = self._moments(batch.column(columns["time"]), where, before)
         symbols = batch.column(columns["symbol"]).to_pylist() if "symbol" in columns else None
         if symbols is None and len(self._instruments) > 1:
             raise DataError(
@@ -171,19 +211,20 @@ class Actions:
         if not wide:
             words = batch.column(columns["action"]).to_pylist()
             values = batch.column(columns["value"]).to_pylist()
-            rows = list(zip(moments, instruments, words, values, strict=True))
+            rows = [*enumerate(zip(moments, instruments, words, values, strict=True), before + 1)]
         else:
             rows = [
-                (moment, instrument, name, value)
+                (number, (moment, instrument, name, value))
                 for name in wide
-                for moment, instrument, value in zip(
-                    moments, instruments, batch.column(columns[name]).to_pylist(), strict=True
+                for number, (moment, instrument, value) in enumerate(
+                    zip(moments, instruments, batch.column(columns[name]).to_pylist(), strict=True),
+                    before + 1,
                 )
                 if value
             ]
         return [
-            self._event(moment, at, str(word).strip().lower(), value, where)
-            for moment, at, word, value in rows
+            self._event(moment, at, str(word).strip().lower(), value, f"{where}: row {number}")
+            for number, (moment, at, word, value) in rows
             if at is not None
         ]
 
@@ -191,13 +232,13 @@ class Actions:
         """Which instrument of the run a symbol is; a file may hold those of many others."""
         return self._numbers.get(str(symbol).strip().upper())
 
-    def _moments(self, column: Any, where: str) -> list[int]:
+    def _moments(self, column: Any, where: str, before: int) -> list[int]:
         try:
             found = parse_times(column, None)
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
         if not found.valid.all():
-            raise DataError(f"{where}: row {int(np.argmin(found.valid)) + 1} has no time")
+            raise DataError(f"{where}: row {before + int(np.argmin(found.valid)) + 1} has no time")
         if found.zoned or np.any(found.ns % times.DAY_NS):
             return list(map(int, found.ns))
         return self._opens(found.ns // times.DAY_NS)
@@ -233,7 +274,16 @@ class Actions:
         event["ts_event"] = event["ts_recv"] = moment
         event["instrument"], event["kind"], event["side"] = at, Kind.CORPORATE, action
         event["payload"][0, :2] = exact.numerator, exact.denominator
+        if action == Action.DIVIDEND:
+            self._paid[moment, at, exact.numerator, exact.denominator] = when, float(value)
         return event
+
+
+def _pass(prices: npt.NDArray[np.float64], events: Events) -> None:
+    """The last close of bars, or price of trades, of each instrument."""
+    for kind, word in ((Kind.BAR, CLOSE), (Kind.TRADE, 0)):
+        own = events[events["kind"] == kind]
+        prices[own["instrument"]] = own["payload"][:, word]
 
 
 class _Factors(NamedTuple):

@@ -168,6 +168,7 @@ class Data:
         chunks = _Stream(self).chunks()
         if self._keeper is not None:
             chunks = self._keeper.chunks(chunks, [f.scan for f in self.feeds], self.counts)
+        chunks = self.actions.held(chunks)
         chunks = chunks if self.hosted is None else self.hosted.placed(chunks)
         awaited = self.spec.awaited
         yield from chunks if awaited is None else answered(chunks, awaited, "ts_event")

@@ -182,7 +182,7 @@ class TickData:
     def chunks(self) -> Iterator[Events]:
         """Arrays of layout.EVENT in order of receipt, about 65,536 each, whole messages only."""
         self.counts.clear()
-        chunks = _Stream(self).chunks()
+        chunks = self.actions.held(_Stream(self).chunks())
         awaited = self.spec.awaited
         yield from chunks if awaited is None else answered(chunks, awaited, "ts_recv")
 

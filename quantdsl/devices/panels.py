@@ -19,8 +19,9 @@ from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
 from quantdsl.codegen.primitives import DECLARED
 from quantdsl.codegen.target import Target, native
 from quantdsl.codegen.warps import warp_text
+from quantdsl.devices.blocks import primitives
 from quantdsl.devices.columns import HOST, Matrices, Place
-from quantdsl.devices.simulated import SimulatedKernel, install, kernel_of
+from quantdsl.devices.simulated import SimulatedKernel, kernel_of
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import Window
@@ -309,11 +310,11 @@ def at_instant(work: PanelKernel, before: int) -> Words:
 
 
 def _along_kernel(work: PanelKernel) -> SimulatedKernel:
-    install()
+    primitives()
     form = Form(f"simulated own {sorted(work.varying)}", along_passes, _text, INTERFACE)
     program = load(work.module, native(), Cache(), form)
     address = program.address(KERNEL.name)
-    return SimulatedKernel(address, len(KERNEL.params), together=False, owner=program)
+    return SimulatedKernel(address, len(KERNEL.params), program)
 
 
 def _text(module: Module, target: Target) -> str:

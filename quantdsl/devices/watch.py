@@ -10,7 +10,6 @@ An asynchronous copy writes its word twice: where it begins, and where its threa
 comes to the word in between, its own thread or another one behind a barrier, is found as well.
 """
 
-import threading
 from typing import NamedTuple
 
 from quantdsl.passes.touches import ADD, COPIED_TO, OF_BLOCK, READ, SETTLED, WRITE
@@ -69,7 +68,6 @@ class Watch:
     """What threads did to some memory since all that share it last met."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._words: dict[tuple[int, int], set[_Touch]] = {}
         self._found: set[Fault] = set()
         self._copies: dict[tuple[int, int], _Copy] = {}  # that nobody has waited for
@@ -93,20 +91,19 @@ class Watch:
     ) -> None:
         """A thread is about to do something to a word: which memory, and which of its `words`."""
         _, index = place
-        with self._lock:
-            if not 0 <= index < words:
-                self._found.add(Fault(f"a thread reaches word {index} of {words}", (line,)))
-                return
-            if how == SETTLED:
-                self._settle(who, line)
-                return
-            copy = self._copies.get(place)
-            if copy is not None and copy.thread[:2] == who[:2]:
-                self._found.add(_unawaited(copy, line))
-            if how == COPIED_TO:
-                self._copies[place] = _Copy(who, line)
-                how = WRITE
-            self._come(who, place, how, line)
+        if not 0 <= index < words:
+            self._found.add(Fault(f"a thread reaches word {index} of {words}", (line,)))
+            return
+        if how == SETTLED:
+            self._settle(who, line)
+            return
+        copy = self._copies.get(place)
+        if copy is not None and copy.thread[:2] == who[:2]:
+            self._found.add(_unawaited(copy, line))
+        if how == COPIED_TO:
+            self._copies[place] = _Copy(who, line)
+            how = WRITE
+        self._come(who, place, how, line)
 
     def _settle(self, who: Thread, line: int) -> None:
         """The copies of a thread are there: it is as though it wrote them now."""

@@ -115,6 +115,19 @@ def test_a_split_comes_between_bars_that_begin_at_another_hour(tmp_path, bars, h
     assert said == any("bars of a day begin at 05:00 UTC" in note for note in run.result.notes)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        f"{SPLIT},KO,dividend,99.5",  # large, and before the split in the file
+        f"{DAYS[1]},KO,dividend,100",  # all that it is worth
+        f"{DAYS[0]},KO,dividend,500",  # before the first close nothing is held
+    ],
+)
+def test_a_special_dividend_may_be_large(tmp_path, bars, row):
+    run = result(tmp_path, bars, f"time,symbol,action,value\n{row}\n{SPLIT},KO,split,4\n")
+    assert any("dividend 1, split 1" in note for note in run.result.notes)
+
+
 def test_without_the_file_a_split_is_a_loss(tmp_path, bars):
     run = result(tmp_path, bars, LONG)
     (tmp_path / "config.toml").write_text("")
@@ -144,6 +157,13 @@ def test_every_target_applies_them_alike(tmp_path, bars):
         ("time,symbol,action,value\n2024-01-09,PEP,split,2\n", "holds no action of KO"),
         ("time,close\n2024-01-09,4\n", "is no table of actions"),
         (f"date,symbol,split\n{SPLIT},KO,4\n{SPLIT},KO,2\n", "splits KO twice at"),
+        (
+            f"time,symbol,action,value\n{SPLIT},KO,split,4\n{DIVIDEND},KO,dividend,120\n",
+            "csv: row 2: dividend of KO at 2024-01-31 00:00 UTC: 120 a share is more than a share "
+            "is worth, by its last price before it 25",
+        ),
+        (f"date,symbol,dividend,split\n{SPLIT},KO,26,4\n", "before it 25"),
+        (f"date,dividend\n{DAYS[1]},100.01\n", "row 1: dividend of KO at 2024-01-02 .* it 100"),
     ],
 )
 def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):

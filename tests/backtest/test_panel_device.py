@@ -31,7 +31,7 @@ from quantdsl.errors import UnavailableError
 from quantdsl.ir.own import Window
 from quantdsl.ir.verify import verify
 from quantdsl.passes import along_passes
-from tests.backtest.test_panels import ACROSS, ALONG, MEMBERS, MONEY, files, whole
+from tests.backtest.test_panels import ACROSS, ALONG, GROUPED, MEMBERS, MONEY, files, whole
 from tests.std.universe import compiled, table, walks
 
 ROOT = Path(__file__).parents[2]
@@ -108,13 +108,15 @@ def test_every_function_across(shared_bytes: int, tmp_path: Path) -> None:
     """What a block works on lies in shared memory, or where there is no room on the device."""
     closes = whole(11, 26)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
-    Both(compiled(ACROSS), instants=20, shared_bytes=shared_bytes, **options).hold()
+    for text in (ACROSS, GROUPED):
+        Both(compiled(text), instants=20, shared_bytes=shared_bytes, **options).hold()
 
 
 def test_members_and_gaps(tmp_path: Path) -> None:
     closes = walks(9, 30)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
-    Both(compiled(MEMBERS), instants=20, **options).hold()
+    for text in (MEMBERS, GROUPED):
+        Both(compiled(text), instants=20, **options).hold()
 
 
 def test_money_of_each_instrument() -> None:

@@ -72,6 +72,20 @@ strategy Across:
     let firm     = xs.zscore(late[1] if high_ else late)
     let where    = sector
 """
+GROUPED = """language 1
+strategy Grouped:
+    "What is ranked, cut and counted within groups."
+    bars 1d
+    universe "ALL"
+    let x     = close / close[5] - 1
+    let rank  = xs.rank(x, by = sector)
+    let tied  = xs.rank(round(x * 40), by = sector)
+    let drawn = xs.winsorize(x, 20%, by = sector)
+    let half  = xs.winsorize(-tied, 50%, by = sector)
+    let count = xs.count(x, by = sector)
+    let again = ts.mean(rank, 10) + count[3]
+    let place = xs.rank(again, by = sector)
+"""
 MEMBERS = ACROSS.replace('"ALL"', '"ALL", point_in_time = true, filter = close > 30 USD')
 
 
@@ -135,7 +149,9 @@ def targets() -> Iterator[Target]:
         yield avx512()
 
 
-@pytest.mark.parametrize(("text", "count"), [(ALONG, 8), (ALONG, 21), (ACROSS, 1), (ACROSS, 21)])
+@pytest.mark.parametrize(
+    ("text", "count"), [(ALONG, 8), (ALONG, 21), (ACROSS, 1), (ACROSS, 21), (GROUPED, 21)]
+)
 def test_every_bar_is_there(text: str, count: int, tmp_path: Path) -> None:
     closes = whole(count, 2 * INSTANTS_MAX + 44)
     Both(text, data=table(closes), more=files(tmp_path, list(closes))).hold()
@@ -162,7 +178,9 @@ strategy Near:
     assert len(np.unique(ranks[np.isfinite(ranks)])) > 21
 
 
-@pytest.mark.parametrize("text", [ALONG, ACROSS, MEMBERS], ids=["along", "across", "members"])
+@pytest.mark.parametrize(
+    "text", [ALONG, ACROSS, GROUPED, MEMBERS], ids=["along", "across", "grouped", "members"]
+)
 def test_some_bars_lack(
     text: str, gaps: dict[str, list[float | None]], tmp_path: Path
 ) -> None:
@@ -174,7 +192,8 @@ def test_some_bars_lack(
 def test_every_vector(
     target: Target, gaps: dict[str, list[float | None]], tmp_path: Path
 ) -> None:
-    Both(MEMBERS, target, data=table(gaps), more=files(tmp_path, list(gaps))).hold()
+    for text in (MEMBERS, GROUPED):
+        Both(text, target, data=table(gaps), more=files(tmp_path, list(gaps))).hold()
 
 
 def test_bars_lack_for_a_while(tmp_path: Path) -> None:

@@ -127,6 +127,16 @@ def test_arrays_may_begin_anywhere_and_come_by_dlpack(tmp_path):
     assert c.tolist() == [1.0] + [9.0] * 9
 
 
+class Kept:
+    """Memory that is not lent, as that of torch or pyarrow at times."""
+
+    def __dlpack__(self, **_):
+        raise BufferError("it needs a gradient")
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
 LINE_F32 = LINE.format(type="f32")
 ONES, WIDE = np.ones((3, 4), np.float32), np.ones((4, 3), np.float32)
 OUT = np.zeros((3, 3), np.float32)
@@ -149,6 +159,9 @@ SQUARE = np.ones((4, 4), np.float32)
         ((ONES[:0], WIDE, OUT[:0]), {}, "a has the shape [0, 4]"),
         ((ONES, ONES.T, OUT), {}, "b does not lie row after row: pass a copy of it"),
         ((ONES, WIDE, LOCKED), {}, "c is written to, and the array is read-only"),
+        ((np.ma.array(ONES), WIDE, OUT), {}, "a has a mask, and a kernel would read what lies"),
+        ((ONES, WIDE, np.ma.array(OUT)), {}, "c has a mask"),
+        ((Kept(), WIDE, OUT), {}, "a does not lend its memory: it needs a gradient"),
         ((SQUARE, SQUARE, SQUARE), {}, "c and a share memory: pass a copy"),
         ((ONES, WIDE, OUT), {"device": "tpu"}, "runs on auto, cpu, simulated or cuda:N"),
         ((ONES, WIDE, OUT), {"device": 3}, "device 3: a kernel of tensors runs on auto, cpu,"),

@@ -96,7 +96,7 @@ def test_a_block_has_the_bits_of_the_interpreter(name, threads):
     wanted = [interpreted(module, decl, rings, scalars, which) for which in range(INSTRUMENTS)]
     assert [bits_to_f64(int(word)) for word in out] == wanted
     assert len(set(wanted)) == INSTRUMENTS
-    assert kernel.together == (made.shared_words > 0)
+    assert kernel.waited == (made.shared_words > 0)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,12 +1,15 @@
 """The simulated GPU: kernels with barriers, shuffles, shared memory; lanes of a sweep."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.ptx import target_of
-from quantdsl.devices.primitives import for_gpu, needs_threads_together
+from quantdsl.devices.primitives import for_gpu
 from quantdsl.devices.simulated import SimulatedRunner, kernel_of
+from quantdsl.errors import InternalError
 from tests.devices.lane_work import expected, random_work, run
 
 WARP_SUM = """\
@@ -85,7 +88,78 @@ def test_warps_sum_by_shuffles_and_vote():
 def test_the_same_text_becomes_ptx(text, instruction):
     parsed, machine = optimised(for_gpu(text), target_of("sm_90"))
     assert instruction in str(machine.emit_assembly(parsed))
-    assert needs_threads_together(text)
+
+
+HALF = """\
+define void @half(ptr %words) {
+  %t = call i32 @quantdsl.thread()
+  %odd = and i32 %t, 1
+  %waits = icmp ne i32 %odd, 0
+  br i1 %waits, label %wait, label %end
+wait:
+  call void @quantdsl.barrier()
+  br label %end
+end:
+  ret void
+}
+"""
+
+
+def test_threads_that_wait_for_others_that_are_done_are_told_of():
+    with pytest.raises(InternalError, match="20 threads wait for others that never come"):
+        kernel_of(HALF, "half", 1).launch(1, 40, [0])
+
+
+DEEP = """\
+define i64 @below(i64 %depth) noinline {
+  %room = alloca [4096 x i64]
+  %at = getelementptr i64, ptr %room, i64 %depth
+  store volatile i64 %depth, ptr %at
+  %done = icmp eq i64 %depth, 0
+  br i1 %done, label %end, label %more
+more:
+  %less = sub i64 %depth, 1
+  %found = call i64 @below(i64 %less)
+  call void @quantdsl.warp_barrier()
+  %own = load volatile i64, ptr %at
+  %sum = add i64 %found, %own
+  ret i64 %sum
+end:
+  ret i64 0
+}
+define void @deep(ptr %words, i64 %bits, i64 %depth) {
+  %scale = bitcast i64 %bits to double
+  %t = call i32 @quantdsl.thread()
+  %place = sext i32 %t to i64
+  %half = fmul double %scale, 5.000000e-01
+  %sum = call i64 @below(i64 %depth)
+  %more = add i64 %sum, %place
+  %float = sitofp i64 %more to double
+  %found = fmul double %float, %half
+  %to = getelementptr double, ptr %words, i64 %place
+  store double %found, ptr %to
+  ret void
+}
+"""
+
+
+def test_a_thread_keeps_its_own_stack_and_registers_while_it_waits():
+    """A megabyte deep, with a float that is held over every wait."""
+    out, depth = np.zeros(70), 30
+    kernel_of(DEEP, "deep", 3).launch(1, 70, [out.ctypes.data, np.float64(3.0).view(int), depth])
+    assert out.tolist() == [(depth * (depth + 1) / 2 + t) * 1.5 for t in range(70)]
+
+
+def test_launches_of_several_threads_of_the_process_do_not_meet():
+    kernels = [kernel_of(REVERSE, "reverse", 1) for _ in range(4)]
+    words = np.arange(4 * 5 * 64).reshape(4, 5, 64)
+
+    def launch(number):
+        kernels[number].launch(5, 64, [words[number].ctypes.data], shared_bytes=8 * 64)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(launch, range(4)))
+    assert np.array_equal(words, np.arange(4 * 5 * 64).reshape(4, 5, 64)[:, :, ::-1])
 
 
 @pytest.mark.parametrize("seed", range(2))

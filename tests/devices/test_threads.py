@@ -41,7 +41,7 @@ def test_threads_have_the_bits_of_the_interpreter(name, watched):
     kernel, found, wanted = launched(THREADED[name], SCALARS | {"n": 3}, watched=watched)
     assert found == wanted
     assert len(set(wanted)) == INSTRUMENTS
-    assert kernel.together
+    assert kernel.waited
     assert kernel.faults == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from quantdsl.backtest.signals import prepare_signals
-from tests.std.universe import compiled, table
+from tests.std.universe import compiled, table, write
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "quantdsl" / "docs" / "conventions.md").read_text(encoding="utf-8")
@@ -27,11 +27,18 @@ def rows_of(heading: str) -> list[list[str]]:
     return [[cell.strip().strip("`") for cell in re.split(r" ?\| ?", line)] for line in lines]
 
 
-ALONG, ACROSS, INSTANT = map(
-    rows_of, ("Along time", "Across instruments", "One instant in scipy and numpy")
+ALONG, ACROSS, GROUPS, INSTANT = map(
+    rows_of,
+    ("Along time", "Across instruments", "Within groups", "One instant in scipy and numpy"),
 )
-EQUATIONS = list(dict.fromkeys(row[0] for row in (*ALONG, *ACROSS, *INSTANT)))
+EQUATIONS = list(dict.fromkeys(row[0] for row in (*ALONG, *ACROSS, *GROUPS, *INSTANT)))
 NAMES = {text: f"v{number}" for number, text in enumerate(EQUATIONS)}
+
+
+def group_of(stock: str) -> str | None:
+    """A group of one, one of many, some between; who ends in 5 is in none."""
+    number = int(stock[1:])
+    return None if number % 10 == 5 else "first" if number == 0 else "BAC"[number % 7 % 3]
 
 
 def closes() -> dict[str, list[float | None]]:
@@ -52,7 +59,7 @@ def closes() -> dict[str, list[float | None]]:
 
 
 @pytest.fixture(scope="module")
-def signals() -> pd.DataFrame:
+def signals(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """A row of each stock's bar: x, y and each equation of the page."""
     lets = "\n".join(f"    let {name} = {text}" for text, name in NAMES.items())
     text = f"""language 1
@@ -63,7 +70,11 @@ strategy All:
     let y = ts.delta(close, 3) * 1.0
 {lets}
 """
-    made = prepare_signals(compiled(text), data=table(closes())).table()
+    prices = closes()
+    rows = [f"{stock},{group_of(stock) or ''}" for stock in prices]
+    groups = write(tmp_path_factory.mktemp("groups"), "groups.csv", "symbol,sector", rows)
+    more = {"universe.groups": groups}
+    made = prepare_signals(compiled(text), data=table(prices), more=more).table()
     columns: dict[str, Any] = {"time": made["time"].cast(pa.int64()).to_numpy()}
     columns["stock"] = made["instrument"].cast(pa.string()).to_pylist()
     columns |= {name: made[name].to_numpy() for name in ("x", "y", *NAMES.values())}
@@ -115,6 +126,23 @@ def test_pandas_across_instruments(signals, ours, theirs, equal):
     else:
         here = x.notna()
         same(found.where(here), wanted.astype(float).where(here), equal)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "equal"), [(r[0], r[1], r[3]) for r in GROUPS])
+def test_pandas_within_groups(signals, ours, theirs, equal):
+    x = wide(signals, "x")
+    g = pd.Series({stock: group_of(stock) for stock in x.columns})
+    same(wide(signals, NAMES[ours]), worth(theirs, x=x, g=g), equal)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "equal"), [(r[0], r[2], r[3]) for r in GROUPS])
+def test_polars_within_groups(signals, ours, theirs, equal):
+    pl = pytest.importorskip("polars")
+    for _, now in list(signals.groupby("time"))[3::7]:
+        own = now[now["stock"].map(group_of).notna()]
+        columns = {"x": own["x"].to_numpy(), "g": own["stock"].map(group_of).to_list()}
+        found = pl.DataFrame(columns).select(worth(theirs, pl=pl, x=pl.col("x")).alias("found"))
+        same(own[NAMES[ours]], found["found"].fill_null(np.nan).to_numpy(), equal)
 
 
 @pytest.mark.parametrize(("ours", "theirs", "equal"), INSTANT)

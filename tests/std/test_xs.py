@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -34,6 +35,9 @@ strategy Across:
     let in_group = xs.demean(x, by = sector)
     let z_group  = xs.zscore(x, by = sector)
     let neutral  = xs.neutralize(x, by = sector)
+    let r_group  = xs.rank(x, by = sector)
+    let w_group  = xs.winsorize(x, 5%, by = sector)
+    let n_group  = xs.count(x, by = sector)
     let all      = xs.sum(x)
     let middle   = xs.mean(x)
     let wide     = xs.std(x)
@@ -46,7 +50,7 @@ strategy Across:
     action pass_by():
         if rank + z + away + drawn + left + scaled + weighed + tails > inf:
             flatten()
-        if high or low or in_group + z_group + neutral > inf:
+        if high or low or in_group + z_group + neutral + r_group + w_group + n_group > inf:
             flatten()
         if all + middle + wide + present + decile + gap + both > inf:
             flatten()
@@ -123,6 +127,9 @@ def expected(x: Float64s, y: Float64s, close: Float64s, group: Float64s) -> dict
         "in_group": by_group(x, group, lambda v: v - mean(v)),
         "z_group": by_group(x, group, normal),
         "neutral": by_group(x, group, lambda v: v - mean(v)),
+        "r_group": by_group(x, group, lambda v: stats.rankdata(v) / len(v)),
+        "w_group": by_group(x, group, lambda v: np.clip(v, quantile(v, 0.05), quantile(v, 0.95))),
+        "n_group": by_group(x, group, lambda v: np.full(len(v), float(len(v)))),
     }
 
 
@@ -186,7 +193,7 @@ def test_the_real_universe(stocks: Path, tmp_path: Path) -> None:
         group = np.flatnonzero(here) % SECTORS
         for name, wanted in expected(x, y, close[here], group.astype(float)).items():
             found = run.panel(name)
-            exact = name in ("rank", "high", "low")
+            exact = name in ("rank", "high", "low", "r_group", "n_group")
             near(found[here], wanted, within=0.0 if exact else 1e-12)
             missing = found[~here]
             assert not missing.any() if name in ("high", "low") else np.isnan(missing).all()
@@ -210,6 +217,29 @@ def test_ties_share_ranks_and_stand_in_order(tmp_path: Path) -> None:
     assert run.panel("high").tolist() == [0, 0, 1, 0, 0, 1]  # of equals the last declared
     assert run.panel("low").tolist() == [0, 1, 0, 1, 0, 0]
     assert run.single("present") == 6
+
+
+def test_ties_and_who_is_missing_within_groups(tmp_path: Path) -> None:
+    """As pandas' groupby; who has no group, or no value, has no result and counts in none."""
+    closes: dict[str, list[float | None]] = {f"A{n}": [10.0] * 6 for n in range(9)}
+    last = (11.0, 10.0, 12.0, 10.0, 11.0, 11.0, 11.0, None, 13.0)
+    for name, close in zip(closes, last, strict=True):
+        closes[name][5] = close
+    groups = ("a", "b", "a", "b", "a", "b", "", "a", "c")
+    rows = [f"{name},{group}" for name, group in zip(closes, groups, strict=True)]
+    more = {"universe.groups": write(tmp_path, "sectors.csv", "symbol,sector", rows)}
+    run = Panels(STRATEGY, data=table(closes), more=more)
+    for _ in run.bars():
+        pass
+    x = pd.Series(np.array(last, float) / 10 - 1)
+    grouped = x.groupby(pd.Series(groups).replace("", None))
+    assert run.panel("r_group").tolist() == pytest.approx(grouped.rank(pct=True), nan_ok=True)
+    cut = [grouped.transform(lambda v, p=p: v.quantile(p)) for p in (0.05, 0.95)]
+    assert run.panel("w_group") == pytest.approx(x.clip(*cut).where(cut[0].notna()), nan_ok=True)
+    present = grouped.transform("count").where(x.notna())
+    assert run.panel("n_group").tolist() == pytest.approx(present, nan_ok=True)
+    assert run.panel("r_group")[:6].tolist() == [1.5 / 3, 1.5 / 3, 1, 1.5 / 3, 1.5 / 3, 1]
+    assert np.isnan(run.panel("r_group")[6:8]).all()
 
 
 def test_machine_code_and_interpreter_leave_the_same_bits(tmp_path: Path) -> None:
