@@ -32,6 +32,9 @@ GLOBAL = "math"
 NAMESPACES = (GLOBAL, "size", "ta", "ts", "vol", "xs")
 """What a strategy may call; the other files of std are the engine's own."""
 
+IN_GROUPS = "_by"
+"""How a function of xs ends that stands for another one with `by =`."""
+
 
 class Entry(Struct, frozen=True):
     """One name of the language as `quantdsl help` shows it."""
@@ -180,15 +183,17 @@ def _entry(prefix: str, item: ast.Fn | ast.Indicator, body: ast.Suite, source: S
             details[label] = f"{details[label]}; {text}" if label in details else text
     written = source.text[item.name.span[0] : body.span[0]]
     signature = prefix + re.sub(r"\s+", " ", written).strip().removesuffix(":").rstrip()
+    name = prefix + item.name.id
     if prefix == "xs.":
-        signature = _across(signature)
+        name, signature = name.removesuffix(IN_GROUPS), _across(signature)
     section = prefix.removesuffix(".") or EVERYWHERE
-    return Entry(section, prefix + item.name.id, signature, docs[0] if docs else "", details)
+    return Entry(section, name, signature, docs[0] if docs else "", details)
 
 
 def _across(signature: str) -> str:
     """A function of columns as a strategy calls it: on panels, its memory and result left out."""
     shown = signature.replace("inout w: Work, ", "").replace("array[float, N_INSTRUMENTS]", "panel")
+    shown = shown.replace(f"{IN_GROUPS}(", "(").replace("group: array[int, N_INSTRUMENTS]", "by: groups")
     head, _, out = shown.partition(", inout out: ")
     result = out.removesuffix(")").replace("array[bool, N_INSTRUMENTS]", "panel of bool")
     return f"{head}) -> {result}" if out else shown
