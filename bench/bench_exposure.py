@@ -34,5 +34,5 @@ def test_a_basket_in_wide_registers(benchmark, instruments, full):
     benchmark.pedantic(both, rounds=ROUNDS if full else 1)
     assert sums[True] == sums[False]
     if not full:
-        assert sums[True] == plainly(made, words, instruments, calls, universe=False)
+        assert sums[True] == plainly(made, words, instruments, calls)
     benchmark.extra_info["scalar_ratio"] = float(np.median(took[False]) / np.median(took[True]))

@@ -178,9 +178,10 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
 
 
 def _at_most(node: ast.Expr, limit: ops.Expr) -> ops.Expr:
-    """A limit; one of more money than there can be binds nothing, where it was no number.
+    """A limit; one above all money that an account can count becomes the most it can count.
 
-    What is asked for this costs nothing where a share is written, of 100 % at most.
+    So it binds nothing; without this it would be na, and refuse every order. What is asked for this
+    costs nothing where a share is written, of 100 % at most.
     """
     share = signed(node.left if isinstance(node, ast.Binary) and node.op == "of" else node)
     if share is not None and share[1] in FRACTION and share[0] * FRACTION[share[1]] <= 1:

@@ -193,7 +193,8 @@ def _entry(prefix: str, item: ast.Fn | ast.Indicator, body: ast.Suite, source: S
 def _across(signature: str) -> str:
     """A function of columns as a strategy calls it: on panels, its memory and result left out."""
     shown = signature.replace("inout w: Work, ", "").replace("array[float, N_INSTRUMENTS]", "panel")
-    shown = shown.replace(f"{IN_GROUPS}(", "(").replace("group: array[int, N_INSTRUMENTS]", "by: groups")
+    shown = shown.replace("group: array[int, N_INSTRUMENTS]", "by: groups")
+    shown = shown.replace(f"{IN_GROUPS}(", "(")
     head, _, out = shown.partition(", inout out: ")
     result = out.removesuffix(")").replace("array[bool, N_INSTRUMENTS]", "panel of bool")
     return f"{head}) -> {result}" if out else shown

@@ -7,12 +7,13 @@ held back and still wrong when there is room is told then.
 """
 
 import queue
+import re
 import shutil
 import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
 import msgspec
@@ -80,6 +81,8 @@ class Alerts:
         self._told: set[str] = set()
         self._waiting: set[str] = set()
         """Causes that are wrong now: those that were told, and those that were not yet."""
+        self._late: dict[str, Alert] = {}
+        """Of each source the newest line of the log that was held back."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="alerts", daemon=True)
 
@@ -105,13 +108,20 @@ class Alerts:
             self._look(list(causes(news.snapshot, news.age_s)))
             lines = [line for line in news.log if line.level == "error" and line.source != "alerts"]
             session = news.snapshot.session if news.snapshot else ""
-            for line in lines:
-                told = self._tell(
-                    Alert(session, line.level, f"log.{line.source}", line.text, line.ts)
-                )
-                self.held_back += not told
+            self._hear(
+                Alert(session, line.level, f"log.{line.source}", line.text, line.ts)
+                for line in lines
+            )
             if ending:
                 return
+
+    def _hear(self, lines: Iterable[Alert]) -> None:
+        """Tell lines of the log; of those of one source that had to wait the newest."""
+        for alert in lines:
+            if alert.cause in self._late or not self._tell(alert):
+                self._late[alert.cause] = alert
+                self.held_back += 1
+        self._late = {cause: one for cause, one in self._late.items() if not self._tell(one)}
 
     def _look(self, found: list[Alert]) -> None:
         """Tell what is wrong now and was not told since it is."""
@@ -180,7 +190,8 @@ def hold_channels(settings: AlertsConfig) -> None:
         )
     try:
         parts = urlsplit(settings.webhook)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good &= not re.search(r"\s", settings.webhook)
     except ValueError:
         good = False
     if settings.webhook and not good:

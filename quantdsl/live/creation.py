@@ -31,7 +31,7 @@ from quantdsl.live import manifest as manifests
 from quantdsl.live.feed import FeedSpec, LiveFeed, factory_of, now_ns, open_feed
 from quantdsl.live.manifest import Manifest, StrategyPart, Traded
 from quantdsl.live.past import open_past
-from quantdsl.live.running import held
+from quantdsl.live.running import LOCK, held
 
 PRICE_UNKNOWN = 1e5
 """Taken for the highest price so far where no history tells one."""
@@ -131,7 +131,10 @@ def _write(folder: Path, made: _Made, resolved: Config) -> Manifest:
         name=folder.name,
         config=str(made.config),
         strategies=tuple(parts),
-        instruments=tuple(Traded(symbol, feed) for symbol, feed in listed.places),
+        instruments=tuple(
+            Traded(symbol, feed, manifests.terms_of(one))
+            for (symbol, feed), one in zip(listed.places, listed.instruments, strict=True)
+        ),
         feeds=tuple(made.specs),
         simulated=made.simulated,
         uses=tuple(sorted(uses)),
@@ -428,22 +431,28 @@ def _folder_of(folder: Path) -> Iterator[None]:
     One that is there and has something in it keeps its mode, and all that is in it.
     """
     there = folder.exists()
-    empty = not there or not any(folder.iterdir())
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if empty:
-        os.chmod(folder, 0o700)  # its owner's alone
-    try:
-        with held(folder):
-            if (folder / manifests.FILE).exists():
-                raise ConfigError(
-                    f"{folder}: another command has just begun this session\n"
-                    "help: name another folder with --session"
-                )
+    with held(folder):  # what is in it from here on is no other command's
+        if (folder / manifests.FILE).exists():
+            raise ConfigError(
+                f"{folder}: another command has just begun this session\n"
+                "help: name another folder with --session"
+            )
+        empty = not _within(folder)
+        if empty:
+            os.chmod(folder, 0o700)  # its owner's alone
+        try:
             yield
-    except BaseException:
-        if empty and not (folder / manifests.FILE).exists():
-            for path in folder.iterdir():
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-            if not there:
+        except BaseException:
+            if empty:
+                for path in _within(folder):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if empty and not there:
+                (folder / LOCK).unlink()
                 folder.rmdir()
-        raise
+            raise
+
+
+def _within(folder: Path) -> list[Path]:
+    """What is in a folder beside the mark of who holds it."""
+    return [path for path in folder.iterdir() if path.name != LOCK]

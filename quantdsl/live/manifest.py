@@ -34,7 +34,7 @@ from quantdsl.errors import ConfigError
 from quantdsl.live.feed import FeedSpec
 
 FILE = "session.json"
-FORMAT = 1
+FORMAT = 2
 SOURCE = "source"
 LIVE_USES = frozenset({"USES_COMMAND", "USES_HOUSE", "USES_INSIDE"})
 """Parts of the core that a session needs, and a backtest may not."""
@@ -50,6 +50,9 @@ class Traded(msgspec.Struct, frozen=True):
     """As the feed has it."""
     feed: int
     """Place of its feed."""
+    terms: dict[str, str]
+    """As its feed had it when the session began, in the form of an instrument file: what a strategy
+    counts by may differ, by an instrument file of the user's or a rate of currencies."""
 
 
 class StrategyPart(msgspec.Struct, frozen=True):
@@ -189,17 +192,16 @@ def hold_terms(folder: Path, manifest: Manifest, now: Sequence[Instrument]) -> N
 
     `now` are the session's instruments as their feeds have them.
     """
-    for part in manifest.strategies:
-        for place, terms in zip(part.places, part.terms, strict=True):
-            began, one = instrument_of(dict(terms), FILE), now[place]
-            for what in ("tick", "lot", "multiplier"):
-                before, after = getattr(began, what), getattr(one, what)
-                if before != after:
-                    raise ConfigError(
-                        f"{folder}: {one.symbol} has a {what} of {show_fraction(after)} now, and "
-                        f"the session counts by the {show_fraction(before)} that it began with\n"
-                        "help: --new begins anew and puts the old session aside"
-                    )
+    for traded, one in zip(manifest.instruments, now, strict=True):
+        began = instrument_of(dict(traded.terms), FILE)
+        for what in ("tick", "lot", "multiplier"):
+            before, after = getattr(began, what), getattr(one, what)
+            if before != after:
+                raise ConfigError(
+                    f"{folder}: {one.symbol} has a {what} of {show_fraction(after)} now, and "
+                    f"the session counts by the {show_fraction(before)} that it began with\n"
+                    "help: --new begins anew and puts the old session aside"
+                )
 
 
 def keep_sources(checked: Checked, folder: Path) -> dict[str, str]:

@@ -37,10 +37,10 @@ class Supervisor:
     """Runs one session in a child process.
 
     `take` is given every snapshot, the last one it makes up itself when the engine is lost: state
-    lost, and nothing working where its process has ended, for what worked is cancelled when the
-    session goes on. `say` is told what happens in words. Both are called by the supervisor's
-    thread. The orders of a `simulated` market are left, for it stands still until the session goes
-    on. Its signals are computed by `device`, where one is given.
+    lost, and of a live market nothing working where its process has ended, for what worked is
+    cancelled when the session goes on; a `simulated` market stands still until then, and its orders
+    with it. `say` is told what happens in words. Both are called by the supervisor's thread. Its
+    signals are computed by `device`, where one is given.
     """
 
     def __init__(
@@ -162,17 +162,21 @@ class Supervisor:
         self.say("error", "supervisor", f"the engine is lost: {why}")
         if self.latest is None:
             return
-        # What is merely not heard may go on, and its orders with it.
         gone = self.process.poll() is not None and not self.simulated
         if count := len(self.latest.working):
-            stand = f"stand{'s' if count == 1 else ''} still with the market"
-            text = f"{plural(count, 'working order')} {'cancelled' if gone else stand}"
+            text = f"{plural(count, 'working order')} {self._become(count, gone=gone)}"
             self.say("warning", "supervisor", f"{text}: {_shown(self.latest.working)}")
         self.latest = msgspec.structs.replace(
             self.latest, seq=self.latest.seq + 1, state="lost", reason=why, fills=(), bars=(),
             log=(), working=() if gone else self.latest.working,
         )  # fmt: skip
         self.take(self.latest)
+
+    def _become(self, count: int, *, gone: bool) -> str:
+        """What so many orders of a lost engine do."""
+        if self.simulated:
+            return f"stand{'s' if count == 1 else ''} still with the market"
+        return "cancelled" if gone else "may work on and be filled"
 
 
 def _shown(orders: tuple[WorkingOrder, ...]) -> str:

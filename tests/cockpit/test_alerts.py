@@ -182,6 +182,21 @@ def test_what_is_held_back_is_told_when_there_is_room_if_it_is_wrong_still(hook)
     assert [one["cause"] for one in got] == ["session.halted"] * 2
 
 
+def test_of_lines_that_are_held_back_the_newest_is_told_when_there_is_room(hook):
+    url, got, _ = hook
+    history, alerts = running(AlertsConfig(webhook=url))
+    alerts.limiter.repeat_s = 3600.0
+    texts = ("max notional", "max daily loss", "max position")
+    for text in texts:
+        history.say("error", "A", text)
+    until(lambda: got and alerts.held_back == 2)
+    assert len(got) == 1
+    alerts.limiter.repeat_s = 0.0
+    until(lambda: len(got) == 2)
+    alerts.close()
+    assert [one["text"] for one in got] == [texts[0], texts[2]]
+
+
 @pytest.mark.parametrize(
     ("snapshot", "age_s", "expected"),
     [

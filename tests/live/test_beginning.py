@@ -40,6 +40,8 @@ def refused(capsys, *words: object) -> str:
         ('[alerts]\nwebhook = "chat.example"', "alerts.webhook is no address that an alert can be"),
         ('[alerts]\nwebhook = "https://"', "alerts.webhook is no address that an alert can be"),
         ('[alerts]\nwebhook = "http://[::1/"', "alerts.webhook is no address that an alert can be"),
+        ('[alerts]\nwebhook = "http://a:b/"', "alerts.webhook is no address that an alert can be"),
+        ('[alerts]\nwebhook = "https://a b/"', "alerts.webhook is no address that an alert can be"),
         ('[alerts]\ncommand = ["no-such"]', "alerts.command: there is no program 'no-such' to run"),
         ("[params]\nnobodys = 1", "the strategy has no param 'nobodys'"),
         ('[account]\ncurrency = "EUR"', "the strategy counts in USD and the account in EUR"),
@@ -122,3 +124,29 @@ def test_a_session_does_not_go_on_where_the_venue_counts_otherwise(
     said = rf"SYN1 has a {what} of {float(step)} now, and the session counts by the [\d.]+ that it"
     with pytest.raises(ConfigError, match=said):
         session.Session(folder, 0, 0)
+
+
+def test_a_session_starts_with_terms_of_the_user_s_own(tmp_path, strategy):
+    """They are not the feed's, nor is what a rate of currencies makes of a multiplier."""
+    table, config = tmp_path / "terms.toml", tmp_path / "own.toml"
+    terms = 'symbol = "SYN1"\ntick = "0.05"\nlot = "1"\ncurrency = "USDT"\n'
+    table.write_text(f"[[instrument]]\n{terms}", encoding="utf-8")
+    config.write_text(
+        INVENTED.read_text("utf-8")
+        + f'[data]\ninstruments = "{table}"\n[account.rates]\nUSDT = 0.9\n',
+        encoding="utf-8",
+    )
+    made = create(tmp_path / "session", [Wish(strategy, {})], config=config, said={})
+    ((counted,),) = (part.terms for part in made.strategies)
+    assert (counted["tick"], counted["multiplier"]) == ("0.05", "0.9")
+    session.Session(tmp_path / "session", 0, 0)
+
+
+def test_who_comes_second_takes_nothing_from_who_begins(tmp_path, capsys, strategy):
+    folder = tmp_path / "session"
+    folder.mkdir()
+    with held(folder):
+        (folder / "begun").write_text("by the first", encoding="utf-8")
+        with pytest.raises(ConfigError, match="running already"):
+            begun(folder, strategy)
+    assert sorted(path.name for path in folder.iterdir()) == ["begun", "session.lock"]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -62,7 +63,7 @@ def test_an_engine_that_is_stopped_is_lost_until_it_is_heard_again(tmp_path):
 @pytest.mark.parametrize(
     ("ended", "simulated", "works", "said"),
     [
-        (None, False, 1, "1 working order stands still with the market: stop to sell KO"),
+        (None, False, 1, "1 working order may work on and be filled: stop to sell KO"),
         (-9, False, 0, "1 working order cancelled: stop to sell KO"),
         (-9, True, 1, "1 working order stands still with the market: stop to sell KO"),
     ],
@@ -78,6 +79,7 @@ def test_orders_of_an_engine_that_is_merely_silent_are_not_called_cancelled(
         latest=Snapshot(1, 1, "s", "active", 1, working=(order,)),
         take=shown.append, say=lambda *words: lines.append(words),
     )  # fmt: skip
+    one._become = partial(Supervisor._become, one)
     Supervisor._lose(one, "why")
     assert [line[2] for line in lines] == ["the engine is lost: why", said]
     assert (shown[0].state, len(shown[0].working)) == ("lost", works)

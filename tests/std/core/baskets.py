@@ -1,4 +1,4 @@
-"""What the gate adds up over all instruments but one, alone: compiled, interpreted, in Python."""
+"""What the gate adds up over all instruments but one: compiled, interpreted, or one by one."""
 
 from functools import cache
 
@@ -8,11 +8,13 @@ import numpy as np
 from quantdsl.codegen.jit import object_code
 from quantdsl.codegen.target import native
 from quantdsl.ir import ops
+from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.layout import Layout
 from quantdsl.passes.unused import drop_unused
 from tests.std.core import core
 
 ENTRY, OTHERS = "add_up", "risk.others"
+ONE, AFTER = "lead_to", "risk.after"
 FIELDS = ("lots", "closing", "working_buy", "working_sell")
 
 
@@ -34,8 +36,11 @@ def module(instruments: int, *, universe: bool, wide: bool) -> ops.Module:
     engine, calls = ops.ParamDecl("e", called.params[0].type), ops.ParamDecl("calls", ops.I64_T)
     sums = ops.ParamDecl("sums", ops.BufferType(ops.I64_T), inout=True)
     entry = ops.Func(ENTRY, (engine, calls, sums), None, (loop,))
-    funcs = (msgspec.structs.replace(f, wide=f.wide and wide) for f in (*linked.funcs, entry))
-    return drop_unused(msgspec.structs.replace(linked, funcs=tuple(funcs), entries=(ENTRY,)))
+    after = next(func for func in linked.funcs if func.name == AFTER)
+    called = ops.Call(AFTER, tuple(ops.Var(param.name) for param in after.params))
+    one = ops.Func(ONE, after.params, after.result, (ops.Return(called),))
+    funcs = (msgspec.structs.replace(f, wide=f.wide and wide) for f in (*linked.funcs, entry, one))
+    return drop_unused(msgspec.structs.replace(linked, funcs=tuple(funcs), entries=(ENTRY, ONE)))
 
 
 @cache
@@ -62,21 +67,17 @@ def _at(layout: Layout, path: str) -> int:
     return layout.locate(ops.StructType("engine.Engine"), path).offset_words
 
 
-def plainly(
-    made: ops.Module, words: np.ndarray, instruments: int, calls: int, *, universe: bool
-) -> list[int]:
-    """The sums of gross and net of `calls` calls, in Python."""
-    layout, gross, net = Layout(made.structs), 0, 0
+def plainly(made: ops.Module, words: np.ndarray, instruments: int, calls: int) -> list[int]:
+    """The sums of gross and net of `calls` calls, by what AFTER says of one instrument."""
+    layout, one, gross, net = Layout(made.structs), Interpreter(made), 0, 0
 
     def word(path: str) -> int:
         return int(words[_at(layout, path)])
 
     for turn in range(calls):
         for i in set(range(instruments)) - {turn % instruments}:
-            lots, closing, buys, sells = (word(f"positions[{i}].{name}") for name in FIELDS)
-            lots += closing if universe else 0
             unit = word(f"market[{i}].close") * word(f"instruments[{i}].money_per_tick_lot")
-            up, down = (max(lots, 0) + buys) * unit, (min(lots, 0) - sells) * unit
+            up, down = (one.call(ONE, words, i, buying) * unit for buying in (True, False))
             gross += max(abs(up), abs(down))
             net += down if turn % 2 else up
     return [gross, net]

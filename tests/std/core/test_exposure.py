@@ -12,11 +12,11 @@ from tests.std.core.baskets import ENTRY, code, filled, module, plainly
 
 @pytest.mark.parametrize("universe", [False, True])
 @pytest.mark.parametrize("instruments", [1, 2, 3, 4, 5, 7, 30])
-def test_the_sums_of_all_forms_are_those_of_python(instruments: int, universe: bool) -> None:
+def test_all_forms_add_up_what_is_told_of_one(instruments: int, universe: bool) -> None:
     made = module(instruments, universe=universe, wide=True)
     for seed in range(3):
         words, calls = filled(made, instruments, seed), 2 * instruments
-        wanted = plainly(made, words, instruments, calls, universe=universe)
+        wanted = plainly(made, words, instruments, calls)
         runners = [Interpreter(made)]
         for wide in (True, False):
             object_file = code(instruments, universe=universe, wide=wide)
