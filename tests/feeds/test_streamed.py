@@ -398,6 +398,23 @@ def test_a_session_of_a_venue_from_subscribing_to_the_end(adapter):
     assert run.books.feed[-1] == (7, Feed.RESET)
 
 
+def test_the_venues_time_is_asked_for_with_each_connection(adapter, hurried):
+    """What was estimated when the feed was opened is as old as it took to compile, or as a night:
+    orders were seconds on their way, and a maker's were refused as too many."""
+    with (
+        Venue(type(adapter.venue)(adapter.venue.tape), speed=1.0) as venue,
+        Running(venue, adapter.name, (adapter.symbol,)) as run,
+    ):
+        health = run.feed.health
+        for connection in (1, 2):
+            health.clock_offset_ns, health.clock_error_ns = 123, 0
+            if connection == 2:
+                venue.drop_all()
+            run.until(lambda n=connection: health.connects == n and health.clock_error_ns)
+            assert health.clock_offset_ns != 123
+            assert (health.clock_error_ns > 10**9) == (adapter.name == "kraken")  # whole seconds
+
+
 def _sent(adapter: Adapter) -> int:
     """Messages of the tape that a client of all ticks asked for: no ticker beside a book."""
     return sum(one.channel != "ticker" for one in adapter.venue.tape)
