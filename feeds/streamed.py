@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from quantdsl.feeds.edge import OFF, edges, in_our_time, in_words, standing_still, states
+from quantdsl.feeds.edge import CLOCK, OFF, edges, in_our_time, in_words, standing_still, states
 from quantdsl.feeds.settle import (
     BOOK,
     DROPPED,
@@ -192,6 +192,8 @@ class StreamedFeed:
 
     def _set_clock(self, clock: "Clock") -> None:
         self.health.clock_offset_ns, self.health.clock_error_ns = clock
+        assert self.desk is not None, "instruments() makes it"
+        self.desk.edges[:, CLOCK] = clock.offset_ns
 
 
 class Clock(NamedTuple):
