@@ -462,6 +462,7 @@ def resolve(
         key, reason = fault(error, Config, values)
         source = sources.get(key.partition("[")[0], COMMAND_LINE)
         raise ConfigError(f"{caller if source == COMMAND_LINE else source}: {reason}") from None
+    _hold_margins(config.account, sources, caller)
     zoned = sources["data.tz"]
     _hold_zone(values, caller if zoned == COMMAND_LINE else zoned)
     merged = dict(_flat(msgspec.to_builtins(config)))
@@ -506,6 +507,20 @@ def _hold_zone(values: Mapping[str, Any], where: str) -> None:
         zone(values.get("data.tz") or UTC)
     except ConfigError as wrong:
         raise ConfigError(f"{where}: data.tz: {wrong}") from None
+
+
+def _hold_margins(account: AccountConfig, sources: Mapping[str, str], caller: str) -> None:
+    """ConfigError where what may just be opened would be closed at once."""
+    if account.margin_maintenance <= account.margin_initial:
+        return
+    said = ["margin_maintenance", "margin_initial"]
+    named = [caller if (by := sources[f"account.{one}"]) == COMMAND_LINE else by for one in said]
+    raise ConfigError(
+        f"{named[0]}: account.margin_maintenance is {account.margin_maintenance:g}, above the "
+        f"account.margin_initial of {account.margin_initial:g} ({named[1]}): what is opened with "
+        "all of the equity would be closed at once\nhelp: in a strategy they are maintenance, and "
+        "leverage, which is 1 / margin_initial"
+    )
 
 
 def find(name: str) -> Path:
