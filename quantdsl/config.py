@@ -511,16 +511,14 @@ def _hold_zone(values: Mapping[str, Any], where: str) -> None:
 
 def _hold_margins(account: AccountConfig, sources: Mapping[str, str], caller: str) -> None:
     """ConfigError where what may just be opened would be closed at once."""
-    if account.margin_maintenance <= account.margin_initial:
-        return
-    said = ["margin_maintenance", "margin_initial"]
-    named = [caller if (by := sources[f"account.{one}"]) == COMMAND_LINE else by for one in said]
-    raise ConfigError(
-        f"{named[0]}: account.margin_maintenance is {account.margin_maintenance:g}, above the "
-        f"account.margin_initial of {account.margin_initial:g} ({named[1]}): what is opened with "
-        "all of the equity would be closed at once\nhelp: in a strategy they are maintenance, and "
-        "leverage, which is 1 / margin_initial"
-    )
+    opens, keeps = account.margin_initial, account.margin_maintenance
+    by, beside = (sources[f"account.margin_{one}"] for one in ("maintenance", "initial"))
+    if keeps > opens:
+        raise ConfigError(
+            f"{caller if by == COMMAND_LINE else by}: account.margin_maintenance is {keeps:g}, "
+            f"above the account.margin_initial of {opens:g} ({beside}): what is opened with all of "
+            "the equity would be closed at once\nhelp: leverage is 1 / margin_initial"
+        )
 
 
 def find(name: str) -> Path:
