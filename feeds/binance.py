@@ -76,7 +76,7 @@ def _line(text, at, end, out, state, book, faults, fields, symbol):
         return
     if kind >= 0:
         event = time_of(fields, local)
-        state[_OUT] = settle(kind, last, event, local, out, row, fields, book, faults)
+        state[_OUT] = settle(kind, last, event, local, 0, out, row, fields, book, faults)
         state[_STOP] = np.int64(kind == SNAP)
         return
     faults[Fault.UNREADABLE.value] += 1

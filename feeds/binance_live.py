@@ -24,6 +24,8 @@ from quantdsl.feeds.binance_messages import (
     SYMBOL,
     SYMBOL_END,
     SYNC,
+    TRADE,
+    TRADE_TIME,
     WAITING,
     message,
     settle,
@@ -117,12 +119,15 @@ def _instrument(kind, last, row, out, book, edge, words):
     received = words[_RECEIVED]
     event = time_of(fields, received)
     followed = book[SYNC] != WAITING
-    settled = settle(kind, last, event, received, out, row, fields, book, faults)
+    trade = book[TRADE], book[TRADE_TIME]
+    clock_ns = words[_OFFSET]
+    settled = settle(kind, last, event, received, clock_ns, out, row, fields, book, faults)
     if settled == row:
         words[_IGNORED] += 1
         return row
     end = judge(out, row, settled, edge, faults)
     if end == row:
+        book[TRADE], book[TRADE_TIME] = trade  # one that is refused leaves no number behind
         words[_DROPPED] += 1
         return row
     words[_PROCESSED] += 1
@@ -437,7 +442,8 @@ class BinanceLive:
         if not len(events) or events["kind"][0] != Kind.BOOK_SNAPSHOT:
             return
         sink.push(events)
-        spliced, older = splice(self._pending[at], self._books[at], received)
+        clock_ns = self.health.clock_offset_ns
+        spliced, older = splice(self._pending[at], self._books[at], received, clock_ns)
         spliced["instrument"] = self.spec.first + at
         words[_FAULTS + Fault.NO_SNAPSHOT.value] += older
         self._pending[at] = []
@@ -448,7 +454,7 @@ class BinanceLive:
             self.health.resyncs += 1
             self._patience[at] = Backoff()
         if len(spliced):
-            in_our_time(spliced.view(np.int64), self.health.clock_offset_ns)
+            in_our_time(spliced.view(np.int64), clock_ns)
             sink.push(spliced)
 
     # ---- what is not decoded in bulk ------------------------------------------------------

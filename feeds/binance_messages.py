@@ -14,6 +14,7 @@ sequence that began anew by the venue's time: a repetition is no younger than wh
 """
 
 import numpy as np
+from quantdsl.feeds.edge import AHEAD_NS_MAX, remembered
 from quantdsl.feeds.kernels import (
     UNREADABLE,
     byte_at,
@@ -211,9 +212,12 @@ def single(out, row, word, a, b, c, d, e):
     out[row, 7] = e
 
 
-@inner("int64(int64[::1], int64[::1], int64, int64[::1])")
-def _follows(book, fields, event, faults):
-    """What becomes of a change of the book: 1 kept, 0 dropped, -1 another is missing before it."""
+@inner("int64(int64[::1], int64[::1], int64, int64, int64[::1])")
+def _follows(book, fields, event, kept, faults):
+    """What becomes of a change of the book: 1 kept, 0 dropped, -1 another is missing before it.
+
+    `kept` is its time as it is `remembered`.
+    """
     first, last, before = fields[_U1], fields[_U2], fields[_PU]
     futures = before != ABSENT
     if book[SYNC] == WAITING:
@@ -234,17 +238,20 @@ def _follows(book, fields, event, faults):
         book[SYNC] = WAITING
         return -1
     book[SYNC] = FOLLOWING
-    book[LAST], book[LAST_TIME] = last, event
+    book[LAST], book[LAST_TIME] = last, kept
     return 1
 
 
-@inner("boolean(int64[::1], int64, int64, int64, int64[::1])")
-def _is_repeated(book, word, number, event, faults):
-    """Whether a quote or a trade of this number was there before, or comes too late."""
+@inner("boolean(int64[::1], int64, int64, int64, int64, int64[::1])")
+def _is_repeated(book, word, number, event, kept, faults):
+    """Whether a quote or a trade of this number was there before, or comes too late.
+
+    `kept` is its time as it is `remembered`.
+    """
     if number <= book[word] and event <= book[word + 1]:
         faults[Fault.DUPLICATE.value] += 1
         return True
-    book[word], book[word + 1] = number, event
+    book[word], book[word + 1] = number, kept
     return False
 
 
@@ -267,22 +274,26 @@ def time_of(fields, received):
     return fields[_E] * 1_000_000 if fields[_E] != ABSENT else received
 
 
-@inner("int64(int64, int64, int64, int64, int64[:,::1], int64, int64[::1], int64[::1], int64[::1])")
-def settle(kind, last, event, received, out, row, fields, book, faults):
+@inner(
+    "int64(int64, int64, int64, int64, int64, int64[:,::1], int64, int64[::1], int64[::1],"
+    " int64[::1])"
+)
+def settle(kind, last, event, received, clock_ns, out, row, fields, book, faults):
     """What `message` left in rows `row` to `last` becomes events of its instrument: the next row.
 
     A change that cannot follow becomes a FEED gap. One that waits for a snapshot keeps its first
-    id and the one before in its last words.
+    id and the one before in its last words. The venue's clock is `clock_ns` ahead of ours.
     """
+    kept = remembered(event, received, clock_ns)
     if kind == DEAL:
         number = max(fields[_TRADE_ID], 0)
-        if number > 0 and _is_repeated(book, TRADE, number, event, faults):
+        if number > 0 and _is_repeated(book, TRADE, number, event, kept, faults):
             return row
         word = head(0, 3, 2 if fields[_MAKER] == 1 else 1, 0)
         single(out, row, word, fields[_PRICE], fields[_SIZE], number, 0, 0)
         last = row + 1
     elif kind == BEST:
-        if _is_repeated(book, QUOTE, fields[_U2], event, faults):
+        if _is_repeated(book, QUOTE, fields[_U2], event, kept, faults):
             return row
         sizes = fields[_BID_SIZE], fields[_ASK_SIZE]
         single(out, row, head(0, 2, 0, 0), fields[_BID], fields[_ASK], *sizes, fields[_U2])
@@ -293,7 +304,7 @@ def settle(kind, last, event, received, out, row, fields, book, faults):
     elif kind != DIFF:
         return row
     else:
-        fate = _follows(book, fields, event, faults)
+        fate = _follows(book, fields, event, kept, faults)
         if fate == 0 or (fate > 0 and last == row):
             return row  # one that changes nothing counts for the sequence alone
         if fate < 0:
@@ -320,7 +331,9 @@ def waits(events: Events) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     return found
 
 
-def splice(pending: list[Events], book: Int64s, received: int) -> tuple[Events, int]:
+def splice(
+    pending: list[Events], book: Int64s, received: int, clock_ns: int = 0
+) -> tuple[Events, int]:
     """Changes received before the snapshot that go beyond it, as received with it.
 
     Also how many lay before it. Where they do not reach it the book waits again, behind a gap.
@@ -345,7 +358,8 @@ def splice(pending: list[Events], book: Int64s, received: int) -> tuple[Events, 
         return gap(received, int(last[-1])), older
     events["payload"][:, 3:] = 0
     events["ts_recv"] = received
-    book[SYNC], book[LAST], book[LAST_TIME] = FOLLOWING, last[-1], events["ts_event"][-1]
+    book[SYNC], book[LAST] = FOLLOWING, last[-1]
+    book[LAST_TIME] = min(int(events["ts_event"][-1]), received + clock_ns + AHEAD_NS_MAX)
     return events, older
 
 

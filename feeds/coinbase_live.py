@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from quantdsl.feeds.edge import LOT, heard, judge
+from quantdsl.feeds.edge import CLOCK, LOT, heard, judge, remembered
 from quantdsl.feeds.json_text import (
     OFF_STEP,
     behind_value,
@@ -43,6 +43,7 @@ from quantdsl.feeds.settle import (
     QUOTES,
     SYNC,
     TRADE_ID,
+    TRADE_TIME,
     TRADES,
     book,
     decoder,
@@ -207,7 +208,9 @@ def _read(text, at, end, received, asked, books, out, row):
         last = _deal(one, event, text, end, received, asked, books, out, row)
     elif name == _LAST and numbers[_TRADE] >= 0:
         number, _ = whole_number(text, numbers[_TRADE], end)
-        books[1][one, TRADE_ID] = max(books[1][one, TRADE_ID], number)
+        if number > books[1][one, TRADE_ID]:
+            books[1][one, TRADE_ID] = number
+            books[1][one, TRADE_TIME] = remembered(event, received, books[6][one, CLOCK])
         return IGNORED
     elif name == _TICKER and asked & (BOOK | QUOTES) == QUOTES:
         last = _quote(one, event, text, end, received, asked, books, out, row)

@@ -28,9 +28,13 @@ JUMP_TIMES = 1_000
 """A price so many times the last good one, or so small a part of it, is no price."""
 
 # Words of an instrument at the edge.
-TICK, LOT, REFERENCE, OFF, SEEN, NEEDED, ADVANCED, EVENT_TIME, EDGE_WORDS = range(9)
+TICK, LOT, REFERENCE, OFF, SEEN, NEEDED, ADVANCED, EVENT_TIME, CLOCK, EDGE_WORDS = range(10)
 """TICK, LOT: in the decoder's units. REFERENCE: ticks of the last good price. OFF: 1 until GOOD.
-SEEN of NEEDED good messages. ADVANCED: when the venue's time last moved on, by our clock."""
+SEEN of NEEDED good messages. ADVANCED: when the venue's time last moved on, by our clock. CLOCK:
+the venue's less ours, as last estimated, ns."""
+
+AHEAD_NS_MAX = 60_000_000_000
+"""A message's time that is further ahead of its receipt is wrong; clocks do not differ so much."""
 
 _KIND = 32
 _TRADE, _QUOTE, _DELTA = (Kind.TRADE.value, Kind.QUOTE.value, Kind.BOOK_DELTA.value)
@@ -161,6 +165,16 @@ def heard(out, row, edge, event, received, whole):
     out[row, 2] = head(0, 12, 0, 0)
     out[row, 3] = out[row, 4] = out[row, 5] = out[row, 6] = out[row, 7] = 0
     return row + 1
+
+
+@inlined("int64(int64, int64, int64)")
+def remembered(event, received, clock_ns):
+    """The time by which repetitions of a message are told from what comes later.
+
+    One that is wrong, and ahead, does not make repetitions of all that follows for longer than
+    AHEAD_NS_MAX.
+    """
+    return min(event, received + clock_ns + AHEAD_NS_MAX)
 
 
 @inlined("void(int64[:,::1], int64, int64)")

@@ -209,6 +209,7 @@ class _Kraken(Venue):
     name, code = "kraken", "KRAKEN"
     stream_url, rest_url = "wss://ws.kraken.com", "https://api.kraken.com"
     clock_path = "/0/public/Time"
+    clock_step_ms = 1_000.0
     decode = staticmethod(_decode)
 
     def __init__(self, depth: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from quantdsl.feeds.edge import heard, judge
+from quantdsl.feeds.edge import CLOCK, heard, judge, remembered
 from quantdsl.feeds.edge import lost as off
 from quantdsl.feeds.kernels import head, inner, put
 from quantdsl.feeds.ladder import NO_CHECK, checksum, crossed, fill, set_level
@@ -21,7 +21,8 @@ from quantdsl.data.ticks import Fault
 from quantdsl.events.layout import MORE, Feed, Kind
 
 # Words of an instrument's state.
-SYNC, SEQUENCE, EVENT, TRADE_ID, BID, BID_SIZE, ASK, ASK_SIZE, RESYNC, CHECKED, WORDS = range(11)
+(SYNC, SEQUENCE, EVENT, TRADE_ID, BID, BID_SIZE, ASK, ASK_SIZE, RESYNC, CHECKED, TRADE_TIME,
+ WORDS) = range(12)  # fmt: skip
 WAITING, FOLLOWING = range(2)
 """SYNC. RESYNC is 1 where a snapshot has to be asked for; CHECKED counts checksums that held."""
 
@@ -179,7 +180,7 @@ def book(
         return lost(out, first, event, received, state, counts, edge)
     state[CHECKED] += style != NO_CHECK and said[M_CHECKSUM] != ABSENT
     state[SYNC], state[SEQUENCE] = FOLLOWING, said[M_SEQUENCE]
-    state[EVENT] = max(state[EVENT], said[M_EVENT])
+    state[EVENT] = max(state[EVENT], remembered(said[M_EVENT], received, edge[CLOCK]))
     if row > first:
         out[row - 1, 2] &= ~(np.int64(MORE) << 48)
     row = judge(out, first, row, edge, faults)
@@ -204,18 +205,20 @@ def trade(
 ):
     """One trade; `number` 0 where it has none. One that was there before is left out.
 
-    Where they are `counted`, a number left out is a gap; the book is none the worse for it.
+    Where they are `counted`, a number left out is a gap; the book is none the worse for it. One
+    that is refused leaves no number behind but the next.
     """
-    if number > 0:
-        if number <= state[TRADE_ID]:
-            faults[Fault.DUPLICATE.value] += 1
-            return row
-        if counted and state[TRADE_ID] > 0 and number != state[TRADE_ID] + 1:
-            faults[Fault.GAP.value] += 1
-        state[TRADE_ID] = number
+    if number > 0 and number <= state[TRADE_ID] and event <= state[TRADE_TIME]:
+        faults[Fault.DUPLICATE.value] += 1
+        return row
+    follows = number == state[TRADE_ID] + 1
     word = head(0, Kind.TRADE.value, taker, 0)
     put(out, row, event, received, word, price, size, number, 0, 0)
     last = judge(out, row, row + 1, edge, faults)
+    if number > 0 and (follows or last > row):
+        faults[Fault.GAP.value] += counted and state[TRADE_ID] > 0 and not follows
+        state[TRADE_ID] = number
+        state[TRADE_TIME] = remembered(event, received, edge[CLOCK])
     return heard(out, last, edge, event, received, whole) if last > row else row
 
 

@@ -2,6 +2,7 @@
 
     subscribe -> batch -> compiled decoder -> events to the session; what is of no market: refusal?
     a book was lost -> subscribe anew, again after a while, at last reconnect
+    a thread beside asks for the venue's time, for each connection and then every ten minutes
 
 A Venue says how it is asked and how its messages are read. Coinbase, OKX and Kraken are three.
 """
@@ -9,12 +10,13 @@ A Venue says how it is asked and how its messages are read. Coinbase, OKX and Kr
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from threading import Event
-from typing import ClassVar, TypeVar
+from contextlib import suppress
+from threading import Event, Thread
+from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
-from quantdsl.feeds.edge import OFF, edges, in_our_time, in_words, standing_still, states
+from quantdsl.feeds.edge import CLOCK, OFF, edges, in_our_time, in_words, standing_still, states
 from quantdsl.feeds.settle import (
     BOOK,
     DROPPED,
@@ -64,6 +66,9 @@ SNAPSHOT_S_MAX = 5.0
 ASKS_MAX = 3
 """Requests for one snapshot before the connection is given up."""
 
+CLOCK_S = 600.0
+"""Clocks drift: the venue's time is asked for so often while a connection holds."""
+
 _BITS = {"book": BOOK, "quotes": QUOTES, "trades": TRADES}
 _T = TypeVar("_T")
 
@@ -111,6 +116,8 @@ class Venue(ABC):
         """What the venue refuses in a message of no market; empty for other talk."""
 
     clock_path: ClassVar[str]
+    clock_step_ms: ClassVar[float] = 1.0
+    """The venue's time is told in steps of this, rounded down."""
 
     @abstractmethod
     def clock_ms(self, body: bytes) -> float:
@@ -140,7 +147,7 @@ class StreamedFeed:
     def instruments(self) -> list[Instrument]:
         found = [self._venue.instrument(self._ask, symbol) for symbol in self.symbols]
         self.desk = Desk(self._venue, self._spec, self._asked, found)
-        self._estimate_clock()
+        self._set_clock(self._clock())
         return found
 
     def history(self, symbol: str, interval: Interval, since_ns: int) -> Events:  # noqa: ARG002
@@ -151,7 +158,10 @@ class StreamedFeed:
         desk = self.desk
 
         def serve(connection: Connection) -> None:
-            _Service(self._venue, self._spec, desk, self.health, sink, connection).run(stop)
+            # Anew for each connection: meanwhile a machine may have slept, or long compiled.
+            clock = _ClockBeside(self._clock, self._set_clock)
+            service = _Service(self._venue, self._spec, desk, self.health, sink, connection, clock)
+            service.run(stop)
 
         stay_connected(self._dial, serve, self.health, stop)
 
@@ -166,14 +176,52 @@ class StreamedFeed:
         url = (self._spec.rest_url or self._venue.rest_url) + path
         return get(url, query, ca_file=self._spec.ca_file)
 
-    def _estimate_clock(self) -> None:
+    def _clock(self) -> "Clock":
+        """One question for the venue's time; FeedError where the answer is none.
+
+        It is never taken to be later than it is: by a venue that is ahead, what happened there
+        would be older than it is, and orders would be long on their way.
+        """
         answer = self._ask(self._venue.clock_path)
         try:
             theirs_ns = int(self._venue.clock_ms(answer.body) * 1e6)
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError) as error:
             raise FeedError(f"{self._venue.code}: its clock is not understood: {error}") from None
-        self.health.clock_offset_ns = theirs_ns - (answer.sent_ns + answer.recv_ns) // 2
-        self.health.clock_error_ns = (answer.recv_ns - answer.sent_ns) // 2
+        took_ns, step_ns = answer.recv_ns - answer.sent_ns, int(self._venue.clock_step_ms * 1e6)
+        return Clock(theirs_ns - answer.sent_ns - took_ns // 2, took_ns // 2 + step_ns)
+
+    def _set_clock(self, clock: "Clock") -> None:
+        self.health.clock_offset_ns, self.health.clock_error_ns = clock
+        assert self.desk is not None, "instruments() makes it"
+        self.desk.edges[:, CLOCK] = clock.offset_ns
+
+
+class Clock(NamedTuple):
+    """The venue's clock less ours, and how far that may be wrong."""
+
+    offset_ns: int
+    error_ns: int
+
+
+class _ClockBeside:
+    """Asks for the venue's time on a thread of its own, so that no answer holds up the stream."""
+
+    def __init__(self, ask: Callable[[], Clock], take: Callable[[Clock], None]) -> None:
+        self._ask, self._take = ask, take
+        self._asked_s = -np.inf
+        self._found: list[Clock] = []
+
+    def look(self, now_s: float) -> None:
+        """Take an answer that came, and ask where it is time to; called by the feed's thread."""
+        if self._found:
+            self._take(self._found.pop())
+        if now_s - self._asked_s >= CLOCK_S:
+            self._asked_s = now_s
+            Thread(target=self._answer, name="clock of a venue", daemon=True).start()
+
+    def _answer(self) -> None:
+        with suppress(FeedError):  # the estimate before stands
+            self._found.append(self._ask())
 
 
 class Desk:
@@ -222,8 +270,8 @@ class _Service:
     """One connection, from subscribing until it ends."""
 
     def __init__(self, venue: Venue, spec: FeedSpec, desk: Desk, health: Health, sink: Sink,
-                 connection: Connection) -> None:
-        self._venue, self._spec, self._desk = venue, spec, desk
+                 connection: Connection, clock: _ClockBeside) -> None:
+        self._venue, self._spec, self._desk, self._clock = venue, spec, desk, clock
         self._health, self._sink, self._connection = health, sink, connection
         self._asks = [0] * len(spec.symbols)
         self._asked_s = [0.0] * len(spec.symbols)
@@ -293,6 +341,7 @@ class _Service:
     def _watch(self, now_ns: int) -> None:
         """What has to be done because time passed or a book was lost."""
         desk, now_s = self._desk, time.monotonic()
+        self._clock.look(now_s)
         silent_s = self._connection.silent_s()
         if silent_s > SILENT_S_MAX:
             raise FeedError(f"{self._connection.url}: nothing came for {silent_s:.0f} s")

@@ -462,6 +462,7 @@ def resolve(
         key, reason = fault(error, Config, values)
         source = sources.get(key.partition("[")[0], COMMAND_LINE)
         raise ConfigError(f"{caller if source == COMMAND_LINE else source}: {reason}") from None
+    _hold_margins(config.account, sources, caller)
     zoned = sources["data.tz"]
     _hold_zone(values, caller if zoned == COMMAND_LINE else zoned)
     merged = dict(_flat(msgspec.to_builtins(config)))
@@ -506,6 +507,18 @@ def _hold_zone(values: Mapping[str, Any], where: str) -> None:
         zone(values.get("data.tz") or UTC)
     except ConfigError as wrong:
         raise ConfigError(f"{where}: data.tz: {wrong}") from None
+
+
+def _hold_margins(account: AccountConfig, sources: Mapping[str, str], caller: str) -> None:
+    """ConfigError where what may just be opened would be closed at once."""
+    opens, keeps = account.margin_initial, account.margin_maintenance
+    by, beside = (sources[f"account.margin_{one}"] for one in ("maintenance", "initial"))
+    if keeps > opens:
+        raise ConfigError(
+            f"{caller if by == COMMAND_LINE else by}: account.margin_maintenance is {keeps:g}, "
+            f"above the account.margin_initial of {opens:g} ({beside}): what is opened with all of "
+            "the equity would be closed at once\nhelp: leverage is 1 / margin_initial"
+        )
 
 
 def find(name: str) -> Path:

@@ -10,6 +10,7 @@
       DeviceError              a device is there and failed; names call, kernel, sizes, way out
       RingError                a ring of events is used wrongly, or a file is none
       FeedError                a live feed cannot be used; names feed, address, answer
+        UnreachableError       its venue gives no answer now, and may later
       JournalError             a journal is damaged, foreign, in use, or not what a replay gives
     InternalError              our own fault (QD9xxx); exit code 70
 
@@ -65,6 +66,11 @@ class FeedError(QuantDSLError):
     def __init__(self, message: str, retry_s: float = 0.0) -> None:
         super().__init__(message)
         self.retry_s = retry_s
+
+
+class UnreachableError(FeedError):
+    """A venue gives no answer, or says that it cannot now: the same question may be answered later.
+    """
 
 
 class JournalError(QuantDSLError):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from quantdsl.data.counts import counted, listed
 from quantdsl.data.feed import Feed, open_feed, split_source
 from quantdsl.data.instrument import Instrument, show_fraction
 from quantdsl.data.recording import head_of, is_recording
@@ -119,16 +120,15 @@ def _tick_facts(feed: TickFeed, tz: str) -> list[tuple[str, str]]:
     length, after = scan.longest_gap
     said = feed.said_of_time()
     dropped = reader.tally.dropped
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
     first, last = show_instant(feed.first_ts), show_instant(feed.last_ts)
     facts = [
         ("data", f"{feed.name} ({reader.format})"),
-        ("rows", f"{feed.said_of_kinds()}; {scan.messages:,} messages"),
+        ("rows", f"{feed.said_of_kinds()}; {counted(scan.messages, 'message')}"),
         ("span", f"{first} to {last}"),
         ("zone", "fixed by the data themselves, or by their format" if not tz else f"{tz} if none"),
         ("time", said[0] if said else "of the venue and of receipt, both in the data"),
         ("gaps", f"the longest silence is {_length(length)}, after {show_instant(after)}"),
-        ("bad rows", f"{counts}; the first: {reader.tally.first}" if dropped else "none"),
+        ("bad rows", f"{listed(dropped)}; the first: {reader.tally.first}" if dropped else "none"),
         ("prices", f"{scan.price_min:.12g} to {scan.price_max:.12g}"),
         ("volume", f"up to {scan.volume_max:,.12g} a message"),
         ("instrument", feed.instrument.statement()),
@@ -136,8 +136,7 @@ def _tick_facts(feed: TickFeed, tz: str) -> list[tuple[str, str]]:
     ]
     left_out = reader.tally.left_out
     if left_out:
-        said_of = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
-        facts.insert(7, ("counted", said_of))
+        facts.insert(7, ("counted", listed(left_out)))
     return facts
 
 
@@ -174,8 +173,7 @@ def _bad_rows(feed: Feed) -> str:
     dropped = feed.reader.dropped
     if not dropped:
         return "none"
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in dropped.most_common())
-    return f"{counts}; the first: {feed.reader.first_fault}"
+    return f"{listed(dropped)}; the first: {feed.reader.first_fault}"
 
 
 def _length(ns: int) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, assignments
+from quantdsl.cli.options import FILE, Amount, assignments
 from quantdsl.config import find
 from quantdsl.errors import ConfigError
 
@@ -25,7 +25,7 @@ SHIPPED = "strategies/skewed_maker.qdsl"
 @click.option("--config", metavar="FILE|NAME", help="Costs, core and data, such as latency_bench.")
 @click.option("--cpu", type=click.IntRange(0), help="Core of the engine.")
 @click.option("--events", type=click.IntRange(1_000), help="Events of the data at most.")
-@click.option("--rate", type=click.FloatRange(0), help="Events a second; 0: one after the other.")
+@click.option("--rate", type=Amount(0), help="Events a second; 0: one after the other.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),

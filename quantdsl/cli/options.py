@@ -1,5 +1,6 @@
 """Options that several commands share, and what they take."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,20 @@ _MARKET = (
         help="Stop at a bad row of the data (default), or leave it out and count it.",
     ),
 )
+
+
+class Amount(click.FloatRange):
+    """A number of seconds, minutes or the like: one of a range, and neither nan nor inf."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return found
 
 
 SIZE_MAX = 2**31

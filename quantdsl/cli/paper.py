@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, assignments
+from quantdsl.cli.options import FILE, Amount, assignments
 from quantdsl.config import differing, find, place, resolve
-from quantdsl.errors import EXIT_USER_ERROR, ConfigError, JournalError, QuantDSLError
+from quantdsl.errors import (
+    EXIT_USER_ERROR,
+    ConfigError,
+    JournalError,
+    QuantDSLError,
+    UnavailableError,
+)
 
 if TYPE_CHECKING:
     from quantdsl.cockpit.history import History
@@ -48,8 +54,7 @@ STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 @click.option(
     "--for",
     "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=float("inf"),
+    type=Amount(min=0, min_open=True),
     help="End after so many s.",
 )
 @click.option(
@@ -62,11 +67,12 @@ def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None
     Without a config it runs on an invented market whose clock starts inside a session. Everything
     is recorded: the same command after a kill goes on where the session was. Ctrl-C ends it.
     """
-    from quantdsl.devices.choose import hold_live
+    from quantdsl.devices.choose import hold_live, hold_there
     from quantdsl.live.manifest import read
 
     if options["device"]:
         hold_live(options["device"])
+        hold_there(options["device"])
     folder = _folder(files, options["folder"], config)
     manifest = _manifest(folder, files, config, options)
     _run(folder, manifest, options)
@@ -114,17 +120,24 @@ def _manifest(
         chosen(compile_file(file).strategy.params, sets)
     wishes = [Wish(file, sets) for file in files]
     chosen_config = find(config or DEFAULT_CONFIG)
-    _hold_surroundings(chosen_config, page=not options["no_cockpit"])
+    _hold_surroundings(
+        chosen_config, page=not options["no_cockpit"], device=not options["device"]
+    )
     with _put_aside(folder) if there else nullcontext():
         return create(folder, wishes, config=chosen_config, said=given)
 
 
-def _hold_surroundings(path: Path, *, page: bool) -> None:
-    """ConfigError where the page or an alert of a session could not do what its config says."""
+def _hold_surroundings(path: Path, *, page: bool, device: bool) -> None:
+    """ConfigError where the page, an alert or the device of a session could not do what its config
+    says."""
     from quantdsl.cockpit.alerts import hold_channels
+    from quantdsl.devices.choose import hold_there
 
     config = resolve(file=path).config
     try:
+        key = "signals.device"
+        if device:
+            hold_there(config.signals.device)
         key = "alerts"
         hold_channels(config.alerts)
         if page and config.cockpit.enabled:
@@ -132,7 +145,7 @@ def _hold_surroundings(path: Path, *, page: bool) -> None:
 
             key = "cockpit"
             hold_door(config.cockpit)
-    except ConfigError as wrong:
+    except (ConfigError, UnavailableError) as wrong:
         raise ConfigError(f"{place(path, key)}: {wrong}") from None
 
 
@@ -289,16 +302,19 @@ def _cockpit(
     return cockpit
 
 
-def _until_the_end(supervisor: "Supervisor", asked: list[str], seconds: float) -> list[str]:
+def _until_the_end(
+    supervisor: "Supervisor", asked: list[str], seconds: float | None
+) -> list[str]:
     """Return when the session has ended, is asked to, or has run so long: who ends it, if any."""
     since: float | None = None
     while not supervisor.wait(0.1):
         latest = supervisor.latest
         if since is None and latest is not None and latest.state != "starting":
             since = time.monotonic()
-        over = since is not None and time.monotonic() - since > seconds
-        if asked or over:
-            return asked[:1] or [f"--for {seconds:g}"]
+        if asked:
+            return asked[:1]
+        if seconds is not None and since is not None and time.monotonic() - since > seconds:
+            return [f"--for {seconds:g}"]
     return []
 
 

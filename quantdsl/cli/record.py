@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
+from quantdsl.cli.options import Amount
+from quantdsl.data.counts import counted
 from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError
 from quantdsl.live.feed import FeedSpec, open_feed
 from quantdsl.live.record import record
+from quantdsl.report.words import plural
 
 _TICKS = ("book", "quotes", "trades", "funding")
 
@@ -28,11 +31,11 @@ _TICKS = ("book", "quotes", "trades", "funding")
 )
 @click.option("--bars", default="", metavar="1m", help="Bars of this length too.")
 @click.option(
-    "--for", "seconds", type=click.FloatRange(0, min_open=True), help="Seconds; default: for ever."
+    "--for", "seconds", type=Amount(0, min_open=True), help="Seconds; default: for ever."
 )
 @click.option(
     "--minutes-a-file",
-    type=click.FloatRange(0, min_open=True),
+    type=Amount(0, min_open=True),
     default=10.0,
     show_default=True,
     help="A recording that is killed loses the file at hand.",
@@ -95,8 +98,9 @@ def command(
             signal.signal(one, handler)
     health = opened.health
     click.echo(
-        f"{events:,} events of {health.received:,} messages in {out}; {health.dropped:,} dropped, "
-        f"{health.gaps:,} gaps, {health.connects:,} connections"
+        f"{plural(events, 'event')} of {plural(health.received, 'message')} in {out}; "
+        f"{health.dropped:,} dropped, {plural(health.gaps, 'gap')}, "
+        f"{plural(health.connects, 'connection')}"
     )
     for fault, count in sorted(health.faults.items()):
-        click.echo(f"  {count:,} {fault}")
+        click.echo(f"  {counted(count, fault)}")

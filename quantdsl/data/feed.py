@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from quantdsl.data import times
 from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
+from quantdsl.data.counts import listed
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.recording import RecordedBars, is_recording, known
 from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
@@ -177,7 +178,7 @@ def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
     facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
     if reader.dropped:
-        counts = ", ".join(f"{n:,} {reason}" for reason, n in reader.dropped.most_common())
+        counts = listed(reader.dropped)
         facts.append(f"{reader.name}: bad rows left out: {counts}")
     if not (reader.zoned or reader.dates_only):
         said = spec.tz or "UTC (--tz names another zone)"

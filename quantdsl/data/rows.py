@@ -12,7 +12,7 @@ from quantdsl.data import times
 from quantdsl.data.arrow import plain
 from quantdsl.data.columns import Columns, recognise
 from quantdsl.data.table import Table, joined_sha256
-from quantdsl.data.time_columns import TimeColumn, TimeTextError, read_times
+from quantdsl.data.time_columns import Blocks, TimeColumn, TimeTextError
 from quantdsl.errors import DataError
 
 Int64s = npt.NDArray[np.int64]
@@ -109,11 +109,12 @@ class RowReader:
         for table, columns in zip(self._tables, self._columns, strict=True):
             row = 0
             seen: set[str] = set()
+            moments = Blocks(self._reading.time_format)
             text = [name for name in (columns.time, columns.clock, columns.symbol) if name]
             dropped = self.dropped if self._reading.bad_rows == "drop" else None
             for batch in table.batches(text, _numbers(columns), dropped):
                 chosen = self._of_ticker(batch, columns, seen, table.name)
-                rows = self._good(batch, columns, chosen, table, row, last_ts)
+                rows = self._good(batch, columns, chosen, table, row, last_ts, moments)
                 row += batch.num_rows
                 if rows.size:
                     last_ts = int(rows.ts[-1])
@@ -160,8 +161,9 @@ class RowReader:
         table: Table,
         first_row: int,
         last_ts: int,
+        moments: Blocks,
     ) -> Rows:
-        rows, stamps = self._columns_of(batch, columns, table, first_row)
+        rows, stamps = self._columns_of(batch, columns, table, first_row, moments)
         places, time_valid = np.arange(rows.size), stamps.valid
         if chosen is not None:
             rows, time_valid, places = rows.where(chosen), time_valid[chosen], places[chosen]
@@ -196,10 +198,10 @@ class RowReader:
         return rows.where(fine)
 
     def _columns_of(
-        self, batch: Any, columns: Columns, table: Table, first_row: int
+        self, batch: Any, columns: Columns, table: Table, first_row: int, moments: Blocks
     ) -> tuple[Rows, TimeColumn]:
         try:
-            stamps = read_times(_time_text(batch, columns), self._reading.time_format)
+            stamps = moments.read(_time_text(batch, columns))
         except TimeTextError as fault:
             raise DataError(f"{place_of(table, first_row + fault.at)}: {fault}") from None
         except DataError as error:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl.data.counts import listed
 from quantdsl.data.instrument import (
     EXACT_MAX,
     MONEY_DIGITS_MAX,
@@ -206,7 +207,7 @@ class Scan:
         dropped = self._reader.dropped
         if not dropped:
             return ""
-        counts = ", ".join(f"{n:,} {reason}" for reason, n in dropped.most_common())
+        counts = listed(dropped)
         return f"\nhelp: left out are {counts}; the first: {self._reader.first_fault}"
 
     def _interval(self) -> Interval:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data import times
+from quantdsl.data.counts import counted, listed
 from quantdsl.data.feed import symbol_of
 from quantdsl.data.instrument import EXACT_MAX, Instrument, show_fraction
 from quantdsl.data.scan import STEP_EVIDENCE, coin_margined, quote_currency
@@ -68,7 +69,7 @@ class Step:
 def _why(tally: Tally) -> str:
     """Why no message of a file was used, with what mends it where that is known."""
     found = tally.dropped + tally.left_out
-    counts = ", ".join(f"{n:,} {word}" for word, n in sorted(found.items()))
+    counts = ", ".join(counted(n, word) for word, n in sorted(found.items()))
     if not found:
         return ""
     if list(found) == [WORDS[Fault.NO_SNAPSHOT]]:
@@ -224,9 +225,9 @@ class TickFeed:
     def said_of_kinds(self) -> str:
         """How many messages of each kind there are."""
         return ", ".join(
-            f"{self.scan.kinds[kind]:,} {words}"
+            f"{count:,} {words[count != 1]}"
             for kind, words in _KIND_WORDS.items()
-            if self.scan.kinds[kind]
+            if (count := self.scan.kinds[kind])
         )
 
     def said_of_time(self) -> list[str]:
@@ -261,8 +262,7 @@ class TickFeed:
             ("counted, no fault of the file", self.reader.tally.left_out),
         ):
             if found:
-                said = ", ".join(f"{n:,} {reason}" for reason, n in found.most_common())
-                lines.append(f"{self.name}: {words}: {said}")
+                lines.append(f"{self.name}: {words}: {listed(found)}")
         return lines
 
     def chunks(self, index: int, kinds: frozenset[Kind] | None = None) -> Iterator[Events]:
@@ -365,11 +365,11 @@ class TickFeed:
 
 
 _KIND_WORDS = {
-    Kind.QUOTE: "quotes",
-    Kind.TRADE: "trades",
-    Kind.BOOK_DELTA: "changes of the book",
-    Kind.BOOK_SNAPSHOT: "snapshots",
-    Kind.FEED: "gaps and halts of the feed",
+    Kind.QUOTE: ("quote", "quotes"),
+    Kind.TRADE: ("trade", "trades"),
+    Kind.BOOK_DELTA: ("change of the book", "changes of the book"),
+    Kind.BOOK_SNAPSHOT: ("snapshot", "snapshots"),
+    Kind.FEED: ("gap or halt of the feed", "gaps and halts of the feed"),
 }
 
 

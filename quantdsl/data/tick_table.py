@@ -16,7 +16,7 @@ from quantdsl.data.columns import plain
 from quantdsl.data.rows import place_of, shown_row
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.ticks import MISSING, Events, Fault, Tally
-from quantdsl.data.time_columns import TimeColumn, TimeTextError, read_times
+from quantdsl.data.time_columns import Blocks, TimeColumn, TimeTextError
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, MORE, Feed, Kind
 
@@ -140,9 +140,10 @@ class TickTableReader:
             text = [name for name in dict.fromkeys(columns.values()) if name not in numbers]
             lost: Counter[str] | None = Counter() if self._bad_rows == "drop" else None
             rows = 0
+            moments = {field: Blocks(self._time_format) for field in ("time", "received")}
             for batch in table.batches(text, numbers, lost):
                 self._refuse_torn(table, lost)
-                events = self._events(batch, columns, table, rows)
+                events = self._events(batch, columns, table, rows, moments)
                 rows += batch.num_rows
                 if self._holds == "book":
                     events = state.messages(events)
@@ -154,10 +155,17 @@ class TickTableReader:
         if len(rest):
             yield rest
 
-    def _events(self, batch: Any, columns: Mapping[str, str], table: Table, rows: int) -> Events:
+    def _events(
+        self,
+        batch: Any,
+        columns: Mapping[str, str],
+        table: Table,
+        rows: int,
+        moments: Mapping[str, Blocks],
+    ) -> Events:
         """A row an event, after `rows` of the table; a snapshot has its mark in the last word."""
         stamps = {
-            field: self._times(batch.column(columns[field]), table, rows)
+            field: _times(moments[field], batch.column(columns[field]), table, rows)
             for field in ("time", "received")
             if field == "time" or self.has_recv
         }
@@ -260,14 +268,6 @@ class TickTableReader:
         own: Bools = told.to_numpy(zero_copy_only=False)
         return own
 
-    def _times(self, column: Any, table: Table, rows: int) -> TimeColumn:
-        try:
-            return read_times(column, self._time_format)
-        except TimeTextError as fault:
-            raise DataError(f"{place_of(table, rows + fault.at)}: {fault}") from None
-        except DataError as error:
-            raise DataError(f"{table.name}: {error}") from None
-
     def _sides(self, batch: Any, columns: Mapping[str, str]) -> tuple[Any, Bools]:
         """Aggressor of a trade (0 unknown, 1 buys, 2 sells), or side of a book, and which are."""
         n = batch.num_rows
@@ -281,6 +281,15 @@ class TickTableReader:
         if self._holds == "book":
             return sells.astype(np.uint8), buys | sells
         return np.where(buys, 1, np.where(sells, 2, 0)), np.ones(n, bool)
+
+
+def _times(moments: Blocks, column: Any, table: Table, rows: int) -> TimeColumn:
+    try:
+        return moments.read(column)
+    except TimeTextError as fault:
+        raise DataError(f"{place_of(table, rows + fault.at)}: {fault}") from None
+    except DataError as error:
+        raise DataError(f"{table.name}: {error}") from None
 
 
 _PAYLOAD: dict[Holds, tuple[str, ...]] = {

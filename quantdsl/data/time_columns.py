@@ -83,6 +83,25 @@ def read_times(column: Any, time_format: str | None) -> TimeColumn:
     return _counted(stored(column, np.int64), unit_ns, present(column), zoned)
 
 
+class Blocks:
+    """Times of one table that comes in blocks: a later block names a zone as those before it do."""
+
+    def __init__(self, time_format: str | None) -> None:
+        self._time_format = time_format
+        self._zoned: bool | None = None
+
+    def read(self, column: Any) -> TimeColumn:
+        """As `read_times`."""
+        found = read_times(column, self._time_format)
+        if found.valid.any():
+            if self._zoned is None:
+                self._zoned = found.zoned
+            elif found.zoned != self._zoned:
+                at = int(np.argmax(found.valid))
+                raise _unlike(str(column[at].as_py()), at, zoned=found.zoned)
+        return found
+
+
 _UNITS_NS = {"s": SECOND_NS, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -155,7 +174,7 @@ def _parse_text(column: Any, time_format: str | None) -> TimeColumn:
     text = _iso(column)
     stamps = _cast(text, pa.timestamp("ns", "UTC" if form == "zoned" else None))
     faults = {
-        at: _fault(original, text[at : at + 1], form, at)
+        at: _fault(original, text[at : at + 1], at)
         for at, original in _unread(column, stamps)
     }
     return _of_stamps(stamps, form == "zoned", faults)
@@ -211,15 +230,20 @@ def _iso(column: Any) -> Any:
     return pc.replace_substring_regex(text, r"^(\d{4})(\d{2})(\d{2})(\s|T|$)", r"\1-\2-\3\4")
 
 
-def _fault(original: str, text: Any, form: _Form, at: int) -> str:
+def _fault(original: str, text: Any, at: int) -> str:
     """Why a text is no time; TimeTextError where it is one and names a zone unlike others."""
     zoned = _has_zone(text, "ns")
     if zoned is None:
         far = _has_zone(text, "s") is not None
         return f"{original!r} {_FAR if far else _NO_TIME}"
-    raise TimeTextError(
+    raise _unlike(original, at, zoned=zoned)
+
+
+def _unlike(original: str, at: int, *, zoned: bool) -> TimeTextError:
+    """A time that names a zone where those before it name none, or the other way round."""
+    return TimeTextError(
         f"{original!r} has {'a' if zoned else 'no'} zone and the times before it have "
-        f"{'one' if form == 'zoned' else 'none'}: give all of them the same form",
+        f"{'none' if zoned else 'one'}: give all of them the same form",
         at,
     )
 

@@ -59,6 +59,15 @@ def hold_live(choice: str) -> None:
         raise ConfigError(f"--device {choice}: there is no such device; give {LIVE_CHOICES}")
 
 
+def hold_there(choice: str) -> None:
+    """UnavailableError where a GPU that is asked for is not there, whatever is to run on it."""
+    if match := GPU.fullmatch(choice):
+        from quantdsl.devices.cuda.device import open_device
+
+        with _asked_for(choice):
+            open_device(int(match[1] or 0))
+
+
 def panel_on(choice: str) -> "Opened | None":
     """What opens the panel of a universe's signals for a value of --device but `auto`; None: the
     cores. Raises as `runner`.

@@ -86,6 +86,7 @@ def create(
                 f"ends with it, so data.{key} does nothing\nhelp: take it out here, and cut the "
                 "file that is replayed"
             )
+    _hold_report(resolved, config)
     if not resolved.feed:
         raise ConfigError(f"{config}: names no feed\nhelp: add a table [[feed]], feed = ...")
     checked = [compile_file(wish.path) for wish in wishes]
@@ -152,6 +153,19 @@ def check_limits(config: Config, path: Path) -> None:
                 "session starts with every limit stated, and none has a default\n"
                 f"help: write {name} = ... under [limits]; configs/limits.toml shows all of them"
             )
+
+
+def _hold_report(config: Config, path: Path) -> None:
+    """ConfigError for what of [report] a session does not heed."""
+    for name, why in (
+        ("out", "the report of a session lies in its folder\nhelp: take it out here; --session "
+         "names that folder, and quantdsl report SESSION --out writes elsewhere"),
+        ("benchmark", "a session is compared with nothing\nhelp: take it out here, and give it to "
+         "quantdsl backtest"),
+    ):  # fmt: skip
+        if getattr(config.report, name):
+            where = configuration.place(path, f"report.{name}")
+            raise ConfigError(f"{where}: report.{name} does nothing: {why}")
 
 
 def _funded(config: Config) -> bool:

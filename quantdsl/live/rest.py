@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from quantdsl.errors import FeedError
+from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.live.connection import trusted
 from quantdsl.live.feed import now_ns
 
@@ -34,7 +34,8 @@ def get(
 ) -> Answer:
     """The answer to a GET that succeeds; FeedError says what the venue said instead.
 
-    Where it asks to be left alone (429, 418) the error says for how long.
+    It is an UnreachableError where there is no answer, or one (429, 418, 5xx) that says no more
+    than that there is none now; where the venue asks to be left alone it says for how long.
     """
     parts = urlsplit(url)
     deadline = time.monotonic() + answer_s_max
@@ -55,7 +56,7 @@ def get(
         body = _body(response, connection.sock, deadline)
     except (OSError, http.client.HTTPException) as error:
         what = "no answer in time" if isinstance(error, TimeoutError) else str(error)
-        raise FeedError(f"{url}: cannot be asked: {what or type(error).__name__}") from None
+        raise UnreachableError(f"{url}: cannot be asked: {what or type(error).__name__}") from None
     finally:
         connection.close()
     if response.status != http.client.OK:
@@ -63,7 +64,9 @@ def get(
         wait = response.headers.get("Retry-After", "")
         busy = response.status in (418, 429)
         retry_s = float(wait) if wait.isdigit() else 60.0 * busy
-        raise FeedError(f"{url}: HTTP {response.status}: {said}", retry_s)
+        passing = busy or response.status >= http.client.INTERNAL_SERVER_ERROR
+        kind = UnreachableError if passing else FeedError
+        raise kind(f"{url}: HTTP {response.status}: {said}", retry_s)
     return Answer(body, sent_ns, recv_ns)
 
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -29,7 +30,7 @@ from quantdsl.live.channel import BEAT, Beating, Receiver, Sender
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.feed import LiveFeed, now_ns, open_feed
 from quantdsl.live.machine import read_machine, usable
-from quantdsl.live.manifest import hold_terms, read, same_build
+from quantdsl.live.manifest import read, same_build
 from quantdsl.live.measured import Measured
 from quantdsl.live.past import bars_between, open_past
 from quantdsl.live.placement import FEED, GPU, JOURNAL, Wish, keep_to, plan
@@ -37,6 +38,7 @@ from quantdsl.live.running import ORPHAN_S, hold
 from quantdsl.live.sequencer import Answer, Sequencer
 from quantdsl.live.showing import Showing
 from quantdsl.live.strategy import LiveStrategy
+from quantdsl.live.venues import Venues
 
 Events = npt.NDArray[np.void]
 HALT = "halt"
@@ -66,8 +68,7 @@ class Session:
         same_build(self.manifest)
         self._lock = hold(folder)
         self.feeds: list[LiveFeed] = [open_feed(spec) for spec in self.manifest.feeds]
-        known = [one for feed in self.feeds for one in feed.instruments()]
-        hold_terms(folder, self.manifest, known)
+        self.venues = Venues(folder, self.manifest, self.feeds)
         self.measured: Measured | None = Measured(folder)
         self.strategies = [
             LiveStrategy(folder, self.manifest, part, device) for part in self.manifest.strategies
@@ -117,14 +118,32 @@ class Session:
                 self._tell_fault(one)
         if self.resumed:
             self._resume()
-        threads += [self._thread(self._feed, feed.name, feed) for feed in self.feeds]
         try:
-            self._warm_up()
-            self.showing.started = True
-            threads.append(self._thread(self._advance, "timer"))
-            self._show()
+            self._reach()
+            if not self.stopping.is_set():
+                threads += [self._thread(self._feed, feed.name, feed) for feed in self.feeds]
+                self._begin(threads)
         finally:
             self._end(threads)
+
+    def _reach(self) -> None:
+        """Wait for venues that are away; all see meanwhile that their feeds are down."""
+
+        def meanwhile() -> None:
+            self._heed_file()
+            self.sender.send(self.showing.snapshot())
+
+        if self.venues.away:
+            self.venues.wait(self.stopping, meanwhile)
+
+    def _begin(self, threads: list[threading.Thread]) -> None:
+        """Catch up, and then go on until the end."""
+        # Who has seen a snapshot expects another soon, and histories take what they take.
+        with Beating(self.sender, SNAPSHOT_S) if self.showing.seen else nullcontext():
+            self._warm_up()
+        self.showing.started = True
+        threads.append(self._thread(self._advance, "timer"))
+        self._show()
 
     def _greeting(self) -> str:
         names = ", ".join(one.name for one in self.strategies)

@@ -58,7 +58,8 @@ class Showing:
 
     def __init__(self, session: "Session") -> None:
         self.session = session
-        self.started = False
+        self.started = self.seen = False
+        """Whether the session has caught up; whether a snapshot was made."""
         self.state: State = "starting"
         self.reason = ""
         self.begun = session.now_ns()
@@ -81,6 +82,7 @@ class Showing:
 
     def snapshot(self) -> Snapshot:
         """The session as it is on disk by now; increments since the last one."""
+        self.seen = True
         session = self.session
         strategies = session.strategies
         for one in strategies:
@@ -145,7 +147,8 @@ class Showing:
         if self.state == "stopped":
             return "stopped", self.reason
         if not self.started:
-            return "starting", "warming up"
+            away = bool(self.session.venues.away)
+            return "starting", "waiting for its venue" if away else "warming up"
         for state in ("active", "reducing", "halted", "starting"):
             for view in views:
                 if view.state == state:

@@ -505,3 +505,16 @@ def test_backtest_passes_its_options_on_and_writes_the_report(tmp_path, monkeypa
     assert "Total return" in capsys.readouterr().out
     assert cli.run(["backtest", str(file), "--set", "fast"]) == 2
     assert "--set NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [
+    ["record", "binance", "BTCUSDT", "--out", "there", "--for"],
+    ["record", "binance", "BTCUSDT", "--out", "there", "--minutes-a-file"],
+    ["bench", "latency", "--rate"],
+])  # fmt: skip
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_no_number_of_seconds_is_nan_or_inf(capsys, tmp_path, monkeypatch, words, number):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run([*words, number]) == 2
+    assert f"'{words[-1]}': {number} is not a finite number." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

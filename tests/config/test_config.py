@@ -195,3 +195,15 @@ def test_schema_describes_every_key() -> None:
 
 def test_defaults_are_in_range() -> None:
     assert msgspec.convert(msgspec.to_builtins(config.Config()), config.Config) == config.Config()
+
+
+def test_what_is_opened_is_not_closed_at_once_for_want_of_margin(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text("[account]\nmargin_maintenance = 0.3\n", encoding="utf-8")
+    said = (
+        r"config own.toml: account.margin_maintenance is 0.3, above the account.margin_initial of "
+        r"0.25 \(strategy\)"
+    )
+    with pytest.raises(ConfigError, match=said):
+        config.resolve(file=path, strategy={"account.margin_initial": 0.25})
+    config.resolve(file=path, strategy={"account.margin_initial": 0.3})

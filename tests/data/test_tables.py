@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from quantdsl.data import table
 from quantdsl.data.events import open_data
+from quantdsl.data.rows import Reading, RowReader
 from quantdsl.data.spec import DataSpec, SourceSpec
+from quantdsl.data.tick_table import TickTableReader
 from quantdsl.errors import ConfigError, DataError
 from tests.data.helpers import bars, csv, events, one, utc
 
@@ -337,7 +340,7 @@ def test_times_that_cannot_be_read_stop_or_are_counted(
         one(path, time_format=form)
     data = one(path, time_format=form, bad_rows="drop")
     assert data.span == (utc("2024-01-02T10:00"), utc("2024-01-02T10:01"))
-    assert any("left out: 2 time not understood, 1 no time" in note for note in data.notes)
+    assert any("left out: 2 times not understood, 1 no time" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
@@ -363,7 +366,8 @@ def test_times_of_which_none_can_be_read_are_told_in_any_case(tmp_path: Path) ->
     with pytest.raises(DataError, match="name its form") as stopped:
         one(path)
     assert "--bad-rows" not in str(stopped.value)
-    with pytest.raises(DataError, match=r"2 time not understood; the first: .*'01/02/2024' is not"):
+    said = r"2 times not understood; the first: .*'01/02/2024' is not"
+    with pytest.raises(DataError, match=said):
         one(path, bad_rows="drop")
 
 
@@ -397,16 +401,16 @@ def test_a_point_is_no_decimal_sign_where_a_comma_is(tmp_path: Path) -> None:
         one(path)
     data = one(path, bad_rows="drop")
     assert data.rows == 2
-    assert any("3 missing value" in note for note in data.notes)
+    assert any("3 missing values" in note for note in data.notes)
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("2024-01-03,2\n2024-01-02,1\n2024-01-01,1\n", "2 backward time; .*from new to old"),
+        ("2024-01-03,2\n2024-01-02,1\n2024-01-01,1\n", "2 backward times; .*from new to old"),
         (
             "2024-01-02,x\n2024-01-03,y\n",
-            r"2 missing value; the first: .*row 1 \(line 2\).*; close is 'x', which is not a",
+            r"2 missing values; the first: .*row 1 \(line 2\).*; close is 'x', which is not a",
         ),
         ("2024-01-02,1,2\n", "1 wrong number of cells; .*'2024-01-02,1,2' has 3 cells"),
     ],
@@ -462,3 +466,31 @@ def test_a_table_of_several_tickers_serves_several_instruments(tmp_path: Path, t
     data = open_data(DataSpec(instruments=both))
     first = [data.bars_table(i)["close"][0] * float(data.instruments[i].tick) for i in (0, 1)]
     assert first == pytest.approx([1, 2])
+
+
+@pytest.mark.parametrize("zoned_first", [True, False])
+@pytest.mark.parametrize("ticks", [True, False])
+def test_times_that_name_a_zone_from_a_later_block_on_are_refused(
+    tmp_path, monkeypatch, zoned_first, ticks
+):
+    """As those within one block are: their hours were moved, or counted as backward."""
+    monkeypatch.setattr(table, "BLOCK_BYTES", 1 << 12)
+    zones = ("Z", "") if zoned_first else ("", "Z")
+    lines = ["time,price,size" if ticks else "time,close"]
+    size, changed = len(lines[0]) + 1, 0
+    for minute in range(200):
+        tail = ",100.5,1\n" if ticks else ",100.5\n"
+        time = f"2024-01-02T{minute // 60:02}:{minute % 60:02}:00"
+        if not changed and size + len(time + zones[0] + tail) > table.BLOCK_BYTES:
+            changed = minute  # the first row of the second block
+        lines.append(time + zones[bool(changed)] + tail[:-1])
+        size += len(lines[-1]) + 1
+    assert changed
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(lines) + "\n")
+    words = "no zone and the times before it have one" if zoned_first else "a zone and the times"
+    said = rf"row {changed + 1} \(line {changed + 2}\): '2024-01-02T[0-9:]*Z?' has {words}"
+    opened = table.open_table(path)
+    reader = TickTableReader("x", opened) if ticks else RowReader("x", opened, Reading())
+    with pytest.raises(DataError, match=said):
+        list(reader.chunks())

@@ -176,7 +176,7 @@ def test_a_table_of_several_symbols_is_read_one_at_a_time(tmp_path):
     events = np.concatenate(list(data.chunks()))
     assert len(events) == 3
     assert events["payload"][:, 0].tolist() == [1000, 1000, 1000]
-    assert any("counted, no fault of the file: 3 message of another" in n for n in data.notes)
+    assert any("counted, no fault of the file: 3 messages of another" in n for n in data.notes)
     alone = table(tmp_path, [head, f"{at(0)},{own},A"], "alone.csv")
     assert len(streamed(spec(alone))) == 1
     with pytest.raises(DataError, match=r"alone\.csv: holds A and no C"):
@@ -261,7 +261,7 @@ def test_a_time_that_cannot_be_read_is_left_out_where_bad_rows_are(tmp_path):
     path = table(tmp_path, quotes("soon,9,9.1,1,1", f"{at(0)},10.0,10.1,1,1", "x,9,9.1,1,1"))
     data = open_tick_data(spec(path, bad_rows="drop"))
     assert np.concatenate([*data.chunks()])["payload"][:, 0].tolist() == [1000]
-    assert any("bad ticks: 2 message not understood" in note for note in data.notes)
+    assert any("bad ticks: 2 messages not understood" in note for note in data.notes)
 
 
 def test_a_quote_that_cannot_be_read_is_one_without_prices(tmp_path):

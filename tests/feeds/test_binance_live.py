@@ -3,16 +3,20 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from quantdsl.data.ticks import WORDS, Fault
+from quantdsl.data.instrument import Instrument
+from quantdsl.data.ticks import FAULTS, WORDS, Fault
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError
 from quantdsl.events.layout import BAR, EVENT, MORE, Feed, Kind
+from quantdsl.live.connection import Batch
 from quantdsl.live.feed import FeedSpec, LiveFeed, open_feed
+from quantdsl.live.rest import Answer
 from tests.venues import binance
 from tests.venues.faults import Close, Dial, Duplicate, Insert, Lose, Reorder, Reset
 from tests.venues.server import Venue
@@ -289,6 +293,81 @@ def test_hostile_words_are_dropped_and_counted():
     assert feed.health.received == (
         feed.health.processed + feed.health.ignored + feed.health.dropped
     )
+
+
+class Deal(NamedTuple):
+    """A trade as the venue tells it."""
+
+    number: int
+    at_ms: int
+    price: str = "60000.10"
+
+    @property
+    def text(self) -> bytes:
+        return (
+            f'{{"stream":"btcusdt@trade","data":{{"e":"trade","E":{self.at_ms},"s":"BTCUSDT",'
+            f'"t":{self.number},"p":"{self.price}","q":"1.001","T":{self.at_ms},"m":true}}}}'
+        ).encode()
+
+
+def told(feed: LiveFeed, texts: list[bytes], recv_ns: int) -> Kept:
+    """What a feed makes of messages of one time of receipt, without a connection."""
+    sink = Kept()
+    stops = np.cumsum([len(text) for text in texts])
+    spans = np.column_stack([stops - [len(text) for text in texts], stops]).astype(np.int64)
+    data = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+    feed._take(Batch(data, np.ascontiguousarray(spans), len(texts), recv_ns), sink)
+    return sink
+
+
+def unconnected(**more: Any) -> LiveFeed:
+    from quantdsl.feeds.edge import edges  # it compiles what every feed needs
+
+    feed = open_feed(FeedSpec(feed="binance_futures", symbols=("BTCUSDT",), **more))
+    one = Instrument(symbol="BTCUSDT", tick=Fraction(1, 100), lot=Fraction(1, 1_000))
+    feed._edges[:] = edges([one], [(8, 8)], 1)
+    return feed
+
+
+NOW_MS = 1_723_161_256_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "taken"),
+    [
+        (Deal(9**15, NOW_MS + 10**12), 1),  # huge, and far ahead: taken, for its price is one
+        (Deal(9**15, NOW_MS + 10**12, "60000000000.0"), 0),  # refused
+        (Deal(9**15, NOW_MS), 1),
+    ],
+)
+def test_a_trade_of_a_wrong_number_makes_no_repetitions_of_all_that_follow(wrong, taken):
+    feed = unconnected(ticks=frozenset({"trades"}))
+    texts = [Deal(1, NOW_MS - 2).text, wrong.text]
+    assert len(told(feed, texts, NOW_MS * 10**6).of(Kind.TRADE)) == 1 + taken
+    waits_ms = 60_001 if taken and wrong.at_ms > NOW_MS else 1
+    later = [Deal(2, NOW_MS + waits_ms).text, Deal(3, NOW_MS + waits_ms + 1).text]
+    sink = told(feed, [*later, *later], (NOW_MS + waits_ms + 5) * 10**6)
+    assert sink.of(Kind.TRADE)["payload"][:, 2].tolist() == [2, 3]
+    assert feed._words[-FAULTS:][Fault.DUPLICATE] == 2
+
+
+def test_a_change_of_a_wrong_number_and_time_is_a_gap_and_no_book_that_stands_still():
+    """What came after it was left out as a repetition, on a connection that lived."""
+    feed = unconnected(ticks=frozenset({"book"}))
+
+    def change(first: int, last: int, before: int, at_ms: int) -> bytes:
+        return (
+            f'{{"stream":"btcusdt@depth","data":{{"e":"depthUpdate","E":{at_ms},"T":{at_ms},'
+            f'"s":"BTCUSDT","U":{first},"u":{last},"pu":{before},"b":[["100.0","1.0"]],"a":[]}}}}'
+        ).encode()
+
+    told(feed, [change(8, 10, 7, NOW_MS - 3)], NOW_MS * 10**6)
+    body = b'{"lastUpdateId":10,"bids":[["100.0","1.0"]],"asks":[["101.0","1.0"]]}'
+    feed._snapshot(0, Answer(body, 0, 0), Kept())
+    far = change(11, 9**15, 10, NOW_MS + 10**12)
+    assert len(told(feed, [far], NOW_MS * 10**6).of(Kind.BOOK_DELTA)) == 1
+    after = change(12, 13, 11, NOW_MS + 60_001)
+    assert Feed.GAP in told(feed, [after], (NOW_MS + 60_005) * 10**6).states()
 
 
 def test_dials_that_fail_are_tried_again():

@@ -90,7 +90,7 @@ def test_a_recording_of_which_nothing_can_be_used_says_why(tmp_path):
         return str(told.value).partition("holds no message that can be used")[2]
 
     without = said([change(8, 9), change(10, 12)])
-    assert without.startswith(": 2 change of a book before its snapshot\nhelp: record the venue's ")
+    assert without.startswith(": 2 changes of a book before its snapshot\nhelp: record the venue's")
     first = f"the first: {tmp_path / 'x.txt'}: line 2: message not understood"
     damaged = said([change(8, 9), change(10, 12, bids='["x","2.0"]')])
     assert damaged.startswith(": 1 change of a book before its snapshot, 1 message not ")

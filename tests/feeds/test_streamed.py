@@ -247,6 +247,65 @@ def test_d3_repetitions_and_old_messages_never_move_a_book_back(name):
                 books.push(play(one, [adapter.snapshot(place + 1)]))
 
 
+def _trades_of(adapter: Adapter) -> list[str]:
+    return [m.text for m in adapter.venue.tape if m.channel in ("trades", "trade", "matches")]
+
+
+def _changed_trade(adapter: Adapter, text: str, **new: str) -> str:
+    found = msgspec.json.decode(text)
+    one = found["data"][0] if adapter.name == "okx" else found
+    names = {"number": "tradeId", "time": "ts", "price": "px"} if adapter.name == "okx" else {
+        "number": "trade_id", "time": "time", "price": "price"}
+    for what, value in new.items():
+        one[names[what]] = int(value) if names[what] == "trade_id" else value
+    return msgspec.json.encode(found).decode()
+
+
+AFTER_NS = 2 * 10**18
+"""When a message is received whose number and time are wrong; nothing of the tape is so late."""
+
+
+@pytest.mark.parametrize("name", ["okx", "coinbase"])
+@pytest.mark.parametrize("new", [
+    {"number": "9" * 15}, {"number": "9" * 15, "price": "12345678900.0"},
+    {"number": "9" * 15, "time": "far"},
+])  # fmt: skip
+def test_d3_a_trade_of_a_wrong_number_makes_no_repetitions_of_all_that_follow(name, new):
+    adapter = Adapter(name)
+    one, books, texts = adapter.desk(ticks=frozenset({"trades"})), Books(), _trades_of(adapter)
+    one.edges[:, import_module("quantdsl.feeds.edge").CLOCK] = 0
+    far = {"okx": "9" * 15, "coinbase": "2250-01-01T00:00:00.000000Z"}[name]
+    new = new | ({"time": far} if "time" in new else {})
+    books.push(play(one, texts[:2], AFTER_NS))
+    books.push(play(one, [_changed_trade(adapter, texts[2], **new)], AFTER_NS))
+    first = len(books.trades)
+    assert first == 2 + ("price" not in new)
+    # Its time is remembered as one that its receipt allows, so what is later counts again.
+    later = {"okx": str(2 * 10**12 + 61_000), "coinbase": "2033-05-18T03:34:21.000000Z"}[name]
+    again = [_changed_trade(adapter, texts[3], time=later)] if "time" in new else texts[3:4]
+    books.push(play(one, [*again, *again], AFTER_NS + 61 * 10**9))
+    assert len(books.trades) == first + 1
+    assert one.faults[Fault.DUPLICATE] == 1
+
+
+def test_d3_a_change_of_a_wrong_time_makes_not_all_that_follow_run_backward():
+    adapter = Adapter("coinbase")
+    one, books = adapter.desk(ticks=frozenset({"book"})), Books()
+    one.edges[:, import_module("quantdsl.feeds.edge").CLOCK] = 0
+
+    def timed(place: int, time: str) -> str:
+        found = msgspec.json.decode(adapter.books[place]) | {"time": time}
+        return msgspec.json.encode(found).decode()
+
+    books.push(play(one, [*adapter.books[:3], timed(3, "2250-01-01T00:00:00.0Z")], AFTER_NS))
+    assert books.valid[0]
+    books.push(play(one, [timed(4, "2033-05-18T03:33:21.0Z")], AFTER_NS))
+    assert not books.valid[0]
+    books.push(play(one, [adapter.snapshot(5)], AFTER_NS))
+    books.push(play(one, [timed(5, "2033-05-18T03:34:21.0Z")], AFTER_NS + 61 * 10**9))
+    assert books.valid[0]
+
+
 def test_d3_a_sequence_that_begins_anew_without_a_snapshot_is_a_gap():
     adapter = Adapter("okx")
     one, books = adapter.desk(), Books()
@@ -315,7 +374,7 @@ def test_d7_a_level_that_is_none_makes_the_book_worthless(adapter, price, fault)
 )
 def test_d7_a_trade_that_is_none_is_left_out(adapter, field, value, fault):
     one, books = adapter.desk(ticks=frozenset({"trades"})), Books()
-    texts = [m.text for m in adapter.venue.tape if m.channel in ("trades", "trade", "matches")]
+    texts = _trades_of(adapter)
     books.push(play(one, texts[:1]))
     found = msgspec.json.decode(texts[1])
     if adapter.name == "okx":
@@ -396,6 +455,23 @@ def test_a_session_of_a_venue_from_subscribing_to_the_end(adapter):
         assert run.books.sides[7] == adapter.oracle(len(adapter.books)).in_units(tick, lot)
     assert (health.state, venue.log.live_max) == ("stopped", 1)
     assert run.books.feed[-1] == (7, Feed.RESET)
+
+
+def test_the_venues_time_is_asked_for_with_each_connection(adapter, hurried):
+    """What was estimated when the feed was opened is as old as it took to compile, or as a night:
+    orders were seconds on their way, and a maker's were refused as too many."""
+    with (
+        Venue(type(adapter.venue)(adapter.venue.tape), speed=1.0) as venue,
+        Running(venue, adapter.name, (adapter.symbol,)) as run,
+    ):
+        health = run.feed.health
+        for connection in (1, 2):
+            health.clock_offset_ns, health.clock_error_ns = 123, 0
+            if connection == 2:
+                venue.drop_all()
+            run.until(lambda n=connection: health.connects == n and health.clock_error_ns)
+            assert health.clock_offset_ns != 123
+            assert (health.clock_error_ns > 10**9) == (adapter.name == "kraken")  # whole seconds
 
 
 def _sent(adapter: Adapter) -> int:

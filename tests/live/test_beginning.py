@@ -44,6 +44,9 @@ def refused(capsys, *words: object) -> str:
         ('[alerts]\nwebhook = "https://a b/"', "alerts.webhook is no address that an alert can be"),
         ('[alerts]\ncommand = ["no-such"]', "alerts.command: there is no program 'no-such' to run"),
         ("[params]\nnobodys = 1", "the strategy has no param 'nobodys'"),
+        ('[report]\nout = "there"', "report.out does nothing: the report of a session lies in its"),
+        ('[report]\nbenchmark = "no.csv"', "report.benchmark does nothing: a session is compared"),
+        ('[signals]\ndevice = "cuda:99"', "device cuda:99: "),
         ('[account]\ncurrency = "EUR"', "the strategy counts in USD and the account in EUR"),
     ],
 )
@@ -100,7 +103,14 @@ def test_the_config_says_where_sessions_lie(tmp_path, capsys, strategy, monkeypa
         )
 
 
-@pytest.mark.parametrize("seconds", ["0", "-1"])
+def test_a_device_that_is_not_there_is_refused_whoever_needs_it(tmp_path, capsys, strategy):
+    folder = tmp_path / "session"
+    said = refused(capsys, strategy, "--session", folder, "--device", "cuda:99")
+    assert "device cuda:99: " in said
+    assert not os.path.lexists(folder)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
 def test_a_session_does_not_last_less_than_no_time(tmp_path, strategy, seconds):
     folder = tmp_path / "session"
     assert run(["paper", str(strategy), "--session", str(folder), "--for", seconds]) == 2

@@ -250,7 +250,7 @@ def test_the_command_records_and_says_what_it_did(tmp_path, capsys, monkeypatch)
         line += ["--ca-file", venue.ca_file]
         assert run(line) == 0
         said = capsys.readouterr().out
-        assert "0 dropped, 0 gaps, 1 connections" in said
+        assert "0 dropped, 0 gaps, 1 connection\n" in said
         assert run(line) == 2
         assert "is not empty" in capsys.readouterr().err
         assert run([*line, "--ticks", "books"]) == 2

@@ -16,13 +16,16 @@ ALL = frozenset({"quotes", "trades", "book"})
 
 def desk(feed: Any, units: dict[str, tuple[Fraction, Fraction]], **spec: Any) -> Any:
     """The `Desk` of a feed for instruments of these ticks and lots, without asking a venue."""
+    from quantdsl.feeds.edge import CLOCK
     from quantdsl.feeds.streamed import Desk  # it compiles what every streamed feed needs
 
     instruments = [Instrument(symbol=symbol, tick=tick, lot=lot)
                    for symbol, (tick, lot) in units.items()]
     whole = FeedSpec(feed=feed.name, symbols=tuple(units), ticks=spec.pop("ticks", ALL), **spec)
     asked = sum({"book": 1, "quotes": 2, "trades": 4}[one] for one in whole.ticks)
-    return Desk(feed._venue, whole, asked, instruments)
+    made = Desk(feed._venue, whole, asked, instruments)
+    made.edges[:, CLOCK] = 2 * 10**18  # what is played to it has times of the tape, received at 1
+    return made
 
 
 def batch(texts: Sequence[str | bytes], recv_ns: int) -> Batch:
