@@ -39,14 +39,13 @@ class LeanReader:
 
     format = "Lean ticks"
     price_digits, size_digits = 9, 0
-    has_recv = False
+    has_recv, tells = False, frozenset[str]()  # all of them may be suspicious
 
     def __init__(self, path: Path, bad_rows: Literal["stop", "drop"]) -> None:
         self._path, self.name, self.symbol = path, str(path), path.parent.name.upper()
         self.tally, self.notes = Tally(self.name, bad_rows), list[str]()
         date, _, self._kind = path.name.removesuffix(".zip").partition("_")
         day = np.array([times.parse_instant(f"{date[:4]}-{date[4:6]}-{date[6:]}")])
-        self.tells = frozenset({f"{self._kind}s"})
         self._midnight = int(times.utc_of_local(day, ZONE)[0])
 
     def sha256(self) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 import quantdsl
 from quantdsl import cli
-from quantdsl.errors import ConfigError, DataError
+from quantdsl.errors import ConfigError, DataError, LimitError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.report.html import framed
 from quantdsl.shipped import shipped
@@ -283,6 +283,20 @@ def test_the_defaults_of_params_are_taken_back(table):
     assert strategy.params == {"eager": True, "side": "up", "fast": 5.0}
     given = strategy.backtest(table, **strategy.params)
     assert given.trades.equals(strategy.backtest(table).trades)
+
+
+def test_what_is_wrong_is_told_in_words_of_python_too(table):
+    two = "param fast = 5 in 2..9000 step 1\n    param slow = 20 in 2..9000 step 1"
+    wide = STRATEGY.replace("param fast = 5 in 2..10 step 1", two).replace("20)", "slow)")
+    with pytest.raises(LimitError, match=r"ranges=\), or a subset .* in Python points="):
+        quantdsl.sweep(wide, table)
+    with pytest.raises(ConfigError, match=r"start \(--from\) before the end \(--to\)"):
+        quantdsl.backtest(STRATEGY, table, start="2024-01-05", end="2024-01-04")
+    for run in (quantdsl.backtest, quantdsl.sweep):
+        with pytest.raises(ConfigError, match=r"^the data are 2 files for 1 instrument"):
+            run(STRATEGY, "a,b")
+        with pytest.raises(ConfigError, match=r"^data 'a,,b': a file's name is missing"):
+            run(STRATEGY, "a,,b")
 
 
 def test_an_interrupted_sweep_returns_what_is_done(table):

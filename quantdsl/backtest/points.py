@@ -115,17 +115,24 @@ def grid(
                 example = f"{_number(param.low)}..{_number(param.high)}:STEP"
                 notes.append(
                     f"{param.name} has a range without a step and stays at "
-                    f"{values.show(param, param.default)}; --range {param.name}={example} sweeps it"
+                    f"{values.show(param, param.default)}; the range {example} sweeps it "
+                    f"(--range {param.name}={example}, in Python ranges=)"
                 )
                 continue
             axes.append(Axis(param, declared_points(param)))
     if not axes:
         ranged_ones = [param.name for param in params if param.low is not None]
         why = "no param of the strategy has a range"
-        help_ = "declare one, as param n = 10 in 5..50 step 5, or give --range n=5..50:5"
+        help_ = (
+            "declare one, as param n = 10 in 5..50 step 5, or give it the range 5..50:5 "
+            "(--range n=5..50:5, in Python ranges=)"
+        )
         if ranged_ones:
             why = f"{', '.join(ranged_ones)}: each is given one value, or has no step"
-            help_ = f"leave one out of --set and [params], or give --range {ranged_ones[0]}=..."
+            help_ = (
+                "give no value to one (--set, [params], an argument of Python), or give it a range "
+                f"(--range {ranged_ones[0]}=..., in Python ranges=)"
+            )
         raise ConfigError(f"there is nothing to sweep: {why}\nhelp: {help_}")
     swept = {axis.param.name for axis in axes}
     return Grid(tuple(axes), {n: v for n, v in fixed.items() if n not in swept}), notes
@@ -190,8 +197,7 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
     elif kind == "grid":
         raise LimitError(
             f"the grid {grid.describe()} has {grid.size:,} points: more than "
-            f"{limits.SWEEP_POINTS}\nhelp: take wider steps with --range, or a subset with "
-            "--points random:N or --points sobol:N"
+            f"{limits.SWEEP_POINTS}\nhelp: {FEWER}"
         )
     else:
         found = _drawn(grid, judge, kind, wanted, seed)
@@ -199,9 +205,15 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
         which = f"none of the {grid.size:,} points of" if kind == "grid" else "no point drawn from"
         raise ConfigError(
             f"{which} {grid.describe()} satisfies what the strategy requires\n"
-            "help: mend a range with --range, or the condition"
+            "help: mend a range (--range, in Python ranges=), or the condition"
         )
     return found
+
+
+FEWER = (
+    "take wider steps in a range (--range, in Python ranges=), or a subset (--points random:N or "
+    "--points sobol:N, in Python points=)"
+)
 
 
 def parsed(points: str, said: str) -> tuple[str, int]:

@@ -98,7 +98,7 @@ def begin(start: str, spec: DataSpec) -> int:
     if spec.end is not None and start_ns >= spec.end:
         raise ConfigError(
             f"trading cannot start at {show_instant(start_ns)} and end at "
-            f"{show_instant(spec.end)}\nhelp: name a date of --from before that of --to"
+            f"{show_instant(spec.end)}\nhelp: start (--from) before the end (--to)"
         )
     return start_ns
 
@@ -205,12 +205,12 @@ def arrange(
 SAID_BY = {
     "data.path": ("--data", "data"),
     "data.to": ("--to", "end"),
-    "data.bars": ("--bars", "bars"),
-    "data.session": ("--session", "session"),
-    "data.tz": ("--tz", "tz"),
+    "data.bars": ("--bars",),
+    "data.session": ("--session",),
+    "data.tz": ("--tz",),
     "report.benchmark": ("--benchmark", "benchmark"),
 }
-"""Settings as an option and as an argument of Python."""
+"""Settings as an option and, where Python has it, as an argument there."""
 
 
 def _hold_said(line: Mapping[str, object], caller: str) -> None:
@@ -218,7 +218,7 @@ def _hold_said(line: Mapping[str, object], caller: str) -> None:
     would be on the built-in market, or on all of the data, without a word."""
     for key, names in SAID_BY.items():
         if isinstance(line[key], str) and not str(line[key]).strip():
-            name = names[caller == PYTHON]
+            name = names[-1 if caller == PYTHON else 0]
             raise ConfigError(f"{name} names nothing\nhelp: leave it out, or name what it is for")
 
 
@@ -297,17 +297,17 @@ def _members(checked: Checked, resolved: Resolved, table: Any = None) -> univers
     one = resolved.config.data
     if checked.strategy.universe is not None:
         return universe.members(checked, resolved.config.universe, one.path, table)
-    paths: list[Any] = _files(one.path) if table is None else [table]
+    paths: list[Any] = files_named(one.path) if table is None else [table]
     traded = checked.strategy.instruments
     sources = tuple(_source(paths, t.index, len(traded)) for t in traded)
     return universe.Members(tuple(t.symbol for t in traded), sources)
 
 
-def _files(path: str) -> list[str]:
-    """The files of `--data A,B`; a name that is missing would be the built-in market."""
+def files_named(path: str) -> list[str]:
+    """The files of `A,B`; a name that is missing would be the built-in market."""
     files = path.split(",") if path else []
     if "" in files:
-        raise ConfigError(f"--data {path}: a file's name is missing at a comma")
+        raise ConfigError(f"data {path!r}: a file's name is missing at a comma")
     return files
 
 
@@ -508,7 +508,7 @@ def _source(paths: list[Any], index: int, count: int) -> Any:
         return None
     if len(paths) not in (1, count):
         raise ConfigError(
-            f"--data names {len(paths)} files for {plural(count, 'instrument')}; give one for "
+            f"the data are {len(paths)} files for {plural(count, 'instrument')}; give one for "
             "each, separated by commas, in the order of the strategy\n"
             "help: where one instrument has several files, name a folder of them"
         )

@@ -26,7 +26,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
-from quantdsl.backtest.prepare import Arranged, arrange, begin, day_rule, hold_hosted
+from quantdsl.backtest.prepare import Arranged, arrange, begin, day_rule, files_named, hold_hosted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.stream import day_samples, market_times, materialised
@@ -206,6 +206,23 @@ def prepare_sweep(
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
     `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
     """
+    chosen = _chosen(checked, path, ranges or {}, params or {}, sweep, options)
+    return placed(chosen, _asked_start(chosen, start))
+
+
+def _asked_start(chosen: Chosen, start: str | None) -> int:
+    return 0 if start is None else begin(start, chosen.arranged.data.spec)
+
+
+def _chosen(
+    checked: Checked,
+    path: Path,
+    ranges: Mapping[str, str],
+    params: Mapping[str, object],
+    sweep: Mapping[str, object] | None,
+    options: Mapping[str, Any],
+) -> Chosen:
+    """The points that are run; the arguments are those of `prepare_sweep`."""
     hold_hosted(checked, "a sweep")
     more = _own(sweep)
     arranged = arrange(checked, more=more, **options)
@@ -223,7 +240,7 @@ def prepare_sweep(
             f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
             "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
         )
-    grid, notes = _grid(checked, arranged, dict(params or {}), dict(ranges or {}))
+    grid, notes = _grid(checked, arranged, dict(params), dict(ranges))
     few = few_orders(checked.strategy, arranged.uses)
     code = lane_code(
         checked,
@@ -242,7 +259,7 @@ def prepare_sweep(
     levels = grid.levels(numbers)
     words = grid.words(levels)
     _fits(len(numbers), len(code.words))
-    chosen = Chosen(
+    return Chosen(
         checked=checked,
         path=path,
         options={**options, "more": more},
@@ -256,7 +273,6 @@ def prepare_sweep(
         precision=config.precision,
         notes=(*notes, _accounts(checked), *_narrowed(config)),
     )
-    return placed(chosen, 0 if start is None else begin(start, arranged.data.spec))
 
 
 def placed(
@@ -269,13 +285,8 @@ def placed(
     are to be `roomy`, for all that a single run has.
     """
     events = materialised(chosen.arranged.data)
-    start = max(_warm(chosen, events), start_ns) // MICROSECOND_NS * MICROSECOND_NS
     bar_ns = market_times(events)
-    if start > bar_ns[-1]:
-        raise ConfigError(
-            f"trading starts at {show_instant(start)}, and the data end at "
-            f"{show_instant(int(bar_ns[-1]))}"
-        )
+    start = _start(chosen, events, bar_ns, start_ns)
     axes, levels, config = chosen.grid.axes, chosen.levels, chosen.config
     if plan is None:
         gpu = on_gpu(config.device)
@@ -312,12 +323,26 @@ def placed(
     return Sweep(**known, code=code, table=table, work=work, start_ns=start, bar_ns=bar_ns)
 
 
+def _start(chosen: Chosen, events: Int64s, bar_ns: Int64s, start_ns: int) -> int:
+    """When trading starts: from `start_ns` on, where all points are warm and there is a bar."""
+    start = max(_warm(chosen, events), start_ns) // MICROSECOND_NS * MICROSECOND_NS
+    if start > bar_ns[-1]:
+        raise ConfigError(
+            f"{chosen.arranged.data.name}: trading starts at {show_instant(start)}, and the data "
+            f"end at {show_instant(int(bar_ns[-1]))}"
+        )
+    return start
+
+
 def _warm(chosen: Chosen, events: Int64s) -> int:
     """From when on all points are warm, as far as `--from` can say it: to the microsecond."""
     checked, needs = chosen.checked, chosen.needs
-    if not checked.strategy.ticks:
-        return sweep_start(checked, needs, [events.view(EVENT).reshape(-1)])
-    warm = tick_start(checked, chosen.arranged.uses, chosen.memory, needs, events)
+    try:
+        if not checked.strategy.ticks:
+            return sweep_start(checked, needs, [events.view(EVENT).reshape(-1)])
+        warm = tick_start(checked, chosen.arranged.uses, chosen.memory, needs, events)
+    except DataError as short:
+        raise DataError(f"{chosen.arranged.data.name}: {short}") from None
     return warm + MICROSECOND_NS - 1  # later than ticks that come before it in its microsecond
 
 
@@ -326,35 +351,40 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
     alone = len(checked.strategy.instruments) == 1 and checked.strategy.universe is None
     if not isinstance(data, str) or not alone:
         return [data]
-    files = data.split(",")
-    if len(files) > 1 and "" in files:  # no name is the built-in market
-        raise ConfigError(f"--data {data}: a file's name is missing at a comma")
+    files = files_named(data) or [data]
     if len(files) > 1:  # said before the first sweep, not after it
         for file in files:
             hold_there(Path(split_source(file)[0]))
     return files
 
 
-def hold_files(checked: Checked, files: list[Any], prepared: Mapping[str, Any]) -> None:
+def hold_files(
+    checked: Checked,
+    path: Path,
+    files: list[Any],
+    *,
+    ranges: Mapping[str, str],
+    params: Mapping[str, object],
+    start: str | None,
+    sweep: Mapping[str, object],
+    **options: Any,
+) -> None:
     """DataError where some of several files cannot be swept: said before the first one is.
 
-    `prepared` are the arguments that `prepare_sweep` is to have of each.
+    The options are those that `prepare_sweep` is to have of each.
     """
-    options = {name: v for name, v in prepared.items() if name not in _OF_POINTS}
     refused = []
     for file in files if len(files) > 1 else ():
         try:
-            arrange(checked, data=file, more=_own(prepared.get("sweep")), **options)
+            chosen = _chosen(checked, path, ranges, params, sweep, {"data": file, **options})
+            events = materialised(chosen.arranged.data)
+            _start(chosen, events, market_times(events), _asked_start(chosen, start))
         except DataError as error:
             refused.append(str(error))
     if refused:
         raise DataError(
             "\n".join([f"{len(refused)} of {len(files)} files cannot be swept", *refused])
         )
-
-
-_OF_POINTS = ("ranges", "params", "start", "sweep")
-"""Arguments of `prepare_sweep` that are none of `arrange`."""
 
 
 def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
@@ -418,7 +448,7 @@ def _fits(n_points: int, n_words: int) -> None:
         raise LimitError(
             f"the results of {n_points:,} points need {needed / 2**30:,.1f} GiB of memory and "
             f"{there / 2**30:,.1f} GiB are free\n"
-            "help: take wider steps with --range, or a subset with --points random:N"
+            f"help: {pointing.FEWER}"
         )
 
 

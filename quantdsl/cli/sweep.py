@@ -109,7 +109,7 @@ def command(
     several = len(files) > 1
     folders = _folders(folder, files) if several else [folder]
     prepared = _prepared(**options)
-    hold_files(checked, files, prepared)
+    hold_files(checked, file, files, **prepared)
     for data, place in zip(files, folders, strict=True):
         sweep = prepare_sweep(checked, file, data=data, **prepared)
         if several and resume and complete(sweep, place):

@@ -199,16 +199,19 @@ class Data:
         coarse = {n: one for n, one in lengths.items() if one.nominal_ns > finest.nominal_ns}
         if coarse:
             longest = max(coarse.values(), key=lambda one: one.nominal_ns)
+            comma = "," if len(coarse) > 1 else ""
             raise DataError(
-                f"{_holding(coarse)} and the strategy asks for bars of {finest}: finer data are "
-                f"needed, or --bars {longest}"
+                f"{_holding(coarse)}{comma} and the strategy asks for bars of {finest}: finer data "
+                f"are needed, or --bars {longest}"
             )
         parts = () if finest.is_calendar else lengths.items()
         odd = {n: one for n, one in parts if finest.nominal_ns % one.nominal_ns}
         if odd:
+            kinds = [*dict.fromkeys(map(str, odd.values()))]
+            verb = "does" if len(kinds) == 1 else "do"
             raise DataError(
-                f"{_holding(odd).rstrip(',')}, of which bars of {finest} cannot be built, for "
-                f"{named([*dict.fromkeys(map(str, odd.values()))])} does not divide {finest}"
+                f"{_holding(odd)}, of which bars of {finest} cannot be built, for "
+                f"{named(kinds)} {verb} not divide {finest}"
             )
         return clocks
 
@@ -218,7 +221,7 @@ def _holding(lengths: dict[str, Interval]) -> str:
     if len(lengths) == 1:
         ((name, length),) = lengths.items()
         return f"{name}: holds bars of {length}"
-    return f"{named([f'{name} holds bars of {one}' for name, one in lengths.items()])},"
+    return named([f"{name} holds bars of {one}" for name, one in lengths.items()])
 
 
 class BarTable:

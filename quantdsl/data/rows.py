@@ -179,8 +179,8 @@ class RowReader:
 
         def reason(at: int) -> tuple[str, str]:
             if not time_valid[at]:
-                fault = stamps.faults.get(int(places[at]))
-                return ("no time", "its time is empty") if fault is None else (UNREAD, fault)
+                fault = stamps.fault(int(places[at]))
+                return (NO_TIME, "its time is empty") if fault is None else (UNREAD, fault)
             return _reason(rows, before, at)
 
         at = int(np.argmin(fine))
@@ -194,7 +194,10 @@ class RowReader:
         if joined or _newest_first(rows):
             fault = f"{fault}. {PARTS if joined else NEWEST_FIRST}"
         self.first_fault = self.first_fault or fault
-        self.dropped.update(reason(at)[0] for at in np.flatnonzero(~fine).tolist())
+        unread = int(np.count_nonzero(stamps.unread[places]))
+        empty = int(np.count_nonzero(~time_valid)) - unread
+        self.dropped += Counter({UNREAD: unread, NO_TIME: empty})
+        self.dropped.update(reason(at)[0] for at in np.flatnonzero(~fine & time_valid).tolist())
         return rows.where(fine)
 
     def _columns_of(
@@ -221,7 +224,7 @@ class RowReader:
         return Rows(ts, open_, high, low, close, volume), stamps
 
 
-UNREAD = "time not understood"
+UNREAD, NO_TIME = "time not understood", "no time"
 
 
 def place_of(table: Table, row: int) -> str:

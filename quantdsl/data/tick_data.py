@@ -132,7 +132,7 @@ class TickData:
                     held = [
                         n for n, kinds in KINDS.items() if any(feed.scan.kinds[k] for k in kinds)
                     ]
-                    way = f"name a folder that holds a file of its {name} as well"
+                    way = f"name a folder that holds a file of its {name} as well, with rows in it"
                     if name == "book" and feed.reader.format == "table of trades":
                         way += "; a table of a book's changes has a column 'snapshot' (true, false)"
                     raise DataError(

@@ -94,6 +94,7 @@ class TickTableReader:
     """
 
     price_digits = size_digits = DIGITS
+    tells = frozenset[str]()  # one without rows may be a download that failed
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class TickTableReader:
                     f"{_list(table.columns())}\nhelp: name it in the config: "
                     f'columns = {{ {missing[0]} = "NAME" }}'
                 )
-        self.symbol, self.tells = self._chosen(symbol), frozenset({str(self._holds)})
+        self.symbol = self._chosen(symbol)
         self.has_recv = all("received" in found for found in self._columns)
         self.format = f"table of {self._holds if self._holds != 'book' else 'changes of a book'}"
         self.tally = Tally(name, bad_rows)
@@ -204,7 +205,7 @@ class TickTableReader:
             field = next(field for field, known in fine.items() if not known[at])
             told = f"= {batch.column(columns[field])[at].as_py()}"
             if field in stamps:
-                told = stamps[field].faults.get(at, "is empty")
+                told = stamps[field].fault(at) or "is empty"
                 if self._bad_rows == "stop" and not fine[field].any():
                     # To leave out all rows mends nothing.
                     raise DataError(f"{place_of(table, rows + at)}: {columns[field]}: {told}")

@@ -6,7 +6,7 @@ What has a zone where the values before it have none is refused, for the times o
 doubtful; any other value that cannot be read leaves the rest of them as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -32,13 +32,19 @@ class TimeTextError(DataError):
 class TimeColumn(msgspec.Struct, frozen=True):
     """Times read; `zoned` says that the file itself fixed them in UTC.
 
-    `faults` says by place what is wrong with those that are there and are no time.
+    `unread` are those that are there and are no time, and `why` says of a place of one what is
+    wrong: of many only the first is ever told, and to word all of them takes minutes.
     """
 
     ns: Int64s
     valid: Bools
     zoned: bool
-    faults: Mapping[int, str] = {}
+    unread: Bools
+    why: Callable[[int], str]
+
+    def fault(self, at: int) -> str | None:
+        """What is wrong with a value; None where nothing is, or it is empty."""
+        return self.why(at) if self.unread[at] else None
 
     def in_utc(self, tz: str) -> Int64s:
         """The times where a wall clock is one of this zone."""
@@ -48,9 +54,9 @@ class TimeColumn(msgspec.Struct, frozen=True):
 def parse_times(column: Any, time_format: str | None) -> TimeColumn:
     """As `read_times`, and TimeTextError at the first value that is no time."""
     found = read_times(column, time_format)
-    if found.faults:
-        at = min(found.faults)
-        raise TimeTextError(found.faults[at], at)
+    if found.unread.any():
+        at = int(np.argmax(found.unread))
+        raise TimeTextError(found.why(at), at)
     return found
 
 
@@ -109,9 +115,9 @@ def _counted(units: Int64s, unit_ns: int, valid: Bools, zoned: bool) -> TimeColu
     """Numbers of a unit since 1970, but for those that are too many ns."""
     most = np.iinfo(np.int64).max // unit_ns
     far = valid & ((units < -most) | (units > most))
-    faults = {at: f"{units[at]} {_FAR}" for at in np.flatnonzero(far).tolist()}
     valid = valid & ~far
-    return TimeColumn(np.where(valid, units, 0) * unit_ns, valid, zoned, faults)
+    ns = np.where(valid, units, 0) * unit_ns
+    return TimeColumn(ns, valid, zoned, far, lambda at: f"{units[at]} {_FAR}")
 
 
 def _parse_epoch(column: Any) -> TimeColumn:
@@ -123,21 +129,43 @@ def _parse_epoch(column: Any) -> TimeColumn:
         numbers = plain(column).astype(np.int64)
     else:
         real = plain(column).astype(np.float64)
-        valid = valid & (np.abs(real) < 2.0**63)
+        valid = valid & ~np.isnan(real)
+        beyond = valid & ~(np.abs(real) < 2.0**63)
+        valid = valid & ~beyond
         numbers = np.where(valid, real, 0.0)
-    first = float(abs(numbers[valid][0])) if valid.any() else 0.0
+    first, size = _sizes(numbers[valid])
     if 19_000_101 <= first <= 22_000_101 and numbers.dtype == np.int64:
         return _dates_of_digits(numbers, valid)
-    unit = next((ns for limit, ns in _EPOCH_UNITS if first < limit), 1)
+    unit = next((ns for limit, ns in _EPOCH_UNITS if size < limit), 1)
     if numbers.dtype == np.int64:
         return _counted(numbers, unit, valid, True)
     # Whole units first, for a float holds today's seconds to a quarter of a microsecond only.
     whole = np.floor(numbers)
     found = _counted(whole.astype(np.int64), unit, valid, True)
     part = np.rint((numbers - whole) * 1e6) * (unit / 1e6)
-    return TimeColumn(found.ns + part.astype(np.int64), found.valid, True, found.faults)
+    return TimeColumn(
+        found.ns + part.astype(np.int64),
+        found.valid,
+        True,
+        found.unread | beyond,
+        lambda at: f"{real[at]:.15g} {_FAR}",
+    )
 
 
+def _sizes(numbers: Any) -> tuple[float, float]:
+    """Sizes of the first number that is not 0 and of the first that tells its unit, else of that.
+
+    A 0, a -1 or the like at the top stands for a time that nobody knows.
+    """
+    first = abs(float(numbers[0])) if len(numbers) else 0.0
+    if first < _TELLING:
+        sizes = np.abs(numbers.astype(np.float64))
+        first = next(iter(sizes[sizes != 0]), 0.0)
+        return first, next(iter(sizes[sizes >= _TELLING]), first)
+    return first, first
+
+
+_TELLING = 1e8  # 1973 in seconds, and the first days of 1970 in any smaller unit
 # Up to the year 5138 the size of a number tells its unit.
 _EPOCH_UNITS = ((1e11, SECOND_NS), (1e14, 1_000_000), (1e17, 1_000))
 
@@ -149,10 +177,10 @@ def _dates_of_digits(digits: Int64s, valid: Bools) -> TimeColumn:
     first_days = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     days = first_days + dates % 100 - 1
     month_of = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
-    date = (dates > 0) & (dates // 100 % 100 <= 12) & (month_of == months)
-    faults = {at: f"{digits[at]} {_NO_TIME}" for at in np.flatnonzero(valid & ~date).tolist()}
-    valid = valid & date
-    return TimeColumn(np.where(valid, days, 0) * DAY_NS, valid, False, faults)
+    month = dates // 100 % 100
+    date = (month >= 1) & (month <= 12) & (month_of == months)
+    ns = np.where(valid & date, days, 0) * DAY_NS
+    return TimeColumn(ns, valid & date, False, valid & ~date, lambda at: f"{digits[at]} {_NO_TIME}")
 
 
 def _parse_text(column: Any, time_format: str | None) -> TimeColumn:
@@ -161,48 +189,96 @@ def _parse_text(column: Any, time_format: str | None) -> TimeColumn:
 
     if time_format is not None:
         stamps = pc.strptime(column, format=time_format, unit="ns", error_is_null=True)
-        why = f"is a time that does not fit time_format {time_format!r}"
-        faults = {at: f"{text!r} {why}" for at, text in _unread(column, stamps)}
-        return _of_stamps(stamps, "%z" in time_format, faults)
+        reason = f"is a time that does not fit time_format {time_format!r}"
+        return _of_stamps(column, stamps, "%z" in time_format, _worded(column, reason))
     form, sample = _form(column)
+    if form is None:
+        nothing = pa.nulls(len(column), pa.timestamp("ns"))
+        return _of_stamps(column, nothing, False, lambda at: _fault(column, at))
     if form == "epoch":
-        numbers = _cast(column, pa.int64())
-        why = f"is no number, and {sample!r} is a time as a number"
+        numbers = _cast(column, pa.int64(), form)
         found = _parse_epoch(numbers)
-        faults = {at: f"{text!r} {why}" for at, text in _unread(column, numbers)}
-        return TimeColumn(found.ns, found.valid, found.zoned, faults | dict(found.faults))
+        no_number = _worded(column, f"is no number, and {sample!r} is a time as a number")
+        unread = present(column) & ~found.valid
+        return TimeColumn(
+            found.ns,
+            found.valid,
+            found.zoned,
+            unread,
+            lambda at: found.fault(at) or no_number(at),
+        )
     text = _iso(column)
-    stamps = _cast(text, pa.timestamp("ns", "UTC" if form == "zoned" else None))
-    faults = {
-        at: _fault(original, text[at : at + 1], at)
-        for at, original in _unread(column, stamps)
-    }
-    return _of_stamps(stamps, form == "zoned", faults)
+    stamps = _cast(text, pa.timestamp("ns", "UTC" if form == "zoned" else None), form)
+    read = _of_stamps(column, stamps, form == "zoned", lambda at: _fault(column, at))
+    _refuse_other_zone(column, text, read)
+    return read
 
 
-def _of_stamps(stamps: Any, zoned: bool, faults: Mapping[int, str]) -> TimeColumn:
+def _of_stamps(column: Any, stamps: Any, zoned: bool, why: Callable[[int], str]) -> TimeColumn:
     import pyarrow as pa
 
-    return TimeColumn(plain(stamps.cast(pa.int64())), present(stamps), zoned, faults)
+    valid = present(stamps)
+    ns, unread = plain(stamps.cast(pa.int64())), present(column) & ~valid
+    return TimeColumn(ns, valid, zoned, unread, why)
+
+
+def _worded(column: Any, reason: str) -> Callable[[int], str]:
+    return lambda at: f"{column[at].as_py()!r} {reason}"
 
 
 _Form = Literal["epoch", "zoned", "wall"]
 
+_ISO = (
+    r"(167[7-9]|16[89]\d|1[7-9]\d\d|2[01]\d\d|22[0-5]\d|226[0-2])"
+    r"-((0[1-9]|1[0-2])-(0[1-9]|[12]\d)|(0[13-9]|1[0-2])-30|(0[13578]|1[02])-31)"
+    r"([ T]([01]\d|2[0-3])(:?[0-5]\d(:?[0-5]\d(\.\d{1,9})?)?)?)?"
+)
+_SHAPES: dict[_Form, str] = {
+    "epoch": r"^(-?\d+|0[xX][0-9a-fA-F]+)$",
+    "wall": f"^{_ISO}$",
+    "zoned": f"^{_ISO}(Z|[+-]\\d\\d(:?\\d\\d)?)$",
+}
+"""What each form's text looks like where it can be read, but for February 29 of a common year."""
 
-def _form(column: Any) -> tuple[_Form, str | None]:
-    """How the first text that is a time is written, and that text; `wall` where none is one."""
-    for at in np.flatnonzero(present(column)).tolist():
-        original = column[at].as_py()
-        if original.isascii() and original.isdigit() and len(original) != 8:
-            return "epoch", original
-        zoned = _has_zone(_iso(column[at : at + 1]), "ns")
-        if zoned is not None:
-            return "zoned" if zoned else "wall", original
-    return "wall", None
+
+def _looks(text: Any, shape: str) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.match_substring_regex(text, shape)
 
 
-def _cast(text: Any, kind: Any) -> Any:
-    """Text as times or numbers, null where it is none: halved until it is known which."""
+def _form(column: Any) -> tuple[_Form | None, str | None]:
+    """How the first text that is a time is written, and that text; None where none is one."""
+    for part in (column[:_HEAD], column):
+        text = _iso(part)
+        numbers = plain(_looks(part, r"^(\d{1,7}|\d{9,})$"))
+        stamps = plain(_looks(text, _SHAPES["wall"])) | plain(_looks(text, _SHAPES["zoned"]))
+        for at in np.flatnonzero(numbers | stamps).tolist():
+            if numbers[at]:
+                return "epoch", part[at].as_py()
+            zoned = _has_zone(text[at : at + 1], "ns")
+            if zoned is not None:
+                return "zoned" if zoned else "wall", part[at].as_py()
+    return None, None
+
+
+_HEAD = 64  # rows that nearly always tell the form, so that not all are looked at for it
+
+
+def _cast(text: Any, kind: Any, form: _Form) -> Any:
+    """Text as times or numbers, null where it is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        return pc.cast(text, kind)
+    except pa.ArrowInvalid:
+        alike = pc.if_else(_looks(text, _SHAPES[form]), text, pa.scalar(None, text.type))
+        return _halved(alike, kind)
+
+
+def _halved(text: Any, kind: Any) -> Any:
+    """The few that look like one and are none, as February 29 may, are found by halving."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -212,13 +288,7 @@ def _cast(text: Any, kind: Any) -> Any:
         if len(text) == 1:
             return pa.nulls(1, kind)
         half = len(text) // 2
-        return pa.concat_arrays([_cast(text[:half], kind), _cast(text[half:], kind)])
-
-
-def _unread(column: Any, values: Any) -> list[tuple[int, str]]:
-    """The texts that are there and became no value, by place."""
-    lost = present(column) & ~present(values)
-    return [(at, column[at].as_py()) for at in np.flatnonzero(lost).tolist()]
+        return pa.concat_arrays([_halved(text[:half], kind), _halved(text[half:], kind)])
 
 
 def _iso(column: Any) -> Any:
@@ -230,13 +300,21 @@ def _iso(column: Any) -> Any:
     return pc.replace_substring_regex(text, r"^(\d{4})(\d{2})(\d{2})(\s|T|$)", r"\1-\2-\3\4")
 
 
-def _fault(original: str, text: Any, at: int) -> str:
-    """Why a text is no time; TimeTextError where it is one and names a zone unlike others."""
-    zoned = _has_zone(text, "ns")
-    if zoned is None:
-        far = _has_zone(text, "s") is not None
-        return f"{original!r} {_FAR if far else _NO_TIME}"
-    raise _unlike(original, at, zoned=zoned)
+def _fault(column: Any, at: int) -> str:
+    """Why the text at a place is no time."""
+    text = column[at : at + 1]
+    far = _has_zone(_iso(text), "s") is not None
+    return f"{text[0].as_py()!r} {_FAR if far else _NO_TIME}"
+
+
+def _refuse_other_zone(column: Any, text: Any, read: TimeColumn) -> None:
+    """TimeTextError where one that was not read is a time and names a zone unlike the others."""
+    if not read.unread.any():
+        return
+    alike = plain(_looks(text, _SHAPES["wall" if read.zoned else "zoned"]))
+    for at in np.flatnonzero(read.unread & alike).tolist():
+        if _has_zone(text[at : at + 1], "ns") is not None:
+            raise _unlike(column[at].as_py(), at, zoned=not read.zoned)
 
 
 def _unlike(original: str, at: int, *, zoned: bool) -> TimeTextError:

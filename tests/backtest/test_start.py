@@ -80,7 +80,7 @@ def test_a_date_that_is_no_text_is_told_how_it_is_written() -> None:
     ("given", "said"),
     [
         ({"data": ""}, "--data names nothing"),
-        ({"data": ","}, "--data ,: a file's name is missing at a comma"),
+        ({"data": ","}, "data ',': a file's name is missing at a comma"),
         ({"start": ""}, "'' is not a date"),
         ({"end": ""}, "--to names nothing"),
         ({"tz": ""}, "--tz names nothing"),

@@ -453,6 +453,20 @@ def test_what_to_choose_on_no_span_is_refused(data, tmp_path, capfd):
     assert not out.exists()
 
 
+def test_files_that_are_too_short_are_named_before_the_first_is_swept(data, tmp_path, capfd):
+    short = tmp_path / "short.csv"
+    rows = "".join(f"2024-01-02 15:0{minute},100\n" for minute in range(3))
+    short.write_text(f"time,close\n{rows}")
+    out = tmp_path / "out"
+    assert swept("--data", f"{data},{short}", *RANGES, "--out", out) == 2
+    error = capfd.readouterr().err
+    assert "1 of 2 files cannot be swept" in error
+    assert f"{short}: the data are too short for this sweep" in error
+    assert not out.exists()
+    assert swept("--data", short, *RANGES, "--out", out) == 2
+    assert f"{short}: the data are too short for this sweep" in capfd.readouterr().err
+
+
 def test_files_of_other_bars_are_named_before_the_first_is_swept(data, tmp_path, capfd):
     hours, days = tmp_path / "hours.csv", tmp_path / "days.csv"
     for path, times in (

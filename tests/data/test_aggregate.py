@@ -179,15 +179,21 @@ def test_session_hours_of_the_users_own() -> None:
 
 def test_files_of_which_the_bars_cannot_be_built_are_all_named(tmp_path: Path) -> None:
     sources = []
-    for name, minutes in (("fine", 5), ("coarse", 60), ("odd", 7), ("long", 30)):
+    for name, minutes in (("fine", 5), ("coarse", 60), ("odd", 7), ("long", 30), ("odder", 9)):
         times = pd.date_range("2024-03-04", periods=30, freq=f"{minutes}min")
         text = "time,close\n" + "".join(f"{time},1\n" for time in times)
         sources.append(SourceSpec(symbol=name, source=csv(tmp_path, text, f"{name}.csv")))
+    long, odder = sources[3:]
     said = (
         r"coarse.csv holds bars of 1h, .*long.csv holds bars of 30m, and the strategy asks for "
         r"bars of 10m: .* --bars 1h"
     )
     with pytest.raises(DataError, match=said):
         open_data(DataSpec(instruments=tuple(sources), clocks=("10m",)))
-    with pytest.raises(DataError, match=r"odd.csv: holds bars of 7m, of which bars of 10m cannot"):
+    with pytest.raises(DataError, match=r"long.csv: holds bars of 30m and the strategy asks for b"):
+        open_data(DataSpec(instruments=(sources[0], long), clocks=("10m",)))
+    with pytest.raises(DataError, match=r"odd.csv: holds bars of 7m, of which .* 7m does not div"):
         open_data(DataSpec(instruments=(sources[0], sources[2]), clocks=("10m",)))
+    said = r"odd.csv holds .*odder.csv holds bars of 9m, of which .* for 7m, 9m do not divide 10m"
+    with pytest.raises(DataError, match=said):
+        open_data(DataSpec(instruments=(sources[2], odder), clocks=("10m",)))

@@ -82,6 +82,13 @@ def test_what_is_no_whole_is_refused(files, said, tmp_path):
         open_tick_data(spec(tmp_path))
 
 
+def test_a_table_without_rows_does_not_tell_that_nothing_happened(tmp_path):
+    table(tmp_path, quotes(f"{at(1)},10.0,10.1,1,1", f"{at(2)},10.0,10.1,1,1"), "a_quotes.csv")
+    table(tmp_path, trades(), "b_trades.csv")
+    with pytest.raises(DataError, match=r"holds quotes, and the .* for trades[\s\S]*with rows"):
+        open_tick_data(spec(tmp_path, ticks="quotes trades"))
+
+
 def test_files_without_a_symbol_are_of_the_one_that_others_name(tmp_path):
     rows = ["time,symbol,bid,ask,bid_size,ask_size", f"{at(1)},A/B,9,10,1,1"]
     table(tmp_path, rows, "a_quotes.csv")

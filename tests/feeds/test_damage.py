@@ -1,6 +1,7 @@
 """Damaged recordings: a code each, counted, a book invalid after it, and never a crash."""
 
 import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,14 @@ def test_lobster_lines_that_are_none(tmp_path):
     tally, events = decoded(path)
     assert shown(events) == ["BOOK_SNAPSHOT", "BOOK_DELTA", "FEED", "BOOK_DELTA"]
     assert tally.counts == {Fault.UNREADABLE: 1}
+
+
+def test_a_lean_archive_without_a_line_is_refused(tmp_path):
+    path = tmp_path / "20131007_trade.zip"
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("20131007_ibm_trade_tick.csv", "")
+    with pytest.raises(DataError, match=r"20131007_trade.zip: the file is empty"):
+        decoded(path)
 
 
 def test_lean_marks_and_sides(shared_data):
