@@ -552,8 +552,8 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
     """Leaves by dotted key; a free table is one leaf, and dates become ISO text."""
     for name, value in document.items():
         key = f"{prefix}{name}"
-        # An empty table inside one is no section but a value, and a wrong one.
-        if isinstance(value, dict) and key not in _FREE and (value or not prefix):
+        section = value or not (prefix or name == "feed")  # else a value, and a wrong one
+        if isinstance(value, dict) and key not in _FREE and section:
             yield from _flat(value, f"{key}.")
         elif isinstance(value, dt.date | dt.datetime):
             yield key, value.isoformat()

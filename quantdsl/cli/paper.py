@@ -47,7 +47,8 @@ STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
     "--session",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of the session (default out/sessions/NAME); one that is there goes on.",
+    help="Folder of the session (default NAME in journal.folder, else in out/sessions); "
+    "one that is there goes on.",
 )
 @click.option("--new", is_flag=True, help="Begin anew; a session that is there is put aside.")
 @click.option("--flatten", is_flag=True, help="Close positions before the session ends.")

@@ -64,6 +64,7 @@ MISTAKES = [
     ),
     ("cash = 3\n", r":1: unknown key 'cash'; did you mean 'account.cash'"),
     ("[account]\ncash = {}\n", r":2: account.cash is {} but must be a number above 0"),
+    ("[feed]\n", r":1: feed is {} but must be a list, each of it a table"),
     ("[data]\npath = {}\n", r":2: data.path is {} but must be text"),
     ('[feed]\nfeed = "okx"\n', r":2: a session may have several feeds\nhelp: write \[\[feed"),
     ("[feess]\nx = 1\n", r":2: unknown key 'feess.x'. Known: account, alerts, cockpit"),
