@@ -58,7 +58,7 @@ def test_a_machine_without_a_gpu_says_so_in_one_line(no_gpu):
     assert isinstance(runner("auto", said.append), CpuRunner)
     assert said == ["no GPU: no NVIDIA driver on this machine; running on the CPU"]
     assert isinstance(runner("all", said.append), CpuRunner)
-    told = "(?s)--device cuda:0: no NVIDIA driver .*help: leave --device out"
+    told = "(?s)^device cuda:0: no NVIDIA driver .*help: take device auto, "
     for asked in (lambda: runner("cuda:0", said.append), lambda: panel_on("cuda:0")):
         with pytest.raises(UnavailableError, match=told):
             asked()

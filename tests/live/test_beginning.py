@@ -15,6 +15,7 @@ from quantdsl.live import session
 from quantdsl.live.creation import Wish, create
 from quantdsl.live.feed import open_feed
 from quantdsl.live.running import held
+from quantdsl.live.venues import Venues
 from tests.live.test_session import INVENTED, STRATEGY
 
 
@@ -149,7 +150,7 @@ def test_a_session_starts_with_terms_of_the_user_s_own(tmp_path, strategy):
     made = create(tmp_path / "session", [Wish(strategy, {})], config=config, said={})
     ((counted,),) = (part.terms for part in made.strategies)
     assert (counted["tick"], counted["multiplier"]) == ("0.05", "0.9")
-    session.Session(tmp_path / "session", 0, 0)
+    Venues(tmp_path / "session", made, [open_feed(spec) for spec in made.feeds])
 
 
 def test_who_comes_second_takes_nothing_from_who_begins(tmp_path, capsys, strategy):
