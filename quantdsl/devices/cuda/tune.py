@@ -24,8 +24,8 @@ ONE_ORDER = Bounds(32, 8, 32)
 is to begin a tile, and they turn aside too seldom to gain by staying together."""
 ROOMY = Bounds(128, 2, 16)
 """For lanes that have several orders, as at prices: in short tiles they stay together, so that more
-of them make a turn with an order at once, and registers do not run out. A bracket's 270,336 lanes
-take 148 ms on an H200, 214 with half of the registers, which are enough for it too."""
+of them make a turn with an order at once, and registers do not run out. More lanes at a time would
+only share the cache: bench/README.md has what was tried."""
 SPILL_BYTES_MAX = 100
 """What the kernel of one order may store and load for want of registers before it gets as many."""
 CANDIDATES = (Bounds(), Bounds(128, 4, 64), Bounds(128, 5), Bounds(128, 3), Bounds(128, 2), ROOMY)
