@@ -115,9 +115,11 @@ def _quote(out, row, edge):
 def judge(out, first, last, edge, faults):
     """Puts the message of rows first to last into ticks and lots: the row behind what is left.
 
-    Its rows have times and flags. A message of a book with a fault is one FEED gap from here on,
-    and its reader must wait for a snapshot.
+    Its rows have times and flags; there is none where the message changes nothing. A message of a
+    book with a fault is one FEED gap from here on, and its reader must wait for a snapshot.
     """
+    if first == last:
+        return last
     kind = out[first, 2] >> _KIND & 255
     if kind == _TRADE:
         fault = _trade(out, first, edge, faults)

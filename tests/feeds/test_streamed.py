@@ -17,7 +17,7 @@ import pytest
 
 from quantdsl.data.ticks import Fault
 from quantdsl.errors import FeedError
-from quantdsl.events.layout import Feed, Kind
+from quantdsl.events.layout import EVENT, Feed, Kind
 from quantdsl.live.connection import Backoff, Connection, stay_connected
 from quantdsl.live.feed import FeedSpec, Health, open_feed
 from tests.venues import coinbase, kraken, okx
@@ -82,9 +82,14 @@ def adapter(request):
     [("okx", 290, 74, 204), ("kraken", 4_269, 10, 810), ("coinbase", 0, 97, 1_778)],
 )
 def test_recorded_books_are_those_of_the_venue(name, checked, trades, quotes):
-    """All books at the end, every checksum on the way, no fault; trades as the venue has them."""
+    """All books at the end, every checksum on the way, no fault; trades as the venue has them.
+
+    What earlier batches left in the room for events is read by nobody.
+    """
     venue = DIALECTS[name].cryptofeed()
     one = desk(open_feed(FeedSpec(feed=name, symbols=tuple(venue.units))), venue.units)
+    earlier = one._out.view(EVENT)
+    earlier["kind"], earlier["payload"] = Kind.QUOTE, [10**12, 1, 1, 1, 1]  # crossed, and a jump
     books = Books()
     books.push(play(one, [message.text for message in venue.tape]))
     venue.fold(len(venue.tape))
