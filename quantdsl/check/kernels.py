@@ -6,6 +6,7 @@ full. Its kind is recognised here, and what annotations say of it is checked.
 """
 
 from collections.abc import Sequence
+from math import prod
 
 from msgspec import Struct
 
@@ -93,7 +94,9 @@ class KernelBuilder(Builder):
         self.cx.scope.parent = Scope(self.module.scope)
         self.cx.scope.parent.names.update(threads.NAMES)
         dims = launches.dims_of(self.node.annotations)
-        self.cx.threads = Threads(dims or (STRANDS, 1, 1), dims is not None)
+        # What is no block is reported with the annotation; nothing here grows with its number.
+        known = dims if dims is not None and 0 < prod(dims) <= THREADS_MAX else (STRANDS, 1, 1)
+        self.cx.threads = Threads(known, dims is not None)
 
     def signature(self) -> list[Parameter]:
         """As of a fn; what is no window and no tensor is a number or a truth value."""

@@ -175,6 +175,10 @@ KERNELS = {
         "    s[thread.x] = shuffle(r[0], 3)\nfor i in 0..<lane:\n    let v = vote_all(i > 3)\n"
         "    if v:\n        warp_barrier()\nif n > 3:\n    barrier()\nreturn s[0]"
     ),
+    "threads that no block has": threads(
+        "if thread.x < 32:\n    warp_barrier()\nbarrier()\nreturn r[0]",
+        "9007199254740993",
+    ),
     "threads that stop": threads(
         "var s: shared[float, 64] = 0\nfor i in 0..<n:\n    if thread.x == i:\n        break\n"
         "    barrier()\nif s[lane] > 1.0:\n    return r[0]\nreturn s[0]"
