@@ -224,8 +224,8 @@ def _chosen(
 ) -> Chosen:
     """The points that are run; the arguments are those of `prepare_sweep`."""
     hold_hosted(checked, "a sweep")
-    more = _own(sweep)
-    arranged = arrange(checked, more=more, **options)
+    more = {**options.get("more", {}), **_own(sweep)}
+    arranged = arrange(checked, **{**options, "more": more})
     checked = arranged.sized(checked)
     resolved = arranged.resolved
     config = resolved.config.sweep
