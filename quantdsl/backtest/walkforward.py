@@ -67,12 +67,13 @@ class Window(Struct, frozen=True):
 def parse(text: str, named: str = "") -> Plan:
     """The plan of `train=2y test=6mo`; ConfigError where it is not one, which names the setting."""
     named = named or f"walk-forward {text}"
-    said = dict(re.findall(r"(\w+)\s*=\s*(\S+)", text.replace(",", " ")))
-    if sorted(said) != ["test", "train"]:
+    words = re.sub(r"\s*=\s*", "=", text.replace(",", " ")).split()
+    if sorted(word.partition("=")[0] for word in words) != ["test", "train"]:
         raise ConfigError(
             f"{named}: it needs a length for train and one for test\n"
             "help: write 'train=2y test=6mo'"
         )
+    said = dict(word.partition("=")[::2] for word in words)
     return Plan(*(_length(named, said[name]) for name in ("train", "test")))
 
 

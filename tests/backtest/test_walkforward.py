@@ -110,7 +110,18 @@ def test_days_and_weeks_are_of_one_length() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "train=2y", "train=2y test=6m", "train=0d test=1d", "train=2y test=1y more=1y"]
+    "text",
+    [
+        "",
+        "train=2y",
+        "train=2y test=6m",
+        "train=0d test=1d",
+        "train=2y test=1y more=1y",
+        "train=2y train=3y test=1y",
+        "of train=2y test=1y",
+        "train=2y test=1y 6mo",
+        "train 2y test 1y",
+    ],
 )
 def test_a_plan_that_is_none_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=f"^walk-forward {text}: "):
