@@ -248,7 +248,7 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
         ({"metrics": ["x"]}, "^metrics = x: no point"),
         ({"walk_forward": "2y"}, "^walk_forward = 2y: it needs a length"),
         ({"choose": "best"}, "^choose = best: there is no span"),
-        ({"device": "tpu"}, "^device tpu: there is no such device"),
+        ({"device": "tpu"}, "^device = tpu: there is no such device"),
         ({"end": " "}, "^end names nothing"),
     ],
 )

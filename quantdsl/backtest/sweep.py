@@ -40,7 +40,7 @@ from quantdsl.config import Precision, Resolved, SweepConfig
 from quantdsl.data.feed import split_source
 from quantdsl.data.table import hold_there
 from quantdsl.data.times import exact_instant, show_instant
-from quantdsl.devices.choose import on_gpu
+from quantdsl.devices.choose import hold_choice, on_gpu
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.feed import PIECE_BYTES
@@ -394,6 +394,7 @@ def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
 
 def _supported(resolved: Resolved) -> None:
     config = resolved.config.sweep
+    hold_choice(config.device, resolved.said("sweep.device", config.device))
     asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
     for option, name in asked:
         if name not in LANE_METRICS:
