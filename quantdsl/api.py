@@ -44,6 +44,7 @@ from quantdsl.report.sweep_page import page as sweep_page
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_store import save as save_sweep
 from quantdsl.report.tearsheet import page as tearsheet
+from quantdsl.report.words import plural
 
 Settings = str | Path | Mapping[str, Any] | None
 """A config: a file, the name of a shipped one, or what such a file holds, as a mapping of its
@@ -330,6 +331,10 @@ class SweepReport:
         return save_sweep(self.result, self.outcome.study, Path(folder), top, self.outcome.walk)
 
     def _row(self, rank: int) -> int:
+        if not 0 <= rank < len(self):
+            raise ConfigError(
+                f"rank {rank}: the sweep has {plural(len(self), 'point')}, and the best has rank 0"
+            )
         return int(self.result.ranked(rank + 1)[rank])
 
     def __len__(self) -> int:

@@ -222,6 +222,9 @@ def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):
     assert report.metrics["net_profit"] == best["net_profit"][0].as_py()
     assert report.result.params["fast"] == found.params(0)["fast"]
     assert f"--set fast={found.params(0)['fast']}" in found.command(0)
+    for rank in (-1, len(found)):
+        with pytest.raises(ConfigError, match=f"^rank {rank}: the sweep has .* points, and the be"):
+            found.params(rank)
     assert "9 of 9 points" in repr(found)
     assert "<iframe" in found._repr_html_()
     assert found.save(tmp_path / "out").exists()
@@ -267,7 +270,7 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
         ({"metrics": ["x"]}, "^metrics = x: no point"),
         ({"walk_forward": "2y"}, "^walk_forward = 2y: it needs a length"),
         ({"choose": "best"}, "^choose = best: there is no span"),
-        ({"device": "tpu"}, "^device tpu: there is no such device"),
+        ({"device": "tpu"}, "^device = tpu: there is no such device"),
         ({"end": " "}, "^end names nothing"),
     ],
 )
