@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from quantdsl.check import annotations, arith, civil, sizes, windows
+from quantdsl.check import annotations, arith, civil, naming, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
@@ -176,6 +176,9 @@ class Builder:
             size = ops.SizeName(name)
             value = Value(INT, ops.SizeOf(size), low=1, high=size)
             cx.scope.names[name] = Local(value, span, used=True)
+        for node in self.node.params:
+            if node.name.id in inferred:
+                naming.admit(cx, node.name, cx.scope.find(node.name.id), own=True)
         return parameters(cx, self.node.params)
 
     def bind(self, params: list[Parameter]) -> list[ops.ParamDecl]:

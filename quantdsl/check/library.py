@@ -268,6 +268,9 @@ class Library:
         """The table that a const is; what is wrong with it is told here alone."""
         from quantdsl.check.consts import array_type, evaluate
 
+        if not array.items:
+            text = "a list holds one number at least"
+            return cx.error("QD0603", text, array.span, help="write its numbers: [1.0, 2.0]")
         values = [evaluate(cx, cx.expr(entry)) for entry in array.items]
         if any(value.bad for value in values):
             return error_value(item.name.span)

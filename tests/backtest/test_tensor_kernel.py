@@ -175,6 +175,12 @@ def test_what_does_not_fit_is_told(args, named, told, tmp_path):
     assert told in str(error.value)
 
 
+def test_a_shape_of_numbers_alone_is_told(tmp_path):
+    kernel = kernel_of("kernel k(x: tensor[float, 5]) -> float:\n    return x[4]\n", tmp_path)
+    with pytest.raises(ConfigError, match=r"shape \[4\], tensor\[float, 5\] is \[5\]"):
+        kernel(np.ones(4))
+
+
 @pytest.mark.parametrize(
     ("slope", "told"), [("steep", "slope is 'steep', and no f32"), (True, "slope is True")]
 )

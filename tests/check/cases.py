@@ -241,6 +241,8 @@ FILES = {
     "indicator f(x: series[float]) -> float:\n    return k(x)\n"
     + STRATEGY + "    plot(f(close))\n",
     "device of a handler": STRATEGY + "    @device(auto)\n" + ORDER,
+    "size that is a parameter too": "kernel k(n: int, x: tensor[float, n]) -> float:\n"
+    "    return float(n)\n" + STRATEGY + ORDER,
     "no strategy": "const a = 1\n",
     "two strategies": STRATEGY + ORDER + "strategy T:\n    bars 5m\n" + ORDER,
     "nothing to do": STRATEGY,
@@ -368,6 +370,7 @@ ITEMS = {
     "test twice": 'test "a":\n    expect flat\ntest "a":\n    expect flat',
     "action that nothing calls": "action go(n: int):\n    buy(n)",
     "const of a series": "const a = close",
+    "const of nothing": "const a = []",
     "const of an indicator": "const a = ta.sma(close, 5)",
     "circle": "let a = b + close\nlet b = a + open\nplot(a)",
     "itself": "let a = a + close\nplot(a)",
