@@ -20,6 +20,7 @@ from quantdsl.check.types import ERROR, FLOAT, INT, TIME, VOID, Type, ir_type, s
 from quantdsl.check.values import Series, Unit, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import has_errors
 
 SCALED = frozenset({"price", "qty", "money"})
 BAR = ops.StructType("Bar")
@@ -239,7 +240,7 @@ class Builder:
     def require_return(self, result: Type) -> None:
         """A result must be returned on every path."""
         falls_through = result not in (VOID, ERROR) and not leaves(tuple(self.cx.block))
-        if falls_through and not self.module.report.diagnostics:
+        if falls_through and not has_errors(self.module.report.diagnostics):
             self.cx.error("QD0209", f"not every path returns {an(result)}", self.node.name.span)
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:

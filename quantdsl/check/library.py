@@ -280,7 +280,7 @@ class Library:
             type_ = array_type(cx, item.type, len(values), list(self.constants.values()))
         if type_ == ERROR or type_.elem is None:
             return error_value(item.name.span)
-        entries = [arith.coerce(cx, value, type_.elem) for value in values]
+        entries = [evaluate(cx, arith.coerce(cx, value, type_.elem)) for value in values]
         if any(value.bad for value in entries):
             return error_value(item.name.span)
         name = f"{cx.module.key}.{item.name.id}"

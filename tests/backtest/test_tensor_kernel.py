@@ -181,6 +181,14 @@ def test_a_shape_of_numbers_alone_is_told(tmp_path):
         kernel(np.ones(4))
 
 
+def test_a_list_of_durations_holds_seconds(tmp_path):
+    kernel = kernel_of(
+        "const waits = [90s, 1.5]\nkernel k(x: tensor[float, n]) -> float:\n"
+        "    return waits[0] + waits[1]\n", tmp_path,
+    )  # fmt: skip
+    assert kernel(np.ones(4)) == 91.5
+
+
 @pytest.mark.parametrize(
     ("slope", "told"), [("steep", "slope is 'steep', and no f32"), (True, "slope is True")]
 )
