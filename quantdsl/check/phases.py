@@ -29,6 +29,7 @@ from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
 from quantdsl.ir.walk import (
+    base_name,
     nested,
     operands,
     rebuild_blocks,
@@ -111,7 +112,7 @@ class _Differing:
                     if (apart or call is not None or self.expr(stmt.value)) and not one:
                         self.names.add(stmt.name)
                 case ops.Assign():
-                    root = root_of(stmt.place)
+                    root = base_name(stmt.place)
                     differs = apart or self.expr(stmt.value) or self.expr(stmt.place)
                     if differs and not called(root, form.SHARED):
                         self.names.add(root)
@@ -131,13 +132,6 @@ class _Differing:
                         self._parted.add(id(loop))
                 case ops.Return():
                     self.leaves |= apart
-
-
-def root_of(place: ops.Expr) -> str:
-    """The variable that a place lies in."""
-    while isinstance(place, ops.Field | ops.Elem):
-        place = place.base
-    return place.name if isinstance(place, ops.Var) else ""
 
 
 class _Cut(Struct):
@@ -246,7 +240,7 @@ class _Cut(Struct):
             if wait_of(part) is not None or isinstance(part, ops.Return):
                 return False
             if isinstance(part, ops.Assign):
-                root = root_of(part.place)
+                root = base_name(part.place)
                 if root not in kept and not called(root, form.SHARED):
                     return False
         return not any(_leaves(stmt))

@@ -9,7 +9,6 @@ from quantdsl.check import atomics, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.phases import root_of
 from quantdsl.check.thread_base import AXES, Word, nothing, number
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type, ir_type, stored
 from quantdsl.check.values import Value, error_value
@@ -17,6 +16,7 @@ from quantdsl.check.waits import BLOCK, ID, Mark, waiting
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
+from quantdsl.ir.walk import base_name
 from quantdsl.lang import ast
 
 LATER = {
@@ -214,7 +214,7 @@ def _async_copy(word: Word, cx: Context, node: ast.Call) -> Value:
         return error_value(node.span)
     place, read = to.ir, source.ir
     whole = isinstance(place, ops.Elem) and isinstance(read, ops.Elem)
-    ends = called(root_of(place), form.SHARED) and cx.pieces and called(root_of(read), "p")
+    ends = called(base_name(place), form.SHARED) and cx.pieces and called(base_name(read), "p")
     if not whole or not ends:
         return cx.error(
             "QD0910",

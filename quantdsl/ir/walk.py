@@ -39,7 +39,7 @@ StmtMap = Callable[[Stmt], Stmt]
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The direct subexpressions, in order of evaluation as written."""
+    """The direct nodes_in, in order of evaluation as written."""
     return _OPERANDS[type(expr)](expr)
 
 
@@ -254,6 +254,26 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if type(stmt) in _NESTED:
             for block in nested(stmt)[::-1]:
                 stack += block[::-1]
+
+
+def nodes_in(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything inside it, parents before operands."""
+    yield expr
+    for operand in operands(expr):
+        yield from nodes_in(operand)
+
+
+def base_of(place: Expr) -> Expr:
+    """What a place begins with: a local or a table; the expression itself where it is no place."""
+    while isinstance(place, Field | Elem):
+        place = place.base
+    return place
+
+
+def base_name(place: Expr) -> str:
+    """The local that a place lies in; "" for a table, and for what is no place."""
+    base = base_of(place)
+    return base.name if isinstance(base, Var) else ""
 
 
 def nodes(body: tuple[Stmt, ...]) -> list[Expr]:

@@ -27,7 +27,7 @@ from quantdsl.ir.strands import (
     called,
 )
 from quantdsl.ir.threads import ATOMIC_CALLS
-from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import ExprMap, base_name, expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes import ranks, scans, sorts
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
@@ -36,7 +36,6 @@ from quantdsl.passes.blocks import (
     as_value,
     as_word,
     copied,
-    root,
     scalar_of,
     size_of,
     with_shared,
@@ -98,20 +97,20 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
 
     def expr(node: ops.Expr) -> ops.Expr:
         new = rebuild_expr(node, expr)
-        if isinstance(new, ops.Elem) and root(new) in elements:
-            return ops.Call(tensors.load(elements[root(new)]), (new.base, new.index))
+        if isinstance(new, ops.Elem) and base_name(new) in elements:
+            return ops.Call(tensors.load(elements[base_name(new)]), (new.base, new.index))
         return new
 
     def stmt(inner: ops.Stmt) -> ops.Stmt:
-        if isinstance(inner, ops.Assign) and root(inner.place) in elements:
+        if isinstance(inner, ops.Assign) and base_name(inner.place) in elements:
             assert isinstance(inner.place, ops.Elem)
-            name = tensors.store(elements[root(inner.place)])
+            name = tensors.store(elements[base_name(inner.place)])
             index, value = expr(inner.place.index), expr(inner.value)
             return ops.Do(ops.Call(name, (inner.place.base, index, value)), inner.line)
         if isinstance(inner, ops.Do) and copied(inner):
             array, index, tensor, at = inner.call.args
             assert isinstance(array, ops.Var)
-            read = ops.Call(tensors.load(elements[root(tensor)]), (tensor, expr(at)))
+            read = ops.Call(tensors.load(elements[base_name(tensor)]), (tensor, expr(at)))
             return ops.Assign(ops.Elem(array, expr(index)), read, inner.line)
         if isinstance(inner, ops.Do) and added(inner) in elements:
             name, scope = ATOMIC_CALLS[inner.call.func.partition("[")[0]]
@@ -250,8 +249,9 @@ class _Stager:
         """What every thread computes for itself."""
         parts = list(statements((stmt,)))
         odd = any(isinstance(part, ops.For | ops.While | ops.Return | ops.Do) for part in parts)
-        writes = {root(p.place) for p in parts if isinstance(p, ops.Assign)} & set(self.elements)
-        reads = {root(e) for e in expressions((stmt,)) if isinstance(e, ops.Elem)} & self.written
+        assigned = {base_name(part.place) for part in parts if isinstance(part, ops.Assign)}
+        read = {base_name(e) for e in expressions((stmt,)) if isinstance(e, ops.Elem)}
+        writes, reads = assigned & set(self.elements), read & self.written
         array = isinstance(stmt, ops.Let) and not isinstance(stmt.type, str)
         if odd or writes or reads or array:
             line = getattr(stmt, "line", 0)
@@ -424,7 +424,7 @@ def _part(take: ops.Assign) -> ops.Expr:
     return next(
         node
         for node in expressions((take,))
-        if isinstance(node, ops.Elem) and called(root(node), KEPT)
+        if isinstance(node, ops.Elem) and called(base_name(node), KEPT)
     )
 
 
@@ -487,13 +487,13 @@ def _flat(loop: Loop, known: Mapping[str, dict[str, int]], names: set[str]) -> i
     if any(isinstance(part, ops.Break | ops.Return) for part in parts):
         return None
     places = {part.place for part in parts if isinstance(part, ops.Assign)}
-    places = {place for place in places if root(place) in names}
+    places = {place for place in places if base_name(place) in names}
     counters = {loop.counter: {loop.counter: 1}, across.name: {across.name: 1}}
     for place in places:
         assert isinstance(place, ops.Elem)
         steps = affine(place.index, {**known, **counters})
         seen = {e for e in expressions(across.body) if isinstance(e, ops.Elem)}
-        alone = {e for e in seen if root(e) == root(place)} <= {place}
+        alone = {e for e in seen if base_name(e) == base_name(place)} <= {place}
         if steps is None or not alone or set(steps) - {loop.counter, across.name, ""}:
             return None
         down, along = abs(steps.get(loop.counter, 0)), abs(steps.get(across.name, 0))

@@ -22,7 +22,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
-from quantdsl.ir.walk import operands
+from quantdsl.ir.walk import base_of
 
 Step = str | int | None
 Path = tuple[Step, ...]
@@ -179,15 +179,6 @@ def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
     return owner.name, str(path[at])
 
 
-def nodes(expr: Expr) -> Iterator[Expr]:
-    """An expression and everything inside it."""
-    yield expr
-    for operand in operands(expr):
-        yield from nodes(operand)
-
-
 def is_table(place: Expr) -> bool:
     """Whether a place lies in a constant table."""
-    while isinstance(place, Field | Elem):
-        place = place.base
-    return isinstance(place, Table)
+    return isinstance(base_of(place), Table)

@@ -45,7 +45,14 @@ from quantdsl.ir.ops import (
     While,
     i64,
 )
-from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import (
+    nodes_in,
+    rebuild_blocks,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
 from quantdsl.passes.common import COMMON, takes_common
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.flags import ends_early
@@ -56,7 +63,6 @@ from quantdsl.passes.places import (
     as_place,
     indices,
     is_table,
-    nodes,
     path_of,
     spelled_path,
     type_at,
@@ -340,7 +346,7 @@ class _Splitter:
             self.made.extend([stmt] if same else [])
             if same and stmt.value is not None and stmt.name not in self.changing:
                 meant = self.meant(stmt.value)
-                if len(list(itertools.islice(nodes(meant), MEANT_NODES))) < MEANT_NODES:
+                if len(list(itertools.islice(nodes_in(meant), MEANT_NODES))) < MEANT_NODES:
                     self.meaning[stmt.name] = meant
         self.owned |= {stmt.name} if same else set()
         self.set_at[stmt.name] = self.depth
@@ -534,7 +540,7 @@ class _Splitter:
         """Whether `rows` can compute it, and a lane cannot just as well."""
         if not self.shared.expr(expr) or not isinstance(self.type_of(expr), str):
             return False
-        found = list(nodes(expr))
+        found = list(nodes_in(expr))
         if not all(map(self.available, found)):
             return False
         return any(
@@ -598,7 +604,7 @@ class _Splitter:
     def names(self, expr: Expr) -> frozenset[str]:
         """The locals and parameters that an expression reads."""
         if expr not in self.named:
-            self.named[expr] = frozenset(n.name for n in nodes(expr) if isinstance(n, Var))
+            self.named[expr] = frozenset(n.name for n in nodes_in(expr) if isinstance(n, Var))
         return self.named[expr]
 
     def meant(self, expr: Expr) -> Expr:

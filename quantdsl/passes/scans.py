@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from quantdsl.ir import ops
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import base_name, expressions
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     SHARED,
@@ -22,7 +22,6 @@ from quantdsl.passes.blocks import (
     WARP_LOG2,
     as_value,
     as_word,
-    root,
 )
 
 THREADS = 256
@@ -100,7 +99,7 @@ def scan_of(stmt: ops.Stmt, written: set[str], *, any_order: bool) -> Scan | Non
     if any(place.index != ops.Var(stmt.name) for place in places if isinstance(place, ops.Elem)):
         return None  # only its own element is a turn's own, wherever that lies
     given = [s.value for s in stmt.body if isinstance(s, ops.Let | ops.Assign) and s.value]
-    read = {root(e) for value in given for e in _all(value) if isinstance(e, ops.Elem)}
+    read = {base_name(e) for value in given for e in _all(value) if isinstance(e, ops.Elem)}
     if read & written:
         return None
     return Scan(stmt.name, stmt.lo, stmt.hi, stmt.body, carried, value.op)

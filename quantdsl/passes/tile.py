@@ -24,8 +24,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
-from quantdsl.ir.walk import operands, roots
-from quantdsl.passes.places import nodes
+from quantdsl.ir.walk import nodes_in, operands, roots
 from quantdsl.passes.rows import BASE, OUT, ROWS
 
 TILE, SPOT = "tile", "spot@"
@@ -83,7 +82,7 @@ def word_of_tile(expr: Expr) -> int | None:
 
 def always_read(body: Block) -> list[int]:
     """The words of its row that a turn reads outside of branches."""
-    read = (word_of_tile(node) for stmt in body for root in roots(stmt) for node in nodes(root))
+    read = (word_of_tile(node) for stmt in body for root in roots(stmt) for node in nodes_in(root))
     return sorted({at for at in read if at is not None})
 
 

@@ -14,11 +14,12 @@ from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.config import resolve
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from quantdsl.ir.ops import Module
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
 from tests.backtest.programs import strategy
 from tests.backtest.test_every_target import WOKEN
+from tests.backtest.tick_runs import canonical
 
 ROOT = Path(__file__).parent.parent.parent
 EVENTS = 400
@@ -39,16 +40,6 @@ def run(checked: Checked, module: Module, executor: object, events: int) -> Run:
     made.feed(chunk)
     made.feed(run_end(int(chunk["ts_event"][-1])))
     return made
-
-
-def canonical(made: Run) -> np.ndarray:
-    """The state with every NaN as the one NaN."""
-    words = made.memory.words.copy()
-    for leaf in made.memory.layout.leaves(StructType("State")):
-        if leaf.type == F64_T:
-            part = words[leaf.offset_words : leaf.offset_words + leaf.words]
-            part[np.isnan(part.view(np.float64))] = CANONICAL_NAN_BITS
-    return words
 
 
 def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
