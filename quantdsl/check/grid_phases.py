@@ -32,6 +32,7 @@ from quantdsl.ir.walk import (
     rebuild_expr,
     rebuild_stmt,
     roots,
+    with_expr,
 )
 from quantdsl.ir.walk import statements as all_of
 
@@ -41,7 +42,7 @@ def gridded(cx: Context, body: Body, threads: Threads) -> Body:
     if form.GRID_WAIT in all_of(body):
         return _in_pieces(cx, body, threads)
     name = cx.fresh(form.GRID)
-    own = tuple(_numbered(stmt, ops.Var(name)) for stmt in body)
+    own = tuple(with_expr(stmt, BLOCK, ops.Var(name)) for stmt in body)
     if form.TURN in all_of(own):
         own = (*own, form.PASS)
     return (ops.For(name, ops.i64(0), blocks_of(threads), own),)
@@ -56,18 +57,6 @@ def blocks_of(threads: Threads) -> ops.Expr:
         else:
             made = ops.Binary("imul", made, size.ir)
     return made
-
-
-def _numbered(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
-    """The statement with the number of the block in place."""
-
-    def expr(node: ops.Expr) -> ops.Expr:
-        return number if node == BLOCK else rebuild_expr(node, expr)
-
-    def each(inner: ops.Stmt) -> ops.Stmt:
-        return rebuild_stmt(inner, expr, each)
-
-    return each(stmt)
 
 
 # ---- blocks that wait for each other -----------------------------------------------------------
@@ -200,7 +189,7 @@ class _Pieces:
         if not piece:
             return []
         name = self.cx.fresh(form.GRID)
-        own = tuple(_numbered(stmt, ops.Var(name)) for stmt in piece)
+        own = tuple(with_expr(stmt, BLOCK, ops.Var(name)) for stmt in piece)
         return [ops.For(name, ops.i64(0), self.blocks, own)]
 
 

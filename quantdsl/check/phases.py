@@ -37,6 +37,7 @@ from quantdsl.ir.walk import (
     rebuild_stmt,
     roots,
     statements,
+    with_expr,
 )
 from quantdsl.lang.ast import Span
 
@@ -168,7 +169,7 @@ class _Cut(Struct):
         if group != self.differs.groups.all:
             body = (ops.If(member(group), body),)
         name = self.cx.fresh(stem)
-        own = tuple(with_number(stmt, ops.Var(name)) for stmt in body)
+        own = tuple(with_expr(stmt, ID, ops.Var(name)) for stmt in body)
         return ops.For(name, ops.i64(0), ops.i64(self.threads), own)
 
     def _stmt(self, stmt: ops.Stmt) -> None:
@@ -177,7 +178,7 @@ class _Cut(Struct):
             self._wait(stmt, call)
         elif isinstance(stmt, ops.Let) and called(stmt.name, form.RESULT):
             self._close()
-            self.out.append(with_number(stmt, ops.i64(0)))
+            self.out.append(with_expr(stmt, ID, ops.i64(0)))
         elif not self._of_threads(stmt):
             self._close()
             self.out.append(stmt)
@@ -300,18 +301,6 @@ def _leaves(stmt: ops.Stmt) -> Iterator[bool]:
     elif isinstance(stmt, ops.If):
         for inner in (*stmt.then, *stmt.otherwise):
             yield from _leaves(inner)
-
-
-def with_number(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
-    """The statement with the number of the thread in place."""
-
-    def expr(node: ops.Expr) -> ops.Expr:
-        return number if node == ID else rebuild_expr(node, expr)
-
-    def each(inner: ops.Stmt) -> ops.Stmt:
-        return rebuild_stmt(inner, expr, each)
-
-    return each(stmt)
 
 
 def _names(body: Iterable[ops.Stmt]) -> set[str]:

@@ -265,18 +265,7 @@ def _fence(word: Word, cx: Context, node: ast.Call) -> Value:
 
 def as_word(value: Value) -> ops.Expr:
     """A scalar as the 64 bits that go from thread to thread."""
-    kind = stored(value.type)
-    if kind == ops.I64_T:
-        return value.ir
-    return ops.Unary("bits" if kind == ops.F64_T else "bool_to_i64", value.ir)
-
-
-def of_word(word: ops.Expr, type_: Type) -> ops.Expr:
-    """The scalar of 64 bits."""
-    kind = stored(type_)
-    if kind == ops.F64_T:
-        return ops.Unary("from_bits", word)
-    return word if kind == ops.I64_T else ops.Binary("ine", word, ops.i64(0))
+    return ops.as_word(value.ir, stored(value.type))
 
 
 def _given(cx: Context, node: ast.Expr) -> Value:
@@ -311,7 +300,7 @@ def _shuffle(word: Word, cx: Context, node: ast.Call) -> Value:
     lane = ops.Binary("iand", ID, ops.i64(form.WARP - 1))
     at = _from(word.name, lane, by.ir, int(width.const))
     taken = _exchanged(cx, node, form.SHUFFLE, as_word(value), at)
-    return Value(value.type, of_word(taken, value.type), node.span)
+    return Value(value.type, ops.as_value(taken, stored(value.type)), node.span)
 
 
 def _from(name: str, lane: ops.Expr, by: ops.Expr, width: int) -> ops.Expr:

@@ -159,6 +159,11 @@ def array_size(type_: ArrayType) -> int:
     return type_.size
 
 
+def of_scalars(type_: Type) -> bool:
+    """Whether a type is a scalar, or an array of them."""
+    return isinstance(type_, str) or (isinstance(type_, ArrayType) and isinstance(type_.elem, str))
+
+
 def element(type_: Type) -> Type:
     """The element type of an array or buffer."""
     if isinstance(type_, ArrayType | BufferType):

@@ -206,6 +206,18 @@ def rebuild_blocks(stmt: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]
     return stmt
 
 
+def with_expr(stmt: Stmt, old: Expr, new: Expr) -> Stmt:
+    """The statement, nested ones included, with an expression in place of another."""
+
+    def expr(node: Expr) -> Expr:
+        return new if node == old else rebuild_expr(node, expr)
+
+    def inner(node: Stmt) -> Stmt:
+        return rebuild_stmt(node, expr, inner)
+
+    return inner(stmt)
+
+
 def rebuild_body(body: tuple[Stmt, ...], g: StmtMap) -> tuple[Stmt, ...]:
     """`body` with `g` applied to each statement."""
     return _mapped(body, g)

@@ -315,7 +315,7 @@ def _stmt(form: Blocked, stmt: ops.Stmt) -> list[ops.Stmt]:
         if (name := _filled(stmt)) in form.kept:
             (only,) = stmt.body
             assert isinstance(only, ops.Assign)
-            return _fill(form, name, as_word(only.value, form.type(name)))
+            return _fill(form, name, ops.as_word(only.value, form.type(name)))
     expr = in_shared(form)
     return [_each(form, stmt, expr)]
 
@@ -326,7 +326,7 @@ def in_shared(form: Blocked) -> ExprMap:
     def expr(node: ops.Expr) -> ops.Expr:
         new = rebuild_expr(node, expr)
         if isinstance(new, ops.Elem) and base_name(new) in form.kept:
-            return as_value(form.place(base_name(new), new.index), form.type(base_name(new)))
+            return ops.as_value(form.place(base_name(new), new.index), form.type(base_name(new)))
         return new
 
     return expr
@@ -354,7 +354,7 @@ def _shared(form: Blocked, stmt: ops.Stmt) -> ops.Stmt:
             assert isinstance(inner.place, ops.Elem)
             name = base_name(inner.place)
             to = form.place(name, expr(inner.place.index))
-            return ops.Assign(to, as_word(expr(inner.value), form.type(name)), inner.line)
+            return ops.Assign(to, ops.as_word(expr(inner.value), form.type(name)), inner.line)
         if added(inner) in form.kept:
             assert isinstance(inner, ops.Do)
             return adding(form, inner, expr)
@@ -383,20 +383,6 @@ def _count(form: Blocked, total: int) -> ops.Expr:
     """How many of 0, 1, ... total - 1 are this thread's."""
     rest = ops.Binary("isub", ops.i64(total - 1 + form.threads), ME)
     return ops.Binary("idiv", rest, ops.i64(form.threads))
-
-
-def as_word(value: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """A value as a word of shared memory."""
-    if type_ == ops.I64_T:
-        return value
-    return ops.Unary("bits" if type_ == ops.F64_T else "bool_to_i64", value)
-
-
-def as_value(word: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """The value that a word holds."""
-    if type_ == ops.F64_T:
-        return ops.Unary("from_bits", word)
-    return word if type_ == ops.I64_T else ops.Binary("ine", word, ops.i64(0))
 
 
 def _mine(form: Blocked, number: str, name: str) -> ops.Let:
@@ -431,7 +417,7 @@ def _tree(form: Blocked, levels: ops.For, across: ops.For) -> list[ops.Stmt]:
         name, own = base_name(step.place), f"block.{base_name(step.place)}.{levels.name}"
         type_ = form.type(name)
         # Other warps combine what nobody asks for, but never read what thread 0 puts back.
-        first = as_value(form.place(name, ME), type_)
+        first = ops.as_value(form.place(name, ME), type_)
         stmts.append(ops.Let(own, type_, first, step.line))
         shuffled += _exchanged(step, name, own, type_, across.hi)
     stmts.append(ops.For(levels.name, ops.i64(below), ops.i64(STRANDS_LOG2), tuple(shuffled)))
@@ -439,7 +425,7 @@ def _tree(form: Blocked, levels: ops.For, across: ops.For) -> list[ops.Stmt]:
     roots = tuple(
         ops.Assign(
             form.place(name, ops.i64(0)),
-            as_word(ops.Var(f"block.{name}.{levels.name}"), form.type(name)),
+            ops.as_word(ops.Var(f"block.{name}.{levels.name}"), form.type(name)),
         )
         for name in names
     )
@@ -454,7 +440,7 @@ def _exchanged(
     Only the lanes below `half` have a meaning from then on, and lane 0 at last.
     """
     other = f"{OTHER}.{own}"
-    word = ops.Call(SHUFFLE, (as_word(ops.Var(own), type_), half))
+    word = ops.Call(SHUFFLE, (ops.as_word(ops.Var(own), type_), half))
     first = step.place
 
     def expr(node: ops.Expr) -> ops.Expr:
@@ -464,7 +450,7 @@ def _exchanged(
 
     return [
         ops.Let(f"word.{other}", ops.I64_T, word),
-        ops.Let(other, type_, as_value(ops.Var(f"word.{other}"), type_)),
+        ops.Let(other, type_, ops.as_value(ops.Var(f"word.{other}"), type_)),
         ops.Assign(ops.Var(own), expr(step.value), step.line),
     ]
 

@@ -33,8 +33,6 @@ from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     THREAD_NUMBER,
     added,
-    as_value,
-    as_word,
     copied,
     scalar_of,
     size_of,
@@ -320,7 +318,7 @@ class _Stager:
         ):
             func = with_shared(self.entry([*self.before, *body]))
             self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
-        last = as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
+        last = ops.as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
         self.before.append(ops.Assign(scan.carried, last))
         self.words = first + blocks
 
@@ -350,7 +348,7 @@ class _Stager:
             kind = scalar_of(let.type)
             self.slots[let.name], self.kinds[let.name] = self.words + n, kind
             at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(found.pieces.name))
-            leave.append(ops.Assign(ops.Elem(SCRATCH, at), as_word(_part(take), kind)))
+            leave.append(ops.Assign(ops.Elem(SCRATCH, at), ops.as_word(_part(take), kind)))
         piece = ops.Let(found.pieces.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ()))
         one = self.entry([*self.before, piece, *body, _first_thread(leave)])
         self.stages.append(Stage("pieces", pieces, one))
@@ -377,7 +375,7 @@ class _Stager:
             kind = self.kinds[let.name]
             mine = ops.Var(f"own.{let.name}")
             at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(piece))
-            part = as_value(ops.Elem(SCRATCH, at), kind)
+            part = ops.as_value(ops.Elem(SCRATCH, at), kind)
             value = _with({take.place: mine, _part(take): part})(take.value)
             made.append(ops.Let(names[let.name], let.type, None))
             own.append(ops.Let(mine.name, kind, neutral.value))
@@ -386,7 +384,7 @@ class _Stager:
             kept.append(ops.Assign(stored, mine))
             top = ops.Elem(ops.Var(names[let.name]), ops.i64(0))
             slot = ops.Elem(SCRATCH, ops.i64(self.slots[let.name]))
-            leave.append(ops.Assign(slot, as_word(top, kind)))
+            leave.append(ops.Assign(slot, ops.as_word(top, kind)))
         ahead = ops.Binary("shl", ops.Var(turn), ops.i64(STRANDS_LOG2))
         here = ops.Let(piece, ops.I64_T, ops.Binary("iadd", ops.Var(strand), ahead))
         left = ops.Binary("isub", ops.i64(pieces + STRANDS - 1), ops.Var(strand))
@@ -401,14 +399,14 @@ class _Stager:
         if stmt.value is None:
             return
         assert isinstance(self.func.result, str)
-        word = as_word(stmt.value, self.func.result)
+        word = ops.as_word(stmt.value, self.func.result)
         left = ops.Assign(ops.Elem(SCRATCH, ops.i64(RESULT)), word)
         self.stages.append(Stage("result", 1, self.entry([*self.before, _first_thread([left])])))
 
     def entry(self, body: list[ops.Stmt]) -> ops.Func:
         """A launch's code: what is behind a reduction reads its result from scratch memory."""
         roots: dict[ops.Expr, ops.Expr] = {
-            ops.Elem(ops.Var(name), ops.i64(0)): as_value(
+            ops.Elem(ops.Var(name), ops.i64(0)): ops.as_value(
                 ops.Elem(SCRATCH, ops.i64(slot)), self.kinds[name]
             )
             for name, slot in self.slots.items()

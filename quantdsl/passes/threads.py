@@ -25,8 +25,6 @@ from quantdsl.passes.blocks import (
     BlockForm,
     added,
     adding,
-    as_value,
-    as_word,
     copied,
     scalar_of,
     size_of,
@@ -119,7 +117,7 @@ class OneThread:
         assert isinstance(stmt.place, ops.Elem)
         name = base_name(stmt.place)
         to = self.form.place(name, self.expr(stmt.place.index))
-        return ops.Assign(to, as_word(self.expr(stmt.value), self.form.type(name)), stmt.line)
+        return ops.Assign(to, ops.as_word(self.expr(stmt.value), self.form.type(name)), stmt.line)
 
     def expr(self, node: ops.Expr) -> ops.Expr:
         """An expression as this thread has it."""
@@ -132,7 +130,7 @@ class OneThread:
             name = node.base.name
             if name in self.form.kept:
                 word = self.form.place(name, self.expr(node.index))
-                return as_value(word, self.form.type(name))
+                return ops.as_value(word, self.form.type(name))
             if called(name, named.MINE):
                 return node.base
             if called(name, named.GIVE):

@@ -106,7 +106,7 @@ def fill(checked: Checked, plan, table, axes, levels, template: Memory, events) 
             for name in subset.params:
                 text = axes[name][levels[name][point]]
                 value = values.chosen([by_name[name]], {name: text})[name]
-                memory.set(by_name[name].field, values.word(by_name[name], value))
+                memory.set(by_name[name].field, by_name[name].word(value))
             for row, number in enumerate(subset.numbers):
                 memory.set(column(number), int(subset.columns[row, lane]))
             executor.call("init", memory.words)
