@@ -48,7 +48,7 @@ class Axis(Struct, frozen=True, dict=True):
 
     def _made(self, places: Iterable[int]) -> Int64s:
         kind = np.int64 if self.param.whole else np.float64
-        words = [values.word(self.param, self.values[place]) for place in places]
+        words = [self.param.word(self.values[place]) for place in places]
         return np.array(words, kind).view(np.int64)
 
 

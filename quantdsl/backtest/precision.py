@@ -22,15 +22,13 @@ def measured(
     lanes: Lanes,
     result: SweepResult,
     runner: Runner,
-    *,
-    count: int = SAMPLE_POINTS,
 ) -> Difference:
     """How far the points of `lanes`, whose table `result` has, are from double precision.
 
-    `count` of them are drawn, and the best one is among them.
+    SAMPLE_POINTS of them are drawn, and the best one is among them.
     """
     done = np.flatnonzero(lanes.done)
-    drawn = np.random.default_rng(sweep.config.seed).permutation(len(done))[:count]
+    drawn = np.random.default_rng(sweep.config.seed).permutation(len(done))[:SAMPLE_POINTS]
     rows = np.union1d(drawn, result.ranked(1))
     exact = sweep.exact(done[rows])
     other = run(exact, runner)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
-from quantdsl.check.literals import DURATION_NS, FRACTION, PLURAL
+from quantdsl.check.literals import FRACTION, PLURAL
 from quantdsl.check.params import COUNTED, Param
 from quantdsl.data.instrument import exact
 from quantdsl.errors import ConfigError, LimitError
@@ -128,19 +128,10 @@ def number(param: Param, text: str) -> Fraction:
         ) from None
 
 
-def word(param: Param, value: Fraction) -> float | int:
-    """What the state's word holds."""
-    if param.kind == "duration":
-        return int(value * DURATION_NS[param.unit])
-    if param.whole:
-        return int(value)
-    return float(value * FRACTION.get(param.unit, Fraction(1)))
-
-
 def write(memory: Memory, params: list[Param], values: Mapping[str, Fraction]) -> None:
     """Put the values into the state."""
     for param in params:
-        memory.set(param.field, word(param, values[param.name]))
+        memory.set(param.field, param.word(values[param.name]))
 
 
 def show(param: Param, value: Fraction) -> str:

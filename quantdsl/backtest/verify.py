@@ -136,7 +136,7 @@ class Lanes(Struct, frozen=True):
         """What the state holds of each param at every point."""
         found = {}
         for param in self.checked.strategy.params:
-            written = [values.word(param, point[param.name]) for point in self.points]
+            written = [param.word(point[param.name]) for point in self.points]
             found[param.name] = np.array(written, np.int64 if param.whole else np.float64).view(
                 np.int64
             )

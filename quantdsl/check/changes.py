@@ -1,9 +1,9 @@
 """What a statement may change, and so what is no longer known once it has run."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from quantdsl.ir import ops
-from quantdsl.ir.walk import operands, statements
+from quantdsl.ir.walk import nodes_in, statements
 
 
 def changed(block: Iterable[ops.Stmt]) -> frozenset[ops.Expr]:
@@ -15,7 +15,7 @@ def changed(block: Iterable[ops.Stmt]) -> frozenset[ops.Expr]:
 
 def mentions(expr: ops.Expr, places: frozenset[ops.Expr]) -> bool:
     """True when the expression reads one of the places."""
-    return any(part in places for part in _parts(expr))
+    return any(part in places for part in nodes_in(expr))
 
 
 def _whole(place: ops.Expr) -> ops.Expr:
@@ -26,9 +26,3 @@ def _whole(place: ops.Expr) -> ops.Expr:
             whole = place.base
         place = place.base
     return whole
-
-
-def _parts(expr: ops.Expr) -> Iterator[ops.Expr]:
-    yield expr
-    for operand in operands(expr):
-        yield from _parts(operand)

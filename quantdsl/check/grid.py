@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 from quantdsl.check.equations import STATE
-from quantdsl.check.literals import DURATION_NS, FRACTION
 from quantdsl.check.params import Param
 from quantdsl.ir import ops
 from quantdsl.ir.scalar import fdiv
@@ -71,7 +70,7 @@ def check(strategy: "Strategy") -> None:
         fields = {param.field: param for param in strategy.params}
         used = [fields[name] for name in _names(strategy, value.ir) if name in fields]
         try:
-            if _holds(strategy, value.ir, {p.field: _word(p, p.default) for p in used}):
+            if _holds(strategy, value.ir, {p.field: p.word(p.default) for p in used}):
                 continue
             never = not _somewhere(strategy, value.ir, {p: points(p) for p in used})
         except _Unsearchable:
@@ -166,7 +165,7 @@ def _somewhere(
     for number, (param, values) in enumerate(axes.items()):
         shape = [1] * len(axes)
         shape[number] = len(values)
-        columns[param.field] = np.array([_word(param, v) for v in values]).reshape(shape)
+        columns[param.field] = np.array([param.word(v) for v in values]).reshape(shape)
     with np.errstate(all="ignore"):
         return bool(np.any(_holds(strategy, cond, columns)))
 
@@ -190,12 +189,3 @@ def _holds(strategy: "Strategy", cond: ops.Expr, words: dict[str, Word]) -> Word
         raise _Unsearchable
 
     return value(cond)
-
-
-def _word(param: Param, value: Fraction) -> int | float:
-    """The word of the state that this value becomes."""
-    if param.kind == "duration":
-        return int(value * DURATION_NS[param.unit])
-    if param.whole:
-        return int(value)
-    return float(value * FRACTION.get(param.unit, Fraction(1)))

@@ -16,7 +16,7 @@ import msgspec
 
 from quantdsl.check import sizes
 from quantdsl.check.context import Context
-from quantdsl.check.phases import names_in, root_of
+from quantdsl.check.phases import names_in
 from quantdsl.check.thread_base import Threads
 from quantdsl.check.waits import BLOCK, Body
 from quantdsl.ir import ops
@@ -24,6 +24,7 @@ from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
 from quantdsl.ir.walk import (
     ExprMap,
+    base_name,
     expressions,
     nested,
     operands,
@@ -31,6 +32,7 @@ from quantdsl.ir.walk import (
     rebuild_expr,
     rebuild_stmt,
     roots,
+    with_expr,
 )
 from quantdsl.ir.walk import statements as all_of
 
@@ -40,7 +42,7 @@ def gridded(cx: Context, body: Body, threads: Threads) -> Body:
     if form.GRID_WAIT in all_of(body):
         return _in_pieces(cx, body, threads)
     name = cx.fresh(form.GRID)
-    own = tuple(_numbered(stmt, ops.Var(name)) for stmt in body)
+    own = tuple(with_expr(stmt, BLOCK, ops.Var(name)) for stmt in body)
     if form.TURN in all_of(own):
         own = (*own, form.PASS)
     return (ops.For(name, ops.i64(0), blocks_of(threads), own),)
@@ -55,18 +57,6 @@ def blocks_of(threads: Threads) -> ops.Expr:
         else:
             made = ops.Binary("imul", made, size.ir)
     return made
-
-
-def _numbered(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
-    """The statement with the number of the block in place."""
-
-    def expr(node: ops.Expr) -> ops.Expr:
-        return number if node == BLOCK else rebuild_expr(node, expr)
-
-    def each(inner: ops.Stmt) -> ops.Stmt:
-        return rebuild_stmt(inner, expr, each)
-
-    return each(stmt)
 
 
 # ---- blocks that wait for each other -----------------------------------------------------------
@@ -144,10 +134,10 @@ def _deciding(body: Body) -> set[str]:
         known = len(found)
         for stmt in all_of(body):
             assigns = (part for part in all_of((stmt,)) if isinstance(part, ops.Assign))
-            holds = {root_of(part.place) for part in assigns}
+            holds = {base_name(part.place) for part in assigns}
             if isinstance(stmt, ops.Let) and stmt.name in found and stmt.value is not None:
                 found |= names_in((stmt.value,))
-            elif isinstance(stmt, ops.Assign) and root_of(stmt.place) in found:
+            elif isinstance(stmt, ops.Assign) and base_name(stmt.place) in found:
                 found |= names_in((stmt.value, *operands(stmt.place)))
             elif not isinstance(stmt, ops.Let | ops.Assign) and holds & found:
                 found |= names_in(roots(stmt))
@@ -189,7 +179,7 @@ class _Pieces:
         """Whether a statement is no block's own: the grid waits in it, or it decides where."""
         decides = any(
             (isinstance(part, ops.Let) and part.name in self.shared)
-            or (isinstance(part, ops.Assign) and root_of(part.place) in self.shared)
+            or (isinstance(part, ops.Assign) and base_name(part.place) in self.shared)
             for part in all_of((stmt,))
         )
         return decides or _waits(stmt, loop=not inside)
@@ -199,7 +189,7 @@ class _Pieces:
         if not piece:
             return []
         name = self.cx.fresh(form.GRID)
-        own = tuple(_numbered(stmt, ops.Var(name)) for stmt in piece)
+        own = tuple(with_expr(stmt, BLOCK, ops.Var(name)) for stmt in piece)
         return [ops.For(name, ops.i64(0), self.blocks, own)]
 
 
@@ -266,10 +256,10 @@ class _Places:
 
     def _read(self, node: ops.Expr, number: ops.Expr, expr: ExprMap) -> ops.Expr:
         """An expression of the block `number`."""
-        name = root_of(node)
+        name = base_name(node)
         if isinstance(node, ops.Call) and form.of_element(node):
             array, index, *more = node.args
-            place, type_ = self.kept.get(root_of(array), ("", ops.I64_T))
+            place, type_ = self.kept.get(base_name(array), ("", ops.I64_T))
             if isinstance(type_, ops.ArrayType):
                 total = sizes.product(type_.size, self.blocks)
                 slot = _slot(type_, number, expr(index))

@@ -283,17 +283,11 @@ class Lanes:
 
     def _load(self, one: Hoisted, part: str) -> ops.Stmt:
         place, type_, word = self._word(one, part)
-        value: ops.Expr = word
-        if type_ == ops.F64_T:
-            value = ops.Unary("from_bits", word)
-        elif type_ == ops.BOOL_T:
-            value = ops.Binary("ine", word, ops.i64(0))
-        return ops.Assign(place, value)
+        return ops.Assign(place, ops.as_value(word, type_))
 
     def _store(self, one: Hoisted, part: str) -> ops.Stmt:
         place, type_, word = self._word(one, part)
-        to_word = {ops.F64_T: "bits", ops.BOOL_T: "bool_to_i64"}
-        return ops.Assign(word, ops.Unary(to_word[type_], place) if type_ in to_word else place)
+        return ops.Assign(word, ops.as_word(place, type_))
 
     # ---- what stands around them ----
 

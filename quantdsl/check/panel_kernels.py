@@ -26,14 +26,14 @@ from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage
 from quantdsl.check.panel_step import unit_paths
 from quantdsl.check.panel_tiles import LONG_TILE, TILE, in_tiles, tiled
-from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, of_word, to_word
+from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at
 from quantdsl.check.signal_turn import Column, column_word
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
 from quantdsl.check.types import Type, stored
 from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.ir import ops
 from quantdsl.ir.own import MADE, OWN, ROW, WIDTH
-from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import expressions, rebuild_body, with_expr
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
@@ -303,7 +303,7 @@ class _Along(_Builder):
         seen = ops.Binary("ine", self._read(SEEN), ops.i64(0))
         columns = self.columns
         lacks = [
-            ops.Assign(at(READ, self.column(name)), to_word(nothing(type_), stored(type_)))
+            ops.Assign(at(READ, self.column(name)), ops.as_word(nothing(type_), stored(type_)))
             for name in written
             if name in columns
             for type_ in (self.all[columns[name]].type,)
@@ -341,7 +341,7 @@ class _Along(_Builder):
             return []
         if isinstance(equation, Scatter):
             ((source, _),) = used(equation.value)
-            value = of_word(self._read(source), stored(equation.type))
+            value = ops.as_value(self._read(source), stored(equation.type))
             return [ops.Assign(equation.place, value), *self._kept(equation)]
         return self._guarded(equation, [*self.sharing.assigned(equation), *self._kept(equation)])
 
@@ -374,7 +374,7 @@ class _Along(_Builder):
                 stmts.append(ops.Assign(place, self._read(f"{TRAIT}{int(which)}")))
         factor = universe.factor
         if factor is not None and factor.name in names:
-            stmts.append(ops.Assign(factor, of_word(self._read(FACTOR), ops.F64_T)))
+            stmts.append(ops.Assign(factor, ops.as_value(self._read(FACTOR), ops.F64_T)))
         for mask, counter in self.strategy.equations.masks.items():
             if not mask >> PANEL_SHIFT and counter.name in names:
                 stmts.append(ops.Assign(counter, self._read(INSTANTS)))
@@ -387,7 +387,7 @@ class _Along(_Builder):
             if isinstance(equation, Across) and equation.fills:
                 continue  # who reads it is a Scatter
             for name, place, type_ in self.types(equation.place, equation.type):
-                stmts.append(ops.Assign(place, of_word(self._read(name), type_)))
+                stmts.append(ops.Assign(place, ops.as_value(self._read(name), type_)))
             history = self._kept(equation)
             scatters = isinstance(equation, Scatter)
             stmts += history if scatters else self._guarded(equation, history)
@@ -470,10 +470,10 @@ class _Along(_Builder):
             conditions = [*gather.conditions, *self._needs(gather.needs)]
             conditions.append(present(gather.type, gather.value))
             value = ops.Select(all_of(conditions), gather.value, nothing(gather.type))
-            return to_word(value, stored(gather.type))
+            return ops.as_word(value, stored(gather.type))
         equation = self.all[self.numbers[name.partition(".")[0]]]
         found = {n: (place, t) for n, place, t in self.types(equation.place, equation.type)}
-        return to_word(*found[name])
+        return ops.as_word(*found[name])
 
 
 class _Across(_Builder):
@@ -543,7 +543,7 @@ class _Across(_Builder):
                 args.append(out)
             elif isinstance(source, Gather):
                 array, index = self._array(f"in{number}", stored(source.type)), self._index()
-                value = of_word(self._slot(READ, self.read(name), index), stored(source.type))
+                value = ops.as_value(self._slot(READ, self.read(name), index), stored(source.type))
                 stmts.append(each(index, ops.Assign(ops.Elem(array, index), value)))
                 args.append(array)
             else:
@@ -564,7 +564,7 @@ class _Across(_Builder):
             return []
         one = self.all[n]
         first = self._slot(READ, self.read(name), ops.i64(0))
-        return [ops.Assign(one.place, of_word(first, stored(one.type)))]
+        return [ops.Assign(one.place, ops.as_value(first, stored(one.type)))]
 
     def _stores(
         self, equation: Across, out: ops.Var | None, written: frozenset[str]
@@ -573,7 +573,7 @@ class _Across(_Builder):
         name, type_ = equation.place.name, stored(equation.type)
         if out is None:
             if name in written:
-                yield self._one(READ, self.column(name), to_word(equation.place, type_))
+                yield self._one(READ, self.column(name), ops.as_word(equation.place, type_))
             for number, column in self.shown():
                 if self._source(column) == name:
                     yield self._one(WRITTEN, number, column_word(column))
@@ -583,7 +583,7 @@ class _Across(_Builder):
             tables.append((READ, self.column(name)))
         for table, number in tables:
             index = self._index()
-            value = to_word(ops.Elem(out, index), type_)
+            value = ops.as_word(ops.Elem(out, index), type_)
             yield each(index, ops.Assign(self._slot(table, number, index), value))
 
     def _one(self, table: ops.Var, column: int, word: ops.Expr) -> ops.Stmt:
@@ -640,11 +640,4 @@ def place(index: ops.Expr) -> ops.Expr:
 
 def flattened(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
     """With what the state keeps of this instrument as the state itself: a lane has one."""
-
-    def expr(node: ops.Expr) -> ops.Expr:
-        return STATE if node == OF_THIS else rebuild_expr(node, expr)
-
-    def stmt(node: ops.Stmt) -> ops.Stmt:
-        return rebuild_stmt(node, expr, stmt)
-
-    return rebuild_body(body, stmt)
+    return rebuild_body(body, lambda stmt: with_expr(stmt, OF_THIS, STATE))

@@ -62,6 +62,14 @@ class Param(Struct, frozen=True):
         """True where the state holds an integer."""
         return self.kind in ("int", "bool", "word", "duration", *COUNTED)
 
+    def word(self, value: Fraction) -> int | float:
+        """What the state holds where the param has this value: ns of a duration."""
+        if self.kind == "duration":
+            return int(value * DURATION_NS[self.unit])
+        if self.whole:
+            return int(value)
+        return float(value * FRACTION.get(self.unit, Fraction(1)))
+
 
 def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Param, Value] | None:
     """The param and the value that its name stands for; None when its errors are reported."""

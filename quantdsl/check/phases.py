@@ -29,6 +29,7 @@ from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
 from quantdsl.ir.walk import (
+    base_name,
     nested,
     operands,
     rebuild_blocks,
@@ -36,6 +37,7 @@ from quantdsl.ir.walk import (
     rebuild_stmt,
     roots,
     statements,
+    with_expr,
 )
 from quantdsl.lang.ast import Span
 
@@ -111,7 +113,7 @@ class _Differing:
                     if (apart or call is not None or self.expr(stmt.value)) and not one:
                         self.names.add(stmt.name)
                 case ops.Assign():
-                    root = root_of(stmt.place)
+                    root = base_name(stmt.place)
                     differs = apart or self.expr(stmt.value) or self.expr(stmt.place)
                     if differs and not called(root, form.SHARED):
                         self.names.add(root)
@@ -131,13 +133,6 @@ class _Differing:
                         self._parted.add(id(loop))
                 case ops.Return():
                     self.leaves |= apart
-
-
-def root_of(place: ops.Expr) -> str:
-    """The variable that a place lies in."""
-    while isinstance(place, ops.Field | ops.Elem):
-        place = place.base
-    return place.name if isinstance(place, ops.Var) else ""
 
 
 class _Cut(Struct):
@@ -174,7 +169,7 @@ class _Cut(Struct):
         if group != self.differs.groups.all:
             body = (ops.If(member(group), body),)
         name = self.cx.fresh(stem)
-        own = tuple(with_number(stmt, ops.Var(name)) for stmt in body)
+        own = tuple(with_expr(stmt, ID, ops.Var(name)) for stmt in body)
         return ops.For(name, ops.i64(0), ops.i64(self.threads), own)
 
     def _stmt(self, stmt: ops.Stmt) -> None:
@@ -183,7 +178,7 @@ class _Cut(Struct):
             self._wait(stmt, call)
         elif isinstance(stmt, ops.Let) and called(stmt.name, form.RESULT):
             self._close()
-            self.out.append(with_number(stmt, ops.i64(0)))
+            self.out.append(with_expr(stmt, ID, ops.i64(0)))
         elif not self._of_threads(stmt):
             self._close()
             self.out.append(stmt)
@@ -246,7 +241,7 @@ class _Cut(Struct):
             if wait_of(part) is not None or isinstance(part, ops.Return):
                 return False
             if isinstance(part, ops.Assign):
-                root = root_of(part.place)
+                root = base_name(part.place)
                 if root not in kept and not called(root, form.SHARED):
                     return False
         return not any(_leaves(stmt))
@@ -306,18 +301,6 @@ def _leaves(stmt: ops.Stmt) -> Iterator[bool]:
     elif isinstance(stmt, ops.If):
         for inner in (*stmt.then, *stmt.otherwise):
             yield from _leaves(inner)
-
-
-def with_number(stmt: ops.Stmt, number: ops.Expr) -> ops.Stmt:
-    """The statement with the number of the thread in place."""
-
-    def expr(node: ops.Expr) -> ops.Expr:
-        return number if node == ID else rebuild_expr(node, expr)
-
-    def each(inner: ops.Stmt) -> ops.Stmt:
-        return rebuild_stmt(inner, expr, each)
-
-    return each(stmt)
 
 
 def _names(body: Iterable[ops.Stmt]) -> set[str]:

@@ -9,7 +9,6 @@ from quantdsl.check import atomics, naming, sizes
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, any_bad
-from quantdsl.check.phases import root_of
 from quantdsl.check.thread_base import AXES, Word, nothing, number
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type, ir_type, stored
 from quantdsl.check.values import Value, error_value
@@ -17,6 +16,7 @@ from quantdsl.check.waits import BLOCK, ID, Mark, waiting
 from quantdsl.ir import ops
 from quantdsl.ir import threads as form
 from quantdsl.ir.strands import called
+from quantdsl.ir.walk import base_name
 from quantdsl.lang import ast
 
 LATER = {
@@ -214,7 +214,7 @@ def _async_copy(word: Word, cx: Context, node: ast.Call) -> Value:
         return error_value(node.span)
     place, read = to.ir, source.ir
     whole = isinstance(place, ops.Elem) and isinstance(read, ops.Elem)
-    ends = called(root_of(place), form.SHARED) and cx.pieces and called(root_of(read), "p")
+    ends = called(base_name(place), form.SHARED) and cx.pieces and called(base_name(read), "p")
     if not whole or not ends:
         return cx.error(
             "QD0910",
@@ -265,18 +265,7 @@ def _fence(word: Word, cx: Context, node: ast.Call) -> Value:
 
 def as_word(value: Value) -> ops.Expr:
     """A scalar as the 64 bits that go from thread to thread."""
-    kind = stored(value.type)
-    if kind == ops.I64_T:
-        return value.ir
-    return ops.Unary("bits" if kind == ops.F64_T else "bool_to_i64", value.ir)
-
-
-def of_word(word: ops.Expr, type_: Type) -> ops.Expr:
-    """The scalar of 64 bits."""
-    kind = stored(type_)
-    if kind == ops.F64_T:
-        return ops.Unary("from_bits", word)
-    return word if kind == ops.I64_T else ops.Binary("ine", word, ops.i64(0))
+    return ops.as_word(value.ir, stored(value.type))
 
 
 def _given(cx: Context, node: ast.Expr) -> Value:
@@ -311,7 +300,7 @@ def _shuffle(word: Word, cx: Context, node: ast.Call) -> Value:
     lane = ops.Binary("iand", ID, ops.i64(form.WARP - 1))
     at = _from(word.name, lane, by.ir, int(width.const))
     taken = _exchanged(cx, node, form.SHUFFLE, as_word(value), at)
-    return Value(value.type, of_word(taken, value.type), node.span)
+    return Value(value.type, ops.as_value(taken, stored(value.type)), node.span)
 
 
 def _from(name: str, lane: ops.Expr, by: ops.Expr, width: int) -> ops.Expr:

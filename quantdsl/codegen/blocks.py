@@ -319,9 +319,8 @@ def _result(own: ops.Func, args: tuple[ops.Expr, ...]) -> ops.Let:
 
 def _left(own: ops.Func, which: ops.Expr) -> ops.Assign:
     """The result of an instrument as its word."""
-    word: ops.Expr = ops.Var("result")
-    if own.result != ops.I64_T:
-        word = ops.Unary("bits" if own.result == ops.F64_T else "bool_to_i64", word)
+    assert isinstance(own.result, str)
+    word = ops.as_word(ops.Var("result"), own.result)
     return ops.Assign(ops.Elem(ops.Var(OUT), which), word)
 
 

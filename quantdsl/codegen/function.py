@@ -352,7 +352,7 @@ class FunctionEmitter:
         """The alias tag of each word of an aggregate."""
         if isinstance(type_, StructType):
             for name, slot in self.layout.slots(type_.name).items():
-                yield from self.word_tags(slot.type, self.leaf_tag(type_.name, name, slot.type))
+                yield from self.word_tags(slot.type, self.tags.field(type_.name, name, slot.type))
         elif isinstance(type_, ArrayType):
             assert isinstance(type_.size, int)
             if not tag and isinstance(type_.elem, str):
@@ -476,7 +476,7 @@ class FunctionEmitter:
     def field(self, base: Spot, name: str) -> Spot:
         assert isinstance(base.type, StructType)
         slot = self.layout.slots(base.type.name)[name]
-        tag = self.leaf_tag(base.type.name, name, slot.type)
+        tag = self.tags.field(base.type.name, name, slot.type)
         return Spot(base.base, base.offset + slot.offset_words, slot.type, tag)
 
     def elem(self, place: Elem) -> Spot:
@@ -505,12 +505,6 @@ class FunctionEmitter:
         if index == 0:
             return address
         return self.text.pure(f"getelementptr i64, ptr {address}, i64 {index}")
-
-    def leaf_tag(self, struct: str, field: str, type_: Type) -> str:
-        holds_structs = isinstance(type_, StructType) or (
-            isinstance(type_, ArrayType) and not isinstance(type_.elem, str)
-        )
-        return "" if holds_structs else self.tags.field(struct, field, type_)
 
     def elements_tag(self, type_: ArrayType | BufferType) -> str:
         return self.tags.elements(type_) if isinstance(type_.elem, str) else ""

@@ -8,7 +8,7 @@ from quantdsl.codegen.blocks import BATCH, ENTRY, Batch, batch_text, linked_batc
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.target import Target
 from quantdsl.ir import ops, tensors
-from quantdsl.passes.blocks import PRIMITIVES, as_word, blocked, size_of
+from quantdsl.passes.blocks import PRIMITIVES, blocked, size_of
 from quantdsl.passes.grids import (
     PACKED,
     RESULT,
@@ -101,7 +101,7 @@ def core_module(module: ops.Module, kernel: str, elements: Mapping[str, str]) ->
     body: tuple[ops.Stmt, ...] = (ops.Do(call),)
     if func.result is not None:
         assert isinstance(func.result, str)
-        left = as_word(ops.Var("result"), func.result)
+        left = ops.as_word(ops.Var("result"), func.result)
         place = ops.Elem(SCRATCH, ops.i64(RESULT))
         body = (ops.Let("result", func.result, call), ops.Assign(place, left))
     given = tuple(param for param in func.params if param != SCRATCH_PARAM)

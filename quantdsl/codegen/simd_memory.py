@@ -13,7 +13,7 @@ from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.errors import InternalError
 from quantdsl.ir.layout import Layout
-from quantdsl.ir.ops import BOOL_T, F64_T, ArrayType, ScalarType, StructType, Type
+from quantdsl.ir.ops import BOOL_T, F64_T, ScalarType, StructType, Type
 
 
 class Spot(NamedTuple):
@@ -52,15 +52,8 @@ class Memory:
         """The place of a field."""
         assert isinstance(base.type, StructType)
         slot = self.layout.slots(base.type.name)[name]
-        tag = self.leaf_tag(base.type.name, name, slot.type)
+        tag = self.tags.field(base.type.name, name, slot.type)
         return base._replace(offset=base.offset + slot.offset_words, type=slot.type, tag=tag)
-
-    def leaf_tag(self, struct: str, field: str, type_: Type) -> str:
-        """The alias tag of a field that holds scalars."""
-        holds_structs = isinstance(type_, StructType) or (
-            isinstance(type_, ArrayType) and not isinstance(type_.elem, str)
-        )
-        return "" if holds_structs else self.tags.field(struct, field, type_)
 
     def load(self, spot: Spot, mask: str | None) -> Value:
         """The scalar at a place, for each active lane."""

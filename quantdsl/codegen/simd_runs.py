@@ -24,7 +24,7 @@ from quantdsl.ir.ops import (
     StructOf,
     Var,
 )
-from quantdsl.ir.walk import expressions, operands, roots, statements
+from quantdsl.ir.walk import base_name, expressions, nodes_in, operands, roots, statements
 from quantdsl.passes.places import indices
 from quantdsl.passes.uniform import Uniform
 
@@ -48,7 +48,7 @@ class RunEmitter(ValueEmitter):
                 self.passed.add(stmt.name)
         for expr in expressions(decl.body):
             if isinstance(expr, Call):
-                self.passed.update(filter(None, map(root_of, expr.args)))
+                self.passed.update(filter(None, map(base_name, expr.args)))
 
     def bind(self, name: str, value: Value) -> None:
         """Name a scalar, in memory if the function assigns to it later."""
@@ -110,14 +110,14 @@ class RunEmitter(ValueEmitter):
                     early += [arg] if isinstance(param.type, str) else indices(arg)
         if isinstance(stmt, Assign) and not isinstance(stmt.place, Var):
             early.append(stmt.value)
-        reads = {node.name for expr in early for node in nodes_of(expr) if isinstance(node, Var)}
+        reads = {node.name for expr in early for node in nodes_in(expr) if isinstance(node, Var)}
         return all(map(self.steady, early)) and not reads & written
 
     def steady(self, expr: Expr) -> bool:
         """Whether nothing that lanes do to their own memory changes what an expression gives."""
         if isinstance(expr, Call | StructOf):
             return False
-        if isinstance(expr, Field | Elem) and (root_of(expr) or "") not in self.given_buffers:
+        if isinstance(expr, Field | Elem) and base_name(expr) not in self.given_buffers:
             return False
         return all(map(self.steady, operands(expr)))
 
@@ -179,20 +179,6 @@ class RunEmitter(ValueEmitter):
             self.memory.store_scalar(address, scalar(lane), value.type, spot.tag)
 
         return step
-
-
-def root_of(place: Expr) -> str | None:
-    """The name of the local that a place lies in; None for what is no place of one."""
-    while isinstance(place, Field | Elem):
-        place = place.base
-    return place.name if isinstance(place, Var) else None
-
-
-def nodes_of(expr: Expr) -> Iterator[Expr]:
-    """An expression and all inside it."""
-    yield expr
-    for inner in operands(expr):
-        yield from nodes_of(inner)
 
 
 def _writes(stmt: Stmt) -> set[str]:

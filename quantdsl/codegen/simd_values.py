@@ -33,6 +33,7 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
 )
+from quantdsl.ir.walk import base_name
 from quantdsl.passes.uniform import Uniform
 
 LaneStep = Callable[[str], None]
@@ -204,9 +205,7 @@ class ValueEmitter:
 
     def shares(self, place: Expr) -> bool:
         """Whether a place lies in memory that all lanes have in common."""
-        while isinstance(place, Field | Elem):
-            place = place.base
-        spot = self.spots.get(place.name) if isinstance(place, Var) else None
+        spot = self.spots.get(base_name(place))
         return spot is not None and spot.shared
 
     def once(self, call: Call) -> str:

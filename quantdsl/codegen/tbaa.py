@@ -6,6 +6,7 @@ scalars passed by itself may be any array field of that element type, so the lea
 fields are children of the array's own.
 """
 
+from quantdsl.ir.layout import of_scalars
 from quantdsl.ir.ops import ArrayType, BufferType, Type
 
 ROOT = "!0"
@@ -26,7 +27,9 @@ class AliasTags:
         self._tags: dict[Leaf, str] = {}
 
     def field(self, struct: str, field: str, type_: Type) -> str:
-        """The tag for a scalar field, or for the elements of an array field."""
+        """The tag for a scalar field, or for the elements of an array field; "" for structs."""
+        if not of_scalars(type_):
+            return ""
         leaf = (struct, field)
         if leaf in self._tags:
             return self._tags[leaf]

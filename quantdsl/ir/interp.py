@@ -47,6 +47,7 @@ from quantdsl.ir.ops import (
     While,
 )
 from quantdsl.ir.scalar import BINARY, UNARY, Frame, Thunk, fma, fma32
+from quantdsl.ir.walk import base_name
 
 BREAK, CONTINUE, RETURN = 1, 2, 3
 RESULT = 0
@@ -113,7 +114,7 @@ class Memory:
 
     def __init__(self, layout: Layout, type_: Type, words: Words) -> None:
         whole = element(type_) if isinstance(type_, BufferType) else type_
-        kinds = np.array(_word_types(layout, whole))
+        kinds = layout.kinds(whole)
         if words.dtype != np.int64 or len(words) % len(kinds):
             raise InternalError(f"QD9401 interp: {words.dtype}[{len(words)}] for a {type_}")
         kinds = np.tile(kinds, len(words) // len(kinds))
@@ -130,15 +131,10 @@ class Memory:
 
     def store(self) -> None:
         """Write the values back to the words they came from."""
-        floats = [self.values[index] for index in self._floats.tolist()]
-        others = [int(self.values[index]) for index in self._others.tolist()]
         if self.words.flags.writeable:
-            self.words.view(np.float64)[self._floats] = floats
-            self.words[self._others] = others
-
-
-def _word_types(layout: Layout, type_: Type) -> list[str]:
-    return [leaf.type for leaf in layout.leaves(type_) for _ in range(leaf.words)]
+            value = self.values.__getitem__
+            self.words.view(np.float64)[self._floats] = list(map(value, self._floats.tolist()))
+            self.words[self._others] = list(map(value, self._others.tolist()))
 
 
 class _Code:
@@ -246,7 +242,7 @@ class _FuncCompiler:
             value = self.value(stmt.value or Const(stmt.type, 0))
             return _set_slot(self.declare(stmt.name, stmt.type), value)
         if stmt.value is None:
-            zeros = [ZERO.get(kind, 0) for kind in _word_types(self.layout, stmt.type)]
+            zeros = [ZERO.get(kind, 0) for kind in self.layout.kinds(stmt.type).tolist()]
             words = _copies(zeros)
         else:
             words = self.struct_value(stmt.value)
@@ -339,7 +335,7 @@ class _FuncCompiler:
             case Var():
                 return itemgetter(self.slots[expr.name][0])
             case Field() | Elem():
-                return self.place(expr).load() if _root(expr) is not None else self.table(expr)
+                return self.place(expr).load() if base_name(expr) else self.table(expr)
             case Unary():
                 return UNARY[expr.op](self.value(expr.x))
             case Binary():
@@ -449,13 +445,6 @@ class _FuncCompiler:
             return values[i]
 
         return run
-
-
-def _root(place: Expr) -> Var | None:
-    """The variable that a place lies in; None for a table."""
-    while isinstance(place, Field | Elem):
-        place = place.base
-    return place if isinstance(place, Var) else None
 
 
 def _nothing(f: Frame) -> None:

@@ -7,6 +7,8 @@ and an f64 take one word each. Host code, interpreter and machine code read the 
 from collections.abc import Iterable, Iterator
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import ArrayType, BufferType, Module, ScalarType, StructDecl, StructType, Type
@@ -36,6 +38,7 @@ class Layout:
         self._structs = {struct.name: struct for struct in structs}
         self._slots: dict[str, dict[str, Slot]] = {}
         self._words: dict[str, int] = {}
+        self._kinds: dict[Type, npt.NDArray[np.str_]] = {}
 
     def words(self, type_: Type) -> int:
         """Size in words."""
@@ -111,6 +114,25 @@ class Layout:
         else:
             raise InternalError(f"QD9101 layout: a buffer has no leaves: {type_}")
 
+    def kinds(self, type_: Type) -> npt.NDArray[np.str_]:
+        """[words] The name of the scalar that each word is; not to be written to.
+
+        An order book has a hundred thousand words, so they are repeated and not listed.
+        """
+        if type_ not in self._kinds:
+            self._kinds[type_] = self._listed(type_)
+        return self._kinds[type_]
+
+    def _listed(self, type_: Type) -> npt.NDArray[np.str_]:
+        if isinstance(type_, str):
+            return np.array([type_])
+        if isinstance(type_, StructType):
+            fields = [self.kinds(slot.type) for slot in self.slots(type_.name).values()]
+            return np.concatenate(fields) if fields else np.empty(0, np.str_)
+        if isinstance(type_, ArrayType):
+            return np.tile(self.kinds(type_.elem), array_size(type_))
+        raise InternalError(f"QD9101 layout: a buffer has no words of its own: {type_}")
+
     def leading_field(self, type_: StructType, rest: str, path: str) -> tuple[str, str]:
         """The field that the rest of a path begins with, and what is behind it.
 
@@ -135,6 +157,11 @@ def array_size(type_: ArrayType) -> int:
     if not isinstance(type_.size, int):
         raise InternalError(f"QD9106 layout: size {type_.size} is not linked")
     return type_.size
+
+
+def of_scalars(type_: Type) -> bool:
+    """Whether a type is a scalar, or an array of them."""
+    return isinstance(type_, str) or (isinstance(type_, ArrayType) and isinstance(type_.elem, str))
 
 
 def element(type_: Type) -> Type:

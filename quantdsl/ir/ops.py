@@ -445,3 +445,17 @@ def i64(value: int) -> Const:
 def boolean(value: bool) -> Const:
     """A truth literal."""
     return Const(BOOL_T, int(value))
+
+
+def as_word(value: Expr, type_: ScalarType) -> Expr:
+    """A scalar as the 64 bits that memory holds of it."""
+    if type_ == I64_T:
+        return value
+    return Unary("bits" if type_ == F64_T else "bool_to_i64", value)
+
+
+def as_value(word: Expr, type_: ScalarType) -> Expr:
+    """The scalar that 64 bits of memory hold."""
+    if type_ == F64_T:
+        return Unary("from_bits", word)
+    return word if type_ == I64_T else Binary("ine", word, i64(0))

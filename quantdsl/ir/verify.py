@@ -46,7 +46,7 @@ from quantdsl.ir.ops import (
     While,
 )
 from quantdsl.ir.show import show_node
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import base_of, expressions
 
 SCALARS = (BOOL_T, I64_T, F64_T)
 _BITS_RANGE = {BOOL_T: (0, 1), I64_T: (-(2**63), 2**63 - 1), F64_T: (0, 2**64 - 1)}
@@ -233,9 +233,7 @@ class _FuncVerifier:
         self.loops -= 1
 
     def writable(self, place: Expr, node: Node) -> None:
-        base = place
-        while isinstance(base, Field | Elem):
-            base = base.base
+        base = base_of(place)
         if not isinstance(base, Var) or base.name in self.readonly:
             self.fail(node, "only a local or an inout parameter is written to")
 

@@ -39,7 +39,7 @@ StmtMap = Callable[[Stmt], Stmt]
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The direct subexpressions, in order of evaluation as written."""
+    """The direct nodes_in, in order of evaluation as written."""
     return _OPERANDS[type(expr)](expr)
 
 
@@ -206,6 +206,18 @@ def rebuild_blocks(stmt: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]
     return stmt
 
 
+def with_expr(stmt: Stmt, old: Expr, new: Expr) -> Stmt:
+    """The statement, nested ones included, with an expression in place of another."""
+
+    def expr(node: Expr) -> Expr:
+        return new if node == old else rebuild_expr(node, expr)
+
+    def inner(node: Stmt) -> Stmt:
+        return rebuild_stmt(node, expr, inner)
+
+    return inner(stmt)
+
+
 def rebuild_body(body: tuple[Stmt, ...], g: StmtMap) -> tuple[Stmt, ...]:
     """`body` with `g` applied to each statement."""
     return _mapped(body, g)
@@ -254,6 +266,29 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if type(stmt) in _NESTED:
             for block in nested(stmt)[::-1]:
                 stack += block[::-1]
+
+
+def nodes_in(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything inside it, parents before operands."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += operands(node)[::-1]
+
+
+def base_of(place: Expr) -> Expr:
+    """What a place begins with: a local or a table; the expression itself where it is no place."""
+    # By exact types: a test for one of several takes most of the time of a pass.
+    while type(place) is Field or type(place) is Elem:
+        place = place.base
+    return place
+
+
+def base_name(place: Expr) -> str:
+    """The local that a place lies in; "" for a table, and for what is no place."""
+    base = base_of(place)
+    return base.name if isinstance(base, Var) else ""
 
 
 def nodes(body: tuple[Stmt, ...]) -> list[Expr]:

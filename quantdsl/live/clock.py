@@ -52,11 +52,14 @@ def counter() -> Callable[[], int]:
     return lambda: int(program.call(CYCLES.name))
 
 
-def calibrate(seconds: float = CALIBRATION_S) -> Clock:
-    """The clock of this machine, from two moments so many seconds apart."""
+def calibrate() -> Clock:
+    """The clock of this machine, from two moments CALIBRATION_S apart.
+
+    Raises UnavailableError but on x86-64.
+    """
     read = counter()
     first, steady_first, doubt_first, _ = _moment(read)
-    time.sleep(seconds)
+    time.sleep(CALIBRATION_S)
     last, steady_last, doubt_last, wall = _moment(read)
     rate = (last - first) / (steady_last - steady_first)
     return Clock(last, wall, rate, max(doubt_first, doubt_last))

@@ -45,7 +45,6 @@ FRAMES_MAX = 4_096
 """Frames of one batch; more wait in the buffer for the next."""
 
 _HEAD_BYTES_MAX = 1 << 16
-_FRAME_HEAD_BYTES_MAX = 14
 _TEXT = 0x81
 """First byte of a text frame that is a message of its own, not compressed."""
 

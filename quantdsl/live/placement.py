@@ -16,7 +16,6 @@ from quantdsl.live.machine import Core, Machine, on_linux
 
 ENGINE, FEED, JOURNAL, GPU = "engine", "feed", "journal", "gpu"
 MCL_CURRENT = 1
-PRIORITY_MAX = 99
 
 
 class Seat(NamedTuple):

@@ -30,7 +30,6 @@ def get(
     query: Mapping[str, str | int] | None = None,
     *,
     ca_file: str = "",
-    answer_s_max: float = ANSWER_S_MAX,
 ) -> Answer:
     """The answer to a GET that succeeds; FeedError says what the venue said instead.
 
@@ -38,15 +37,15 @@ def get(
     than that there is none now; where the venue asks to be left alone it says for how long.
     """
     parts = urlsplit(url)
-    deadline = time.monotonic() + answer_s_max
+    deadline = time.monotonic() + ANSWER_S_MAX
     host = parts.hostname or ""
     connection: http.client.HTTPConnection
     if parts.scheme == "https":
         connection = http.client.HTTPSConnection(
-            host, parts.port, timeout=answer_s_max, context=trusted(ca_file)
+            host, parts.port, timeout=ANSWER_S_MAX, context=trusted(ca_file)
         )
     else:
-        connection = http.client.HTTPConnection(host, parts.port, timeout=answer_s_max)
+        connection = http.client.HTTPConnection(host, parts.port, timeout=ANSWER_S_MAX)
     path = parts.path + (f"?{urlencode(query)}" if query else "")
     try:
         sent_ns = now_ns()

@@ -33,6 +33,7 @@ from quantdsl.ir.threads import (
 )
 from quantdsl.ir.walk import (
     ExprMap,
+    base_name,
     nested,
     operands,
     rebuild_expr,
@@ -201,7 +202,7 @@ def _arrays(body: tuple[ops.Stmt, ...]) -> dict[str, None]:
     }
     fills = {id(stmt.body[0]) for stmt in outside if isinstance(stmt, ops.For) and _filled(stmt)}
     serial = {
-        root(stmt.place)
+        base_name(stmt.place)
         for stmt in outside
         if isinstance(stmt, ops.Assign) and id(stmt) not in fills
     }
@@ -228,7 +229,7 @@ def added(stmt: ops.Stmt) -> str:
     call = stmt.call if isinstance(stmt, ops.Do) else None
     if call is None or call.func.partition("[")[0] not in ATOMIC_CALLS:
         return ""
-    return root(call.args[0])
+    return base_name(call.args[0])
 
 
 def copied(stmt: ops.Stmt) -> bool:
@@ -259,7 +260,7 @@ def _filled(loop: ops.For) -> str:
         and place.index == ops.Var(loop.name)
         and isinstance(only.value, ops.Const)
     )
-    return root(place) if fills and place is not None else ""
+    return base_name(place) if fills and place is not None else ""
 
 
 def _results(loop: ops.For) -> list[str]:
@@ -277,7 +278,7 @@ def _results(loop: ops.For) -> list[str]:
 def _written(loop: ops.For) -> set[str]:
     """What the turns of a loop write to and have not declared."""
     own = {stmt.name for stmt in statements(loop.body) if isinstance(stmt, ops.Let)}
-    places = {root(s.place) for s in statements(loop.body) if isinstance(s, ops.Assign)}
+    places = {base_name(s.place) for s in statements(loop.body) if isinstance(s, ops.Assign)}
     places |= {name for name in map(added, statements(loop.body)) if name}
     return {name for name in places - own if not called(name, KEPT)}
 
@@ -285,12 +286,6 @@ def _written(loop: ops.For) -> set[str]:
 def _alone(loop: ops.For, arrays: Container[str]) -> bool:
     """Whether a loop leaves nothing but results of its strands and elements of shared arrays."""
     return all(name in arrays for name in _written(loop))
-
-
-def root(place: ops.Expr) -> str:
-    while isinstance(place, ops.Field | ops.Elem):
-        place = place.base
-    return place.name if isinstance(place, ops.Var) else ""
 
 
 def _body(form: Blocked, body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
@@ -320,7 +315,7 @@ def _stmt(form: Blocked, stmt: ops.Stmt) -> list[ops.Stmt]:
         if (name := _filled(stmt)) in form.kept:
             (only,) = stmt.body
             assert isinstance(only, ops.Assign)
-            return _fill(form, name, as_word(only.value, form.type(name)))
+            return _fill(form, name, ops.as_word(only.value, form.type(name)))
     expr = in_shared(form)
     return [_each(form, stmt, expr)]
 
@@ -330,8 +325,8 @@ def in_shared(form: Blocked) -> ExprMap:
 
     def expr(node: ops.Expr) -> ops.Expr:
         new = rebuild_expr(node, expr)
-        if isinstance(new, ops.Elem) and root(new) in form.kept:
-            return as_value(form.place(root(new), new.index), form.type(root(new)))
+        if isinstance(new, ops.Elem) and base_name(new) in form.kept:
+            return ops.as_value(form.place(base_name(new), new.index), form.type(base_name(new)))
         return new
 
     return expr
@@ -339,7 +334,7 @@ def in_shared(form: Blocked) -> ExprMap:
 
 def _each(form: Blocked, stmt: ops.Stmt, expr: ExprMap) -> ops.Stmt:
     """A statement that each thread makes for itself, with those inside it."""
-    if isinstance(stmt, ops.Assign) and root(stmt.place) in form.kept:
+    if isinstance(stmt, ops.Assign) and base_name(stmt.place) in form.kept:
         return _shared(form, stmt)
     made = stmt
     if isinstance(stmt, ops.If):
@@ -355,11 +350,11 @@ def _shared(form: Blocked, stmt: ops.Stmt) -> ops.Stmt:
     expr = in_shared(form)
 
     def each(inner: ops.Stmt) -> ops.Stmt:
-        if isinstance(inner, ops.Assign) and root(inner.place) in form.kept:
+        if isinstance(inner, ops.Assign) and base_name(inner.place) in form.kept:
             assert isinstance(inner.place, ops.Elem)
-            name = root(inner.place)
+            name = base_name(inner.place)
             to = form.place(name, expr(inner.place.index))
-            return ops.Assign(to, as_word(expr(inner.value), form.type(name)), inner.line)
+            return ops.Assign(to, ops.as_word(expr(inner.value), form.type(name)), inner.line)
         if added(inner) in form.kept:
             assert isinstance(inner, ops.Do)
             return adding(form, inner, expr)
@@ -388,20 +383,6 @@ def _count(form: Blocked, total: int) -> ops.Expr:
     """How many of 0, 1, ... total - 1 are this thread's."""
     rest = ops.Binary("isub", ops.i64(total - 1 + form.threads), ME)
     return ops.Binary("idiv", rest, ops.i64(form.threads))
-
-
-def as_word(value: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """A value as a word of shared memory."""
-    if type_ == ops.I64_T:
-        return value
-    return ops.Unary("bits" if type_ == ops.F64_T else "bool_to_i64", value)
-
-
-def as_value(word: ops.Expr, type_: ops.ScalarType) -> ops.Expr:
-    """The value that a word holds."""
-    if type_ == ops.F64_T:
-        return ops.Unary("from_bits", word)
-    return word if type_ == ops.I64_T else ops.Binary("ine", word, ops.i64(0))
 
 
 def _mine(form: Blocked, number: str, name: str) -> ops.Let:
@@ -433,21 +414,20 @@ def _tree(form: Blocked, levels: ops.For, across: ops.For) -> list[ops.Stmt]:
     ]
     shuffled: list[ops.Stmt] = []
     for step in steps:
-        name, own = root(step.place), f"block.{root(step.place)}.{levels.name}"
+        name, own = base_name(step.place), f"block.{base_name(step.place)}.{levels.name}"
         type_ = form.type(name)
         # Other warps combine what nobody asks for, but never read what thread 0 puts back.
-        first = as_value(form.place(name, ME), type_)
+        first = ops.as_value(form.place(name, ME), type_)
         stmts.append(ops.Let(own, type_, first, step.line))
         shuffled += _exchanged(step, name, own, type_, across.hi)
     stmts.append(ops.For(levels.name, ops.i64(below), ops.i64(STRANDS_LOG2), tuple(shuffled)))
+    names = [base_name(step.place) for step in steps]
     roots = tuple(
         ops.Assign(
-            form.place(root(step.place), ops.i64(0)),
-            as_word(
-                ops.Var(f"block.{root(step.place)}.{levels.name}"), form.type(root(step.place))
-            ),
+            form.place(name, ops.i64(0)),
+            ops.as_word(ops.Var(f"block.{name}.{levels.name}"), form.type(name)),
         )
-        for step in steps
+        for name in names
     )
     return [*stmts, ops.If(ops.Binary("ieq", ME, ops.i64(0)), roots), WAIT]
 
@@ -460,17 +440,17 @@ def _exchanged(
     Only the lanes below `half` have a meaning from then on, and lane 0 at last.
     """
     other = f"{OTHER}.{own}"
-    word = ops.Call(SHUFFLE, (as_word(ops.Var(own), type_), half))
+    word = ops.Call(SHUFFLE, (ops.as_word(ops.Var(own), type_), half))
     first = step.place
 
     def expr(node: ops.Expr) -> ops.Expr:
-        if isinstance(node, ops.Elem) and root(node) == name:
+        if isinstance(node, ops.Elem) and base_name(node) == name:
             return ops.Var(own if node == first else other)
         return rebuild_expr(node, expr)
 
     return [
         ops.Let(f"word.{other}", ops.I64_T, word),
-        ops.Let(other, type_, as_value(ops.Var(f"word.{other}"), type_)),
+        ops.Let(other, type_, ops.as_value(ops.Var(f"word.{other}"), type_)),
         ops.Assign(ops.Var(own), expr(step.value), step.line),
     ]
 

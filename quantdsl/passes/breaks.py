@@ -1,9 +1,8 @@
 """Turns of one kind: they break, before they do anything, where they would be of another."""
 
 from quantdsl.ir.ops import Assign, Binary, Break, Elem, For, If, Stmt, Var, While
-from quantdsl.ir.walk import expressions, statements
+from quantdsl.ir.walk import expressions, nodes_in, statements
 from quantdsl.passes.flags import calls
-from quantdsl.passes.places import nodes
 
 DIVISIONS = frozenset({"fdiv", "idiv", "imod"})
 
@@ -47,7 +46,7 @@ def _divides(body: Block, changing: frozenset[str]) -> bool:
         and node.op in DIVISIONS
         and any(
             isinstance(part, Elem) or (isinstance(part, Var) and part.name in changing)
-            for part in nodes(node)
+            for part in nodes_in(node)
         )
         for node in expressions(body)
     )

@@ -32,10 +32,17 @@ from quantdsl.ir.ops import (
     Var,
     While,
 )
-from quantdsl.ir.walk import expressions, nested, rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import (
+    expressions,
+    nested,
+    nodes_in,
+    rebuild_body,
+    rebuild_expr,
+    rebuild_stmt,
+)
 from quantdsl.passes.common import COMMON
 from quantdsl.passes.effects import Analysis
-from quantdsl.passes.places import PathSet, indices, nodes, path_of, type_at
+from quantdsl.passes.places import PathSet, indices, path_of, type_at
 from quantdsl.passes.scopes import assigned_names, declared_names, local_types, reads_of_names
 
 Block = tuple[Stmt, ...]
@@ -197,7 +204,7 @@ class _Buffers:
         return not any(
             isinstance(node, Field | Call) or (isinstance(node, Var) and node.name in self.changing)
             for index in indices(place)
-            for node in nodes(index)
+            for node in nodes_in(index)
         )
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from quantdsl.ir import ops
-from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt
-from quantdsl.passes.places import Path, nodes, path_of
+from quantdsl.ir.walk import nodes_in, rebuild_blocks, rebuild_expr, rebuild_stmt
+from quantdsl.passes.places import Path, path_of
 from quantdsl.passes.scopes import assigned_names, names_in
 
 LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
@@ -136,7 +136,7 @@ class _Divider:
         if not self.counted(a, d):
             fits = ops.Binary("and", _fits(x), _fits(d))
             self.before.append(ops.If(ops.Unary("not", fits), _really(q, x, d), ()))
-        if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes(a)):
+        if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes_in(a)):
             self.found[a, d] = q
         return q
 

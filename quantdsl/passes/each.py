@@ -15,7 +15,15 @@ import msgspec
 from quantdsl.errors import InternalError
 from quantdsl.ir import ops
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import expressions, nested, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import (
+    base_name,
+    expressions,
+    nested,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
 from quantdsl.passes.blocks import SHARED, SHUFFLE, THREAD_NUMBER, WARP
 
 TOTAL, TREE = "xs.total", "tree"
@@ -242,10 +250,8 @@ class _Together:
         found = set()
         for base, _ in self._read(func.body):
             field = base.name if isinstance(base, ops.Field) else ""
-            while isinstance(base, ops.Field | ops.Elem):
-                base = base.base
-            if isinstance(base, ops.Var) and base.name in numbers:
-                found.add(Read(numbers[base.name], field))
+            if (name := base_name(base)) in numbers:
+                found.add(Read(numbers[name], field))
         return frozenset(found)
 
 

@@ -27,16 +27,13 @@ from quantdsl.ir.strands import (
     called,
 )
 from quantdsl.ir.threads import ATOMIC_CALLS
-from quantdsl.ir.walk import ExprMap, expressions, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import ExprMap, base_name, expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes import ranks, scans, sorts
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     THREAD_NUMBER,
     added,
-    as_value,
-    as_word,
     copied,
-    root,
     scalar_of,
     size_of,
     with_shared,
@@ -98,20 +95,20 @@ def lowered(func: ops.Func, elements: Mapping[str, str]) -> ops.Func:
 
     def expr(node: ops.Expr) -> ops.Expr:
         new = rebuild_expr(node, expr)
-        if isinstance(new, ops.Elem) and root(new) in elements:
-            return ops.Call(tensors.load(elements[root(new)]), (new.base, new.index))
+        if isinstance(new, ops.Elem) and base_name(new) in elements:
+            return ops.Call(tensors.load(elements[base_name(new)]), (new.base, new.index))
         return new
 
     def stmt(inner: ops.Stmt) -> ops.Stmt:
-        if isinstance(inner, ops.Assign) and root(inner.place) in elements:
+        if isinstance(inner, ops.Assign) and base_name(inner.place) in elements:
             assert isinstance(inner.place, ops.Elem)
-            name = tensors.store(elements[root(inner.place)])
+            name = tensors.store(elements[base_name(inner.place)])
             index, value = expr(inner.place.index), expr(inner.value)
             return ops.Do(ops.Call(name, (inner.place.base, index, value)), inner.line)
         if isinstance(inner, ops.Do) and copied(inner):
             array, index, tensor, at = inner.call.args
             assert isinstance(array, ops.Var)
-            read = ops.Call(tensors.load(elements[root(tensor)]), (tensor, expr(at)))
+            read = ops.Call(tensors.load(elements[base_name(tensor)]), (tensor, expr(at)))
             return ops.Assign(ops.Elem(array, expr(index)), read, inner.line)
         if isinstance(inner, ops.Do) and added(inner) in elements:
             name, scope = ATOMIC_CALLS[inner.call.func.partition("[")[0]]
@@ -250,8 +247,9 @@ class _Stager:
         """What every thread computes for itself."""
         parts = list(statements((stmt,)))
         odd = any(isinstance(part, ops.For | ops.While | ops.Return | ops.Do) for part in parts)
-        writes = {root(p.place) for p in parts if isinstance(p, ops.Assign)} & set(self.elements)
-        reads = {root(e) for e in expressions((stmt,)) if isinstance(e, ops.Elem)} & self.written
+        assigned = {base_name(part.place) for part in parts if isinstance(part, ops.Assign)}
+        read = {base_name(e) for e in expressions((stmt,)) if isinstance(e, ops.Elem)}
+        writes, reads = assigned & set(self.elements), read & self.written
         array = isinstance(stmt, ops.Let) and not isinstance(stmt.type, str)
         if odd or writes or reads or array:
             line = getattr(stmt, "line", 0)
@@ -320,7 +318,7 @@ class _Stager:
         ):
             func = with_shared(self.entry([*self.before, *body]))
             self.stages.append(Stage(what, grid, func, shared_words=scans.SHARED_WORDS))
-        last = as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
+        last = ops.as_value(ops.Elem(SCRATCH, ops.i64(slot)), scan.kind)
         self.before.append(ops.Assign(scan.carried, last))
         self.words = first + blocks
 
@@ -350,7 +348,7 @@ class _Stager:
             kind = scalar_of(let.type)
             self.slots[let.name], self.kinds[let.name] = self.words + n, kind
             at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(found.pieces.name))
-            leave.append(ops.Assign(ops.Elem(SCRATCH, at), as_word(_part(take), kind)))
+            leave.append(ops.Assign(ops.Elem(SCRATCH, at), ops.as_word(_part(take), kind)))
         piece = ops.Let(found.pieces.name, ops.I64_T, ops.Call(BLOCK_NUMBER, ()))
         one = self.entry([*self.before, piece, *body, _first_thread(leave)])
         self.stages.append(Stage("pieces", pieces, one))
@@ -377,7 +375,7 @@ class _Stager:
             kind = self.kinds[let.name]
             mine = ops.Var(f"own.{let.name}")
             at = ops.Binary("iadd", ops.i64(first + n * pieces), ops.Var(piece))
-            part = as_value(ops.Elem(SCRATCH, at), kind)
+            part = ops.as_value(ops.Elem(SCRATCH, at), kind)
             value = _with({take.place: mine, _part(take): part})(take.value)
             made.append(ops.Let(names[let.name], let.type, None))
             own.append(ops.Let(mine.name, kind, neutral.value))
@@ -386,7 +384,7 @@ class _Stager:
             kept.append(ops.Assign(stored, mine))
             top = ops.Elem(ops.Var(names[let.name]), ops.i64(0))
             slot = ops.Elem(SCRATCH, ops.i64(self.slots[let.name]))
-            leave.append(ops.Assign(slot, as_word(top, kind)))
+            leave.append(ops.Assign(slot, ops.as_word(top, kind)))
         ahead = ops.Binary("shl", ops.Var(turn), ops.i64(STRANDS_LOG2))
         here = ops.Let(piece, ops.I64_T, ops.Binary("iadd", ops.Var(strand), ahead))
         left = ops.Binary("isub", ops.i64(pieces + STRANDS - 1), ops.Var(strand))
@@ -401,14 +399,14 @@ class _Stager:
         if stmt.value is None:
             return
         assert isinstance(self.func.result, str)
-        word = as_word(stmt.value, self.func.result)
+        word = ops.as_word(stmt.value, self.func.result)
         left = ops.Assign(ops.Elem(SCRATCH, ops.i64(RESULT)), word)
         self.stages.append(Stage("result", 1, self.entry([*self.before, _first_thread([left])])))
 
     def entry(self, body: list[ops.Stmt]) -> ops.Func:
         """A launch's code: what is behind a reduction reads its result from scratch memory."""
         roots: dict[ops.Expr, ops.Expr] = {
-            ops.Elem(ops.Var(name), ops.i64(0)): as_value(
+            ops.Elem(ops.Var(name), ops.i64(0)): ops.as_value(
                 ops.Elem(SCRATCH, ops.i64(slot)), self.kinds[name]
             )
             for name, slot in self.slots.items()
@@ -424,7 +422,7 @@ def _part(take: ops.Assign) -> ops.Expr:
     return next(
         node
         for node in expressions((take,))
-        if isinstance(node, ops.Elem) and called(root(node), KEPT)
+        if isinstance(node, ops.Elem) and called(base_name(node), KEPT)
     )
 
 
@@ -487,13 +485,13 @@ def _flat(loop: Loop, known: Mapping[str, dict[str, int]], names: set[str]) -> i
     if any(isinstance(part, ops.Break | ops.Return) for part in parts):
         return None
     places = {part.place for part in parts if isinstance(part, ops.Assign)}
-    places = {place for place in places if root(place) in names}
+    places = {place for place in places if base_name(place) in names}
     counters = {loop.counter: {loop.counter: 1}, across.name: {across.name: 1}}
     for place in places:
         assert isinstance(place, ops.Elem)
         steps = affine(place.index, {**known, **counters})
         seen = {e for e in expressions(across.body) if isinstance(e, ops.Elem)}
-        alone = {e for e in seen if root(e) == root(place)} <= {place}
+        alone = {e for e in seen if base_name(e) == base_name(place)} <= {place}
         if steps is None or not alone or set(steps) - {loop.counter, across.name, ""}:
             return None
         down, along = abs(steps.get(loop.counter, 0)), abs(steps.get(across.name, 0))

@@ -26,8 +26,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
-from quantdsl.ir.walk import operands, rebuild_body, rebuild_expr, rebuild_stmt
-from quantdsl.passes.places import nodes
+from quantdsl.ir.walk import nodes_in, operands, rebuild_body, rebuild_expr, rebuild_stmt
 from quantdsl.passes.scopes import assigned_names, promoted
 
 HELD = "held@"
@@ -80,7 +79,7 @@ class _Holder:
     def expr(self, expr: Expr) -> Expr:
         if isinstance(expr, Binary) and expr.op == "fdiv":
             value = self.lasts(expr)
-            if value is not None and any(isinstance(node, Var) for node in nodes(value)):
+            if value is not None and any(isinstance(node, Var) for node in nodes_in(value)):
                 return Var(self.found.setdefault(value, f"held.{len(self.found)}@"))
         return rebuild_expr(expr, self.expr)
 

@@ -25,7 +25,6 @@ from quantdsl.ir.walk import (
     statements,
 )
 from quantdsl.passes.beside import Beside, beside
-from quantdsl.passes.blocks import as_value, as_word
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.places import Path, is_table, overlap, path_of
@@ -383,12 +382,12 @@ class _Split:
         type_ = self.look.results[call.func]
         told = self.slots.place(f"result.{next(self.slots.fresh)}")
         name = "result"
-        leave = ops.Assign(told, as_word(ops.Var(name), type_))
+        leave = ops.Assign(told, ops.as_word(ops.Var(name), type_))
         body: Body = (ops.Let(name, type_, call, stmt.line), leave)
         for flag in self.flags[-1:]:
             body = (ops.If(_set(self.slots.place(flag)), body),)
         self.block = Piece("block", body, call.func)
-        return (msgspec.structs.replace(stmt, value=as_value(told, type_)),)
+        return (msgspec.structs.replace(stmt, value=ops.as_value(told, type_)),)
 
     def carried(self, before: Body, after: Body) -> tuple[Body, Body] | None:
         """Locals that live on in the block or behind it, kept as words where they are declared;
@@ -410,7 +409,7 @@ class _Split:
             if not isinstance(type_, str) or name in changing:
                 return None
             place = self.slots.place(f"local.{name}")
-            load.append(ops.Let(name, type_, as_value(place, type_)))
+            load.append(ops.Let(name, type_, ops.as_value(place, type_)))
 
         def keep(body: Body) -> Body:
             made: list[ops.Stmt] = []
@@ -418,7 +417,7 @@ class _Split:
                 made.append(_inner(stmt, keep) if nested(stmt) else stmt)
                 if isinstance(stmt, ops.Let) and stmt.name in names:
                     assert isinstance(stmt.type, str)
-                    word = as_word(ops.Var(stmt.name), stmt.type)
+                    word = ops.as_word(ops.Var(stmt.name), stmt.type)
                     made.append(ops.Assign(self.slots.place(f"local.{stmt.name}"), word))
             return tuple(made)
 

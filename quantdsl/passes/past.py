@@ -16,8 +16,6 @@ import msgspec
 
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import (
-    BOOL_T,
-    F64_T,
     I64_T,
     ArrayType,
     Assign,
@@ -44,6 +42,8 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     While,
+    as_value,
+    as_word,
     boolean,
     i64,
 )
@@ -264,7 +264,7 @@ class _Noting(_Writer):
         yield Let(name, type_, stmt.value, stmt.line)
         for path, leaf in leaves(self.layout, type_):
             place, value = inside(stmt.place, path), inside(Var(name), path)
-            words = (self.address(place), _word(place, leaf), _word(value, leaf))
+            words = (self.address(place), as_word(place, leaf), as_word(value, leaf))
             yield Do(Call(NOTE, (Var(COMMON), *words)))
         yield Assign(stmt.place, Var(name), stmt.line)
 
@@ -354,7 +354,7 @@ class _Asking(_Writer):
             at = self.expr(self.address(expr), made)
             name = self.name()
             made.append(Let(name, I64_T, Call(ASK, (Var(COMMON), at, Var(MOMENT)))))
-            return _typed(Var(name), type_)
+            return as_value(Var(name), type_)
         return rebuild_expr(expr, lambda one: self.expr(one, made))
 
     def call(self, call: Call, made: list[Stmt]) -> Expr:
@@ -413,18 +413,6 @@ def ask_func() -> Func:
     )
     params = (ParamDecl(COMMON, PAST_TYPE), ParamDecl("at", I64_T), ParamDecl(MOMENT, I64_T))
     return Func(ASK, params, I64_T, body, inline=False)
-
-
-def _word(value: Expr, type_: str) -> Expr:
-    if type_ == F64_T:
-        return Unary("bits", value)
-    return Unary("bool_to_i64", value) if type_ == BOOL_T else value
-
-
-def _typed(word: Expr, type_: str) -> Expr:
-    if type_ == F64_T:
-        return Unary("from_bits", word)
-    return Binary("ine", word, i64(0)) if type_ == BOOL_T else word
 
 
 def _sum(x: Expr, y: Expr) -> Expr:

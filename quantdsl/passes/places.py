@@ -22,7 +22,7 @@ from quantdsl.ir.ops import (
     Var,
     i64,
 )
-from quantdsl.ir.walk import operands
+from quantdsl.ir.walk import base_of
 
 Step = str | int | None
 Path = tuple[Step, ...]
@@ -33,7 +33,7 @@ Cell = tuple[str, str]
 def path_of(place: Expr) -> Path | None:
     """The path of a place; None for what is none, or lies in a table."""
     steps: list[Step] = []
-    while True:  # by exact types: a test for one of several takes most of the time of a pass
+    while True:
         if type(place) is Field:
             steps.append(place.name)
         elif type(place) is Elem:
@@ -180,17 +180,6 @@ def field_at(layout: Layout, type_: Type, path: Path) -> Cell:
     return owner.name, str(path[at])
 
 
-def nodes(expr: Expr) -> Iterator[Expr]:
-    """An expression and everything inside it, parents before operands."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += operands(node)[::-1]
-
-
 def is_table(place: Expr) -> bool:
     """Whether a place lies in a constant table."""
-    while type(place) is Field or type(place) is Elem:
-        place = place.base
-    return type(place) is Table
+    return isinstance(base_of(place), Table)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
-from quantdsl.ir.layout import Layout
+from quantdsl.ir.layout import Layout, of_scalars
 from quantdsl.ir.ops import (
     BINARY,
     BOOL_T,
@@ -159,8 +159,8 @@ class Possible:
         self.fields: dict[str, dict[str, tuple[int, Type]]] = {}
         for struct in module.structs:
             self.fields[struct.name] = {
-                field.name: (self.cell(field.type) if _words(field.type) else ANYTHING, field.type)
-                for field in struct.fields
+                name: (self.cell(type_) if of_scalars(type_) else ANYTHING, type_)
+                for name, type_ in ((field.name, field.type) for field in struct.fields)
             }
         self.blank: set[int] = set()
         """Cells that are written before they are read, if the program writes them at all."""
@@ -268,7 +268,7 @@ class Possible:
             func = self.funcs[name]
             frame = self.frames[name] = Frame(func, self.cell(func.result or I64_T))
             for param in func.params:
-                own = not isinstance(param.type, BufferType) and _words(param.type)
+                own = not isinstance(param.type, BufferType) and of_scalars(param.type)
                 frame.names[param.name] = (self.cell(param.type) if own else ANYTHING, param.type)
         return frame
 
@@ -345,7 +345,7 @@ class Possible:
     # ---- statements ---------------------------------------------------------------------
 
     def let(self, stmt: Let, frame: Frame) -> None:
-        if not _words(stmt.type):
+        if not of_scalars(stmt.type):
             frame.names[stmt.name] = (ANYTHING, stmt.type)
             if stmt.value is None:
                 for leaf in self.leaves(stmt.type):
@@ -509,11 +509,6 @@ class Possible:
                 outer, self.read = self.read, []
                 self.of(choice.expr.x if way else choice.expr.y, choice.frame)
                 self.read = outer
-
-
-def _words(type_: Type) -> bool:
-    """Whether a type is a scalar, or an array of them."""
-    return isinstance(type_, str) or (isinstance(type_, ArrayType) and isinstance(type_.elem, str))
 
 
 def _unary(op: str, x: Values) -> Values:

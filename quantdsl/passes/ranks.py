@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from quantdsl.ir import ops
-from quantdsl.ir.walk import expressions, rebuild_expr
-from quantdsl.passes.blocks import root, size_of
+from quantdsl.ir.walk import base_name, expressions, rebuild_expr
+from quantdsl.passes.blocks import size_of
 from quantdsl.passes.nests import affine, loop_of, numbers
 from quantdsl.passes.sorts import Memory, Sort, grid_words
 
@@ -77,7 +77,7 @@ class _Maker:
         if count is None:
             yield stmt
             return
-        name = root(count.value)
+        name = base_name(count.value)
         if name not in self.memories:
             type_ = self.read[name]
             assert isinstance(type_, ops.ArrayType)
@@ -105,7 +105,7 @@ class _Maker:
         value, other = (cond.x, cond.y) if cond.op in RISING else (cond.y, cond.x)
         if cond.op not in (*RISING, *RISING.values()) or not isinstance(value, ops.Elem):
             return None
-        type_ = self.read.get(root(value))
+        type_ = self.read.get(base_name(value))
         whole = isinstance(type_, ops.ArrayType) and size_of(type_) >= VALUES_LEAST
         if not whole or value.index != ops.Var(stmt.name) or not isinstance(type_, ops.ArrayType):
             return None

@@ -27,7 +27,14 @@ from quantdsl.ir.ops import (
     Var,
     boolean,
 )
-from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import (
+    expressions,
+    nodes_in,
+    rebuild_body,
+    rebuild_expr,
+    rebuild_stmt,
+    statements,
+)
 from quantdsl.passes.flags import (
     FLAG_WORD,
     conjuncts,
@@ -38,7 +45,6 @@ from quantdsl.passes.flags import (
     with_flags,
 )
 from quantdsl.passes.fold import fold_constants
-from quantdsl.passes.places import nodes
 from quantdsl.passes.rows import BASE, ROW_WORDS, ROWS
 from quantdsl.passes.scopes import assigned_names, declared_names, renamed
 
@@ -194,7 +200,7 @@ class _Facts:
         return isinstance(expr, Var) and expr.name in self.words
 
     def lasts(self, expr: Expr) -> bool:
-        leaves = [node for node in nodes(expr) if isinstance(node, Var | Elem | Call)]
+        leaves = [node for node in nodes_in(expr) if isinstance(node, Var | Elem | Call)]
         return bool(leaves) and all(
             isinstance(leaf, Var) and leaf.name in self.fixed for leaf in leaves
         )

@@ -37,15 +37,26 @@ from quantdsl.ir.ops import (
     Module,
     ParamDecl,
     Return,
+    ScalarType,
     Select,
     Stmt,
     Table,
+    Type,
     Unary,
     Var,
     While,
+    as_value,
+    as_word,
     i64,
 )
-from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import (
+    nodes_in,
+    rebuild_blocks,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
 from quantdsl.passes.common import COMMON, takes_common
 from quantdsl.passes.effects import Analysis
 from quantdsl.passes.flags import ends_early
@@ -56,7 +67,6 @@ from quantdsl.passes.places import (
     as_place,
     indices,
     is_table,
-    nodes,
     path_of,
     spelled_path,
     type_at,
@@ -154,7 +164,7 @@ class _Splitter:
         self, module: Module, func: Func, parts: Parts, shared: Uniform, does: Analysis, plan: _Plan
     ) -> None:
         self.layout, self.analysis = Layout(module.structs), does
-        self.tables: dict[str, str] = {table.name: table.type for table in module.tables}
+        self.tables: dict[str, ScalarType] = {table.name: table.type for table in module.tables}
         self.func, self.parts, self.shared, self.given = func, parts, shared, plan
         self.types = local_types(func)
         self.held = promoted(func)
@@ -262,8 +272,9 @@ class _Splitter:
             rows.append(stmt)
             if name not in self.both and wanted.meets(self.held[name]):
                 type_ = self.types[name]
+                assert isinstance(type_, str)
                 rows.append(self.written(f"last.{BASE}", self.last, stmt.value, type_))
-                value = _typed(self.word(base, self.last), type_)
+                value = as_value(self.word(base, self.last), type_)
                 lane.append(msgspec.structs.replace(stmt, value=value))
                 self.last += 1
         return tuple(rows), tuple(lane)
@@ -274,13 +285,9 @@ class _Splitter:
         ]
         return (*flags, Assign(Var(ROW), Binary("iadd", Var(ROW), i64(1))))
 
-    def written(self, base: str, at: int, value: Expr, type_: object) -> Stmt:
+    def written(self, base: str, at: int, value: Expr, type_: ScalarType) -> Stmt:
         """`rows` writes a word."""
-        if type_ == F64_T:
-            value = Unary("bits", value)
-        elif type_ == BOOL_T:
-            value = Unary("bool_to_i64", value)
-        return Assign(Elem(Var(OUT), Binary("iadd", Var(base), i64(at))), value)
+        return Assign(Elem(Var(OUT), Binary("iadd", Var(base), i64(at))), as_word(value, type_))
 
     def word(self, base: Expr, at: int) -> Expr:
         """A lane reads a word."""
@@ -340,7 +347,7 @@ class _Splitter:
             self.made.extend([stmt] if same else [])
             if same and stmt.value is not None and stmt.name not in self.changing:
                 meant = self.meant(stmt.value)
-                if len(list(itertools.islice(nodes(meant), MEANT_NODES))) < MEANT_NODES:
+                if len(list(itertools.islice(nodes_in(meant), MEANT_NODES))) < MEANT_NODES:
                     self.meaning[stmt.name] = meant
         self.owned |= {stmt.name} if same else set()
         self.set_at[stmt.name] = self.depth
@@ -534,7 +541,7 @@ class _Splitter:
         """Whether `rows` can compute it, and a lane cannot just as well."""
         if not self.shared.expr(expr) or not isinstance(self.type_of(expr), str):
             return False
-        found = list(nodes(expr))
+        found = list(nodes_in(expr))
         if not all(map(self.available, found)):
             return False
         return any(
@@ -556,6 +563,7 @@ class _Splitter:
             return self.values[meant][0]
         cold = cold and meant not in self.warm
         type_ = self.type_of(expr)
+        assert isinstance(type_, str)
         read: Expr
         if type_ == BOOL_T:
             word, bit = divmod(self.flags, FLAGS)
@@ -569,7 +577,7 @@ class _Splitter:
             self.hot, self.cold = self.hot + (not cold), self.cold + cold
             self.rare |= {meant} if cold else set()
             write = self.written(BASE, at, expr, type_)
-            read = _typed(self.word(Var(BASE), at) if cold else Var(_hot(at)), type_)
+            read = as_value(self.word(Var(BASE), at) if cold else Var(_hot(at)), type_)
             if isinstance(meant, Unary) and meant.op == "f32":
                 read = Unary("f32", read)  # which it is: so targets know that it is one
         # As far out as it has its value: what rare code reads first, all that follows may read.
@@ -598,7 +606,7 @@ class _Splitter:
     def names(self, expr: Expr) -> frozenset[str]:
         """The locals and parameters that an expression reads."""
         if expr not in self.named:
-            self.named[expr] = frozenset(n.name for n in nodes(expr) if isinstance(n, Var))
+            self.named[expr] = frozenset(n.name for n in nodes_in(expr) if isinstance(n, Var))
         return self.named[expr]
 
     def meant(self, expr: Expr) -> Expr:
@@ -607,7 +615,7 @@ class _Splitter:
             return self.meaning.get(expr.name, expr)
         return rebuild_expr(expr, self.meant)
 
-    def type_of(self, expr: Expr) -> object:
+    def type_of(self, expr: Expr) -> Type | None:
         match expr:
             case Const():
                 return expr.type
@@ -633,10 +641,3 @@ def _hot(at: int) -> str:
 
 def _flag(word: int) -> str:
     return f"flags.{word}@"
-
-
-def _typed(word: Expr, type_: object) -> Expr:
-    """A word of a row as the scalar that it stands for."""
-    if type_ == F64_T:
-        return Unary("from_bits", word)
-    return Binary("ine", word, i64(0)) if type_ == BOOL_T else word

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from quantdsl.ir import ops
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import expressions
+from quantdsl.ir.walk import base_name, expressions
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     SHARED,
@@ -20,9 +20,6 @@ from quantdsl.passes.blocks import (
     THREAD_NUMBER,
     WARP,
     WARP_LOG2,
-    as_value,
-    as_word,
-    root,
 )
 
 THREADS = 256
@@ -100,7 +97,7 @@ def scan_of(stmt: ops.Stmt, written: set[str], *, any_order: bool) -> Scan | Non
     if any(place.index != ops.Var(stmt.name) for place in places if isinstance(place, ops.Elem)):
         return None  # only its own element is a turn's own, wherever that lies
     given = [s.value for s in stmt.body if isinstance(s, ops.Let | ops.Assign) and s.value]
-    read = {root(e) for value in given for e in _all(value) if isinstance(e, ops.Elem)}
+    read = {base_name(e) for value in given for e in _all(value) if isinstance(e, ops.Elem)}
     if read & written:
         return None
     return Scan(stmt.name, stmt.lo, stmt.hi, stmt.body, carried, value.op)
@@ -142,15 +139,15 @@ def launches(scan: Scan, turns: int, place: ops.Place, first: int, slot: int) ->
     totals: list[ops.Stmt] = [*here(), *fold, *found.statements()]
     last = ops.Binary("ieq", ME, ops.i64(THREADS - 1))
     word = ops.Elem(place, ops.Binary("iadd", ops.i64(first), BLOCK))
-    total = as_word(_op(scan.op, found.before, mine), scan.kind)
+    total = ops.as_word(_op(scan.op, found.before, mine), scan.kind)
     totals.append(ops.If(last, (ops.Assign(word, total),)))
     at_end = ops.Binary("ieq", ops.Var("scan.end"), ops.i64(turns))
-    final = ops.Assign(ops.Elem(place, ops.i64(slot)), as_word(scan.carried, scan.kind))
+    final = ops.Assign(ops.Elem(place, ops.i64(slot)), ops.as_word(scan.carried, scan.kind))
     body: list[ops.Stmt] = [
         *here(),
         *fold,
         *found.statements(),
-        ops.Assign(scan.carried, _op(scan.op, as_value(word, scan.kind), found.before)),
+        ops.Assign(scan.carried, _op(scan.op, ops.as_value(word, scan.kind), found.before)),
         _turns(scan, turns, scan.body),
         ops.Let("scan.end", ops.I64_T, _end(turns)),
         ops.If(ops.Binary("and", at_end, ops.Binary("ilt", _begin(), ops.i64(turns))), (final,)),
@@ -169,15 +166,15 @@ def _all_blocks(scan: Scan, blocks: int, place: ops.Place, first: int) -> Iterat
     ahead = ops.Binary("imul", ops.Var("scan.round"), ops.i64(THREADS))
     all_of_them: ops.Expr = carry
     for warp in range(WARPS):
-        of_warp = as_value(ops.Elem(SHARED, ops.i64(warp)), scan.kind)
+        of_warp = ops.as_value(ops.Elem(SHARED, ops.i64(warp)), scan.kind)
         all_of_them = _op(scan.op, all_of_them, of_warp)
     before = _op(scan.op, carry, found.before)
     body: list[ops.Stmt] = [
         ops.Let(at.name, ops.I64_T, ops.Binary("iadd", ME, ahead)),
         ops.Let(mine.name, scan.kind, NEUTRAL[scan.op]),
-        ops.If(inside, (ops.Assign(mine, as_value(word, scan.kind)),)),
+        ops.If(inside, (ops.Assign(mine, ops.as_value(word, scan.kind)),)),
         *found.statements(),
-        ops.If(inside, (ops.Assign(word, as_word(before, scan.kind)),)),
+        ops.If(inside, (ops.Assign(word, ops.as_word(before, scan.kind)),)),
         ops.Assign(carry, all_of_them),
         WAIT,
     ]
@@ -239,14 +236,14 @@ class Across(NamedTuple):
         warp = ops.Binary("lshr", ME, ops.i64(WARP_LOG2))
         last = ops.Binary("ieq", lane, ops.i64(WARP - 1))
         yield ops.Let("scan.left", kind, _from(sum_, lane, 1, kind))
-        yield ops.If(last, (ops.Assign(ops.Elem(SHARED, warp), as_word(sum_, kind)),))
+        yield ops.If(last, (ops.Assign(ops.Elem(SHARED, warp), ops.as_word(sum_, kind)),))
         yield WAIT
         none = ops.Binary("ieq", lane, ops.i64(0))
         own = ops.Select(none, neutral, ops.Var("scan.left"))
         yield ops.Let(self.before.name, kind, own)
         for number in range(WARPS):
             earlier = ops.Binary("ilt", ops.i64(number), warp)
-            left = as_value(ops.Elem(SHARED, ops.i64(number)), kind)
+            left = ops.as_value(ops.Elem(SHARED, ops.i64(number)), kind)
             value = ops.Select(earlier, left, neutral)
             yield ops.Assign(self.before, _op(self.op, self.before, value))
 
@@ -254,5 +251,5 @@ class Across(NamedTuple):
 def _from(value: ops.Expr, lane: ops.Expr, step: int, kind: ops.ScalarType) -> ops.Expr:
     """What the lane `step` below has; of the lowest ones, what nobody looks at."""
     below = ops.Binary("iand", ops.Binary("isub", lane, ops.i64(step)), ops.i64(WARP - 1))
-    return as_value(ops.Call(SHUFFLE_FROM, (as_word(value, kind), below)), kind)
+    return ops.as_value(ops.Call(SHUFFLE_FROM, (ops.as_word(value, kind), below)), kind)
 

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 import msgspec
 
 from quantdsl.ir.ops import I64_T, Assign, Expr, For, Func, Let, Stmt, Type, Var
-from quantdsl.ir.walk import rebuild_body, rebuild_expr, rebuild_stmt, roots, statements
-from quantdsl.passes.places import Path, nodes, path_of, spelled
+from quantdsl.ir.walk import (
+    nodes_in,
+    rebuild_body,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
+from quantdsl.passes.places import Path, path_of, spelled
 
 Block = tuple[Stmt, ...]
 
@@ -37,7 +44,7 @@ def assigned_names(body: Block) -> frozenset[str]:
 
 def names_in(expr: Expr) -> frozenset[str]:
     """The names that an expression reads."""
-    return frozenset([node.name for node in nodes(expr) if type(node) is Var])
+    return frozenset([node.name for node in nodes_in(expr) if type(node) is Var])
 
 
 def reads_of_names(body: Block) -> Counter[str]:
@@ -47,7 +54,7 @@ def reads_of_names(body: Block) -> Counter[str]:
         exprs = roots(stmt)
         if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
             exprs = (stmt.value,)
-        counts.update([one.name for expr in exprs for one in nodes(expr) if type(one) is Var])
+        counts.update([one.name for expr in exprs for one in nodes_in(expr) if type(one) is Var])
     return counts
 
 

@@ -7,9 +7,9 @@ into a branch when it has a single use; here it goes to every branch that reads 
 import msgspec
 
 from quantdsl.ir.ops import Assign, Call, For, Func, If, Let, Module, Stmt, Var, While
-from quantdsl.ir.walk import nested, roots
+from quantdsl.ir.walk import nested, nodes_in, roots
 from quantdsl.passes.effects import Analysis
-from quantdsl.passes.places import PathSet, nodes
+from quantdsl.passes.places import PathSet
 from quantdsl.passes.scopes import assigned_names, names_in, renamed
 
 Block = tuple[Stmt, ...]
@@ -70,7 +70,7 @@ class _Sinker:
             isinstance(let.type, str)
             and let.value is not None
             and let.name not in self.changing
-            and not any(isinstance(node, Call) for node in nodes(let.value))
+            and not any(isinstance(node, Call) for node in nodes_in(let.value))
         )
 
     def may_move(self, let: Let, past: list[Stmt]) -> bool:

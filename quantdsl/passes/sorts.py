@@ -17,8 +17,8 @@ from typing import NamedTuple
 from quantdsl.ir import ops
 from quantdsl.ir.strands import SORT, called
 from quantdsl.ir.threads import WAIT, WARP_BARRIER
-from quantdsl.ir.walk import statements
-from quantdsl.passes.blocks import MATCH_DIGIT, ONES, SHARED, WARP, root, size_of
+from quantdsl.ir.walk import base_name, statements
+from quantdsl.passes.blocks import MATCH_DIGIT, ONES, SHARED, WARP, size_of
 from quantdsl.passes.scans import BLOCK, ME, THREADS, WARPS, Across, here
 
 DIGIT_BITS = 8
@@ -85,7 +85,7 @@ def sort_of(
     if not isinstance(stmt, ops.For) or not called(stmt.name, SORT):
         return None
     moved = (one.place for one in statements(stmt.body) if isinstance(one, ops.Assign))
-    values, *places = dict.fromkeys(map(root, moved))
+    values, *places = dict.fromkeys(map(base_name, moved))
     if values not in elements:
         return None
     (type_,) = (param.type for param in params if param.name == values)

@@ -29,14 +29,20 @@ from quantdsl.ir.ops import (
     Type,
     Var,
 )
-from quantdsl.ir.walk import rebuild_blocks, rebuild_expr, rebuild_stmt, roots, statements
+from quantdsl.ir.walk import (
+    nodes_in,
+    rebuild_blocks,
+    rebuild_expr,
+    rebuild_stmt,
+    roots,
+    statements,
+)
 from quantdsl.passes.places import (
     Path,
     as_place,
     inside,
     known,
     leaves,
-    nodes,
     path_of,
     spelled,
     type_at,
@@ -85,7 +91,7 @@ class _Splitter:
             if isinstance(stmt, Let) and isinstance(stmt.value, Call):
                 yield stmt.name
             for root in exprs:
-                for node in nodes(root):
+                for node in nodes_in(root):
                     if isinstance(node, Call):
                         for arg in node.args:
                             yield from _root(arg)

@@ -19,9 +19,9 @@ from quantdsl.ir.ops import (
     Var,
     boolean,
 )
-from quantdsl.ir.walk import nested, rebuild_expr
+from quantdsl.ir.walk import nested, nodes_in, rebuild_expr
 from quantdsl.passes.fold import folded
-from quantdsl.passes.places import nodes, path_of
+from quantdsl.passes.places import path_of
 from quantdsl.passes.scopes import assigned_names, names_in, reads_of_names
 from quantdsl.passes.tile import is_word
 
@@ -245,7 +245,8 @@ def _bound(stmt: Stmt) -> tuple[str, str, Expr] | None:
     """(word, imin or imax, of what) of word = imin(word, what), `what` of a row."""
     match stmt:
         case Assign(Var(name), Binary(op, Var(same), what)) if name == same and op in OFTEN:
-            if all(is_word(n) or isinstance(n, Const | Binary | Unary | Var) for n in nodes(what)):
+            plain_kinds = Const | Binary | Unary | Var
+            if all(is_word(node) or isinstance(node, plain_kinds) for node in nodes_in(what)):
                 return name, op, what
     return None
 

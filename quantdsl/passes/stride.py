@@ -34,11 +34,17 @@ from quantdsl.ir.ops import (
     f64,
     i64,
 )
-from quantdsl.ir.walk import expressions, operands, rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import (
+    expressions,
+    nodes_in,
+    operands,
+    rebuild_expr,
+    rebuild_stmt,
+    statements,
+)
 from quantdsl.passes.changes import changes, in_last_row, loosened
 from quantdsl.passes.losses import EXACT_BITS, Share, beyond, bounded_losses, exact
 from quantdsl.passes.marks import OF_FLOATS, Mark, Sunk, is_number, marked, sinks
-from quantdsl.passes.places import nodes as parts
 from quantdsl.passes.rows import ROW
 from quantdsl.passes.scopes import assigned_names, declared_names, placed, reads_of_names
 from quantdsl.passes.straight import (
@@ -414,7 +420,7 @@ class Stride:
         """A limit as a float that is held from before the strides."""
         if is_number(limit):
             return f64(float(limit.bits))
-        name = _real("-".join(node.name for node in parts(limit) if isinstance(node, Var)))
+        name = _real("-".join(node.name for node in nodes_in(limit) if isinstance(node, Var)))
         if all(not isinstance(stmt, Let) or stmt.name != name for stmt in self.before):
             self.before.append(Let(name, F64_T, Unary("i64_to_f64", limit)))
             self.ready += map(exact, (limit, *operands(limit)))
@@ -479,7 +485,7 @@ class Stride:
             isinstance(node, Binary)
             and (
                 node.op in ("idiv", "imod")
-                or (node.op in DENIES and any(map(is_word, (*parts(node.x), *parts(node.y)))))
+                or (node.op in DENIES and any(map(is_word, (*nodes_in(node.x), *nodes_in(node.y)))))
             )
             for node in expressions(self.turn)
         )

@@ -13,14 +13,13 @@ from quantdsl.ir import ops, tensors
 from quantdsl.ir import threads as named
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import base_name, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.blocks import (
     BLOCK_NUMBER,
     ME,
     THREAD,
     THREAD_NUMBER,
     Blocked,
-    root,
     scalar_of,
     size_of,
 )
@@ -99,16 +98,16 @@ class _OneBlock:
 
     def expr(self, node: ops.Expr) -> ops.Expr:
         """An expression of one block: an array's elements lie behind those of blocks before it."""
-        if isinstance(node, ops.Elem) and root(node).startswith(named.EACH):
-            return ops.Var(_own(root(node)))
-        if isinstance(node, ops.Elem) and root(node).startswith(named.ALL):
+        if isinstance(node, ops.Elem) and base_name(node).startswith(named.EACH):
+            return ops.Var(_own(base_name(node)))
+        if isinstance(node, ops.Elem) and base_name(node).startswith(named.ALL):
             assert isinstance(node.index, ops.Binary)
-            return ops.Elem(ops.Var(_own(root(node))), self.expr(node.index.y))
+            return ops.Elem(ops.Var(_own(base_name(node))), self.expr(node.index.y))
         if isinstance(node, ops.Call) and named.of_element(node):
             array, index, *more = node.args
-            if root(array).startswith(named.ALL):
+            if base_name(array).startswith(named.ALL):
                 assert isinstance(index, ops.Binary)
-                own = ops.Var(_own(root(array))), self.expr(index.y)
+                own = ops.Var(_own(base_name(array))), self.expr(index.y)
                 return ops.Call(node.func, (*own, *map(self.expr, more)), node.sizes)
         return rebuild_expr(node, self.expr)
 

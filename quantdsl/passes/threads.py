@@ -12,7 +12,7 @@ from quantdsl.ir import ops
 from quantdsl.ir import threads as named
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import WAIT
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import base_name, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.blocks import (
     BALLOT,
     COPY,
@@ -25,10 +25,7 @@ from quantdsl.passes.blocks import (
     BlockForm,
     added,
     adding,
-    as_value,
-    as_word,
     copied,
-    root,
     scalar_of,
     size_of,
     with_shared,
@@ -93,11 +90,11 @@ class OneThread:
             case ops.If():
                 then, otherwise = self.body(stmt.then), self.body(stmt.otherwise)
                 stmt = msgspec.structs.replace(stmt, then=then, otherwise=otherwise)
-            case ops.Assign() if root(stmt.place) in self.form.kept:
+            case ops.Assign() if base_name(stmt.place) in self.form.kept:
                 return [self._stored(stmt)]
             case ops.Do() if copied(stmt):
                 array, index, tensor, at = stmt.call.args
-                to = self.form.place(root(array), self.expr(index)).index
+                to = self.form.place(base_name(array), self.expr(index)).index
                 return [ops.Do(ops.Call(COPY, (to, tensor, self.expr(at))), stmt.line)]
             case ops.Do() if added(stmt) in self.form.kept:
                 return [adding(self.form, stmt, self.expr)]
@@ -118,9 +115,9 @@ class OneThread:
 
     def _stored(self, stmt: ops.Assign) -> ops.Assign:
         assert isinstance(stmt.place, ops.Elem)
-        name = root(stmt.place)
+        name = base_name(stmt.place)
         to = self.form.place(name, self.expr(stmt.place.index))
-        return ops.Assign(to, as_word(self.expr(stmt.value), self.form.type(name)), stmt.line)
+        return ops.Assign(to, ops.as_word(self.expr(stmt.value), self.form.type(name)), stmt.line)
 
     def expr(self, node: ops.Expr) -> ops.Expr:
         """An expression as this thread has it."""
@@ -133,7 +130,7 @@ class OneThread:
             name = node.base.name
             if name in self.form.kept:
                 word = self.form.place(name, self.expr(node.index))
-                return as_value(word, self.form.type(name))
+                return ops.as_value(word, self.form.type(name))
             if called(name, named.MINE):
                 return node.base
             if called(name, named.GIVE):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from quantdsl.ir.ops import (
     BINARY,
-    BOOL_T,
     F64_T,
     I64_T,
     UNARY,
@@ -18,14 +17,16 @@ from quantdsl.ir.ops import (
     Elem,
     Expr,
     Fma,
+    ScalarType,
     Select,
     Stmt,
     Unary,
     Var,
+    as_value,
+    as_word,
     i64,
 )
-from quantdsl.ir.walk import operands, roots
-from quantdsl.passes.places import nodes
+from quantdsl.ir.walk import nodes_in, operands, roots
 from quantdsl.passes.rows import BASE, OUT, ROWS
 
 TILE, SPOT = "tile", "spot@"
@@ -49,23 +50,16 @@ class Tile:
     def read(self, expr: Expr) -> Expr:
         """How a lane reads an expression."""
         at = self.held.setdefault(expr, len(self.held))
-        word: Expr = tile_word(Var(SPOT), at)
-        type_ = type_of(expr)
-        if type_ == F64_T:
-            single = isinstance(expr, Unary) and expr.op == "f32"
-            word = Unary("from_bits", word)
-            return Unary("f32", word) if single else word
-        return Binary("ine", word, i64(0)) if type_ == BOOL_T else word
+        value = as_value(tile_word(Var(SPOT), at), type_of(expr))
+        single = isinstance(expr, Unary) and expr.op == "f32"
+        return Unary("f32", value) if single else value
 
     def writes(self) -> Iterator[Stmt]:
         """What fills the tile with a row."""
         for expr, at in self.held.items():
-            if type_of(expr) == F64_T:
-                raw = isinstance(expr, Unary) and expr.op == "from_bits"
-                expr = expr.x if isinstance(expr, Unary) and raw else Unary("bits", expr)
-            elif type_of(expr) == BOOL_T:
-                expr = Unary("bool_to_i64", expr)
-            yield Assign(Elem(Var(OUT), Binary("iadd", Var(SPOT), i64(at))), expr)
+            raw = isinstance(expr, Unary) and expr.op == "from_bits"
+            word = expr.x if isinstance(expr, Unary) and raw else as_word(expr, type_of(expr))
+            yield Assign(Elem(Var(OUT), Binary("iadd", Var(SPOT), i64(at))), word)
 
 
 def tile_word(spot: Expr, at: int) -> Expr:
@@ -83,11 +77,11 @@ def word_of_tile(expr: Expr) -> int | None:
 
 def always_read(body: Block) -> list[int]:
     """The words of its row that a turn reads outside of branches."""
-    read = (word_of_tile(node) for stmt in body for root in roots(stmt) for node in nodes(root))
+    read = (word_of_tile(node) for stmt in body for root in roots(stmt) for node in nodes_in(root))
     return sorted({at for at in read if at is not None})
 
 
-def type_of(expr: Expr) -> str:
+def type_of(expr: Expr) -> ScalarType:
     """The type of an expression over a row's words."""
     match expr:
         case Const():

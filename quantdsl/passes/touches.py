@@ -12,8 +12,8 @@ import msgspec
 from quantdsl.ir import ops, tensors
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import ATOMIC_CALLS, ATOMICS, COPIED, RESULT
-from quantdsl.ir.walk import operands, roots
-from quantdsl.passes.blocks import COPY, ME, SHARED, TOUCH, TOUCH_TENSOR, added, counted, root
+from quantdsl.ir.walk import base_name, operands, roots
+from quantdsl.passes.blocks import COPY, ME, SHARED, TOUCH, TOUCH_TENSOR, added, counted
 
 READ, WRITE, ADD = 0, 1, 2
 """From ADD on, one number for the atomics that may meet: additions among themselves, and so on."""
@@ -105,14 +105,14 @@ class Touches(msgspec.Struct):
         """Whether a place is one that is told of."""
         if not isinstance(place, ops.Elem):
             return False
-        return place.base == SHARED or root(place) in self.tensors
+        return place.base == SHARED or base_name(place) in self.tensors
 
     def touch(self, place: ops.Elem, how: int, line: int) -> Iterator[ops.Stmt]:
         """The telling of one access, where its memory is told of."""
         what = (place.index, ops.i64(how), ops.i64(line))
         if place.base == SHARED:
             yield ops.Do(ops.Call(TOUCH, what))
-        elif (one := self.tensors.get(root(place))) is not None:
+        elif (one := self.tensors.get(base_name(place))) is not None:
             words = (ops.i64(one.number), ops.i64(one.words))
             yield ops.Do(ops.Call(TOUCH_TENSOR, (*words, *what)))
 

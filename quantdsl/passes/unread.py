@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
-from quantdsl.ir.layout import Layout
+from quantdsl.ir.layout import Layout, of_scalars
 from quantdsl.ir.ops import (
     F64_T,
     ArrayType,
@@ -170,7 +170,7 @@ class _Reader:
             return None
         owner = self.type(place.base)
         assert isinstance(owner, StructType)
-        return (owner.name, place.name) if _scalars(self.type(place)) else None
+        return (owner.name, place.name) if of_scalars(self.type(place)) else None
 
     def type(self, place: Expr) -> Type:
         if isinstance(place, Var):
@@ -264,8 +264,3 @@ class _Reader:
 def local(func: Func, name: str) -> Cell:
     """The cell of a scalar local or parameter."""
     return f"{func.name}()", name
-
-
-def _scalars(type_: Type) -> bool:
-    """Whether a type is a scalar, or an array of them."""
-    return isinstance(type_, str) or (isinstance(type_, ArrayType) and isinstance(type_.elem, str))

@@ -23,8 +23,6 @@ NS = 1_000_000_000
 NEAR = 1e-9
 """Values closer than that, relative, are one value to a histogram: its bars would have no width."""
 
-Packed = dict[str, str]
-
 
 def chart_data(result: RunResult) -> dict[str, Any]:
     """Everything the page's script draws, ready for JSON."""

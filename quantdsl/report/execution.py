@@ -34,7 +34,6 @@ class Execution(Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...]  # latencies and queues, a line each
     order_lots: Int64s  # [o]
     order_filled: Int64s  # [o]
-    fill_ts: Int64s  # [f] ns, the venue's time
     fill_lots: Int64s  # [f] positive
     buys: Bools  # [f]
     maker: Bools  # [f]
@@ -60,13 +59,12 @@ def execution_of(
     sizes = order_sizes(accepted, records)
     rests = rests[rests["flags"] == 0]  # else it was made smaller, and kept its place
     ahead = rests["d"].astype(np.int64)
-    ts, lots = fills["ts_recv"].astype(np.int64), fills["b"].astype(np.int64)
+    lots = fills["b"].astype(np.int64)
     position_ts, position_lots = _positions(fills)
     return Execution(
         assumptions=assumptions,
         order_lots=np.abs(sizes.asked),
         order_filled=np.abs(sizes.filled),
-        fill_ts=ts,
         fill_lots=np.abs(lots),
         buys=lots > 0,
         maker=fills["flags"] != 0,

@@ -36,7 +36,6 @@ class Luck(Struct, frozen=True, kw_only=True):
     kurtosis: float  # 3 for normal returns
     samples: int
     trials: int
-    deviation_over_trials: float  # of the points' Sharpe ratios
     expected_best: float  # by luck alone among so many trials
     probabilistic: float
     deflated: float
@@ -101,7 +100,6 @@ def _luck(result: SweepResult, best: int) -> Luck | None:
         kurtosis=sample.kurtosis,
         samples=sample.n,
         trials=result.trials,
-        deviation_over_trials=math.sqrt(variance) / per_sample,
         expected_best=sharpe.expected_best_sharpe(result.trials, variance) / per_sample,
         probabilistic=sharpe.probabilistic_sharpe(sample),
         deflated=sharpe.deflated_sharpe(sample, result.trials, variance),

@@ -8,7 +8,7 @@ import pytest
 
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import table_of
-from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked, columns
 from quantdsl.check.columns import NO_COLUMNS
@@ -106,7 +106,7 @@ def fill(checked: Checked, plan, table, axes, levels, template: Memory, events) 
             for name in subset.params:
                 text = axes[name][levels[name][point]]
                 value = values.chosen([by_name[name]], {name: text})[name]
-                memory.set(by_name[name].field, values.word(by_name[name], value))
+                memory.set(by_name[name].field, by_name[name].word(value))
             for row, number in enumerate(subset.numbers):
                 memory.set(column(number), int(subset.columns[row, lane]))
             executor.call("init", memory.words)
@@ -118,7 +118,7 @@ def assert_same_with_columns(
     checked: Checked, count: int, *, by_column: bool = False
 ) -> columns.Plan:
     """For a few points of a grid; the plan of what was hoisted."""
-    data = prepare(checked).data
+    data = arrange(checked).data
     events = np.ascontiguousarray(events_of(data, count)).view(np.int64).reshape(-1)
     n_events = len(events) // layout.WORDS
     axes = grid(checked)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from quantdsl import cli
+from quantdsl.backtest.prepare import arrange
 from quantdsl.check import check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
@@ -12,7 +13,7 @@ from tests.backtest.kernel_programs import PROGRAMS as TURNS
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.test_every_target import assert_one_hash
 from tests.backtest.test_lane_entry import checked_text
-from tests.backtest.test_same_bits import assert_same, run
+from tests.backtest.test_same_bits import assert_same, first_events, run
 from tests.std.universe import Panels, table, walks
 
 PROGRAMS = TURNS | THREADED
@@ -69,8 +70,9 @@ def test_the_order_is_what_the_docs_say(kind, n):
         "    plot(s", "    plot(log(close), \"x\")\n    plot(s"
     )
     checked, _ = check_source(Source(text, "sums.qdsl"))
-    module, target = checked.module(), native()
-    made = run(checked, module, Program(object_code(module, target), module, target), 340)
+    module, target, arranged = checked.module(), native(), arrange(checked)
+    program = Program(object_code(module, target), module, target)
+    made = run(checked, arranged, module, program, first_events(arranged, 340))
     rows = made.curve()[:, PLOT : PLOT + 2].view(np.float64)
     assert len(rows) > 310
     for at in range(299, len(rows)):

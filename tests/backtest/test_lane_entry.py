@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest import settings, values
-from quantdsl.backtest.prepare import day_rule, prepare
+from quantdsl.backtest.prepare import arrange, day_rule
 from quantdsl.backtest.program import Memory, Run
 from quantdsl.backtest.run import run_end
 from quantdsl.check import Checked, check_source
@@ -92,7 +92,7 @@ def lane(
 
 
 def assert_as_single(checked: Checked, params: dict[str, object], count: int = EVENTS) -> None:
-    data = prepare(checked).data
+    data = arrange(checked).data
     events = events_of(data, count)
     expected = decided(single(checked, data, events, params))
     module = checked.lane_module()

@@ -5,62 +5,59 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quantdsl.backtest import settings, values
-from quantdsl.backtest.prepare import day_rule, prepare
+from quantdsl.backtest import values
+from quantdsl.backtest.prepare import Arranged, arrange
 from quantdsl.backtest.program import Run
 from quantdsl.backtest.run import run_end
 from quantdsl.check import Checked, check_source
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
-from quantdsl.config import resolve
+from quantdsl.events.merge import Events
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
+from quantdsl.ir.ops import Module
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
 from tests.backtest.programs import strategy
 from tests.backtest.test_every_target import WOKEN
+from tests.backtest.tick_runs import canonical
 
 ROOT = Path(__file__).parent.parent.parent
 EVENTS = 400
 GENERATED = 24
 
 
-def run(checked: Checked, module: Module, executor: object, events: int) -> Run:
-    """A run of the first `events` events of the built-in market."""
-    data = prepare(checked).data
-    config = resolve(strategy=settings.of_strategy(checked.strategy.chosen)).config
+def run(
+    checked: Checked, arranged: Arranged, module: Module, executor: object, events: Events
+) -> Run:
+    """A run over events of the built-in market."""
     made = Run(checked, module, executor)
-    settings.write(made.memory, config, data, day_rule(data))
+    arranged.fill(made.memory)
     values.write(made.memory, checked.strategy.params, values.chosen(checked.strategy.params, {}))
     made.memory.set("trade_from", np.iinfo(np.int64).min)
     made.memory.set("curve_on", True)
     made.start()
-    chunk = next(iter(data.chunks()))[:events]
-    made.feed(chunk)
-    made.feed(run_end(int(chunk["ts_event"][-1])))
+    made.feed(events)
+    made.feed(run_end(int(events["ts_event"][-1])))
     return made
 
 
-def canonical(made: Run) -> np.ndarray:
-    """The state with every NaN as the one NaN."""
-    words = made.memory.words.copy()
-    for leaf in made.memory.layout.leaves(StructType("State")):
-        if leaf.type == F64_T:
-            part = words[leaf.offset_words : leaf.offset_words + leaf.words]
-            part[np.isnan(part.view(np.float64))] = CANONICAL_NAN_BITS
-    return words
+def first_events(arranged: Arranged, count: int) -> Events:
+    """The first `count` events of the data."""
+    return next(iter(arranged.data.chunks()))[:count]
 
 
 def assert_same(text: str, path: str = "<input>", events: int = EVENTS) -> Run:
     """Interpreter and machine code leave the same state, records and curve."""
     checked, diagnostics = check_source(Source(text, path))
     assert checked is not None, diagnostics
-    checked = checked.sized(len(prepare(checked).data.instruments))
-    module = checked.module(prepare(checked).uses)
+    arranged = arrange(checked)
+    checked = arranged.sized(checked)
+    module = checked.module(arranged.uses)
     verify(module)
-    oracle = run(checked, module, Interpreter(module), events)
-    target = native()
-    machine = run(checked, module, Program(object_code(module, target), module, target), events)
+    target, fed = native(), first_events(arranged, events)
+    oracle = run(checked, arranged, module, Interpreter(module), fed)
+    program = Program(object_code(module, target), module, target)
+    machine = run(checked, arranged, module, program, fed)
     assert oracle.all_records().tobytes() == machine.all_records().tobytes()
     assert (oracle.curve() == machine.curve()).all()
     different = np.flatnonzero(canonical(oracle) != canonical(machine))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quantdsl.backtest import values
-from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.prepare import arrange, prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.warm import clock_count, sweep_start
 from quantdsl.check import Checked
@@ -51,7 +51,7 @@ strategy TwoClocks:
 def needed(checked: Checked, points: list[dict[str, object]]) -> np.ndarray:
     """What `warm` leaves of all points that `admits` lets through."""
     module = checked.lane_module()
-    interpreter, data = Interpreter(module), prepare(checked).data
+    interpreter, data = Interpreter(module), arrange(checked).data
     needs = np.zeros(clock_count(checked), np.int64)
     for point in points:
         memory = Memory(module)
@@ -72,7 +72,7 @@ def ends(checked: Checked) -> list[dict[str, object]]:
 def test_the_first_instant_at_which_every_clock_has_ticked_often_enough(path) -> None:
     checked = checked_of(path)
     needs = needed(checked, ends(checked))
-    data = prepare(checked).data
+    data = arrange(checked).data
     events = events_of(data, 10**9)
     start = sweep_start(checked, data.clocks, needs, np.array_split(events, 3))
     clocks = max(len(checked.strategy.clocks), 1)
@@ -97,7 +97,7 @@ def test_a_slow_clock_and_a_fast_one() -> None:
 def test_an_equal_start_gives_equal_results() -> None:
     """With `--from` at the sweep's start a single run is the lane of its point."""
     checked = checked_text(TWO_CLOCKS)
-    data = prepare(checked).data
+    data = arrange(checked).data
     events = events_of(data, 10**9)
     start = sweep_start(checked, data.clocks, np.array([42, 20]), [events])
     single = prepare(checked, params={"fast": 5}, start=f"{np.datetime64(start, 'ns')}Z").run
@@ -118,7 +118,7 @@ def test_an_equal_start_gives_equal_results() -> None:
 
 def test_data_that_end_before_a_point_is_warm() -> None:
     checked = checked_text(TWO_CLOCKS)
-    data = prepare(checked).data
+    data = arrange(checked).data
     events = events_of(data, 1000)
     with pytest.raises(DataError, match="need 9,999 bars of 1d before the first trade"):
         sweep_start(checked, data.clocks, np.array([42, 9999]), [events])

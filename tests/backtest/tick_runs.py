@@ -102,12 +102,9 @@ def prepared(checked: Checked, module: Module, executor: object) -> Run:
 
 def canonical(run: Run) -> npt.NDArray[np.int64]:
     """The words of the state with every NaN as the one NaN."""
-    words = run.memory.words.copy()
-    for leaf in run.memory.layout.leaves(StructType("State")):
-        if leaf.type == F64_T:
-            part = words[leaf.offset_words : leaf.offset_words + leaf.words]
-            part[np.isnan(part.view(np.float64))] = CANONICAL_NAN_BITS
-    return words
+    words = run.memory.words
+    floats = run.memory.layout.kinds(StructType("State")) == F64_T
+    return np.where(floats & np.isnan(words.view(np.float64)), CANONICAL_NAN_BITS, words)
 
 
 def run_both(text: str, events: Iterable[Message]) -> Run:

@@ -38,7 +38,7 @@ def difference(
     compiled = build(module)
     interpreter = Interpreter(module)
     layout = Layout(module.structs)
-    kinds = [leaf.type for leaf in layout.leaves(StructType("S")) for _ in range(leaf.words)]
+    kinds = layout.kinds(StructType("S")).tolist()
     for entry in module.entries:
         for _ in range(INPUTS):
             state, buffer = random_words(rng, kinds), random_words(rng, [F64_T] * BUFFER_WORDS)

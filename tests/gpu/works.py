@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from quantdsl.backtest import values
 from quantdsl.backtest.drawn import drawn_works
 from quantdsl.backtest.lane_code import settings, settled
 from quantdsl.backtest.prepare import prepare
@@ -154,7 +153,7 @@ def strategy_work(checked: Checked, events: int) -> LaneWork:
         grid = points(param)
         word = memory.layout.locate(STATE, param.field).offset_words
         kind = np.int64 if param.whole else np.float64
-        drawn = [values.word(param, rng.choice(grid)) for _ in range(LANES)]
+        drawn = [param.word(rng.choice(grid)) for _ in range(LANES)]
         params.append(word)
         rows.append(np.array(drawn, kind).view(np.int64))
     stream = events_of(data, events)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from quantdsl.backtest.prepare import Prepared, prepare
+from quantdsl.backtest.prepare import Prepared, arrange, prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.check.checked import WORKER
 from quantdsl.codegen.cache import Cache
@@ -109,7 +109,7 @@ def ready(name: str) -> tuple[Prepared, np.ndarray]:
     """A live strategy before its first event, and whole instants of the built-in market."""
     checked = checked_text(STRATEGIES[name])
     prepared = prepare(checked, live=LIVE)
-    events = next(iter(prepare(checked).data.chunks()))[: EVENTS.get(name, 2_000)]
+    events = next(iter(arrange(checked).data.chunks()))[: EVENTS.get(name, 2_000)]
     last = np.flatnonzero(events["flags"] & MORE == 0)[-1]
     kinds = (Kind.SIGNAL, Kind.TIMER)
     whole = events[: last + 1]

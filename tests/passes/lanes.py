@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.data.events import Data
@@ -26,7 +26,7 @@ RESULTS = frozenset({"e.metrics", "e.cash", "e.equity", "e.positions"})
 
 def data_of(checked: Checked) -> Data:
     """The built-in market of a strategy."""
-    return prepare(checked).data
+    return arrange(checked).data
 
 
 def all_words(module: Module) -> frozenset[str]:

@@ -94,7 +94,7 @@ def test_random_lanes_over_rows_do_what_they_did_over_events(seed):
     if ROW_WORDS not in dict(made.sizes):
         return  # it hands whole events on
     layout = Layout(module.structs)
-    kinds = np.array([leaf.type for leaf in layout.leaves(STATE) for _ in range(leaf.words)])
+    kinds = layout.kinds(STATE)
     start = random_words(rng, list(kinds))
     other = start.copy()
     for name in sorted(varying):

@@ -8,7 +8,6 @@ from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.ptx import architecture_of, target_of
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
-from quantdsl.devices.cuda.stream import Stream
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.measure import PROMISES, Figure, no_work, seconds
 from quantdsl.devices.primitives import for_gpu
@@ -23,6 +22,7 @@ DEVICE_BYTES = 1 << 31
 """Several times any cache."""
 TURNS = 20_000
 BLOCK = 256
+DEVICE_ROUNDS = 7
 
 
 def kernel_for(device: CudaDevice, entry: str) -> Kernel:
@@ -180,8 +180,19 @@ class Bench:
         return kernel_for(self.device, "empty").prepare([0], 1, 1)
 
     def _on_device(self, work: Callable[[], None]) -> float:
-        """The median seconds of what `work` starts, by the device's clock."""
-        return on_device(self.stream, work)
+        """The median seconds of what `work` starts on the stream, by the device's clock."""
+        work()
+        stream, times = self.stream, []
+        began, ended = stream.mark(), stream.mark()
+        for _ in range(DEVICE_ROUNDS):
+            stream.mark(began)
+            work()
+            stream.mark(ended)
+            stream.synchronize()
+            times.append(ended.seconds_since(began))
+        for event in (began, ended):
+            event.close()
+        return sorted(times)[DEVICE_ROUNDS // 2]
 
 
 @functools.cache
@@ -195,21 +206,6 @@ def ceilings(device: CudaDevice) -> Ceilings | None:
     finally:
         device.streams.give(bench.stream)
     return Ceilings(copied * 1e9, f64 * 1e9)
-
-
-def on_device(stream: Stream, work: Callable[[], None], rounds: int = 7) -> float:
-    """The median seconds of what `work` starts on a stream, by the device's clock."""
-    work()
-    times, began, ended = [], stream.mark(), stream.mark()
-    for _ in range(rounds):
-        stream.mark(began)
-        work()
-        stream.mark(ended)
-        stream.synchronize()
-        times.append(ended.seconds_since(began))
-    for event in (began, ended):
-        event.close()
-    return sorted(times)[rounds // 2]
 
 
 def _timed(work: Callable[[], None]) -> float:
