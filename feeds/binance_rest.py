@@ -10,7 +10,7 @@ from quantdsl.feeds.binance_messages import DIGITS
 
 from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.times import Interval
-from quantdsl.errors import FeedError
+from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.live.fetch import Bars
 from quantdsl.live.rest import Answer, VenueClock, get
 
@@ -48,6 +48,9 @@ FUTURES = Market(
     1_000,
     "aggTrade",
 )
+
+_ENDED = frozenset({"CLOSE", "DELIVERING", "DELIVERED", "DELISTED"})
+"""What a symbol that is never traded again is said to be; others come back after a break."""
 
 
 class _Filter(msgspec.Struct):
@@ -103,7 +106,8 @@ class Rest:
         if found is None:
             raise FeedError(f"{self._url}: {self.market.name} has no symbol {name!r}")
         if found.status != "TRADING":
-            raise FeedError(f"{self._url}: {name} is not traded now: {found.status}")
+            kind = FeedError if found.status in _ENDED else UnreachableError
+            raise kind(f"{self._url}: {name} is not traded now: {found.status}")
         tick = next((f.tickSize for f in found.filters if f.filterType == "PRICE_FILTER"), "")
         lot = next((f.stepSize for f in found.filters if f.filterType == "LOT_SIZE"), "")
         return Instrument(

@@ -57,7 +57,7 @@ from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
 from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import UNSIZED, Fault
-from quantdsl.errors import FeedError
+from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.events.layout import Kind
 from quantdsl.live.feed import FeedSpec
 
@@ -244,8 +244,10 @@ class _Coinbase(Venue):
     def instrument(self, ask: Any, symbol: str) -> Instrument:
         where = f"/products/{symbol}"
         found = answer_of(ask(where), _Product, where)
-        if found.id != symbol or found.status != "online":
-            raise FeedError(f"Coinbase trades no {symbol} now\nhelp: symbols are as BTC-USD")
+        if found.id != symbol or found.status == "delisted":
+            raise FeedError(f"Coinbase trades no {symbol}\nhelp: symbols are as BTC-USD")
+        if found.status != "online":
+            raise UnreachableError(f"Coinbase does not trade {symbol} now: {found.status}")
         return Instrument(
             symbol=symbol, venue=self.code, currency=found.quote_currency,
             tick=fraction(found.quote_increment, f"{symbol}: quote_increment"),

@@ -50,7 +50,7 @@ from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
 from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import Fault
-from quantdsl.errors import FeedError
+from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.live.feed import FeedSpec
 
 _BOOK = np.array([named(key) for key in ("as", "bs", "a", "b", "c")])
@@ -221,9 +221,11 @@ class _Kraken(Venue):
         where = "/0/public/AssetPairs"
         answer = answer_of(ask(where, pair=symbol.replace("/", "")), _Answer, where)
         found = next((one for one in answer.result.values() if one.wsname == symbol), None)
-        if found is None or found.status != "online":
-            said = ", ".join(answer.error) or "not listed as online"
-            raise FeedError(f"Kraken trades no {symbol} now ({said})\nhelp: symbols are as XBT/USD")
+        if found is None:
+            said = ", ".join(answer.error) or "not listed"
+            raise FeedError(f"Kraken trades no {symbol} ({said})\nhelp: symbols are as XBT/USD")
+        if found.status != "online":
+            raise UnreachableError(f"Kraken does not trade {symbol} now: {found.status}")
         tick = found.tick_size or f"1e-{found.pair_decimals}"
         return Instrument(
             symbol=symbol, venue=self.code, tick=fraction(tick, f"{symbol}: tick_size"),

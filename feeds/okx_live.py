@@ -51,7 +51,7 @@ from quantdsl.feeds.streamed import StreamedFeed, Venue, answer_of
 
 from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.ticks import Fault
-from quantdsl.errors import FeedError
+from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.live.feed import FeedSpec
 
 _TOP = np.array([named(key) for key in ("event", "arg", "action", "data")])
@@ -210,9 +210,11 @@ class _Okx(Venue):
         where = "/api/v5/public/instruments"
         answer = answer_of(ask(where, instType=kind, instId=symbol), _Answer, where)
         found = next((one for one in answer.data if one.instId == symbol), None)
-        if found is None or found.state != "live":
-            raise FeedError(f"OKX trades no {symbol} now ({answer.msg or 'not listed as live'})\n"
+        if found is None or found.state == "expired":
+            raise FeedError(f"OKX trades no {symbol} ({answer.msg or 'not listed as live'})\n"
                             "help: symbols are written as BTC-USDT or BTC-USDT-SWAP")
+        if found.state != "live":
+            raise UnreachableError(f"OKX does not trade {symbol} now: {found.state}")
         if found.ctType == "inverse":
             raise FeedError(f"{symbol} settles in {found.settleCcy}, which is no currency that its "
                             "price is in; quantdsl keeps no such accounts\nhelp: choose the "

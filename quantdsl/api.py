@@ -29,7 +29,7 @@ from quantdsl.backtest.sweep import Progress, prepare_sweep
 from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
 from quantdsl.check.params import Param
-from quantdsl.config import PYTHON, SweepConfig, find
+from quantdsl.config import PYTHON, SweepConfig, find, flat
 from quantdsl.errors import ConfigError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
@@ -44,6 +44,11 @@ from quantdsl.report.sweep_page import page as sweep_page
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_store import save as save_sweep
 from quantdsl.report.tearsheet import page as tearsheet
+from quantdsl.report.words import plural
+
+Settings = str | Path | Mapping[str, Any] | None
+"""A config: a file, the name of a shipped one, or what such a file holds, as a mapping of its
+sections (`{"fees": {"taker_bps": 1}}`) or of its keys (`{"fees.taker_bps": 1}`)."""
 
 Moment = str | dt.date | np.datetime64
 """A date or a time, as ISO 8601 or as Python, pandas and NumPy have it; UTC without a zone."""
@@ -125,7 +130,7 @@ class Strategy:
         self,
         data: Any = None,
         *,
-        config: str | Path | None = None,
+        config: Settings = None,
         start: Moment | None = None,
         end: Moment | None = None,
         benchmark: str | None = None,
@@ -134,9 +139,9 @@ class Strategy:
     ) -> Report:
         """Run over `data`, a path or a table (None: the built-in market), with params by name.
 
-        `params = {...}` gives params whose names are those of other arguments. `config` is a file
-        or the name of a shipped one, `hosts` are the Python modules that `@host` indicators of the
-        file may run. Raises
+        `params = {...}` gives params whose names are those of other arguments. `config` is a file,
+        the name of a shipped one or a mapping such as `{"fees": {"taker_bps": 1}}`, `hosts` are
+        the Python modules that `@host` indicators of the file may run. Raises
         DataError or ConfigError with one message that says how to mend it.
         """
         result = run_checked(
@@ -146,7 +151,7 @@ class Strategy:
             params=_by_name(params),
             start=_moment("start", start),
             end=_moment("end", end),
-            config=_config(config),
+            **_config(config),
             benchmark=_path("benchmark", benchmark),
             hosts=_hosts(hosts),
             caller=PYTHON,
@@ -157,7 +162,7 @@ class Strategy:
         self,
         data: Any = None,
         *,
-        config: str | Path | None = None,
+        config: Settings = None,
         start: Moment | None = None,
         end: Moment | None = None,
         hosts: Sequence[str] = (),
@@ -177,7 +182,7 @@ class Strategy:
         self,
         data: Any = None,
         *,
-        config: str | Path | None = None,
+        config: Settings = None,
         start: Moment | None = None,
         end: Moment | None = None,
         hosts: Sequence[str] = (),
@@ -196,7 +201,7 @@ class Strategy:
         self,
         data: Any = None,
         *,
-        config: str | Path | None = None,
+        config: Settings = None,
         start: Moment | None = None,
         end: Moment | None = None,
         hosts: Sequence[str] = (),
@@ -209,7 +214,7 @@ class Strategy:
     def _signals(
         self,
         data: Any,
-        config: str | Path | None,
+        config: Settings,
         start: Moment | None,
         end: Moment | None,
         params: Mapping[str, object],
@@ -224,7 +229,7 @@ class Strategy:
             params=_by_name(params),
             start=_moment("start", start),
             end=_moment("end", end),
-            config=_config(config),
+            **_config(config),
             hosts=_hosts(hosts),
             closes=closes,
             device=device,
@@ -237,7 +242,7 @@ class Strategy:
         *,
         ranges: Mapping[str, str | Iterable[object]] | None = None,
         params: Mapping[str, object] | None = None,
-        config: str | Path | None = None,
+        config: Settings = None,
         start: Moment | None = None,
         end: Moment | None = None,
         out: str | Path | None = None,
@@ -273,7 +278,7 @@ class Strategy:
             params=dict(_named("params", params)),
             start=_moment("start", start),
             end=_moment("end", end),
-            config=_config(config),
+            **_config(config),
             sweep=settings,
             caller=PYTHON,
         )
@@ -326,6 +331,10 @@ class SweepReport:
         return save_sweep(self.result, self.outcome.study, Path(folder), top, self.outcome.walk)
 
     def _row(self, rank: int) -> int:
+        if not 0 <= rank < len(self):
+            raise ConfigError(
+                f"rank {rank}: the sweep has {plural(len(self), 'point')}, and the best has rank 0"
+            )
         return int(self.result.ranked(rank + 1)[rank])
 
     def __len__(self) -> int:
@@ -446,10 +455,18 @@ def _moment(what: str, given: object) -> str | None:
     )
 
 
-def _config(given: object) -> Path | None:
-    """A config by its path or, as on the command line, by the name of a shipped one."""
-    path = _path("config", given)
-    return None if path is None else find(path)
+def _config(given: object) -> dict[str, Any]:
+    """The arguments that a config is: its path, or its settings by key."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {"more": dict(flat(given))}
+    if not isinstance(given, str | Path):
+        raise ConfigError(
+            f"config = {given!r} is no config\nhelp: give a file, the name of a shipped one, or "
+            "settings, as config={'fees': {'taker_bps': 1}}"
+        )
+    return {"config": find(str(given))}
 
 
 def _hosts(given: object) -> Sequence[str]:

@@ -443,7 +443,7 @@ def resolve(
     Values of the command line and of the strategy may be text: `"2.5"` sets a number. `caller` is
     who says those of the command line, which may be PYTHON.
     """
-    values: dict[str, Any] = dict(_flat(msgspec.to_builtins(Config())))
+    values: dict[str, Any] = dict(flat(msgspec.to_builtins(Config())))
     sources = dict.fromkeys(values, DEFAULT)
     layers: list[tuple[Mapping[str, Any], str]] = [
         (instrument or {}, INSTRUMENT),
@@ -465,7 +465,7 @@ def resolve(
     _hold_margins(config.account, sources, caller)
     zoned = sources["data.tz"]
     _hold_zone(values, caller if zoned == COMMAND_LINE else zoned)
-    merged = dict(_flat(msgspec.to_builtins(config)))
+    merged = dict(flat(msgspec.to_builtins(config)))
     entries = tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged))
     return Resolved(config, entries, caller)
 
@@ -489,7 +489,7 @@ def differing(began: Resolved, file: Path) -> list[str]:
 def load(path: Path) -> dict[str, Any]:
     """The flat values of a TOML file, checked; ConfigError names key, line and the nearest key."""
     text, document = read_toml(path)
-    values = dict(_flat(document))
+    values = dict(flat(document))
     for key in _every(values):
         _check_key(key, str(path), text)
     try:
@@ -542,19 +542,19 @@ def schema() -> dict[str, Any]:
 
 def keys() -> list[str]:
     """Every key that a config file may hold, free tables as their own name."""
-    return [key for key, _ in _flat(msgspec.to_builtins(Config()))]
+    return [key for key, _ in flat(msgspec.to_builtins(Config()))]
 
 
 _FREE = ("params", "data.columns", "account.rates", "sweep.ranges")
 
 
-def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Leaves by dotted key; a free table is one leaf, and dates become ISO text."""
     for name, value in document.items():
         key = f"{prefix}{name}"
         section = value or not (prefix or name == "feed")  # else a value, and a wrong one
         if isinstance(value, dict) and key not in _FREE and section:
-            yield from _flat(value, f"{key}.")
+            yield from flat(value, f"{key}.")
         elif isinstance(value, dt.date | dt.datetime):
             yield key, value.isoformat()
         else:

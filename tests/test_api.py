@@ -101,6 +101,28 @@ def test_it_is_the_run_of_the_command_line(table, tmp_path, monkeypatch):
         assert path.read_bytes() == (Path("python") / path.name).read_bytes(), path.name
 
 
+def test_settings_are_those_of_a_file_that_holds_them(table, tmp_path):
+    """By sections or by keys; what an argument of its own says counts before."""
+    path, strategy = tmp_path / "own.toml", quantdsl.compile(STRATEGY)
+    path.write_text('[account]\ncash = 5e4\n[fees]\ntaker_bps = 3.5\n[data]\nto = "2024-01-15"\n')
+    sections = {"account": {"cash": 5e4}, "fees": {"taker_bps": 3.5}}
+    given = [path, {**sections, "data.to": dt.date(2024, 1, 15)}]
+    one, other = (strategy.backtest(table, config=config) for config in given)
+    assert one.fills.num_rows
+    assert one.fills == other.fills
+    assert one.fills != strategy.backtest(table).fills
+    assert one.metrics.items() == other.metrics.items()
+    cut = strategy.backtest(table, config={**sections, "data.to": "1999-01-01"}, end="2024-01-15")
+    assert cut.equity["time"] == one.equity["time"]
+    sweeps = [strategy.sweep(table, config=config, points="random:3") for config in given]
+    assert sweeps[0].table == sweeps[1].table
+    assert "--config FILE" in sweeps[1].result.rerun
+    for wrong, said in [({"fees": {"taker": 1}}, "unknown key 'fees.taker'; did you mean"),
+                        ({"fees.taker_bps": -1}, "fees.taker_bps is -1 but must be a number")]:
+        with pytest.raises(ConfigError, match=f"^Python: {said}"):
+            strategy.backtest(table, config=wrong)
+
+
 def test_a_wrong_strategy_is_a_source_error():
     with pytest.raises(SourceError, match="did you mean close_position"):
         quantdsl.compile(STRATEGY.replace("close_position", "close_positon"))
@@ -121,7 +143,7 @@ def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"config": 5}, "config is a path, not a int"),
+        ({"config": 5}, "config = 5 is no config\nhelp: give a file, the name"),
         ({"config": "nope"}, "nope: there is no such file. Shipped: "),
         ({"benchmark": pd.DataFrame()}, "benchmark is a path, not a DataFrame"),
         ({"start": 20200103}, "start = 20200103 is no date"),
@@ -200,6 +222,9 @@ def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):
     assert report.metrics["net_profit"] == best["net_profit"][0].as_py()
     assert report.result.params["fast"] == found.params(0)["fast"]
     assert f"--set fast={found.params(0)['fast']}" in found.command(0)
+    for rank in (-1, len(found)):
+        with pytest.raises(ConfigError, match=f"^rank {rank}: the sweep has .* points, and the be"):
+            found.params(rank)
     assert "9 of 9 points" in repr(found)
     assert "<iframe" in found._repr_html_()
     assert found.save(tmp_path / "out").exists()
@@ -239,13 +264,13 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"seed": -1}, '^Python: sweep.seed is "-1" but must be'),
+        ({"seed": -1}, '^Python: sweep.seed is -1 but must be'),
         ({"points": "all"}, "^points = all: write grid"),
         ({"objective": "x"}, "^objective = x: no point"),
         ({"metrics": ["x"]}, "^metrics = x: no point"),
         ({"walk_forward": "2y"}, "^walk_forward = 2y: it needs a length"),
         ({"choose": "best"}, "^choose = best: there is no span"),
-        ({"device": "tpu"}, "^device tpu: there is no such device"),
+        ({"device": "tpu"}, "^device = tpu: there is no such device"),
         ({"end": " "}, "^end names nothing"),
     ],
 )

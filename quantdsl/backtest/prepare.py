@@ -157,7 +157,7 @@ def arrange(
     Python that `@host` may run. `symbols` are the instruments of a universe whose data come later.
     `caller` is who says all this: the command line, or PYTHON.
     """
-    line = {
+    named = {
         "data.path": data if isinstance(data, str | Path) else None,
         "data.to": end,
         "data.bars": bars,
@@ -165,13 +165,12 @@ def arrange(
         "data.tz": tz,
         "data.bad_rows": bad_rows,
         "report.benchmark": benchmark,
-        **(more or {}),
     }
-    _hold_said(line, caller)
+    _hold_said(named, caller)
+    line = {**(more or {}), **{key: value for key, value in named.items() if value is not None}}
     said = {
-        key: value if isinstance(value, list | tuple) else str(value)
+        key: value if isinstance(value, list | tuple | dict | int | float) else str(value)
         for key, value in line.items()
-        if value is not None
     }
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
@@ -213,11 +212,11 @@ SAID_BY = {
 """Settings as an option and, where Python has it, as an argument there."""
 
 
-def _hold_said(line: Mapping[str, object], caller: str) -> None:
+def _hold_said(named: Mapping[str, object], caller: str) -> None:
     """ConfigError where a setting is said and empty, as by an unset variable of a shell: the run
     would be on the built-in market, or on all of the data, without a word."""
     for key, names in SAID_BY.items():
-        if isinstance(line[key], str) and not str(line[key]).strip():
+        if isinstance(named[key], str) and not str(named[key]).strip():
             name = names[-1 if caller == PYTHON else 0]
             raise ConfigError(f"{name} names nothing\nhelp: leave it out, or name what it is for")
 

@@ -14,13 +14,16 @@ from quantdsl.events.layout import MORE, WORDS, Kind
 
 Int64s = npt.NDArray[np.int64]
 SPOOL_BYTES = 2 << 30
-"""More events than this lie in an unnamed file, from which the system pages them in."""
+"""Of events in memory, unless told."""
 PART_EVENTS = 1 << 20
 NS_PER_DAY = 86_400_000_000_000
 
 
-def materialised(data: RunData) -> Int64s:
-    """Every event of the data, then the end of the run: i64[event, word]."""
+def materialised(data: RunData, memory_bytes: int = SPOOL_BYTES) -> Int64s:
+    """Every event of the data, then the end of the run: i64[event, word].
+
+    More than `memory_bytes` lie in an unnamed file, from which the system pages them in.
+    """
     pieces: list[npt.NDArray[np.void]] = []
     size, last = 0, 0
     with tempfile.TemporaryFile() as file:
@@ -28,14 +31,14 @@ def materialised(data: RunData) -> Int64s:
             last = int(max(events["ts_event"][-1], events["ts_recv"][-1]))
             pieces.append(events)
             size += events.nbytes
-            if size > SPOOL_BYTES:
+            if size > memory_bytes:
                 _spool(pieces, file)
         if not size:
             raise DataError(
                 f"{data.name}: there is no bar to run on in the span that was asked for"
             )
         pieces.append(run_end(last))
-        if size <= SPOOL_BYTES:
+        if size <= memory_bytes:
             return np.concatenate(pieces).view(np.int64).reshape(-1, WORDS)
         _spool(pieces, file)
         return np.memmap(file, np.int64, "r").reshape(-1, WORDS)  # outlives the descriptor

@@ -9,7 +9,7 @@ row is to the bit what `quantdsl backtest` says of it with the same `--from`.
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from quantdsl.backtest.points import Grid
 from quantdsl.backtest.prepare import Arranged, arrange, begin, day_rule, files_named, hold_hosted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
-from quantdsl.backtest.stream import day_samples, market_times, materialised
+from quantdsl.backtest.stream import SPOOL_BYTES, day_samples, market_times, materialised
 from quantdsl.backtest.sweep_parts import Manifest, Parts
 from quantdsl.backtest.warm import sweep_start, tick_start
 from quantdsl.check import Checked
@@ -40,7 +40,7 @@ from quantdsl.config import Precision, Resolved, SweepConfig
 from quantdsl.data.feed import split_source
 from quantdsl.data.table import hold_there
 from quantdsl.data.times import exact_instant, show_instant
-from quantdsl.devices.choose import on_gpu
+from quantdsl.devices.choose import hold_choice, on_gpu
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.feed import PIECE_BYTES
@@ -168,14 +168,15 @@ class Sweep(Chosen, frozen=True, kw_only=True):
         """The same points over the bars that close up to `end_ns`, trading from `start_ns` on."""
         arranged = replace(self.arranged, data=self.arranged.data.until(end_ns))
         options = {**self.options, "end": exact_instant(end_ns)}
-        return placed(replace(self, arranged=arranged, options=options), start_ns, self.code.plan)
+        cut, events = replace(self, arranged=arranged, options=options), materialised(arranged.data)
+        return placed(cut, events, _start(cut, events, start_ns), self.code.plan)
 
     def exact(self, rows: Int64s) -> "Sweep":
         """Some of the points in double precision, from the same bar on."""
         levels, words = self.levels[:, rows], self.words[:, rows]
         numbers = self.numbers[rows]
         points = replace(self, precision="f64", numbers=numbers, levels=levels, words=words)
-        return placed(points, self.start_ns)
+        return placed(points, self.work.events, self.start_ns)
 
     def single(self, row: int) -> RunResult:
         """The backtest of one point alone, from the same bar on; it is in double precision."""
@@ -191,27 +192,51 @@ def _digest(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def prepare_sweep(
+def prepare_sweep(checked: Checked, path: Path, *, data: Any = None, **options: Any) -> Sweep:
+    """Everything before the first lane of one sweep; the options are those of `prepare_sweeps`."""
+    return next(prepare_sweeps(checked, path, [data], **options))
+
+
+def prepare_sweeps(
     checked: Checked,
     path: Path,
+    files: Sequence[Any],
     *,
     ranges: Mapping[str, str] | None = None,
     params: Mapping[str, object] | None = None,
     start: str | None = None,
     sweep: Mapping[str, object] | None = None,
     **options: Any,
-) -> Sweep:
-    """Everything before the first lane; `sweep` are settings of its config section.
+) -> Iterator[Sweep]:
+    """The sweep of each file before its first lane; `sweep` are settings of its config section.
 
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
-    `options` are those of `arrange`. Raises ConfigError, DataError or LimitError with one message.
+    `options` are those of `arrange`. Every file is read before the first sweep, and once: those
+    that cannot be swept are told together. More than `SPOOL_BYTES` of events wait on disk. Raises
+    ConfigError, DataError or LimitError with one message.
     """
-    chosen = _chosen(checked, path, ranges or {}, params or {}, sweep, options)
-    return placed(chosen, _asked_start(chosen, start))
-
-
-def _asked_start(chosen: Chosen, start: str | None) -> int:
-    return 0 if start is None else begin(start, chosen.arranged.data.spec)
+    waiting: list[tuple[Chosen, Int64s, int]] = []
+    refused: list[str] = []
+    room = SPOOL_BYTES
+    for data in files:
+        try:
+            chosen = _chosen(
+                checked, path, ranges or {}, params or {}, sweep, {"data": data, **options}
+            )
+            asked = 0 if start is None else begin(start, chosen.arranged.data.spec)
+            events = materialised(chosen.arranged.data, room)
+            waiting.append((chosen, events, _start(chosen, events, asked)))
+            room = max(room - events.nbytes, 0)
+        except DataError as error:
+            if len(files) == 1:
+                raise
+            refused.append(str(error))
+    if refused:
+        raise DataError(
+            "\n".join([f"{len(refused)} of {len(files)} files cannot be swept", *refused])
+        )
+    while waiting:
+        yield placed(*waiting.pop(0))
 
 
 def _chosen(
@@ -222,10 +247,10 @@ def _chosen(
     sweep: Mapping[str, object] | None,
     options: Mapping[str, Any],
 ) -> Chosen:
-    """The points that are run; the arguments are those of `prepare_sweep`."""
+    """The points that are run; the arguments are those of `prepare_sweeps`."""
     hold_hosted(checked, "a sweep")
-    more = _own(sweep)
-    arranged = arrange(checked, more=more, **options)
+    more = {**options.get("more", {}), **_own(sweep)}
+    arranged = arrange(checked, **{**options, "more": more})
     checked = arranged.sized(checked)
     resolved = arranged.resolved
     config = resolved.config.sweep
@@ -276,17 +301,19 @@ def _chosen(
 
 
 def placed(
-    chosen: Chosen, start_ns: int, plan: Plan | None = None, *, roomy: bool = False
+    chosen: Chosen,
+    events: Int64s,
+    start_ns: int,
+    plan: Plan | None = None,
+    *,
+    roomy: bool = False,
 ) -> Sweep:
-    """The points on the events of their data, trading from `start_ns` or where all are warm.
+    """The points on the events of their data, trading from `start_ns` on.
 
     `plan` says what is computed once for several points; unless told, it is decided here. Lanes
     have room for the orders that their strategy is likely to have (check/few.py), or, where they
     are to be `roomy`, for all that a single run has.
     """
-    events = materialised(chosen.arranged.data)
-    bar_ns = market_times(events)
-    start = _start(chosen, events, bar_ns, start_ns)
     axes, levels, config = chosen.grid.axes, chosen.levels, chosen.config
     if plan is None:
         gpu = on_gpu(config.device)
@@ -299,9 +326,9 @@ def placed(
     by_name = {axis.param.name: level for axis, level in zip(axes, levels, strict=True)}
     table = table_of(plan, by_name, len(events)) if plan.hoisted else None
     order = events[:, 1 if chosen.checked.strategy.ticks else 0]  # of receipt, or of events
-    traded = events[np.searchsorted(order, start) :]
+    traded = events[np.searchsorted(order, start_ns) :]
     samples = day_samples(traded, day_rule(chosen.arranged.data))
-    chosen.memory.set("trade_from", start)
+    chosen.memory.set("trade_from", start_ns)
     chosen.memory.set("e.config.samples", samples)
     memory = chosen.memory.part(code.module)
     paths, points = [axis.param.field for axis in axes], [chosen.words]
@@ -320,26 +347,28 @@ def placed(
         columns=np.empty((len(events), table.width if table else 0), np.int64),
     )
     known = {field.name: getattr(chosen, field.name) for field in msgspec.structs.fields(Chosen)}
-    return Sweep(**known, code=code, table=table, work=work, start_ns=start, bar_ns=bar_ns)
+    bar_ns = market_times(events)
+    return Sweep(**known, code=code, table=table, work=work, start_ns=start_ns, bar_ns=bar_ns)
 
 
-def _start(chosen: Chosen, events: Int64s, bar_ns: Int64s, start_ns: int) -> int:
+def _start(chosen: Chosen, events: Int64s, start_ns: int) -> int:
     """When trading starts: from `start_ns` on, where all points are warm and there is a bar."""
     start = max(_warm(chosen, events), start_ns) // MICROSECOND_NS * MICROSECOND_NS
-    if start > bar_ns[-1]:
+    last = int(market_times(events)[-1])
+    if start > last:
         raise ConfigError(
             f"{chosen.arranged.data.name}: trading starts at {show_instant(start)}, and the data "
-            f"end at {show_instant(int(bar_ns[-1]))}"
+            f"end at {show_instant(last)}"
         )
     return start
 
 
 def _warm(chosen: Chosen, events: Int64s) -> int:
     """From when on all points are warm, as far as `--from` can say it: to the microsecond."""
-    checked, needs = chosen.checked, chosen.needs
+    checked, needs, clocks = chosen.checked, chosen.needs, chosen.arranged.data.clocks
     try:
         if not checked.strategy.ticks:
-            return sweep_start(checked, needs, [events.view(EVENT).reshape(-1)])
+            return sweep_start(checked, clocks, needs, [events.view(EVENT).reshape(-1)])
         warm = tick_start(checked, chosen.arranged.uses, chosen.memory, needs, events)
     except DataError as short:
         raise DataError(f"{chosen.arranged.data.name}: {short}") from None
@@ -358,35 +387,6 @@ def files_of(checked: Checked, data: Any) -> list[Any]:
     return files
 
 
-def hold_files(
-    checked: Checked,
-    path: Path,
-    files: list[Any],
-    *,
-    ranges: Mapping[str, str],
-    params: Mapping[str, object],
-    start: str | None,
-    sweep: Mapping[str, object],
-    **options: Any,
-) -> None:
-    """DataError where some of several files cannot be swept: said before the first one is.
-
-    The options are those that `prepare_sweep` is to have of each.
-    """
-    refused = []
-    for file in files if len(files) > 1 else ():
-        try:
-            chosen = _chosen(checked, path, ranges, params, sweep, {"data": file, **options})
-            events = materialised(chosen.arranged.data)
-            _start(chosen, events, market_times(events), _asked_start(chosen, start))
-        except DataError as error:
-            refused.append(str(error))
-    if refused:
-        raise DataError(
-            "\n".join([f"{len(refused)} of {len(files)} files cannot be swept", *refused])
-        )
-
-
 def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
     """The settings of a config's section `sweep`, by their full names."""
     return {f"sweep.{name}": value for name, value in (sweep or {}).items()}
@@ -394,6 +394,7 @@ def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
 
 def _supported(resolved: Resolved) -> None:
     config = resolved.config.sweep
+    hold_choice(config.device, resolved.said("sweep.device", config.device))
     asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
     for option, name in asked:
         if name not in LANE_METRICS:
@@ -501,7 +502,7 @@ def run(
     try:
         _pass(sweep, runner, lanes, parts, progress)
         if sweep.code.few and not lanes.complete:  # some were crowded
-            wide = placed(sweep, sweep.start_ns, sweep.code.plan, roomy=True)
+            wide = placed(sweep, sweep.work.events, sweep.start_ns, sweep.code.plan, roomy=True)
             _pass(wide, runner, lanes, parts, progress)
     except KeyboardInterrupt:
         if not lanes.done.any():

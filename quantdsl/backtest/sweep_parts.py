@@ -2,6 +2,7 @@
 
     resume.json         what is swept, as digests: a resumed sweep must be the same
     parts/N.npy         lanes: a row of their places, then a row a result word
+    window-N/           the same of a training of a walk-forward
 
 A part appears whole or not at all, whatever ends the process; one that is damaged counts as not
 done. When all is done and its results are written the parts go.
@@ -23,6 +24,8 @@ from quantdsl.errors import ConfigError
 
 Int64s = npt.NDArray[np.int64]
 MANIFEST, FOLDER = "resume.json", "parts"
+WINDOW = "window-{}"
+"""What a training keeps of itself lies in a folder of this name, by its number from 1."""
 FLUSH_S = 2.0
 """What is computed for this long is worth a file; shorter sweeps write no part."""
 
@@ -166,7 +169,7 @@ class Parts:
         with suppress(OSError):  # somebody put a file of theirs there
             self._made().rmdir()
 
-    def drop(self) -> None:
+    def _drop(self) -> None:
         """Nothing of it is needed any more."""
         self._remove()
         (self.folder / MANIFEST).unlink(missing_ok=True)
@@ -191,9 +194,11 @@ class Parts:
         _write(self.folder / MANIFEST, encoded)
 
     def _remove(self) -> None:
-        for path in self._made().iterdir():
+        for path in self._made().glob("*"):
             if path.suffix in (".npy", ".part"):
                 path.unlink()
+        for manifest in self.folder.glob(f"{WINDOW.format('*')}/{MANIFEST}"):
+            Parts(manifest.parent, self._manifest)._drop()
 
 
 def _write(path: Path, encoded: bytes | memoryview) -> None:

@@ -79,6 +79,8 @@ def rerun(sweep: Sweep) -> str:
     if data is not None:
         parts.append(f"--data {shlex.quote(str(data) if isinstance(data, str) else 'PATH')}")
     parts.append(f"--from {sweep.start}")
+    if options.get("more"):
+        parts.append("--config FILE")
     for name, flag in OPTIONS.items():
         if options.get(name):
             parts.append(f"{flag} {shlex.quote(str(options[name]))}")

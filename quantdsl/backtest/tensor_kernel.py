@@ -245,7 +245,8 @@ class TensorKernel:
         if wanted != array.shape or not all(array.shape):
             known = ", ".join(f"{name} = {size:,}" for name, size in sizes.items())
             raise self._error(
-                f"{param.name} has the shape {list(array.shape)}, {param.type} with {known} "
+                f"{param.name} has the shape {list(array.shape)}, {param.type}"
+                f"{known and ' with ' + known} "
                 f"{'is ' + str(list(wanted)) if wanted != array.shape else 'is empty'}"
             )
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from quantdsl.backtest.sweep import Progress, Sweep, run
-from quantdsl.backtest.sweep_parts import Parts
+from quantdsl.backtest.sweep_parts import WINDOW, Parts
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.data.times import show_instant
 from quantdsl.devices.work import Runner
@@ -30,8 +30,6 @@ from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_walk import Step, WalkForward, step_of, stitched
 from quantdsl.report.words import plural
 
-WINDOW = "window-{}"
-"""What a training keeps of itself lies in a folder of this name, by its number from 1."""
 WINDOWS_MAX = 1_000
 UNITS = {"d": "day", "w": "week", "mo": "month", "y": "year"}
 LAST_MONTH = dt.MAXYEAR * 12 + 11
@@ -67,12 +65,13 @@ class Window(Struct, frozen=True):
 def parse(text: str, named: str = "") -> Plan:
     """The plan of `train=2y test=6mo`; ConfigError where it is not one, which names the setting."""
     named = named or f"walk-forward {text}"
-    said = dict(re.findall(r"(\w+)\s*=\s*(\S+)", text.replace(",", " ")))
-    if sorted(said) != ["test", "train"]:
+    words = re.sub(r"\s*=\s*", "=", text.replace(",", " ")).split()
+    if sorted(word.partition("=")[0] for word in words) != ["test", "train"]:
         raise ConfigError(
             f"{named}: it needs a length for train and one for test\n"
             "help: write 'train=2y test=6mo'"
         )
+    said = dict(word.partition("=")[::2] for word in words)
     return Plan(*(_length(named, said[name]) for name in ("train", "test")))
 
 
@@ -167,20 +166,21 @@ def walk_forward(
     """Train, choose and test in every window of the sweep's data.
 
     With `steady` the point with the best surroundings is chosen, in place of the best one. What is
-    done is kept in `folder`, and `resume` goes on from there; `progress` is of all trainings.
+    done is kept in `folder`, until `Parts.finish`, and `resume` goes on from there, but for windows
+    of another plan; `progress` is of all trainings.
     """
     cuts = windows_of(sweep, plan)
     steps: list[Step] = []
-    kept: list[Parts] = []
+    parts: Parts | None = None
     for number, window in enumerate(cuts):
         train = sweep.window(window.train_ns, window.test_ns)
         if folder is not None:
-            kept.append(Parts(folder / WINDOW.format(number + 1), train.manifest()))
+            parts = Parts(folder / WINDOW.format(number + 1), train.manifest())
         lanes = run(
             train,
             runner,
-            parts=kept[-1] if kept else None,
-            resume=resume,
+            parts=parts,
+            resume=resume and parts is not None and parts.kept,
             progress=_told(progress, number, len(cuts)),
         )
         if not lanes.complete:  # a half of the points would choose badly
@@ -188,8 +188,6 @@ def walk_forward(
         trained = result_of(train, lanes, runner.name)
         step, last = _step(sweep, train, trained, window, steady=steady)
         steps.append(step)
-    for parts in kept:
-        parts.drop()
     metrics, curve_ts, level = stitched(steps, last)
     return WalkForward(
         train=str(plan.train),

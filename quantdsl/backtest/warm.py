@@ -4,7 +4,7 @@ Trading may begin at the first instant at which every clock has ticked as often 
 of every point need. A single run equals its point of the sweep when it starts there (`--from`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import load
 from quantdsl.codegen.target import native
+from quantdsl.data.times import Interval
 from quantdsl.errors import DataError
 from quantdsl.events.layout import Kind
 
@@ -36,24 +37,28 @@ def clock_count(checked: Checked) -> int:
 
 
 def sweep_start(
-    checked: Checked, needs: npt.NDArray[np.int64], chunks: Iterable[npt.NDArray[np.void]]
+    checked: Checked,
+    clocks: Sequence[Interval],
+    needs: npt.NDArray[np.int64],
+    chunks: Iterable[npt.NDArray[np.void]],
 ) -> int:
     """The time for `trade_from`, ns since 1970: the first instant at which all points are warm.
 
     `needs` is what the entry `warm` left of all admitted points: ticks of clock c of instrument i
-    at [i * clocks + c]. Raises DataError where the data end before that. An instrument of a
-    universe waits for its own bars anyway: there it is the instant at which the first one is warm.
+    at [i * width + c]. `clocks` are the bars of the run. Raises DataError where the data end before
+    that. An instrument of a universe waits for its own bars anyway: there it is the instant at
+    which the first one is warm.
     """
     if checked.strategy.universe is not None:
-        return _universe_start(checked, needs, chunks)
-    clocks = checked.strategy.width
+        return _universe_start(checked, clocks, needs, chunks)
+    width = checked.strategy.width
     seen = np.zeros_like(needs)
     start: int | None = None
     for events in chunks:
         if start is None:
             start = int(events["ts_event"][0])
         bars = events[events["kind"] == Kind.BAR]
-        ticked = bars["instrument"].astype(np.int64) * clocks + bars["side"]
+        ticked = bars["instrument"].astype(np.int64) * width + bars["side"]
         for bit in np.flatnonzero(seen < needs):
             times = bars["ts_event"][ticked == bit]
             missing = int(needs[bit] - seen[bit])
@@ -62,11 +67,14 @@ def sweep_start(
             seen[bit] += len(times)
         if (seen >= needs).all():
             return start
-    raise _too_short(checked, needs, seen)
+    raise _too_short(checked, clocks, needs, seen)
 
 
 def _universe_start(
-    checked: Checked, needs: Int64s, chunks: Iterable[npt.NDArray[np.void]]
+    checked: Checked,
+    clocks: Sequence[Interval],
+    needs: Int64s,
+    chunks: Iterable[npt.NDArray[np.void]],
 ) -> int:
     """As `sweep_start`: a clock of all ticks where any instrument has a bar of it."""
     events = np.concatenate(list(chunks))
@@ -82,7 +90,7 @@ def _universe_start(
         if seen[bit] >= needs[bit]:
             start = max(start, int(times[needs[bit] - 1]))
     if (seen < needs).any():
-        raise _too_short(checked, needs, seen)
+        raise _too_short(checked, clocks, needs, seen)
     return start
 
 
@@ -110,20 +118,23 @@ def tick_start(
         found = program.call("warming", own.words, flat, len(part), needs, seen)
         if found < len(part):
             return int(part[found, 1]) + 1
-    raise _too_short(checked, needs, seen)
+    built = [clock.text for clock in checked.strategy.clocks]
+    raise _too_short(checked, built, needs, seen)
 
 
-def _too_short(checked: Checked, needs: Int64s, seen: Int64s) -> DataError:
+def _too_short(
+    checked: Checked, clocks: Sequence[Interval | str], needs: Int64s, seen: Int64s
+) -> DataError:
     short = int(np.argmax(needs - seen))
     return DataError(
         f"the data are too short for this sweep: its points need {needs[short]:,} "
-        f"{_name(checked, short)} before the first trade, and there are {seen[short]:,}\n"
+        f"{_name(checked, clocks, short)} before the first trade, and there are {seen[short]:,}\n"
         "help: take longer data, or narrow the ranges of the longest windows"
     )
 
 
-def _name(checked: Checked, bit: int) -> str:
-    """The bars or ticks of a clock, as the strategy names them."""
+def _name(checked: Checked, clocks: Sequence[Interval | str], bit: int) -> str:
+    """The bars or ticks of a clock, as the run has them."""
     strategy = checked.strategy
     if strategy.universe is not None:
         instrument, clock = 0, bit % PANEL_SHIFT
@@ -134,6 +145,5 @@ def _name(checked: Checked, bit: int) -> str:
         event = list(strategy.ticks.sources)[clock - len(strategy.clocks)]
         source = next(item for item, brings in SOURCES.items() if brings == event)
         return f"ticks of its {source}{f' of {of}' if of else ''}"
-    text = strategy.clocks[clock].text if strategy.clocks else ""
     of = strategy.instruments[instrument].name if len(strategy.instruments) > 1 else ""
-    return f"bars{f' of {text}' if text else ''}{f' of {of}' if of else ''}"
+    return f"bars of {clocks[clock]}{f' of {of}' if of else ''}"

@@ -124,11 +124,20 @@ class StructBinding(Binding):
         return cx.library.construct(cx, self, node)
 
 
+NAMED_MAX = 8
+"""As many names as a line of help takes."""
+
+
 def unknown(
     cx: "Context", name: str, span: Span, known: list[str], where: str, help: str | None = None
 ) -> Value:
-    """Report an unknown name, with the nearest known one as an edit; `help` where none is near."""
+    """Report an unknown name, with the nearest known one as an edit.
+
+    Where none is near it says `help`, or what there is if that is little.
+    """
     near = name.lower() if name.lower() in known else nearest(name, known)
+    if help is None and 0 < len(known) <= NAMED_MAX:
+        help = f"there is {', '.join(known)}"
     return cx.error(
         "QD0201",
         f"there is no {name!r} {where}",

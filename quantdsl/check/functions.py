@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct, field
 
-from quantdsl.check import annotations, arith, civil, sizes, windows
+from quantdsl.check import annotations, arith, civil, naming, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, Local
 from quantdsl.check.context import Context, Scope
@@ -20,6 +20,7 @@ from quantdsl.check.types import ERROR, FLOAT, INT, TIME, VOID, Type, ir_type, s
 from quantdsl.check.values import Series, Unit, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import has_errors
 
 SCALED = frozenset({"price", "qty", "money"})
 BAR = ops.StructType("Bar")
@@ -176,6 +177,9 @@ class Builder:
             size = ops.SizeName(name)
             value = Value(INT, ops.SizeOf(size), low=1, high=size)
             cx.scope.names[name] = Local(value, span, used=True)
+        for node in self.node.params:
+            if node.name.id in inferred:
+                naming.admit(cx, node.name, cx.scope.find(node.name.id), own=True)
         return parameters(cx, self.node.params)
 
     def bind(self, params: list[Parameter]) -> list[ops.ParamDecl]:
@@ -236,7 +240,7 @@ class Builder:
     def require_return(self, result: Type) -> None:
         """A result must be returned on every path."""
         falls_through = result not in (VOID, ERROR) and not leaves(tuple(self.cx.block))
-        if falls_through and not self.module.report.diagnostics:
+        if falls_through and not has_errors(self.module.report.diagnostics):
             self.cx.error("QD0209", f"not every path returns {an(result)}", self.node.name.span)
 
     def finish(self, routine: Routine, decls: list[ops.ParamDecl]) -> None:

@@ -5,6 +5,7 @@ an equation of the strategy, so it is evaluated once a tick, from the tick on wh
 full. Its kind is recognised here, and what annotations say of it is checked.
 """
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -60,8 +61,7 @@ class KernelFacts(Struct, frozen=True):
     @property
     def threads(self) -> int:
         """Of a block that runs it: those of @workgroup, or one for each strand."""
-        x, y, z = launches.dims_of(self.node.annotations) or (STRANDS, 1, 1)
-        return x * y * z
+        return math.prod(launches.dims_of(self.node.annotations) or (STRANDS,))
 
     @property
     def fast(self) -> str:
@@ -93,7 +93,9 @@ class KernelBuilder(Builder):
         self.cx.scope.parent = Scope(self.module.scope)
         self.cx.scope.parent.names.update(threads.NAMES)
         dims = launches.dims_of(self.node.annotations)
-        self.cx.threads = Threads(dims or (STRANDS, 1, 1), dims is not None)
+        # What is no block is reported with the annotation; nothing here grows with its number.
+        known = dims if dims is not None and 0 < math.prod(dims) <= THREADS_MAX else (STRANDS, 1, 1)
+        self.cx.threads = Threads(known, dims is not None)
 
     def signature(self) -> list[Parameter]:
         """As of a fn; what is no window and no tensor is a number or a truth value."""

@@ -231,7 +231,8 @@ def loads(node: ast.Kernel, across: int | None) -> list[Load]:
 def _tensor_bytes(node: ast.Kernel) -> dict[str, int]:
     """The tensors of a kernel, and how many bytes an element of each takes."""
     types = {p.name.id: p.type for p in node.params if p.type is not None}
-    elems = {name: type_.args[0] for name, type_ in types.items() if type_.name == "tensor"}
+    tensors = {name: type_.args for name, type_ in types.items() if type_.name == "tensor"}
+    elems = {name: args[0] for name, args in tensors.items() if args}
     named = {name: elem.name for name, elem in elems.items() if isinstance(elem, ast.Type)}
     return {name: ELEMENT_BYTES.get(elem, 8) for name, elem in named.items()}
 

@@ -268,6 +268,9 @@ class Library:
         """The table that a const is; what is wrong with it is told here alone."""
         from quantdsl.check.consts import array_type, evaluate
 
+        if not array.items:
+            text = "a list holds one number at least"
+            return cx.error("QD0603", text, array.span, help="write its numbers: [1.0, 2.0]")
         values = [evaluate(cx, cx.expr(entry)) for entry in array.items]
         if any(value.bad for value in values):
             return error_value(item.name.span)
@@ -277,7 +280,7 @@ class Library:
             type_ = array_type(cx, item.type, len(values), list(self.constants.values()))
         if type_ == ERROR or type_.elem is None:
             return error_value(item.name.span)
-        entries = [arith.coerce(cx, value, type_.elem) for value in values]
+        entries = [evaluate(cx, arith.coerce(cx, value, type_.elem)) for value in values]
         if any(value.bad for value in entries):
             return error_value(item.name.span)
         name = f"{cx.module.key}.{item.name.id}"

@@ -7,6 +7,20 @@ import click
 
 from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
 from quantdsl.config import find
+from quantdsl.errors import ConfigError
+
+ON_A_CORE = ("auto", "cpu")
+
+
+def _hold_device(_context: click.Context, _option: click.Parameter, choice: str) -> None:
+    """ConfigError for a device that runs lanes: a backtest is one run, with all its records."""
+    if choice not in ON_A_CORE:
+        raise ConfigError(
+            f"--device {choice}: a backtest is one run, which leaves all its orders and fills: one "
+            f"core of this machine runs it (auto, cpu)\n"
+            "help: quantdsl sweep FILE --device auto|cpu|simulated|cuda:N|all runs points of its "
+            "params there, and quantdsl verify FILE holds every device to the same bits"
+        )
 
 
 @click.command("backtest")
@@ -17,6 +31,14 @@ from quantdsl.config import find
 @click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
 @click.option("--latency", metavar="PATH", help="Measured latencies: latency.csv of a session.")
 @click.option("--benchmark", metavar="PATH|hold", help="Compare with a file or with holding.")
+@click.option(
+    "--device",
+    default="auto",
+    expose_value=False,
+    callback=_hold_device,
+    metavar="auto|cpu",
+    help="One run is a core's: both are that. Others run sweeps.",
+)
 @click.option("--trace", metavar="FROM..TO", help="Print each bar's equations, orders and fills.")
 @click.option(
     "--out",

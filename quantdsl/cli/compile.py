@@ -75,10 +75,17 @@ def _fits(lanes: "LaneCode") -> None:
 
     words = Layout(lanes.module.structs).words(STATE)
     if is_large(words):
+        book, shared = "", ""
+        if "USES_BOOK" in lanes.checked.strategy.uses:
+            book = ", an order book of its own among them"
+            shared = (
+                "; on a GPU the lanes of a sweep share a book, and quantdsl explain --stage ptx "
+                "FILE prints their kernel"
+            )
         raise LimitError(
-            f"a lane of this kernel takes events itself and keeps {8 * words:,} bytes, an order "
-            f"book too where there is one: more than {LANE_STATE_BYTES} of a GPU's thread\n"
-            "help: a sweep's lanes share the book; quantdsl explain --stage ptx FILE prints theirs"
+            f"{lanes.checked.source.path}: is compiled for CPUs alone: each lane of this kernel "
+            f"takes events itself and keeps {8 * words:,} bytes{book}, and a GPU's thread has "
+            f"{LANE_STATE_BYTES}\nhelp: give --backend llvm, object or asm{shared}"
         )
 
 

@@ -309,8 +309,7 @@ def _until_the_end(
     """Return when the session has ended, is asked to, or has run so long: who ends it, if any."""
     since: float | None = None
     while not supervisor.wait(0.1):
-        latest = supervisor.latest
-        if since is None and latest is not None and latest.state != "starting":
+        if since is None and supervisor.latest is not None:  # it runs, or waits for its venue
             since = time.monotonic()
         if asked:
             return asked[:1]

@@ -97,7 +97,7 @@ def command(
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
     from quantdsl.backtest.conduct import complete, save_all
-    from quantdsl.backtest.sweep import files_of, hold_files, prepare_sweep
+    from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
     from quantdsl.files import writable
 
@@ -108,10 +108,8 @@ def command(
     files = files_of(checked, options.pop("data"))
     several = len(files) > 1
     folders = _folders(folder, files) if several else [folder]
-    prepared = _prepared(**options)
-    hold_files(checked, file, files, **prepared)
-    for data, place in zip(files, folders, strict=True):
-        sweep = prepare_sweep(checked, file, data=data, **prepared)
+    sweeps = prepare_sweeps(checked, file, files, **_prepared(**options))
+    for sweep, place in zip(sweeps, folders, strict=True):
         if several and resume and complete(sweep, place):
             click.echo(f"{place} is complete")
             continue
@@ -203,7 +201,7 @@ def _show(outcome: "Outcome", folder: Path) -> None:
 def _prepared(
     *, ranges: tuple[str, ...], sets: tuple[str, ...], config: str | None, **options: Any
 ) -> dict[str, Any]:
-    """The arguments of `prepare_sweep` that the options say."""
+    """The arguments of `prepare_sweeps` that the options say."""
     own = {name: options.pop(name) for name in OF_THE_SWEEP}
     return {
         "ranges": assignments(ranges, "--range", "NAME=LOW..HIGH:STEP, such as fast=5..50:5"),

@@ -55,6 +55,8 @@ FACTOR_DIGITS = 4
 """Decimals of money that factors of seven decimals tell."""
 CLOSE = 3
 """The word of a bar's close."""
+ASK = 1
+"""The word of a quote's ask: where nobody asks it is above all prices, and holds nothing."""
 EPOCH = dt.date(1970, 1, 1)
 CLOCKS_NS = 2 * 3_600 * times.SECOND_NS
 """After the begin of a day's bar, which the change of clocks moves by an hour."""
@@ -280,8 +282,8 @@ class Actions:
 
 
 def _pass(prices: npt.NDArray[np.float64], events: Events) -> None:
-    """The last close of bars, or price of trades, of each instrument."""
-    for kind, word in ((Kind.BAR, CLOSE), (Kind.TRADE, 0)):
+    """The last price of each instrument: an ask, where no trade beside it tells more."""
+    for kind, word in ((Kind.QUOTE, ASK), (Kind.BAR, CLOSE), (Kind.TRADE, 0)):
         own = events[events["kind"] == kind]
         prices[own["instrument"]] = own["payload"][:, word]
 

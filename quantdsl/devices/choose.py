@@ -45,12 +45,17 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
     if match := GPU.fullmatch(choice):
         with _asked_for(choice):
             return _gpu(int(match[1] or 0), say, profile)
-    if choice not in ("auto", "all"):
-        raise ConfigError(f"device {choice}: there is no such device; give {CHOICES}")
+    hold_choice(choice, f"device {choice}")
     gpus, cpu = _gpus(say, profile), CpuRunner(profile=profile)
     if choice == "all":
         return Together([*gpus, cpu]) if gpus else cpu
     return gpus[0] if gpus else cpu
+
+
+def hold_choice(choice: str, said: str) -> None:
+    """ConfigError for a word that is no device of a sweep, which was `said` so."""
+    if choice not in ("auto", "cpu", "simulated", "all") and not GPU.fullmatch(choice):
+        raise ConfigError(f"{said}: there is no such device; give {CHOICES}")
 
 
 def hold_live(choice: str) -> None:

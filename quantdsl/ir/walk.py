@@ -270,14 +270,17 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 def nodes_in(expr: Expr) -> Iterator[Expr]:
     """An expression and everything inside it, parents before operands."""
-    yield expr
-    for operand in operands(expr):
-        yield from nodes_in(operand)
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += operands(node)[::-1]
 
 
 def base_of(place: Expr) -> Expr:
     """What a place begins with: a local or a table; the expression itself where it is no place."""
-    while isinstance(place, Field | Elem):
+    # By exact types: a test for one of several takes most of the time of a pass.
+    while type(place) is Field or type(place) is Elem:
         place = place.base
     return place
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from quantdsl.ir.ops import Assign, Call, Elem, Expr, Field, Func, Module, Stmt, Var
+from quantdsl.ir.ops import Assign, Call, Const, Elem, Expr, Field, Func, Module, Stmt, Var
 from quantdsl.ir.walk import operands, roots, statements
 from quantdsl.passes.places import Path, indices, is_table, path_of
 
@@ -116,7 +116,7 @@ class _Direct:
         self.calls: list[Call] = []
 
     def stmt(self, stmt: Stmt) -> None:
-        if isinstance(stmt, Assign):
+        if type(stmt) is Assign:
             self.writes.add(path_of(stmt.place) or ())
             self.expr(stmt.value)
             for index in indices(stmt.place):
@@ -126,9 +126,12 @@ class _Direct:
             self.expr(expr)
 
     def expr(self, expr: Expr) -> None:
-        if isinstance(expr, Call):
+        kind = type(expr)
+        if kind is Const:
+            return
+        if type(expr) is Call:
             self.calls.append(expr)
-        elif isinstance(expr, Var | Field | Elem) and not is_table(expr):
+        elif (kind is Var or kind is Field or kind is Elem) and not is_table(expr):
             self.reads.add(path_of(expr) or ())
             for index in indices(expr):
                 self.expr(index)

@@ -10,7 +10,6 @@ from quantdsl.ir.ops import (
     BINARY,
     I64_T,
     UNARY,
-    Assign,
     Binary,
     Break,
     Const,
@@ -29,11 +28,12 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.constants import fold_binary, fold_unary
+from quantdsl.passes.scopes import assigned_names
 
 
 def fold_constants(module: Module) -> Module:
     """The module with what is known at compile time in place of its computation."""
-    return msgspec.structs.replace(module, funcs=tuple(map(_func, module.funcs)))
+    return msgspec.structs.replace(module, funcs=tuple(map(folded_func, module.funcs)))
 
 
 def folded(expr: Expr) -> Expr:
@@ -41,18 +41,10 @@ def folded(expr: Expr) -> Expr:
     return Folder(frozenset()).expr(expr)
 
 
-def _func(func: Func) -> Func:
-    body = Folder(reassigned(func.body)).body(func.body)
+def folded_func(func: Func) -> Func:
+    """A function with what is known put in place of its computation."""
+    body = Folder(assigned_names(func.body)).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
-
-
-def reassigned(body: tuple[Stmt, ...]) -> frozenset[str]:
-    """The locals that are given a value more than once."""
-    return frozenset(
-        stmt.place.name
-        for stmt in statements(body)
-        if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
-    )
 
 
 class Folder:

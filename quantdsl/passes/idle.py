@@ -11,7 +11,7 @@ from quantdsl.ir.ops import Assign, Break, For, If, Let, Stmt, Unary, Var
 from quantdsl.ir.walk import statements
 from quantdsl.passes.breaks import given_up, rare
 from quantdsl.passes.flags import Flag, calls, conjuncts, flag_of, flags_hold, with_flags
-from quantdsl.passes.fold import Folder, reassigned
+from quantdsl.passes.fold import Folder
 from quantdsl.passes.scopes import assigned_names, declared_names, reads_of_names, renamed
 from quantdsl.passes.straight import breaks_when
 from quantdsl.passes.turn import now
@@ -52,7 +52,7 @@ def _idle(body: Block, usual: Mapping[Flag, bool]) -> Block:
     body = with_flags(body, {flag: on for flag, on in usual.items() if not on})
     at, flags = _acting(body, usual)
     before = given_up(with_flags(body[:at], flags), frozenset())
-    before = Folder(reassigned(before)).body(before)
+    before = Folder(assigned_names(before)).body(before)
     behind = with_flags(body[at:], flags)
     varying = assigned_names(before) | declared_names(before)
     made = (

@@ -37,9 +37,10 @@ from quantdsl.ir.ops import (
     boolean,
 )
 from quantdsl.ir.walk import ENDS, nodes, rebuild_expr, statements
-from quantdsl.passes.fold import Folder, reassigned
+from quantdsl.passes.fold import Folder
 from quantdsl.passes.places import path_of
 from quantdsl.passes.possible import Frame, Possible, Values
+from quantdsl.passes.scopes import assigned_names
 
 Block = tuple[Stmt, ...]
 
@@ -73,7 +74,7 @@ class _Settler(Folder):
     """Rewrites one function that is reached; of its callees the `idle` ones change nothing."""
 
     def __init__(self, possible: Possible, frame: Frame, idle: Set[str]) -> None:
-        super().__init__(reassigned(frame.func.body))
+        super().__init__(assigned_names(frame.func.body))
         self.possible, self.frame, self.idle = possible, frame, idle
 
     # ---- statements ---------------------------------------------------------------------

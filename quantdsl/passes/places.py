@@ -33,15 +33,14 @@ Cell = tuple[str, str]
 def path_of(place: Expr) -> Path | None:
     """The path of a place; None for what is none, or lies in a table."""
     steps: list[Step] = []
-    while isinstance(place, Field | Elem):
-        if isinstance(place, Field):
+    while True:
+        if type(place) is Field:
             steps.append(place.name)
+        elif type(place) is Elem:
+            steps.append(place.index.bits if type(place.index) is Const else None)
         else:
-            steps.append(place.index.bits if isinstance(place.index, Const) else None)
+            return (place.name, *reversed(steps)) if type(place) is Var else None
         place = place.base
-    if not isinstance(place, Var):
-        return None
-    return (place.name, *reversed(steps))
 
 
 def place_at(path: Path) -> Place:
@@ -151,9 +150,11 @@ def spelled(path: Path) -> str:
 
 def indices(place: Expr) -> Iterator[Expr]:
     """The index expressions of a place."""
-    while isinstance(place, Field | Elem):
-        if isinstance(place, Elem):
+    while True:
+        if type(place) is Elem:
             yield place.index
+        elif type(place) is not Field:
+            return
         place = place.base
 
 

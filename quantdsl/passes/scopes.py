@@ -32,21 +32,19 @@ def local_types(func: Func) -> dict[str, Type]:
 
 def declared_names(body: Block) -> frozenset[str]:
     """The locals that a body declares."""
-    return frozenset(stmt.name for stmt in statements(body) if isinstance(stmt, Let | For))
+    return frozenset([s.name for s in statements(body) if type(s) is Let or type(s) is For])
 
 
 def assigned_names(body: Block) -> frozenset[str]:
     """The locals that a body gives another value, as a whole."""
     return frozenset(
-        stmt.place.name
-        for stmt in statements(body)
-        if isinstance(stmt, Assign) and isinstance(stmt.place, Var)
+        [s.place.name for s in statements(body) if type(s) is Assign and type(s.place) is Var]
     )
 
 
 def names_in(expr: Expr) -> frozenset[str]:
     """The names that an expression reads."""
-    return frozenset(node.name for node in nodes_in(expr) if isinstance(node, Var))
+    return frozenset([node.name for node in nodes_in(expr) if type(node) is Var])
 
 
 def reads_of_names(body: Block) -> Counter[str]:
@@ -56,8 +54,7 @@ def reads_of_names(body: Block) -> Counter[str]:
         exprs = roots(stmt)
         if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
             exprs = (stmt.value,)
-        read = (node for expr in exprs for node in nodes_in(expr))
-        counts.update(node.name for node in read if isinstance(node, Var))
+        counts.update([one.name for expr in exprs for one in nodes_in(expr) if type(one) is Var])
     return counts
 
 

@@ -33,7 +33,8 @@ class _Sinker:
     def __init__(self, analysis: Analysis, changing: frozenset[str]) -> None:
         self.analysis, self.changing = analysis, changing
         self.count = 0
-        self._known: dict[int, tuple[Stmt, frozenset[str]]] = {}
+        self._reads: dict[int, tuple[Stmt, frozenset[str]]] = {}
+        self._writes: dict[int, tuple[Stmt, PathSet]] = {}
 
     def block(self, body: Block) -> Block:
         stmts = list(body)
@@ -43,10 +44,12 @@ class _Sinker:
             if not isinstance(let, Let) or not self.movable(let):
                 continue
             users = [k for k in range(at + 1, len(stmts)) if let.name in reads[k]]
-            if len(users) != 1 or not self.may_move(let, stmts[at + 1 : users[0]]):
+            if len(users) != 1:
                 continue
             user = stmts[users[0]]
-            if isinstance(user, If) and let.name not in names_in(user.cond):
+            if not isinstance(user, If) or let.name in names_in(user.cond):
+                continue
+            if self.may_move(let, stmts[at + 1 : users[0]]):
                 self.count += 1
                 stmts[users[0]] = self.into(user, let, f"{let.name}.{self.count}")
                 reads[users[0]] = self.reads(stmts[users[0]])
@@ -73,8 +76,8 @@ class _Sinker:
     def may_move(self, let: Let, past: list[Stmt]) -> bool:
         """Whether nothing that a value is made of changes on the way."""
         assert let.value is not None
-        writes = PathSet(self.analysis.body(tuple(past)).writes)
-        return not any(map(writes.meets, self.analysis.expr(let.value).reads))
+        reads = self.analysis.expr(let.value).reads
+        return not any(self.writes(stmt).meets(path) for stmt in past for path in reads)
 
     def into(self, user: If, let: Let, other_name: str) -> If:
         """The branches that use a value with the value in them; a name is declared once."""
@@ -90,11 +93,17 @@ class _Sinker:
 
     def reads(self, stmt: Stmt) -> frozenset[str]:
         """The names that a statement reads, or names in a place; found once for each."""
-        if id(stmt) not in self._known:
+        if id(stmt) not in self._reads:
             exprs = roots(stmt)
             if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
                 exprs = (stmt.value,)
             names = frozenset(name for expr in exprs for name in names_in(expr))
             names = names.union(*(self.reads(one) for block in nested(stmt) for one in block))
-            self._known[id(stmt)] = stmt, names  # with the statement, so that its id stays its own
-        return self._known[id(stmt)][1]
+            self._reads[id(stmt)] = stmt, names  # with the statement, so that its id stays its own
+        return self._reads[id(stmt)][1]
+
+    def writes(self, stmt: Stmt) -> PathSet:
+        """What a statement writes, nested ones included; found once for each."""
+        if id(stmt) not in self._writes:
+            self._writes[id(stmt)] = stmt, PathSet(self.analysis.body((stmt,)).writes)
+        return self._writes[id(stmt)][1]

@@ -40,7 +40,7 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.breaks import given_up, rare
 from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
-from quantdsl.passes.fold import fold_constants
+from quantdsl.passes.fold import folded_func
 from quantdsl.passes.group import COUNT, NUMBER, Group
 from quantdsl.passes.held import HELD, HELD_TYPE, HELD_WORDS, with_held
 from quantdsl.passes.idle import Idle
@@ -111,7 +111,8 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     usual = maker.usual()
     gather = () if maker.group is None else (maker.gather(maker.group),)
     hold = (maker.hold(held),) if held else ()
-    new = (maker.image(), *gather, *hold, maker.slow(), maker.idle(), usual, maker.last())
+    turns = (maker.image(), *gather, *hold, maker.slow(), maker.idle(), usual, maker.last())
+    new = tuple(map(folded_func, turns))
     funcs: list[Func] = []
     for each in module.funcs:
         funcs += [*new, each] if each is func else [each]
@@ -123,7 +124,7 @@ def run_usual(module: Module, entry: str, results: Set[str]) -> Module:
     made = msgspec.structs.replace(
         module, funcs=tuple(funcs), entries=entries, sizes=tuple(sorted(sizes.items()))
     )
-    return sink_values(fold_constants(made), SLOW)
+    return sink_values(made, SLOW)
 
 
 def usual_turns(

@@ -15,7 +15,7 @@ import msgspec
 from quantdsl.ir import ops
 from quantdsl.ir.show import show_node
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_expr, rebuild_stmt, statements
-from quantdsl.passes.fold import Folder, reassigned
+from quantdsl.passes.fold import Folder
 from quantdsl.passes.scopes import assigned_names, declared_names, renamed
 from quantdsl.passes.straight import all_of
 
@@ -125,7 +125,7 @@ class _Questions:
     def body(self) -> Block:
         """The bars' body with answers in place of questions."""
         body = rebuild_body(rebuild_body(self.bars.body, self.answered), self.settled)
-        return Folder(reassigned(self.bars.body)).body(body)
+        return Folder(assigned_names(self.bars.body)).body(body)
 
     def answered(self, stmt: ops.Stmt) -> ops.Stmt:
         match stmt:

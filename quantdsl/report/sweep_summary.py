@@ -39,7 +39,7 @@ def show(
     tone, said = verdict(result, study)
     terminal.print(text(said, STYLES[tone]), EMPTY, _heading(result), EMPTY)
     if rows:
-        terminal.print(*_points(result, study, rows, width), EMPTY)
+        terminal.print(*_points(result, study, rows, width), EMPTY, wrap=False)
     terminal.print(*_sentences(sentences(result, study), width))
     if result.difference is not None:
         terminal.print(EMPTY, *_differences(result, width), EMPTY)

@@ -191,18 +191,25 @@ def walk_sentences(walk: WalkForward) -> tuple[str, ...]:
     made = (
         f"In {plural(len(walk.steps), 'window')} the {point} over {walk.train} made "
         f"{walk.inside_annual * 100:z.1f} % a year there, and {outside * 100:z.1f} % a year in the "
-        f"{walk.test} after"
+        f"{walk.test.removeprefix('1 ')} after"
     )
     if math.isfinite(walk.efficiency):
         made += f": a walk-forward efficiency of {walk.efficiency * 100:z.0f} %"
+    begins = (
+        "Each test begins flat and with the same cash; what is open at its end counts at its last "
+        "price."
+    )
+    if len(walk.steps) > 1:
+        begins = (
+            f"Another point was chosen {walk.changes} of {len(walk.steps) - 1} times from one "
+            f"window to the next. {begins}"
+        )
     return (
         f"{made}.",
         f"{walk.gains} of {plural(len(walk.steps), 'test')} made money; stitched together they "
         f"have a Sharpe ratio of {figure(walk.metrics['sharpe'], 'ratio')} and a drawdown of "
         f"{-walk.metrics['max_drawdown'] * 100:z.1f} %.",
-        f"Another point was chosen {walk.changes} of {max(len(walk.steps) - 1, 0)} times from one "
-        "window to the next. Each test begins flat and with the same cash; what is open at its end "
-        "counts at its last price.",
+        begins,
     )
 
 

@@ -86,13 +86,20 @@ def table(
     rows: Iterable[Sequence[Text]], columns: Sequence[Column], width: int, gap: int = 2
 ) -> list[Text]:
     """Rows in columns that are as wide as need be; what is too wide for all is wrapped in its
-    column, the widest first. Titles, where there are any, come first."""
+    column, the widest first, but no figure is broken: where more figures stand in a row than fit,
+    rows are wider than that. Titles, where there are any, come first."""
     cellss = [*([[text(c.title, "dim") for c in columns]] if columns[0].title else []), *rows]
     widths = [
         max((_wide(row[at]) for row in cellss), default=0) for at in range(len(columns))
     ]
-    while sum(widths) + gap * (len(widths) - 1) > width and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
+    least = [
+        max((_longest_word(row[at]) for row in cellss), default=0) if column.right else 1
+        for at, column in enumerate(columns)
+    ]
+    room = width - gap * (len(widths) - 1)
+    while sum(least) <= room < sum(widths):
+        wide = [own if own > fewest else 0 for own, fewest in zip(widths, least, strict=True)]
+        widths[wide.index(max(wide))] -= 1
     return [line for row in cellss for line in _row(row, columns, widths, gap)]
 
 
@@ -126,6 +133,10 @@ def cells(words: str) -> int:
 
 def _wide(line: Text) -> int:
     return cells("".join(words.text for words in line))
+
+
+def _longest_word(line: Text) -> int:
+    return max(map(cells, "".join(words.text for words in line).split()), default=0)
 
 
 def _spans(plain: str, begin: int, end: int, width: int) -> Iterable[tuple[int, int]]:

@@ -172,6 +172,40 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):
     assert "actions.csv" in str(raised.value)
 
 
+QUOTED = """language 1
+
+strategy Quoted:
+    quotes
+
+    on quote when flat:
+        buy(10 shares)
+
+    backtest:
+        cash = 100_000 USD
+"""
+
+
+@pytest.mark.parametrize(("asked", "told"), [("25.0", True), ("", False)], ids=["asked", "none"])
+def test_quotes_alone_hold_a_dividend_too(tmp_path, asked, told):
+    """Where nobody asks, nothing says what a share is worth."""
+    rows = [f"2024-01-0{day}T12:00:00Z,KO,24.99,{asked},500,500" for day in range(1, 9)]
+    (tmp_path / "KO.csv").write_text("\n".join(["time,symbol,bid,ask,bid_size,ask_size", *rows]))
+    (tmp_path / "actions.csv").write_text("time,symbol,action,value\n2024-01-05,KO,dividend,26\n")
+    (tmp_path / "config.toml").write_text(f'[data]\nactions = "{tmp_path / "actions.csv"}"\n')
+    (tmp_path / "quoted.qdsl").write_text(QUOTED)
+
+    def run():
+        return quantdsl.backtest(
+            tmp_path / "quoted.qdsl", tmp_path / "KO.csv", config=tmp_path / "config.toml"
+        )
+
+    if told:
+        with pytest.raises(DataError, match=r"dividend of KO .*: 26 a share .* before it 25"):
+            run()
+    else:
+        assert any("dividend 1" in note for note in run().result.notes)
+
+
 PAIR = HOLD.replace("    bars 1d", '    universe "KO", "PEP"\n    bars 1d')
 
 

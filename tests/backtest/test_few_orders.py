@@ -79,7 +79,7 @@ def test_many_instruments_have_the_queue() -> None:
 def both(sweep: Sweep) -> tuple[Sweep, Sweep]:
     """The sweep, whose lanes have room for few orders, and one with room for all."""
     assert sweep.code.few
-    roomy = placed(sweep, sweep.start_ns, sweep.code.plan, roomy=True)
+    roomy = placed(sweep, sweep.work.events, sweep.start_ns, sweep.code.plan, roomy=True)
     assert not roomy.code.few
     return sweep, roomy
 

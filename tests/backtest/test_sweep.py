@@ -1,16 +1,18 @@
 """A sweep's row is what the single backtest of its point says, to the bit."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from quantdsl.backtest import lane_code, stream
+from quantdsl.backtest import lane_code
 from quantdsl.backtest import sweep as sweep_module
-from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep import Sweep, prepare_sweep, prepare_sweeps, run
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.check import compile_file
+from quantdsl.data.events import Data, Events
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.errors import ConfigError, DataError
@@ -150,7 +152,7 @@ def test_data_larger_than_memory_lie_in_a_file_and_are_walked_in_pieces(
 ) -> None:
     ranges = {"fast": "2..20:6", "slow": "25..100:25"}
     expected = run(prepared(ORACLE, bars, ranges=ranges), CpuRunner()).words
-    monkeypatch.setattr(stream, "SPOOL_BYTES", 1)
+    monkeypatch.setattr(sweep_module, "SPOOL_BYTES", 1)
     for module in (cpu, sweep_module):
         monkeypatch.setattr(module, "PIECE_BYTES", 1 << 16)
     large = prepared(ORACLE, bars, ranges=ranges)
@@ -161,5 +163,31 @@ def test_data_larger_than_memory_lie_in_a_file_and_are_walked_in_pieces(
 def test_data_without_rows_are_refused(bars: pa.Table) -> None:
     with pytest.raises(DataError, match="no usable row"):
         prepared(ORACLE, bars.slice(0, 0))
-    with pytest.raises(DataError, match="its points need 203 bars"):
+    with pytest.raises(DataError, match="its points need 203 bars of 1m before"):
         prepared(ORACLE, bars.slice(0, 100))
+    with pytest.raises(DataError, match=r"need 203 bars of 5m before .* and there are 20\n"):
+        prepared(ORACLE, bars.slice(0, 100), bars="5m")
+
+
+def test_several_files_are_read_once_each_and_wait_on_disk_where_memory_is_short(
+    bars: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    chunks = Data.chunks
+
+    def counted(data: Data) -> Iterator[Events]:
+        read.append(data.name)
+        return chunks(data)
+
+    one, other = bars.slice(0, 600), bars.slice(600)
+    ranges = {"fast": "2..20:6", "slow": "25..100:25"}
+    alone = [prepared(ORACLE, part, ranges=ranges) for part in (one, other)]
+    expected = [run(sweep, CpuRunner()).words for sweep in alone]
+    monkeypatch.setattr(sweep_module, "SPOOL_BYTES", 64 * 700)
+    monkeypatch.setattr(Data, "chunks", counted)
+    sweeps = [*prepare_sweeps(compile_file(ORACLE), ORACLE, [one, other], ranges=ranges)]
+    assert len(read) == 2
+    on_disk = [isinstance(sweep.work.events.base, np.memmap) for sweep in sweeps]
+    assert on_disk == [False, True]
+    for sweep, words in zip(sweeps, expected, strict=True):
+        assert np.array_equal(run(sweep, CpuRunner()).words, words)

@@ -175,6 +175,20 @@ def test_what_does_not_fit_is_told(args, named, told, tmp_path):
     assert told in str(error.value)
 
 
+def test_a_shape_of_numbers_alone_is_told(tmp_path):
+    kernel = kernel_of("kernel k(x: tensor[float, 5]) -> float:\n    return x[4]\n", tmp_path)
+    with pytest.raises(ConfigError, match=r"shape \[4\], tensor\[float, 5\] is \[5\]"):
+        kernel(np.ones(4))
+
+
+def test_a_list_of_durations_holds_seconds(tmp_path):
+    kernel = kernel_of(
+        "const waits = [90s, 1.5]\nkernel k(x: tensor[float, n]) -> float:\n"
+        "    return waits[0] + waits[1]\n", tmp_path,
+    )  # fmt: skip
+    assert kernel(np.ones(4)) == 91.5
+
+
 @pytest.mark.parametrize(
     ("slope", "told"), [("steep", "slope is 'steep', and no f32"), (True, "slope is True")]
 )

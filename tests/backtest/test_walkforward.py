@@ -10,6 +10,7 @@ from msgspec.structs import replace
 import quantdsl
 from quantdsl.backtest import walkforward
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
+from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.backtest.walkforward import chosen, parse, walk_forward, windows
 from quantdsl.check import compile_file
@@ -110,7 +111,18 @@ def test_days_and_weeks_are_of_one_length() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "train=2y", "train=2y test=6m", "train=0d test=1d", "train=2y test=1y more=1y"]
+    "text",
+    [
+        "",
+        "train=2y",
+        "train=2y test=6m",
+        "train=0d test=1d",
+        "train=2y test=1y more=1y",
+        "train=2y train=3y test=1y",
+        "of train=2y test=1y",
+        "train=2y test=1y 6mo",
+        "train 2y test 1y",
+    ],
 )
 def test_a_plan_that_is_none_is_named(text: str) -> None:
     with pytest.raises(ConfigError, match=f"^walk-forward {text}: "):
@@ -268,4 +280,22 @@ def test_a_walk_that_was_ended_goes_on_with_the_training_at_hand(
     assert len(counted) == len(walk.steps) - 3
     assert again.metrics == walk.metrics
     assert np.array_equal(again.level, walk.level)
-    assert not list(tmp_path.iterdir())
+    parts = Parts(tmp_path, sweep.manifest())
+    parts.finish()
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+
+
+@pytest.mark.parametrize("ends", ["begin", "finish"])
+def test_trainings_of_another_walk_are_not_gone_on_with_and_stay_for_nobody(
+    sweep: Sweep, tmp_path: Path, ends: str
+) -> None:
+    """A resumed sweep with a longer training was refused: 'since then the data changed'."""
+    plans = [parse(f"train={train} test=1y") for train in ("1y", "2y")]
+    for plan in plans:
+        again = walk_forward(sweep, plan, CpuRunner(), folder=tmp_path, resume=True)
+    assert again.metrics == walk_forward(sweep, plans[1], CpuRunner()).metrics
+    assert {path.name for path in tmp_path.iterdir()} >= {"window-1", "window-2"}
+    own = tmp_path / "window-of-mine"
+    own.mkdir()
+    getattr(Parts(tmp_path, sweep.manifest()), ends)()
+    assert {path.name for path in tmp_path.iterdir()} - {FOLDER} == {MANIFEST, own.name}

@@ -72,8 +72,9 @@ def ends(checked: Checked) -> list[dict[str, object]]:
 def test_the_first_instant_at_which_every_clock_has_ticked_often_enough(path) -> None:
     checked = checked_of(path)
     needs = needed(checked, ends(checked))
-    events = events_of(arrange(checked).data, 10**9)
-    start = sweep_start(checked, needs, np.array_split(events, 3))
+    data = arrange(checked).data
+    events = events_of(data, 10**9)
+    start = sweep_start(checked, data.clocks, needs, np.array_split(events, 3))
     clocks = max(len(checked.strategy.clocks), 1)
     ticks: Counter[int] = Counter()
     for event in events:
@@ -98,7 +99,7 @@ def test_an_equal_start_gives_equal_results() -> None:
     checked = checked_text(TWO_CLOCKS)
     data = arrange(checked).data
     events = events_of(data, 10**9)
-    start = sweep_start(checked, np.array([42, 20]), [events])
+    start = sweep_start(checked, data.clocks, np.array([42, 20]), [events])
     single = prepare(checked, params={"fast": 5}, start=f"{np.datetime64(start, 'ns')}Z").run
     single.feed(events)
     module = checked.lane_module()
@@ -117,6 +118,7 @@ def test_an_equal_start_gives_equal_results() -> None:
 
 def test_data_that_end_before_a_point_is_warm() -> None:
     checked = checked_text(TWO_CLOCKS)
-    events = events_of(arrange(checked).data, 1000)
+    data = arrange(checked).data
+    events = events_of(data, 1000)
     with pytest.raises(DataError, match="need 9,999 bars of 1d before the first trade"):
-        sweep_start(checked, np.array([42, 9999]), [events])
+        sweep_start(checked, data.clocks, np.array([42, 9999]), [events])

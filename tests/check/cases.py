@@ -175,6 +175,10 @@ KERNELS = {
         "    s[thread.x] = shuffle(r[0], 3)\nfor i in 0..<lane:\n    let v = vote_all(i > 3)\n"
         "    if v:\n        warp_barrier()\nif n > 3:\n    barrier()\nreturn s[0]"
     ),
+    "threads that no block has": threads(
+        "if thread.x < 32:\n    warp_barrier()\nbarrier()\nreturn r[0]",
+        "9007199254740993",
+    ),
     "threads that stop": threads(
         "var s: shared[float, 64] = 0\nfor i in 0..<n:\n    if thread.x == i:\n        break\n"
         "    barrier()\nif s[lane] > 1.0:\n    return r[0]\nreturn s[0]"
@@ -241,6 +245,13 @@ FILES = {
     "indicator f(x: series[float]) -> float:\n    return k(x)\n"
     + STRATEGY + "    plot(f(close))\n",
     "device of a handler": STRATEGY + "    @device(auto)\n" + ORDER,
+    "tensor without anything": "kernel k(x: tensor) -> float:\n    return 1.0\n" + STRATEGY + ORDER,
+    "threads without end": f"@workgroup({10**20})\nkernel k(x: tensor[float, n]):\n"
+    "    if thread.x < 0:\n        barrier()\n" + STRATEGY + ORDER,
+    "value in place of a return": "fn f(x: float) -> float:\n    x + 1.0\n"
+    + STRATEGY + "    plot(f(close))\n",
+    "size that is a parameter too": "kernel k(n: int, x: tensor[float, n]) -> float:\n"
+    "    return float(n)\n" + STRATEGY + ORDER,
     "no strategy": "const a = 1\n",
     "two strategies": STRATEGY + ORDER + "strategy T:\n    bars 5m\n" + ORDER,
     "nothing to do": STRATEGY,
@@ -368,6 +379,8 @@ ITEMS = {
     "test twice": 'test "a":\n    expect flat\ntest "a":\n    expect flat',
     "action that nothing calls": "action go(n: int):\n    buy(n)",
     "const of a series": "const a = close",
+    "const of nothing": "const a = []",
+    "const of ticks": "const a = [1 tick, 2 ticks]",
     "const of an indicator": "const a = ta.sma(close, 5)",
     "circle": "let a = b + close\nlet b = a + open\nplot(a)",
     "itself": "let a = a + close\nplot(a)",

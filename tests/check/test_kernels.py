@@ -183,6 +183,7 @@ def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):
 NO_CONSTANTS = {
     "another number of values": (("constant[float, 2]", "[1, 2, 3]", "0"), "3 numbers are no con"),
     "of another type": (("ring[float, 3]", "[1, 2, 3]", "0"), "3 numbers are no ring"),
+    "of nothing": (("constant[float, 1]", "[]", "0"), "a list holds one number at least"),
     "of truth values": (("constant[bool, 1]", "[1]", "0"), "is of float, f32 or int"),
     "of a part": (("constant[int, 2]", "[1, 0.5]", "0"), "an int is needed here"),
     "too large": (

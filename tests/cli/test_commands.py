@@ -311,6 +311,21 @@ def test_new_writes_a_canonical_strategy_once(tmp_path, monkeypatch, capsys):
     assert Path("my_idea.qdsl").read_text() == text
 
 
+def test_a_backtest_says_which_command_a_device_is_for(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = ["backtest", str(shipped("strategies/sma_cross.qdsl"))]
+    assert cli.run([*command, "--device", "cuda:0"]) == 2
+    error = capsys.readouterr().err
+    assert "--device cuda:0: a backtest is one run" in error
+    assert "help: quantdsl sweep FILE --device" in error
+    assert not [*tmp_path.iterdir()]
+    assert cli.run([*command, "--device", "cpu", "--out", "told"]) == 0
+    assert cli.run([*command, "--out", "untold"]) == 0
+    assert (tmp_path / "told/report.html").read_bytes() == (
+        tmp_path / "untold/report.html"
+    ).read_bytes()
+
+
 def test_what_new_writes_checks_clean_passes_its_test_and_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for arguments in (

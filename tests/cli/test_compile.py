@@ -145,9 +145,13 @@ def test_what_cannot_be_made_is_said_before_anything_is_written(arguments, messa
 
 def test_a_kernel_that_keeps_a_book_is_for_cores(capsys):
     """It was said to be a sweep's, and to be run with an option that there is not."""
-    arguments = ["compile", str(shipped("strategies/skewed_maker.qdsl")), "--backend"]
+    path = str(shipped("strategies/skewed_maker.qdsl"))
+    arguments = ["compile", path, "--backend"]
     assert cli.run([*arguments, "ptx"]) == 2
-    assert "takes events itself and keeps 3," in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{path}: is compiled for CPUs alone: each lane of this kernel takes" in error
+    assert "an order book of its own among them" in error
+    assert "help: give --backend llvm, object or asm; on a GPU the lanes of a sweep" in error
     assert cli.run([*arguments, "llvm"]) == 0
 
 

@@ -391,7 +391,7 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         (("--range", "fast=90", "--range", "slow=30..60:10"), "none of the 4 points"),
         (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),
         (("--points", "all"), "write grid, random:N or sobol:N"),
-        (("--device", "tpu"), "there is no such device"),
+        (("--device", "tpu"), "--device tpu: there is no such device"),
         (("--from", "2031-01-01"), "the data end"),
         (("--to", "2010-01-01"), "there is no bar to run on"),
         (("--trades", "999999"), "point 999999 is not in this sweep"),

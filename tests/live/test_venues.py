@@ -11,11 +11,11 @@ from quantdsl.errors import ConfigError, FeedError, RefusedError, UnreachableErr
 from quantdsl.live import rest, venues
 from quantdsl.live.connection import Backoff
 from quantdsl.live.creation import Wish, create
-from quantdsl.live.feed import Health
+from quantdsl.live.feed import FeedSpec, Health, open_feed
 from quantdsl.live.venues import Venues
-from tests.live.test_session import ended_when, outputs_of, paper
+from tests.live.test_session import ended_when, finished, outputs_of, paper
 from tests.live.test_session_binance import STRATEGY, config, ordered
-from tests.venues import binance
+from tests.venues import binance, coinbase, kraken, okx
 from tests.venues.server import Venue
 from tests.waiting import until
 
@@ -60,6 +60,42 @@ def test_a_session_that_waits_for_its_venue_ends_by_ctrl_c(tmp_path):
     assert process.returncode == 0, said
     assert said.count("the feed is down") == 1, said
     assert "ended: stopped by Ctrl-C" in said, said
+
+
+def test_time_goes_by_while_a_session_waits_for_its_venue(tmp_path):
+    with session_of(tmp_path) as (folder, _):
+        said = finished(process := paper(folder, "--for", 1))
+    assert process.returncode == 0, said
+    assert "the feed is down: " in said, said
+    assert "ended: stopped by --for 1" in said, said
+
+
+BREAKS = [
+    ("binance", b'"TRADING"', b'"BREAK"', UnreachableError),
+    ("binance", b'"TRADING"', b'"DELISTED"', FeedError),
+    ("okx", b'"live"', b'"suspend"', UnreachableError),
+    ("okx", b'"live"', b'"expired"', FeedError),
+    ("kraken", b'"online"', b'"cancel_only"', UnreachableError),
+    ("coinbase", b'"online"', b'"offline"', UnreachableError),
+    ("coinbase", b'"online"', b'"delisted"', FeedError),
+]
+
+
+@pytest.mark.parametrize(("name", "trades", "said", "kind"), BREAKS)
+def test_a_symbol_in_a_break_may_be_asked_for_again_and_one_that_is_gone_not(
+    name, trades, said, kind
+):
+    dialect = {"binance": binance, "okx": okx, "kraken": kraken, "coinbase": coinbase}[name]
+    made = dialect.made_up(steps=10)
+    symbol = "BTCUSDT" if name == "binance" else made.tape[0].symbol
+    answer = made.rest
+    made.rest = lambda path, query: (200, answer(path, query)[1].replace(trades, said))
+    with Venue(made) as venue:
+        spec = FeedSpec(feed=name, symbols=(symbol,), ticks=frozenset({"trades"}),
+                        rest_url=venue.rest_url, ca_file=venue.ca_file)
+        with pytest.raises(FeedError, match=f"trade.*{symbol}|{symbol}.*trade") as refused:
+            open_feed(spec).instruments()
+    assert type(refused.value) is kind
 
 
 def one_of(answers: list[object]) -> SimpleNamespace:

@@ -141,6 +141,15 @@ def test_walk_forward_says_what_was_made_in_training_and_after():
     assert "the point with the best surroundings over 1 year" in steady
 
 
+def test_a_walk_forward_of_one_window_and_of_lengths_of_one_reads_well():
+    """It was 'in the 1 year after', and another point was chosen '0 of 0 times'."""
+    walk = synthetic_walk()
+    made, gains, begins = walk_sentences(replace(walk, test="1 year", steps=walk.steps[:1]))
+    assert " % a year in the year after" in made
+    assert " of 1 test made money" in gains
+    assert begins.startswith("Each test begins flat")
+
+
 def test_walk_forward_has_no_efficiency_without_a_gain_in_training():
     walk = synthetic_walk()
     lost = replace(

@@ -66,6 +66,22 @@ def test_a_table_is_as_wide_as_its_cells_or_the_terminal():
     ]
 
 
+def test_figures_are_not_broken_where_a_table_has_many_columns():
+    """One of ten params had `1000` above `0 USD`."""
+    columns = [Column(title, right=True) for title in ("money", "Sharpe ratio", "mode")]
+    rows = [[text("10000 USD"), text("-20.33 %"), text("both")]]
+    assert plain(table(rows, columns, 19)) == [
+        "money  Sharpe  mode",
+        "        ratio      ",
+        "10000  -20.33  both",
+        "  USD       %      ",
+    ]
+    assert plain(table(rows, columns, 18)) == [
+        "    money  Sharpe ratio  mode",
+        "10000 USD      -20.33 %  both",
+    ]
+
+
 def test_a_mark_stands_before_the_first_line_alone():
     assert plain(indented("· ", text("one two three"), 9)) == ["· one two", "  three"]
 
