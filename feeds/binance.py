@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from quantdsl.feeds.binance_messages import (
     ABSENT,
     BOOK_WORDS,
@@ -154,7 +153,7 @@ class BinanceReader:
             waiting = book[SYNC] == WAITING
             _decode(window.bytes, window.ended, out, state, book, faults, fields, self._own)
             window.take(int(state[_TAKEN]))
-            self._note(faults, state)
+            self.tally.note_all(faults, f"line {state[_BAD_LINE]}")
             events = out[: state[_OUT]].view(EVENT).reshape(-1)
             if state[_STOP]:
                 snapshots += 1
@@ -183,11 +182,6 @@ class BinanceReader:
         self.tally.note(Fault.NO_SNAPSHOT, held)
         if held and not snapshots:
             self.notes[:] = ["the recording holds no snapshot, so its changes build no book"]
-
-    def _note(self, faults: npt.NDArray[np.int64], state: npt.NDArray[np.int64]) -> None:
-        for fault in Fault:
-            where = f"line {state[_BAD_LINE]}" if fault is Fault.UNREADABLE else ""
-            self.tally.note(fault, int(faults[fault]), where)
 
 
 def _symbols(path: Path) -> list[str]:

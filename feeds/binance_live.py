@@ -33,7 +33,7 @@ from quantdsl.feeds.binance_messages import (
     time_of,
     waits,
 )
-from quantdsl.feeds.binance_rest import FUTURES, SPOT, Clock, Market, Rest, units
+from quantdsl.feeds.binance_rest import FUTURES, SPOT, Market, Rest, units
 from quantdsl.feeds.edge import (
     EDGE_WORDS,
     LOT,
@@ -67,7 +67,7 @@ from quantdsl.live.connection import (
 )
 from quantdsl.live.feed import FeedSpec, Health, LiveFeed, Sink, now_ns
 from quantdsl.live.fetch import Bars
-from quantdsl.live.rest import Answer
+from quantdsl.live.rest import Answer, VenueClock
 
 PENDING_MAX = 65_536
 """Changes of one book held until its snapshot comes; more, and they are dropped."""
@@ -309,7 +309,7 @@ class BinanceLive:
         """Until `stop`, or until the connection has served its time."""
         began = looked = clock_set = time.monotonic()
         # Anew for each connection: meanwhile a machine may have slept, or long compiled.
-        clock: Future[Clock] | None = helper.submit(self.rest.clock)
+        clock: Future[VenueClock] | None = helper.submit(self.rest.clock)
         while not stop.is_set():
             batch = connection.receive()
             if batch.size:
@@ -513,7 +513,7 @@ class BinanceLive:
         found: Events = events.view(EVENT)
         return found
 
-    def _set_clock(self, clock: Clock) -> None:
+    def _set_clock(self, clock: VenueClock) -> None:
         self.health.clock_offset_ns, self.health.clock_error_ns = clock
         self._words[_OFFSET] = self.health.clock_offset_ns
 

@@ -12,7 +12,7 @@ from quantdsl.data.instrument import Instrument, fraction
 from quantdsl.data.times import Interval
 from quantdsl.errors import FeedError, UnreachableError
 from quantdsl.live.fetch import Bars
-from quantdsl.live.rest import Answer, get
+from quantdsl.live.rest import Answer, VenueClock, get
 
 INTERVALS = "1s 1m 3m 5m 15m 30m 1h 2h 4h 6h 8h 12h 1d 3d 1w".split()
 _MS = 1_000_000
@@ -74,13 +74,6 @@ class _Clock(msgspec.Struct):
     serverTime: int  # noqa: N815
 
 
-class Clock(NamedTuple):
-    """The venue's clock less ours, and how far that may be wrong."""
-
-    offset_ns: int
-    error_ns: int
-
-
 class Rest:
     """The venue's answers, checked; FeedError says what was asked and what came."""
 
@@ -126,15 +119,14 @@ class Rest:
             named=frozenset({"symbol", "venue", "tick", "lot", "currency"}),
         )
 
-    def clock(self) -> Clock:
+    def clock(self) -> VenueClock:
         """One question for the time; the answer is as old as half of what it took."""
         answer = self._ask("time")
         try:
             theirs = msgspec.json.decode(answer.body, type=_Clock).serverTime * _MS + _MS // 2
         except msgspec.DecodeError as error:
             raise FeedError(f"{self._url}/time: an answer not understood: {error}") from None
-        took = answer.recv_ns - answer.sent_ns
-        return Clock(theirs - answer.sent_ns - took // 2, took // 2 + _MS // 2)
+        return answer.clock(theirs, _MS // 2)
 
     def depth(self, symbol: str) -> Answer:
         """A snapshot of the book, as text."""

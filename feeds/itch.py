@@ -224,8 +224,7 @@ class ItchReader:
             more = (self._locate, self._midnight, _LENGTH_OF)
             _decode(data, final, *more, out, table, state, faults, counts)
             take(int(state[_TAKEN]))
-            for fault in Fault:
-                self.tally.note(fault, int(faults[fault]))
+            self.tally.note_all(faults)
             events = out[: state[_OUT]].view(EVENT).reshape(-1)
             if len(events):
                 first = int(events["ts_event"][0])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from quantdsl.feeds.kernels import (
     UNREADABLE,
     byte_at,
@@ -345,7 +344,7 @@ class LobsterReader:
             table = with_room(table, int(state[_HELD]), len(table) // 4)
             _decode(window.bytes, window.ended, self._midnight, out, table, state, faults)
             window.take(int(state[_TAKEN]))
-            self._note(faults, state)
+            self.tally.note_all(faults, f"line {state[_BAD_LINE]}")
             events = out[: state[_OUT]].view(EVENT).reshape(-1)
             if len(events) and not begun:
                 begun = True
@@ -364,7 +363,7 @@ class LobsterReader:
             faults, number = np.zeros(FAULTS, np.int64), int(state[_LINES])
             _trades(lines.bytes, lines.ended, self._midnight, trades, state, faults)
             lines.take(int(state[_TAKEN]))
-            self._note(faults, state)
+            self.tally.note_all(faults, f"line {state[_BAD_LINE]}")
             trades = trades[: state[_OUT]]
             while len(trades) and rows.fill():
                 books = np.empty((len(trades), columns), np.int64)
@@ -381,11 +380,6 @@ class LobsterReader:
                 raise DataError(f"{book}: ends at row {number}, before the messages do")
             if state[_BAD_LINE]:
                 return
-
-    def _note(self, faults: npt.NDArray[np.int64], state: npt.NDArray[np.int64]) -> None:
-        for fault in Fault:
-            where = f"line {state[_BAD_LINE]}" if fault is Fault.UNREADABLE else ""
-            self.tally.note(fault, int(faults[fault]), where)
 
 
 def _empty_book(ts: int) -> Events:

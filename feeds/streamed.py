@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -48,7 +48,7 @@ from quantdsl.live.connection import (
     stay_connected,
 )
 from quantdsl.live.feed import FeedSpec, Health, Sink
-from quantdsl.live.rest import Answer, get
+from quantdsl.live.rest import Answer, VenueClock, get
 
 SYMBOL_BYTES_MAX = 31
 _LEVEL_BYTES = 9
@@ -176,7 +176,7 @@ class StreamedFeed:
         url = (self._spec.rest_url or self._venue.rest_url) + path
         return get(url, query, ca_file=self._spec.ca_file)
 
-    def _clock(self) -> "Clock":
+    def _clock(self) -> VenueClock:
         """One question for the venue's time; FeedError where the answer is none.
 
         It is never taken to be later than it is: by a venue that is ahead, what happened there
@@ -187,29 +187,21 @@ class StreamedFeed:
             theirs_ns = int(self._venue.clock_ms(answer.body) * 1e6)
         except (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError) as error:
             raise FeedError(f"{self._venue.code}: its clock is not understood: {error}") from None
-        took_ns, step_ns = answer.recv_ns - answer.sent_ns, int(self._venue.clock_step_ms * 1e6)
-        return Clock(theirs_ns - answer.sent_ns - took_ns // 2, took_ns // 2 + step_ns)
+        return answer.clock(theirs_ns, int(self._venue.clock_step_ms * 1e6))
 
-    def _set_clock(self, clock: "Clock") -> None:
+    def _set_clock(self, clock: VenueClock) -> None:
         self.health.clock_offset_ns, self.health.clock_error_ns = clock
         assert self.desk is not None, "instruments() makes it"
         self.desk.edges[:, CLOCK] = clock.offset_ns
 
 
-class Clock(NamedTuple):
-    """The venue's clock less ours, and how far that may be wrong."""
-
-    offset_ns: int
-    error_ns: int
-
-
 class _ClockBeside:
     """Asks for the venue's time on a thread of its own, so that no answer holds up the stream."""
 
-    def __init__(self, ask: Callable[[], Clock], take: Callable[[Clock], None]) -> None:
+    def __init__(self, ask: Callable[[], VenueClock], take: Callable[[VenueClock], None]) -> None:
         self._ask, self._take = ask, take
         self._asked_s = -np.inf
-        self._found: list[Clock] = []
+        self._found: list[VenueClock] = []
 
     def look(self, now_s: float) -> None:
         """Take an answer that came, and ask where it is time to; called by the feed's thread."""

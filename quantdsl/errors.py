@@ -11,6 +11,7 @@
       RingError                a ring of events is used wrongly, or a file is none
       FeedError                a live feed cannot be used; names feed, address, answer
         UnreachableError       its venue gives no answer now, and may later
+        RefusedError           its venue says that what was asked is wrong
       JournalError             a journal is damaged, foreign, in use, or not what a replay gives
     InternalError              our own fault (QD9xxx); exit code 70
 
@@ -71,6 +72,10 @@ class FeedError(QuantDSLError):
 class UnreachableError(FeedError):
     """A venue gives no answer, or says that it cannot now: the same question may be answered later.
     """
+
+
+class RefusedError(FeedError):
+    """A venue says that what it was asked for is wrong: the same question gets the same answer."""
 
 
 class JournalError(QuantDSLError):

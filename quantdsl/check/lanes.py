@@ -16,7 +16,7 @@ from quantdsl.check.equations import OF_THIS, STATE, THIS
 from quantdsl.check.graph import Graph, fields, kept, target, used_by, used_in
 from quantdsl.check.market import ENGINE
 from quantdsl.check.panel_rare import rare, reads
-from quantdsl.check.panel_step import OWN, Spared, own_tick
+from quantdsl.check.panel_step import OWN, Spared, band, own_tick
 from quantdsl.check.panel_step import ROW as ROW_FIELD
 from quantdsl.check.step import (
     BAR_WORDS,
@@ -26,7 +26,6 @@ from quantdsl.check.step import (
     STATE_PARAM,
     TICKED,
     Assembly,
-    band,
     grouped,
     instant,
 )

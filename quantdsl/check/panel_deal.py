@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from quantdsl.check.market import ENGINE
 from quantdsl.check.panel_kernels import FACTOR, INSTANTS_MAX, TRAIT, place
-from quantdsl.check.step import BAR_WORDS, STATE_PARAM, band
+from quantdsl.check.panel_step import band
+from quantdsl.check.step import BAR_WORDS, STATE_PARAM
 from quantdsl.events.codes import Action
 from quantdsl.events.layout import MORE, Kind, Trait
 from quantdsl.ir import ops

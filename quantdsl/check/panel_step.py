@@ -46,7 +46,7 @@ class Spared(Struct, frozen=True):
 
 
 def band(x: ops.Expr, mask: int) -> ops.Expr:
-    """x and mask differ from 0 in common bits."""
+    """Whether x has one of the bits of the mask."""
     return ops.Binary("ine", ops.Binary("iand", x, ops.i64(mask)), ops.i64(0))
 
 

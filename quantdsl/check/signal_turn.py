@@ -18,7 +18,7 @@ from quantdsl.check.graph import fields, kept, target, used, used_by, used_in
 from quantdsl.check.hosted import HostCall
 from quantdsl.check.lanes import Lanes
 from quantdsl.check.market import ENGINE, BarsBinding
-from quantdsl.check.panel_step import own_tick
+from quantdsl.check.panel_step import band, own_tick
 from quantdsl.check.step import (
     BAR_WORDS,
     ENGINE_WORDS,
@@ -28,7 +28,6 @@ from quantdsl.check.step import (
     TICKED,
     Assembly,
     all_of,
-    band,
     instant,
 )
 from quantdsl.check.types import MISSING, NUMERIC

@@ -16,7 +16,7 @@ from quantdsl.check.graph import Use, used_by
 from quantdsl.check.logs import LOG_RECORD
 from quantdsl.check.market import ENGINE
 from quantdsl.check.news import handler_loop
-from quantdsl.check.panel_step import ROW, PanelStep
+from quantdsl.check.panel_step import ROW, PanelStep, band
 from quantdsl.check.signals import SignalStep
 from quantdsl.check.tick_step import TickStep
 from quantdsl.check.ticks import SOURCES
@@ -68,11 +68,6 @@ HOST_FIELDS = ("money_scale", "trade_from", "curve_on")
 HOST_LATCHES = ("watch.killed", "watch.executions")
 HOST_ENGINE = ("config", "instruments", "venues", "house", "outbox_count", *HOST_LATCHES)
 """What of the state and of its engine the host writes besides params; all else begins as zeros."""
-
-
-def band(x: ops.Expr, mask: int) -> ops.Expr:
-    """x and mask differ from 0 in common bits."""
-    return ops.Binary("ine", ops.Binary("iand", x, ops.i64(mask)), ops.i64(0))
 
 
 def all_of(conditions: list[ops.Expr]) -> ops.Expr:

@@ -121,6 +121,12 @@ class Tally:
         if self._stops and fault not in MARKET:
             raise DataError(f"{said}. {LEAVE_OUT}")
 
+    def note_all(self, counts: Int64s, first_unreadable: str = "") -> None:
+        """Count faults as a decoder did, by kind; where the first stands that nobody can read."""
+        for fault in Fault:
+            where = first_unreadable if fault is Fault.UNREADABLE else ""
+            self.note(fault, int(counts[fault]), where)
+
     @property
     def dropped(self) -> Counter[str]:
         """The counts in words, those left out by design not among them."""

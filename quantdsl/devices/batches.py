@@ -56,7 +56,7 @@ class Ready:
         arrays = {**work.arrays, OUT: self._out}
         entry = next(func for func in module.funcs if func.name == BATCH)
         self._args = [
-            arrays[at] if at in arrays else _scalar(param.type, work.scalars[at])
+            arrays[at] if at in arrays else scalar(param.type, work.scalars[at])
             for param in entry.params[:-1]
             for at in (param.name,)
         ]
@@ -72,7 +72,8 @@ def on_core(work: BlockWork) -> Words:
     return Ready(work)()
 
 
-def _scalar(type_: object, word: int) -> int | float:
+def scalar(type_: object, word: int) -> int | float:
+    """What compiled code takes for the 64 bits of a scalar."""
     return float(np.int64(word).view(np.float64)) if type_ == "f64" else word
 
 

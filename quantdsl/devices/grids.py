@@ -18,6 +18,7 @@ from quantdsl.codegen.jit import Program, assemble, optimised
 from quantdsl.codegen.ptx import target_of
 from quantdsl.codegen.target import Target, native
 from quantdsl.codegen.tensor_cores import has_tensor_cores
+from quantdsl.devices.batches import scalar
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.failure import refused
@@ -89,15 +90,11 @@ class OnCore:
         """Run it on memory of this process; the word that it returns."""
         out = np.zeros(self.scratch_words, np.int64)
         args = [
-            addresses[p.name] if p.name in addresses else _scalar(p.type, scalars[p.name])
+            addresses[p.name] if p.name in addresses else scalar(p.type, scalars[p.name])
             for p in self.params
         ]
         self.program.call(BATCH, *args, out)
         return int(out[RESULT])
-
-
-def _scalar(type_: object, word: int) -> int | float:
-    return float(np.int64(word).view(np.float64)) if type_ == "f64" else word
 
 
 class OnSimulated:

@@ -5,6 +5,8 @@ a backtest of some thousand bars stays bearable. Every index is checked (Interna
 wraps, fma is exact. Callers pass memory as int64 word arrays, as for machine code.
 """
 
+import itertools
+import operator
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -119,22 +121,26 @@ class Memory:
             raise InternalError(f"QD9401 interp: {words.dtype}[{len(words)}] for a {type_}")
         kinds = np.tile(kinds, len(words) // len(kinds))
         self.words = words
-        self._floats = np.flatnonzero(kinds == F64_T)
-        self._others = np.flatnonzero(kinds != F64_T)
         self.values: list[Any] = words.tolist()
+        self._floats = kinds == F64_T
+        floats = np.flatnonzero(self._floats)
         for index, value in zip(
-            self._floats.tolist(), words.view(np.float64)[self._floats].tolist(), strict=True
+            floats.tolist(), words.view(np.float64)[floats].tolist(), strict=True
         ):
             self.values[index] = value
         for index in np.flatnonzero(kinds == BOOL_T).tolist():
             self.values[index] = bool(self.values[index])
+        self._first = self.values.copy()
 
     def store(self) -> None:
-        """Write the values back to the words they came from."""
-        if self.words.flags.writeable:
-            value = self.values.__getitem__
-            self.words.view(np.float64)[self._floats] = list(map(value, self._floats.tolist()))
-            self.words[self._others] = list(map(value, self._others.tolist()))
+        """Write what was assigned to back to the words; most of a State is not."""
+        if not self.words.flags.writeable:
+            return
+        doubles = self.words.view(np.float64)
+        assigned = map(operator.is_not, self.values, self._first)
+        for index in itertools.compress(range(len(self.values)), assigned):
+            words = doubles if self._floats[index] else self.words
+            words[index] = self.values[index]
 
 
 class _Code:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data.times import Interval, show_instant
-from quantdsl.errors import DataError, FeedError
+from quantdsl.errors import DataError, FeedError, RefusedError
 from quantdsl.live.connection import Backoff
 
 SOURCES = {
@@ -128,8 +128,8 @@ def _pages(
             return
         except FeedError as error:
             failures += 1
-            if failures == TRIES_MAX or (" HTTP 4" in str(error) and not error.retry_s):
-                raise  # what was asked is wrong, and stays so
+            if failures == TRIES_MAX or isinstance(error, RefusedError):
+                raise
             wait(max(backoff.next_s(), error.retry_s))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from quantdsl.errors import FeedError, UnreachableError
+from quantdsl.errors import FeedError, RefusedError, UnreachableError
 from quantdsl.live.connection import trusted
 from quantdsl.live.feed import now_ns
 
@@ -17,12 +17,24 @@ _SAID_MAX = 200
 _PART_BYTES = 1 << 16
 
 
+class VenueClock(NamedTuple):
+    """A venue's clock less ours, and how far that may be wrong."""
+
+    offset_ns: int
+    error_ns: int
+
+
 class Answer(NamedTuple):
     """What the venue said, and when it was asked and had answered."""
 
     body: bytes
     sent_ns: int
     recv_ns: int
+
+    def clock(self, theirs_ns: int, error_ns: int) -> VenueClock:
+        """The clock that showed `theirs_ns`, give or take, halfway between question and answer."""
+        halfway_ns = (self.recv_ns - self.sent_ns) // 2
+        return VenueClock(theirs_ns - self.sent_ns - halfway_ns, halfway_ns + error_ns)
 
 
 def get(
@@ -34,7 +46,8 @@ def get(
     """The answer to a GET that succeeds; FeedError says what the venue said instead.
 
     It is an UnreachableError where there is no answer, or one (429, 418, 5xx) that says no more
-    than that there is none now; where the venue asks to be left alone it says for how long.
+    than that there is none now; where the venue asks to be left alone it says for how long. Of
+    what is wrong in the question (another 4xx) it is a RefusedError.
     """
     parts = urlsplit(url)
     deadline = time.monotonic() + ANSWER_S_MAX
@@ -63,8 +76,11 @@ def get(
         wait = response.headers.get("Retry-After", "")
         busy = response.status in (418, 429)
         retry_s = float(wait) if wait.isdigit() else 60.0 * busy
-        passing = busy or response.status >= http.client.INTERNAL_SERVER_ERROR
-        kind = UnreachableError if passing else FeedError
+        kind = FeedError
+        if busy or response.status >= http.client.INTERNAL_SERVER_ERROR:
+            kind = UnreachableError
+        elif response.status >= http.client.BAD_REQUEST:
+            kind = RefusedError
         raise kind(f"{url}: HTTP {response.status}: {said}", retry_s)
     return Answer(body, sent_ns, recv_ns)
 

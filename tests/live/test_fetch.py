@@ -12,7 +12,7 @@ from quantdsl.cli import run
 from quantdsl.data.events import open_data
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.times import Interval, exact_instant
-from quantdsl.errors import DataError, FeedError
+from quantdsl.errors import DataError, FeedError, UnreachableError
 from quantdsl.live.fetch import Wanted, fetch, source_of
 from tests.venues import binance
 from tests.venues.server import Venue
@@ -87,6 +87,19 @@ def test_a_venue_that_is_busy_is_asked_again_after_what_it_says(venue, tmp_path)
     assert fetch(source(venue), wanted(venue, 10), path, wait=waits.append) == 10
     assert waits[0] >= 1.0  # as it says
     assert 0.8 <= waits[1] <= 1.62
+
+
+def test_a_venue_that_is_busy_without_a_wait_is_asked_again(venue, tmp_path, monkeypatch):
+    asked = source(venue)
+    bars, failures = asked.bars, iter([UnreachableError("venue: HTTP 429: busy", retry_s=0.0)])
+
+    def busy_once(*wanted: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return bars(*wanted)
+
+    monkeypatch.setattr(asked, "bars", busy_once)
+    assert fetch(asked, wanted(venue, 10), tmp_path / "bars.parquet", wait=lambda _: None) == 10
 
 
 def test_what_is_wrong_is_told_at_once(venue, tmp_path):

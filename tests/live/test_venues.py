@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quantdsl.errors import ConfigError, FeedError, UnreachableError
+from quantdsl.errors import ConfigError, FeedError, RefusedError, UnreachableError
 from quantdsl.live import rest, venues
 from quantdsl.live.connection import Backoff
 from quantdsl.live.creation import Wish, create
@@ -139,8 +139,8 @@ def test_terms_are_held_once_all_venues_have_answered(hurried, monkeypatch):
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, FeedError), (404, FeedError), (418, UnreachableError), (429, UnreachableError),
-     (500, UnreachableError), (503, UnreachableError)],
+    [(302, FeedError), (400, RefusedError), (404, RefusedError), (418, UnreachableError),
+     (429, UnreachableError), (500, UnreachableError), (503, UnreachableError)],
 )  # fmt: skip
 def test_what_a_venue_answers_when_it_cannot_now_may_be_asked_again(monkeypatch, status, kind):
     answer = SimpleNamespace(status=status, headers={}, read1=lambda _: b"", length=0)
