@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantdsl.errors import InternalError
+from quantdsl.ir.kinds import Kinds
 from quantdsl.ir.layout import Layout, array_size, element
 from quantdsl.ir.ops import (
     BOOL_T,
@@ -66,6 +67,7 @@ class Interpreter:
 
     def __init__(self, module: Module) -> None:
         self.layout = Layout(module.structs)
+        self.kinds = Kinds(self.layout)
         self.decls = {func.name: func for func in module.funcs}
         self.tables = {
             table.name: [Const(table.type, bits).value for bits in table.bits]
@@ -96,7 +98,7 @@ class Interpreter:
 
     def memory(self, type_: Type, words: Words) -> "Memory":
         """Read `words` once, for many calls that keep their data as Python values."""
-        return Memory(self.layout, type_, words)
+        return Memory(self.kinds, type_, words)
 
     def code(self, name: str) -> "_Code":
         """The closures of a function, made at its first use."""
@@ -107,16 +109,15 @@ class Interpreter:
     def _open(self, type_: Type, words: Words, opened: dict[int, "Memory"]) -> "Memory":
         address = words.__array_interface__["data"][0]
         if address not in opened:
-            opened[address] = Memory(self.layout, type_, words)
+            opened[address] = Memory(self.kinds, type_, words)
         return opened[address]
 
 
 class Memory:
     """The words of one aggregate or buffer as Python values."""
 
-    def __init__(self, layout: Layout, type_: Type, words: Words) -> None:
-        whole = element(type_) if isinstance(type_, BufferType) else type_
-        kinds = layout.kinds(whole)
+    def __init__(self, known: Kinds, type_: Type, words: Words) -> None:
+        kinds = known.of(element(type_) if isinstance(type_, BufferType) else type_)
         if words.dtype != np.int64 or len(words) % len(kinds):
             raise InternalError(f"QD9401 interp: {words.dtype}[{len(words)}] for a {type_}")
         kinds = np.tile(kinds, len(words) // len(kinds))
@@ -188,7 +189,7 @@ class _FuncCompiler:
 
     def __init__(self, interpreter: Interpreter, func: Func) -> None:
         self.interpreter = interpreter
-        self.layout = interpreter.layout
+        self.layout, self.kinds = interpreter.layout, interpreter.kinds
         self.func = func
         self.slots: dict[str, tuple[int, Type]] = {}
         self.size = RESULT + 1
@@ -248,7 +249,7 @@ class _FuncCompiler:
             value = self.value(stmt.value or Const(stmt.type, 0))
             return _set_slot(self.declare(stmt.name, stmt.type), value)
         if stmt.value is None:
-            zeros = [ZERO.get(kind, 0) for kind in self.layout.kinds(stmt.type).tolist()]
+            zeros = [ZERO.get(kind, 0) for kind in self.kinds.of(stmt.type).tolist()]
             words = _copies(zeros)
         else:
             words = self.struct_value(stmt.value)

@@ -7,8 +7,6 @@ and an f64 take one word each. Host code, interpreter and machine code read the 
 from collections.abc import Iterable, Iterator
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from quantdsl.errors import InternalError
 from quantdsl.ir.ops import ArrayType, BufferType, Module, ScalarType, StructDecl, StructType, Type
@@ -38,7 +36,6 @@ class Layout:
         self._structs = {struct.name: struct for struct in structs}
         self._slots: dict[str, dict[str, Slot]] = {}
         self._words: dict[str, int] = {}
-        self._kinds: dict[Type, npt.NDArray[np.str_]] = {}
 
     def words(self, type_: Type) -> int:
         """Size in words."""
@@ -113,25 +110,6 @@ class Layout:
                 yield from self.leaves(type_.elem, f"{path}[{index}]", offset + index * step)
         else:
             raise InternalError(f"QD9101 layout: a buffer has no leaves: {type_}")
-
-    def kinds(self, type_: Type) -> npt.NDArray[np.str_]:
-        """[words] The name of the scalar that each word is; not to be written to.
-
-        An order book has a hundred thousand words, so they are repeated and not listed.
-        """
-        if type_ not in self._kinds:
-            self._kinds[type_] = self._listed(type_)
-        return self._kinds[type_]
-
-    def _listed(self, type_: Type) -> npt.NDArray[np.str_]:
-        if isinstance(type_, str):
-            return np.array([type_])
-        if isinstance(type_, StructType):
-            fields = [self.kinds(slot.type) for slot in self.slots(type_.name).values()]
-            return np.concatenate(fields) if fields else np.empty(0, np.str_)
-        if isinstance(type_, ArrayType):
-            return np.tile(self.kinds(type_.elem), array_size(type_))
-        raise InternalError(f"QD9101 layout: a buffer has no words of its own: {type_}")
 
     def leading_field(self, type_: StructType, rest: str, path: str) -> tuple[str, str]:
         """The field that the rest of a path begins with, and what is behind it.
