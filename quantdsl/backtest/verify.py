@@ -23,6 +23,7 @@ from quantdsl.backtest.columns import filled, offsets, table_of
 from quantdsl.backtest.lane_code import lowered, settings, settled
 from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
 from quantdsl.backtest.program import STATE, Memory
+from quantdsl.backtest.run import Progress
 from quantdsl.backtest.stream import materialised
 from quantdsl.check import Checked
 from quantdsl.check.columns import LOAD_GPU, NO_COLUMNS, Plan, Scope
@@ -45,6 +46,9 @@ from quantdsl.passes.common import own_leaves
 
 Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
+Ran = Callable[[int], None]
+"""Is told of so many lanes that have run."""
+UNHEARD: Ran = lambda _: None  # noqa: E731
 KEPT = ("e.metrics.", "e.cash")
 """Paths of State that are results."""
 ORDERS = "e.metrics.orders"
@@ -150,12 +154,13 @@ def verify(
     points: int,
     seed: int,
     precision: Precision = "f64",
+    progress: Progress | None = None,
     **options: Any,
 ) -> list[tuple[str, list[Outcome]]]:
     """What all targets leave of drawn points, and of a sample the interpreter and the first one.
 
-    Each with a line that says what was run. `options` are those of `arrange`; raises DataError or
-    ConfigError.
+    Each with a line that says what was run. `progress` is told of how many lanes of all targets
+    have run; `options` are those of `arrange`; raises DataError or ConfigError.
     """
     hold_hosted(checked, "a proof")
     arranged = arrange(checked, **options)
@@ -171,9 +176,20 @@ def verify(
         machine = [machine[0], *loads]
     sample = _sampled(lanes, np.random.default_rng(seed))
     oracle = Target("interpreter", InterpretedRunner())
+    beside = [oracle, machine[0]]
+    total = len(lanes.points) * len(machine) + len(sample.points) * len(beside)
+    done = 0
+
+    def ran(lanes: int) -> None:
+        nonlocal done
+        done += lanes
+        if progress is not None:
+            progress(done, total)
+
+    ran(0)
     return [
-        (str(lanes), compared(lanes, machine)),
-        (f"a sample: {sample}", compared(sample, [oracle, machine[0]])),
+        (str(lanes), compared(lanes, machine, ran)),
+        (f"a sample: {sample}", compared(sample, beside, ran)),
     ]
 
 
@@ -230,13 +246,13 @@ class InterpretedRunner:
 # ---- comparing ---------------------------------------------------------------------------------
 
 
-def compared(lanes: Lanes, found: Sequence[Target]) -> list[Outcome]:
+def compared(lanes: Lanes, found: Sequence[Target], ran: Ran = UNHEARD) -> list[Outcome]:
     """What each target left, and where it first differs from the first one."""
     first: npt.NDArray[np.int64] | None = None
     outcomes = []
     for target in found:
         work = lanes.work(target.plan)
-        left = results(work, target)
+        left = results(work, target, ran)
         first = left if first is None else first
         different = np.flatnonzero((left != first).any(axis=0))
         outcomes.append(
@@ -250,12 +266,13 @@ def compared(lanes: Lanes, found: Sequence[Target]) -> list[Outcome]:
     return outcomes
 
 
-def results(work: LaneWork, target: Target) -> Int64s:
+def results(work: LaneWork, target: Target, ran: Ran = UNHEARD) -> Int64s:
     """[result, lane] as the target leaves them; NaN is one value."""
     found = np.empty((len(work.results), work.n_lanes), np.int64)
 
     def finished(lo: int, hi: int, words: Int64s) -> None:
         found[:, lo:hi] = words
+        ran(hi - lo)
 
     target.runner.run(work, 0, work.n_lanes, finished)
     floats = np.zeros(len(work.template), bool)

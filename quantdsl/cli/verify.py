@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quantdsl.cli.options import FILE, assignments
+from quantdsl.cli.output import progress_bar
 from quantdsl.config import find
 
 if TYPE_CHECKING:
@@ -57,16 +58,19 @@ def command(
     from quantdsl.backtest.verify import verify
     from quantdsl.check import compile_file
 
-    report = verify(
-        compile_file(file),
-        lambda line: click.echo(line, err=True),
-        points=points,
-        seed=seed,
-        precision=precision,
-        data=data,
-        params=assignments(sets),
-        config=find(config) if config else None,
-    )
+    checked = compile_file(file)
+    with progress_bar("targets") as progress:
+        report = verify(
+            checked,
+            lambda line: click.echo(line, err=True),
+            points=points,
+            seed=seed,
+            precision=precision,
+            progress=progress,
+            data=data,
+            params=assignments(sets),
+            config=find(config) if config else None,
+        )
     for title, outcomes in report:
         click.echo(title)
         for outcome in outcomes:

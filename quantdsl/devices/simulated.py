@@ -106,13 +106,16 @@ class SimulatedRunner:
         step = CHUNK_BLOCKS * BLOCK
         for start in range(lo, hi, step):
             n = min(step, hi - start)
+            # Threads without a lane run the last one once more, and no warp with a state in common
+            # goes without any.
+            block = BLOCK if work.common else min(BLOCK, n)
             points = np.ascontiguousarray(work.points[:, start : start + n])
             results = np.empty((len(work.results), n), np.int64)
             states = np.empty(work.common * n if rows is None else 0, np.int64)
-            grid = grid_of(self.name, values(work, n, piece.turns), BLOCK, LIMITS)
+            grid = grid_of(self.name, values(work, n, piece.turns), block, LIMITS)
             buffers = (work.template, points, work.params, work.results, piece.words, piece.columns)
             template, at, params, wanted, events, columns = (array.ctypes.data for array in buffers)
-            kernel.launch(grid, BLOCK, (
+            kernel.launch(grid, block, (
                 template, at, params, len(points), results.ctypes.data, wanted, len(results),
                 events, piece.turns, columns, states.ctypes.data, n, 0, n, piece.mode,
             ), shared_bytes)  # fmt: skip

@@ -43,8 +43,15 @@ class Faulty(CpuRunner):
 
 def test_every_target_leaves_one_hash(capsys) -> None:
     said: list[str] = []
-    report = verify(checked_of(SMA_CROSS), said.append, points=8, seed=1)
+    heard: list[tuple[int, int]] = []
+    report = verify(
+        checked_of(SMA_CROSS), said.append, points=8, seed=1, progress=lambda *at: heard.append(at)
+    )
     (_, machine), (_, sample) = report
+    total = 8 * len(machine) + 3 * len(sample)
+    assert heard[0] == (0, total)
+    assert heard[-1] == (total, total)
+    assert heard == sorted(heard)
     assert [outcome.target for outcome in machine][:3] == ["scalar", "SIMD", "simulated GPU"]
     with_columns = {"SIMD, columns", "simulated GPU, columns"}
     assert with_columns <= {outcome.target for outcome in machine}

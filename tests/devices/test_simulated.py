@@ -8,7 +8,7 @@ import pytest
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.primitives import for_gpu
-from quantdsl.devices.simulated import SimulatedRunner, kernel_of
+from quantdsl.devices.simulated import SimulatedKernel, SimulatedRunner, kernel_of
 from quantdsl.errors import InternalError
 from tests.devices.lane_work import expected, random_work, run
 
@@ -163,7 +163,15 @@ def test_launches_of_several_threads_of_the_process_do_not_meet():
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("lanes", [1, 130])
-def test_lanes_run_the_gpus_kernel_to_the_same_bits(seed, lanes):
-    work = random_work(seed, lanes=lanes)
+@pytest.mark.parametrize(("lanes", "launches"), [(1, [(1, 1)]), (130, [(4, 32), (1, 2)])])
+def test_lanes_run_the_gpus_kernel_to_the_same_bits(seed, lanes, launches, monkeypatch):
+    """Few of them in as few threads: those without a lane would run the last one once more."""
+    work, real, made = random_work(seed, lanes=lanes), SimulatedKernel.launch, []
+
+    def launch(kernel, grid, block, *rest):
+        made.append((grid, block))
+        real(kernel, grid, block, *rest)
+
+    monkeypatch.setattr(SimulatedKernel, "launch", launch)
     assert np.array_equal(run(SimulatedRunner(), work), expected(work))
+    assert made == launches
