@@ -13,7 +13,7 @@ import numpy as np
 from quantdsl.codegen.decompose import decompose
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.function import Shared
-from quantdsl.codegen.jit import assemble, optimised
+from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.lanes import thread_text
 from quantdsl.codegen.target import Target
 from quantdsl.errors import UnavailableError
@@ -21,6 +21,8 @@ from quantdsl.ir.ops import Module
 
 AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
 AMD_STACK = 5
+AMD_FRAME_BYTES, AMD_SPILL_BYTES = 131_056, 16_384
+"""What LLVM lets a function have on its stack, and how much of it registers may need."""
 THREADS = 128
 """Of a block; fixed, since an AMD kernel is not told."""
 
@@ -60,9 +62,26 @@ attributes #2 = { nounwind "no-builtins" }\
 
 
 def amd_code(module: Module, architecture: str, level: int) -> bytes:
-    """A module after all passes as an object file for an AMD GPU."""
+    """A module after all passes as an object file for an AMD GPU.
+
+    Raises UnavailableError where a function keeps more than a thread of one has room for.
+    """
     target = Target("amdgcn-amd-amdhsa", architecture, "", stack=AMD_STACK)
-    return assemble(emit(module, target, _amd), target, level)
+    parsed, machine = optimised(emit(module, target, _amd), target, level)
+    most = max(_kept_bytes(str(function)) for function in parsed.functions)
+    if most > AMD_FRAME_BYTES - AMD_SPILL_BYTES:  # LLVM would end the process
+        raise UnavailableError(
+            f"amdgcn: not supported, because a lane of this kernel keeps {most:,} bytes, and a "
+            f"thread of an AMD GPU has {AMD_FRAME_BYTES:,}, spilled registers among them\n"
+            "help: shorter windows, or another backend: llvm, object, asm, ptx, cubin, spirv"
+        )
+    code: bytes = machine.emit_object(parsed)
+    return code
+
+
+def _kept_bytes(function: str) -> int:
+    """What a function in LLVM's text has on its stack: words, and arrays of them."""
+    return sum(8 * int(words or 1) for words in re.findall(r" alloca (?:\[(\d+) x )?", function))
 
 
 def spirv_code(module: Module, level: int) -> bytes:

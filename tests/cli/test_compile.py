@@ -155,6 +155,16 @@ def test_a_kernel_that_keeps_a_book_is_for_cores(capsys):
     assert cli.run([*arguments, "llvm"]) == 0
 
 
+def test_a_lane_that_no_thread_of_an_amd_gpu_has_room_for_is_refused(tmp_path, capsys):
+    """LLVM ends the process over it."""
+    path, out = shipped("strategies/analog_gpu.qdsl"), tmp_path / "out"
+    assert cli.run(["compile", str(path), "-o", str(out), "--backend", "amdgcn"]) == 2
+    said = capsys.readouterr().err
+    assert "error: amdgcn: not supported, because a lane of this kernel keeps 1" in said
+    assert "a thread of an AMD GPU has 131,056" in said
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("level", range(4))
 @pytest.mark.parametrize("seed", range(4))
 def test_generated_programs_become_code_of_gpus_that_we_do_not_run_on(seed, level):
