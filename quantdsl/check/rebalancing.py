@@ -55,6 +55,9 @@ class Rebalance(Binding):
                 part = share(cx, cx.expr(arg.value), arg, "a share of equity, such as 0.1%")
                 if isinstance(part.const, int | float) and part.const < 0:
                     return cx.error("QD0802", f"{arg.name} is below 0", arg.span, help=SHAPE)
+                if arg.name == "max_turnover" and part.const == 0:
+                    return cx.error("QD0802", "with a max_turnover of 0 nothing is ever traded",
+                                    arg.span, help=SHAPE)  # fmt: skip
                 given[arg.name] = part.ir
             else:
                 return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)

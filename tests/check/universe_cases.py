@@ -49,6 +49,7 @@ UNIVERSES = {
     "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
     "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
     "rebalance below nothing": 'at 15:45:\n        rebalance(xs.rank(close), min_trade = -1%)',
+    "rebalance of nothing": 'at 15:45:\n        rebalance(xs.rank(close), max_turnover = 0%)',
     "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
     "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
     "        expect long or UP.close[1] > 1",
