@@ -28,6 +28,7 @@ from quantdsl.codegen.compile import load
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import native
 from quantdsl.config import SignalsConfig
+from quantdsl.data.instrument import EXACT_MAX
 from quantdsl.data.signals import answered
 from quantdsl.errors import ConfigError
 from quantdsl.events import layout
@@ -135,6 +136,9 @@ def _prepare(
     memory, tick = run.memory, _tick(case)
     scale = 10**MONEY_DIGITS
     cash = case.cash if case.cash is not None else CASH
+    _hold_exact("price", _prices(case), tick)
+    _hold_exact("volume", case.feeds.get("volume", []), Fraction(1))
+    _hold_exact("cash", [cash], Fraction(1, scale))
     memory.set("e.config.cash", int(cash * scale))
     memory.set("e.config.money_scale", float(scale))
     memory.set("e.config.margin_initial", 1.0)
@@ -164,12 +168,24 @@ def _tick(case: Case) -> Fraction:
     """A tick that holds every price of the feed."""
     if case.ticks.mids:
         return tick_of(case.ticks)
+    finest = (price.denominator for price in _prices(case))
+    return Fraction(1, lcm(TICK.denominator, case.range.denominator * 2, *finest))
+
+
+def _prices(case: Case) -> list[Fraction]:
+    """All that the test feeds."""
     series = [one for name, one in case.feeds.items() if name != "volume"]
-    prices = [price for one in (*series, *case.panel.closes.values()) for price in one]
-    denominator = lcm(
-        TICK.denominator, case.range.denominator * 2, *(price.denominator for price in prices)
-    )
-    return Fraction(1, denominator)
+    series += [*case.panel.closes.values(), case.ticks.mids, case.ticks.trades]
+    return [price for one in series for price in one]
+
+
+def _hold_exact(what: str, fed: list[Fraction], unit: Fraction) -> None:
+    """ConfigError for a number of a test that no event holds."""
+    if fed and max(fed) >= EXACT_MAX * unit:
+        raise ConfigError(
+            f"the test has a {what} of {float(max(fed)):g}, which is beyond 2^53 steps of "
+            f"{float(unit):g}\nhelp: take a smaller one, or fewer decimals"
+        )
 
 
 def _events(checked: Checked, case: Case) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
@@ -279,4 +295,4 @@ def _state(run: Run, case: Case) -> str:
     lots = ", ".join(f"{name}{count}" for name, count in zip(names, held, strict=True))
     orders = run.memory.get("e.metrics.orders")
     fills = run.memory.get("e.metrics.fills")
-    return f"\n      position {lots} lots, orders.count {orders}, fills.count {fills}"
+    return f"\nposition {lots} lots, orders.count {orders}, fills.count {fills}"

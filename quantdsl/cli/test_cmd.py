@@ -1,6 +1,7 @@
 """`quantdsl test`: the tests that a strategy file contains."""
 
 from pathlib import Path
+from textwrap import indent
 
 import click
 
@@ -29,6 +30,6 @@ def command(files: tuple[Path, ...]) -> int:
             click.echo(f"{mark}  {file}:{outcome.line}  {outcome.name}")
             if not outcome.passed:
                 failed += 1
-                click.echo(f"      {outcome.message}")
+                click.echo(indent(outcome.message, " " * 6))
     click.echo(f"{plural(count, 'test')}, {failed} failed")
     return EXIT_FAILED if failed else 0

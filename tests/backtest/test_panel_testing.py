@@ -116,7 +116,7 @@ def test_days_and_weeks_are_those_of_the_calendar(tmp_path: Path) -> None:
 def test_an_expectation_that_fails_names_who_holds_what(tmp_path: Path) -> None:
     (one,) = outcomes(tmp_path, THREE + "expect B.long")
     assert not one.passed
-    assert "expected B.long\n      position A 3636, B -4444, C 0 lots" in one.message
+    assert "expected B.long\nposition A 3636, B -4444, C 0 lots" in one.message
 
 
 @pytest.mark.parametrize(

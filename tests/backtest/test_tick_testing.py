@@ -53,6 +53,26 @@ def test_mids_come_one_after_the_other(tmp_path: Path) -> None:
     )
 
 
+def test_numbers_that_no_event_holds_fail_their_test(tmp_path: Path) -> None:
+    """Of ticks and of bars: prices by their finest decimal, volumes, cash."""
+    feed = "feed mid = [1e18, 100.5], spread = 4 ticks\nexpect seen > 1"
+    said = [one.message for one in outcomes(tmp_path, feed)]
+    path = tmp_path / "bars.qdsl"
+    path.write_text(
+        "language 1\n\nstrategy S:\n    bars 1d\n    on bar:\n        if flat:\n"
+        "            buy(1 shares)\n\n    test \"price\":\n        feed close = [1e10, 0.0000001]\n"
+        "        expect flat\n    test \"volume\":\n"
+        "        feed close = [9, 9], volume = [1e300, 1]\n        expect flat\n"
+        "    test \"cash\":\n        given cash = 1e30 USD\n        feed close = [9, 9]\n"
+        "        expect flat\n"
+    )
+    said += [one.message for one in run_tests(path)]
+    assert [one.partition(",")[0] for one in said] == [
+        f"the test has a {what}" for what in
+        ("price of 1e+18", "price of 1e+10", "volume of 1e+300", "cash of 1e+30")
+    ]
+
+
 def test_a_flat_quote_and_a_spread_in_price(tmp_path: Path) -> None:
     passes(
         tmp_path,
@@ -99,7 +119,7 @@ def test_what_is_given_is_not_held_by_the_limits(tmp_path: Path) -> None:
 def test_a_wrong_expectation_is_told_with_the_account(tmp_path: Path) -> None:
     (one,) = outcomes(tmp_path, "feed mid = [100]\nexpect mid > 100.5")
     assert not one.passed
-    assert "expected mid > 100.5\n      position 0 lots" in one.message
+    assert "expected mid > 100.5\nposition 0 lots" in one.message
 
 
 @pytest.mark.parametrize(
