@@ -171,6 +171,7 @@ def arrange(
     said = {
         key: value if isinstance(value, list | tuple | dict | int | float) else str(value)
         for key, value in line.items()
+        if value is not None
     }
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
