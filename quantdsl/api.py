@@ -460,13 +460,22 @@ def _config(given: object) -> dict[str, Any]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        return {"more": dict(flat(given))}
+        return {"more": dict(flat(_plain(given)))}
     if not isinstance(given, str | Path):
         raise ConfigError(
             f"config = {given!r} is no config\nhelp: give a file, the name of a shipped one, or "
             "settings, as config={'fees': {'taker_bps': 1}}"
         )
     return {"config": find(str(given))}
+
+
+def _plain(given: Any) -> Any:
+    """Settings with Python's own dicts and numbers in place of others, NumPy's among them."""
+    if isinstance(given, Mapping):
+        return {str(key): _plain(value) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [_plain(value) for value in given]
+    return given.item() if isinstance(given, np.number | np.bool_) else given
 
 
 def _hosts(given: object) -> Sequence[str]:

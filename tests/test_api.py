@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -117,6 +118,11 @@ def test_settings_are_those_of_a_file_that_holds_them(table, tmp_path):
     sweeps = [strategy.sweep(table, config=config, points="random:3") for config in given]
     assert sweeps[0].table == sweeps[1].table
     assert "--config FILE" in sweeps[1].result.rerun
+    assert "--config" not in strategy.sweep(table, points="random:3", seed=None).result.rerun
+    odd = {"fees": MappingProxyType({"taker_bps": np.float64(3.5)}), "data": {"path": None}}
+    same = [strategy.backtest(table, config={**sections, "report": None, **one}).fills
+            for one in ({}, odd, {"params": {"fast": np.int64(5)}})]
+    assert same[0] == same[1] == same[2]
     for wrong, said in [({"fees": {"taker": 1}}, "unknown key 'fees.taker'; did you mean"),
                         ({"fees.taker_bps": -1}, "fees.taker_bps is -1 but must be a number")]:
         with pytest.raises(ConfigError, match=f"^Python: {said}"):

@@ -171,6 +171,7 @@ def arrange(
     said = {
         key: value if isinstance(value, list | tuple | dict | int | float) else str(value)
         for key, value in line.items()
+        if value is not None
     }
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
@@ -256,8 +257,9 @@ def _hold_ticks(checked: Checked, resolved: Resolved, config: Path | None) -> No
     bars = resolved.config.data.bars
     if bars and checked.strategy.ticks and resolved.source("data.bars") == COMMAND_LINE:
         raise ConfigError(
-            f"--bars {bars}: {checked.strategy.name} is on ticks, and builds of them the bars that "
-            f"it declares\nhelp: leave --bars out, or write 'bars {bars}' in the strategy"
+            f"{resolved.said('data.bars', bars)}: {checked.strategy.name} is on ticks, and builds "
+            f"of them the bars that it declares\n"
+            f"help: leave that out, or write 'bars {bars}' in the strategy"
         )
     path = resolved.config.venue.latency_file
     where = _place(config, resolved, "venue.latency_file")

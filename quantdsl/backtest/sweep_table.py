@@ -79,8 +79,8 @@ def rerun(sweep: Sweep) -> str:
     if data is not None:
         parts.append(f"--data {shlex.quote(str(data) if isinstance(data, str) else 'PATH')}")
     parts.append(f"--from {sweep.start}")
-    if options.get("more"):
-        parts.append("--config FILE")
+    if any(not key.startswith("sweep.") for key in options.get("more", {})):
+        parts.append("--config FILE")  # a mapping, which no option of the shell can say
     for name, flag in OPTIONS.items():
         if options.get(name):
             parts.append(f"{flag} {shlex.quote(str(options[name]))}")

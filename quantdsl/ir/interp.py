@@ -141,7 +141,7 @@ class Memory:
         assigned = map(operator.is_not, self.values, self._first)
         for index in itertools.compress(range(len(self.values)), assigned):
             words = doubles if self._floats[index] else self.words
-            words[index] = self.values[index]
+            words[index] = self._first[index] = self.values[index]
 
 
 class _Code:

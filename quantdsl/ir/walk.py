@@ -39,7 +39,7 @@ StmtMap = Callable[[Stmt], Stmt]
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The direct nodes_in, in order of evaluation as written."""
+    """The direct subexpressions, in order of evaluation as written."""
     return _OPERANDS[type(expr)](expr)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import quantdsl
 from quantdsl.backtest.run import backtest
 from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check import compile_file
@@ -66,6 +67,8 @@ def test_the_command_takes_the_file(tmp_path, capsys):
 def test_other_bars_of_a_strategy_on_ticks_are_refused():
     with pytest.raises(ConfigError, match=r"^--bars 5m: .* is on ticks, and builds of them"):
         backtest(TAKER, bars="5m")
+    with pytest.raises(ConfigError, match=r"^bars = 5m: "):
+        quantdsl.backtest(TAKER, config={"data.bars": "5m"})
 
 
 def test_bars_and_sweeps_refuse_it(tmp_path):

@@ -13,6 +13,7 @@ from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.events.layout import EVENT, MORE, NO_PRICE, Aggressor, BookSide, Feed, Kind
 from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.kinds import Kinds
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.ir.verify import verify
 from quantdsl.lang.source import Source
@@ -103,7 +104,7 @@ def prepared(checked: Checked, module: Module, executor: object) -> Run:
 def canonical(run: Run) -> npt.NDArray[np.int64]:
     """The words of the state with every NaN as the one NaN."""
     words = run.memory.words
-    floats = run.memory.layout.kinds(StructType("State")) == F64_T
+    floats = Kinds(run.memory.layout).of(StructType("State")) == F64_T
     return np.where(floats & np.isnan(words.view(np.float64)), CANONICAL_NAN_BITS, words)
 
 

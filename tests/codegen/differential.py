@@ -8,6 +8,7 @@ import numpy as np
 from quantdsl.codegen.jit import Program, object_code
 from quantdsl.codegen.target import native
 from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.kinds import Kinds
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.ir.show import show_node
@@ -38,7 +39,7 @@ def difference(
     compiled = build(module)
     interpreter = Interpreter(module)
     layout = Layout(module.structs)
-    kinds = layout.kinds(StructType("S")).tolist()
+    kinds = Kinds(layout).of(StructType("S")).tolist()
     for entry in module.entries:
         for _ in range(INPUTS):
             state, buffer = random_words(rng, kinds), random_words(rng, [F64_T] * BUFFER_WORDS)

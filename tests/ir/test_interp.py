@@ -170,6 +170,9 @@ def test_memory_keeps_values_between_calls():
     assert not words.any()
     memory.store()
     assert words[5] == 3
+    memory.values[5] = 0  # what it was at first
+    memory.store()
+    assert words[5] == 0
 
 
 def test_an_array_given_twice_is_one_object():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from quantdsl.ir.interp import Interpreter
+from quantdsl.ir.kinds import Kinds
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import link
 from quantdsl.ir.ops import (
@@ -94,7 +95,7 @@ def test_random_lanes_over_rows_do_what_they_did_over_events(seed):
     if ROW_WORDS not in dict(made.sizes):
         return  # it hands whole events on
     layout = Layout(module.structs)
-    kinds = layout.kinds(STATE)
+    kinds = Kinds(layout).of(STATE)
     start = random_words(rng, list(kinds))
     other = start.copy()
     for name in sorted(varying):
