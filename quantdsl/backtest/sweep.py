@@ -226,7 +226,7 @@ def prepare_sweeps(
             asked = 0 if start is None else begin(start, chosen.arranged.data.spec)
             events = materialised(chosen.arranged.data, room)
             waiting.append((chosen, events, _start(chosen, events, asked)))
-            room = max(room - events.nbytes, 0)
+            room -= events.nbytes if events.nbytes <= room else 0  # else they lie on disk
         except DataError as error:
             if len(files) == 1:
                 raise
