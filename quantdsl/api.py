@@ -141,8 +141,8 @@ class Strategy:
 
         `params = {...}` gives params whose names are those of other arguments. `config` is a file,
         the name of a shipped one or a mapping such as `{"fees": {"taker_bps": 1}}`, `hosts` are
-        the Python modules that `@host` indicators of the file may run. Raises
-        DataError or ConfigError with one message that says how to mend it.
+        the Python modules that `@host` indicators of the file may run. Raises DataError or
+        ConfigError with one message that says how to mend it.
         """
         result = run_checked(
             self.checked,

@@ -14,7 +14,7 @@ from quantdsl.events.layout import MORE, WORDS, Kind
 
 Int64s = npt.NDArray[np.int64]
 SPOOL_BYTES = 2 << 30
-"""Of events in memory, unless told."""
+"""Of events that a sweep keeps in memory."""
 PART_EVENTS = 1 << 20
 NS_PER_DAY = 86_400_000_000_000
 

@@ -47,7 +47,7 @@ from quantdsl.passes.common import own_leaves
 Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
 Ran = Callable[[int], None]
-"""Is told of so many lanes that have run."""
+"""Hears how many more lanes have run."""
 UNHEARD: Ran = lambda _: None  # noqa: E731
 KEPT = ("e.metrics.", "e.cash")
 """Paths of State that are results."""

@@ -12,11 +12,27 @@ from quantdsl.errors import ConfigError
 Command = Callable[..., Any]
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+
+def _alone(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> str | None:
+    """The one that is given, if any; ConfigError for more: all but the last would be left out."""
+    if len(given) > 1:
+        raise ConfigError(
+            f"--data is given {len(given)} times\nhelp: name all files at once: "
+            f"--data {','.join(given)}"
+        )
+    return given[0] if given else None
+
+
 _MARKET = (
     click.option(
         "--data",
+        multiple=True,
+        callback=_alone,
         metavar="PATH",
-        help="CSV, Parquet or Arrow file, or a folder of them; without it the built-in market.",
+        help="CSV, Parquet or Arrow file, A,B for several, or a folder of them; without it the "
+        "built-in market.",
     ),
     click.option(
         "--from", "start", metavar="DATE", help="Start trading here; earlier bars warm up."

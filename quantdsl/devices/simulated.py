@@ -106,8 +106,8 @@ class SimulatedRunner:
         step = CHUNK_BLOCKS * BLOCK
         for start in range(lo, hi, step):
             n = min(step, hi - start)
-            # Threads without a lane run the last one once more, and no warp with a state in common
-            # goes without any.
+            # A thread without a lane would run the last one once more. Only where lanes have a
+            # state in common are all threads of a warp needed: together they copy it.
             block = BLOCK if work.common else min(BLOCK, n)
             points = np.ascontiguousarray(work.points[:, start : start + n])
             results = np.empty((len(work.results), n), np.int64)

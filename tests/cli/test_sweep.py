@@ -397,6 +397,7 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         (("--to", "2010-01-01"), "there is no bar to run on"),
         (("--trades", "999999"), "point 999999 is not in this sweep"),
         (("--set", "fast=5", "--set", "slow=30"), "there is nothing to sweep"),
+        (("--data", "b.csv"), ".parquet,b.csv"),
     ],
 )
 def test_bad_input_is_one_clear_message_and_writes_nothing(arguments, said, data, tmp_path, capfd):
