@@ -29,7 +29,7 @@ from quantdsl.report.metrics import LANE_METRICS, accumulators
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 SETTLED = re.compile(
-    r"e\.config\.(?!cash|samples)\w+|e\.instruments\[\d+\]\.(tick_|lot_|money_)\w+|p\d+"
+    r"money_scale|e\.config\.(?!cash|samples)\w+|e\.instruments\[\d+\]\.(tick_|lot_|money_)\w+|p\d+"
     r"|e\.venues\[\d+\]\.(queue_power|latency_feed)"
 )
 """What the host writes alike for all lanes, and alike for most data: lanes have code of their own

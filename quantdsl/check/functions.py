@@ -85,11 +85,18 @@ class Declared(Struct, Binding):
         return cx.library.call(cx, self, node)
 
 
-def bars_value(base: ops.Place, of: str, span: ast.Span, series: Series | None) -> Value:
-    """A bars place with its readable parts."""
+def bars_value(
+    base: ops.Place,
+    of: str,
+    span: ast.Span,
+    series: Series | None,
+    source: ops.Place | None = None,
+) -> Value:
+    """A bars place with its readable parts; `source` says what a tick and a lot are, if not it."""
     value = Value(Type("bars", of), base, span, series=series)
-    tick = Unit(ops.Field(base, "tick_num"), ops.Field(base, "tick_den"))
-    lot = Unit(ops.Field(base, "lot_num"), ops.Field(base, "lot_den"))
+    source = source or base
+    tick = Unit(ops.Field(source, "tick_num"), ops.Field(source, "tick_den"))
+    lot = Unit(ops.Field(source, "lot_num"), ops.Field(source, "lot_den"))
     for name in BAR_PRICES:
         value.names[name] = Value(
             Type("price", of), ops.Field(base, name), unit=tick, series=series

@@ -143,15 +143,22 @@ class BarsBinding(Binding):
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """The bars as an argument of an indicator."""
-        value = self.strategy.bar(self.instrument.index, self.clock)
-        return bars_value(value, self.instrument.name, node.span, self.series)
+        return self._bars(node.span)
+
+    def _bars(self, span: Span) -> Value:
+        """The bars; of a universe they say themselves what counts are, for signals have no engine.
+
+        Elsewhere the instrument does, which lanes know before they start.
+        """
+        place = self.strategy.bar(self.instrument.index, self.clock)
+        one = self.strategy.universe is None
+        source = ops.Elem(ops.Field(ENGINE, "instruments"), self.instrument.ir) if one else None
+        return bars_value(place, self.instrument.name, span, self.series, source)
 
     def member(self, name: str) -> "Binding | Local | None":
         """A price, a mean of prices, the volume; of an instrument also its position and so on."""
         if name in (*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4"):
-            place = self.strategy.bar(self.instrument.index, self.clock)
-            bars = bars_value(place, self.instrument.name, (0, 0), self.series)
-            return Local(bars.names[name])
+            return Local(self._bars((0, 0)).names[name])
         if name in ("adj", "forming"):
             return Later(f"'{name}' prices")
         if self.clock == 0 and name in OF_INSTRUMENT:

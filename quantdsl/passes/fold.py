@@ -25,6 +25,7 @@ from quantdsl.ir.ops import (
     Unary,
     Var,
     While,
+    f64,
 )
 from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.constants import fold_binary, fold_unary
@@ -45,6 +46,9 @@ def folded_func(func: Func) -> Func:
     """A function with what is known put in place of its computation."""
     body = Folder(assigned_names(func.body)).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
+
+
+ONE = f64(1.0)
 
 
 class Folder:
@@ -125,6 +129,8 @@ def _absorbed(expr: Binary) -> Expr:
         return x
     if expr.op == "imul" and y.bits in (0, 1):
         return x if y.bits else y
+    if y == ONE and (expr.op == "fmul" or (expr.op == "fdiv" and expr.y is y)):
+        return x
     # min(max(x, low), high) where low >= high: an index into an array of one.
     if expr.op == "imin" and isinstance(x, Binary) and x.op == "imax":
         bounds = [side.bits for side in (x.x, x.y) if isinstance(side, Const)]
