@@ -24,7 +24,7 @@ from tests.devices.lane_work import expected, random_work, run
 class Machine:
     """A fake GPU and a runner on it."""
 
-    def __init__(self, work, profile=None, second=None, **options):
+    def __init__(self, work, profile=None, fastest=None, **options):
         self.fake = FakeDriver(**options)
         program, rows = scalar(work)
         self.kernel = LaneKernel(program)
@@ -35,7 +35,7 @@ class Machine:
         def load(_):
             return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows, 0)
 
-        self.runner = CudaRunner(self.device, self.said.append, profile, load, second)
+        self.runner = CudaRunner(self.device, self.said.append, profile, load, fastest)
 
     def close(self):
         self.runner.close()
@@ -65,9 +65,9 @@ def test_lanes_in_another_order_come_back_in_that_of_their_points(monkeypatch, p
     """Whether all events are there at once or pass in pieces."""
     monkeypatch.setattr(cuda_lanes, "PIECE_SHARE", piece_share)
     work = random_work(11, lanes=300)
-    machine = Machine(work, second=lambda _: 2)
+    machine = Machine(work, fastest=lambda _: 1)
     assert np.array_equal(run(machine.runner, work), expected(work))
-    assert (np.diff(order.order_of(work.points, 2)) < 0).any()
+    assert (np.diff(order.order_of(work.points, 1)) < 0).any()
     machine.close()
 
 
@@ -259,24 +259,42 @@ def test_lanes_of_one_order_take_longer_tiles(monkeypatch, orders, few, many):
     assert tune.by_size(work) == many
 
 
-def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
-    """Params behind the second are candidates: by the first two lanes are sorted as they come."""
-    work, cache = random_work(1, lanes=60, events=40), Cache(tmp_path / "cache")
-    speeds, seen = {None: 100, 2: 104}, []
+def grid(*counts):
+    """All points of params with so many values each, the last turning fastest."""
+    return np.stack([axis.ravel() for axis in np.indices(counts)]).astype(np.int64)
 
-    def measured(trial, second):
-        seen.append((second, trial.n_lanes, trial.lane_steps))
-        return speeds[second]
+
+def test_a_warp_has_as_many_values_of_the_param_beside_as_it_has_room_for():
+    """Sixteen of the fastest and two of that; the warps behind it have the same two."""
+    points = grid(2, 3, 16, 4)
+    ordered = points[:, order.order_of(points, 2)]
+    first, other, fastest, beside = (
+        [sorted(set(warp)) for warp in row.reshape(-1, 32).tolist()] for row in ordered
+    )
+    assert first == 6 * [[0]] + 6 * [[1]]
+    assert other == 4 * [[0], [1], [2]]
+    assert fastest == 12 * [list(range(16))]
+    assert beside == 2 * (3 * [[0, 1]] + 3 * [[2, 3]])
+
+
+def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
+    """Params behind the first are candidates: that one stays the slowest."""
+    work, cache = random_work(1, lanes=60, events=40), Cache(tmp_path / "cache")
+    speeds, seen = {None: 100, 1: 104, 2: 103}, []
+
+    def measured(trial, fastest):
+        seen.append((fastest, trial.n_lanes, trial.lane_steps))
+        return speeds[fastest]
 
     def tried(work):
-        return order.second_for(work, "GPU", "sm_90", cache, measured)
+        return order.fastest_for(work, "GPU", "sm_90", cache, measured)
 
     assert tried(work) is None
     assert not seen
     monkeypatch.setattr(order, "WORTH_LANE_STEPS", 1)
-    assert [tried(work), tried(work)] == [2, 2]
-    assert seen == [(2, 60, 3), (None, 60, 3)]
-    speeds[2] = 102
+    assert [tried(work), tried(work)] == [1, 1]
+    assert seen == [(1, 60, 2), (2, 60, 2), (None, 60, 2)]
+    speeds[1] = 102
     assert tried(work._replace(points=work.points[:, :40])) is None  # too little to count
 
 

@@ -25,7 +25,7 @@ from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
-from quantdsl.devices.cuda.order import Order, order_of, restored, second_for
+from quantdsl.devices.cuda.order import Order, fastest_for, order_of, restored
 from quantdsl.devices.cuda.stream import Event, Stream
 from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for, by_size
 from quantdsl.devices.failure import Bytes, refused
@@ -86,12 +86,12 @@ class CudaRunner:
         say: Callable[[str], None] = lambda _: None,
         profile: Profile | None = None,
         load: Callable[[LaneWork], Compiled] | None = None,
-        second: Callable[[LaneWork], int | None] | None = None,
+        fastest: Callable[[LaneWork], int | None] | None = None,
     ) -> None:
-        """`load` gives the code of some work, `second` the param that turns slower (order.py)."""
+        """`load` gives the code of some work, `fastest` the param that turns fastest (order.py)."""
         self.device, self._say, self._profile = device, say, profile
         self._load = load or _of_kind(device)
-        self._second = second or self._tried
+        self._fastest = fastest or self._tried
         self._ordered: tuple[Words, int | None] | None = None  # points, and theirs
         self._inputs: _Inputs | None = None
         self._reached = 0  # lanes below are reported
@@ -117,14 +117,14 @@ class CudaRunner:
         kernel, compiled = self._kernel(work)
         layout = self._layout(work, kernel, compiled, hi - lo)
         kernel.spare_cache(layout.block)
-        second = self._second(work)
+        fastest = self._fastest(work)
         self._reached = lo
         if self._profile is not None:
             self._told(self._profile, kernel, layout)
         while lo < hi:
             try:
                 inputs = self._resident(work, compiled.rows, layout)
-                lo = self._run(kernel, layout, inputs, second, lo, hi, finished)
+                lo = self._run(kernel, layout, inputs, fastest, lo, hi, finished)
             except DeviceError as error:
                 chunk = max(layout.chunk // 2 // WARP * WARP, WARP)
                 if error.kind != "memory":
@@ -160,12 +160,12 @@ class CudaRunner:
         return self.device.attribute("MULTIPROCESSOR_COUNT") * threads
 
     def _tried(self, work: LaneWork) -> int | None:
-        """The param that is to turn slower, as a trial of this kind of device has told."""
+        """The param that is to turn fastest, as a trial of this kind of device has told."""
 
-        def measured(part: LaneWork, second: int | None) -> float:
+        def measured(part: LaneWork, fastest: int | None) -> float:
             profile = Profile()
             trial = CudaRunner(
-                self.device, profile=profile, load=lambda _: code, second=lambda _: second
+                self.device, profile=profile, load=lambda _: code, fastest=lambda _: fastest
             )
             for _ in range(2):  # the first run waits for what it allocates
                 profile.intervals.clear()
@@ -177,8 +177,8 @@ class CudaRunner:
 
         if self._ordered is None or self._ordered[0] is not work.points:
             kind, architecture = self.device.model, architecture_of(self.device.capability)
-            second = second_for(work, kind, architecture, Cache(), measured)
-            self._ordered = work.points, second
+            fastest = fastest_for(work, kind, architecture, Cache(), measured)
+            self._ordered = work.points, fastest
         return self._ordered[1]
 
     def _kernel(self, work: LaneWork) -> tuple[Kernel, Compiled]:
@@ -210,7 +210,7 @@ class CudaRunner:
         kernel: Kernel,
         layout: Layout,
         inputs: "_Inputs",
-        second: int | None,
+        fastest: int | None,
         lo: int,
         hi: int,
         finished: Finished,
@@ -229,7 +229,7 @@ class CudaRunner:
                 if len(running) == len(slots):
                     self._report(running.popleft(), begin, work, finished)
                 slot = slots[number % len(slots)]
-                slot.start(kernel, layout, inputs, second, start, min(start + layout.chunk, hi))
+                slot.start(kernel, layout, inputs, fastest, start, min(start + layout.chunk, hi))
                 running.append(slot)
             while running:
                 self._report(running.popleft(), begin, work, finished)
@@ -346,7 +346,7 @@ class _Slot:
         kernel: Kernel,
         layout: Layout,
         inputs: _Inputs,
-        second: int | None,
+        fastest: int | None,
         lo: int,
         hi: int,
     ) -> None:
@@ -354,7 +354,7 @@ class _Slot:
         self.lo, self.hi = lo, hi
         work, n = inputs.feed.work, hi - lo
         points, own = self.pinned.words(len(work.points), n), work.points[:, lo:hi]
-        self._order = order_of(own, second)
+        self._order = order_of(own, fastest)
         points[:] = own if self._order is None else own[:, self._order]
         self.stream.upload(self.points, points)
         self.stream.mark(self.began)

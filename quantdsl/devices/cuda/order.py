@@ -1,10 +1,10 @@
 """The order in which a GPU takes the lanes of a chunk, so that those of a warp trade alike.
 
-A warp takes as long as the lane of it that trades most, and points come with the last param
-turning fastest: where that one is a stop, each warp has a lane with the tightest. With another
-param turning slower, behind the first alone, lanes that trade much are in the same warps, and the
-others are done in a fraction of the time. Which param that is a short trial tells, remembered for
-a kind of GPU.
+A warp takes as long as the lane of it that trades most, and a block as long as its slowest warp.
+Points come with the last param turning fastest: where that one is a stop, each warp has a lane with
+the tightest. With another param turning fastest, behind the first, which stays the slowest, lanes
+that trade alike are in the same warps, and warps that take as long in the same blocks. Which param
+that is a short trial tells, remembered for a kind of GPU.
 """
 
 import hashlib
@@ -17,10 +17,11 @@ import numpy.typing as npt
 from quantdsl.codegen.cache import Cache
 from quantdsl.devices.cuda.tune import program_key
 from quantdsl.devices.work import LaneWork, Words
+from quantdsl.ir.threads import WARP
 
 Order = npt.NDArray[np.int64]
 WORTH_LANE_STEPS = 5 * 10**8
-"""A sweep below takes less than the trial."""
+"""A sweep below takes less than the trials."""
 TRIALS_SHARE = 8
 """All trials together take one in so many events, each of them twice."""
 GAIN = 1.03
@@ -29,11 +30,24 @@ SAMPLE = 4_096
 """Points that tell one grid from another."""
 
 
-def order_of(points: Words, second: int | None) -> Order | None:
-    """The places of points[param, lane] with param `second` turning slower than all but the first,
-    otherwise as they come; None where they stay as they are.
+def order_of(points: Words, fastest: int | None) -> Order | None:
+    """The places of points[param, lane] with param `fastest` turning fastest behind the first.
+
+    A warp has as many values of the last other param as it has room for, and the warps behind it
+    have the same ones. None where the points stay as they are.
     """
-    return None if second is None else np.lexsort((points[second], points[0]))
+    if fastest is None:
+        return None
+    beside = _beside(points, fastest)
+    fast, last = (np.unique(points[k], return_inverse=True)[1] for k in (fastest, beside))
+    first, *others = (row for k, row in enumerate(points) if k not in (fastest, beside))
+    share = max(WARP // int(fast.max() + 1), 1)
+    return np.lexsort((first, last // share, *others, last % share, fast)[::-1])
+
+
+def _beside(points: Words, fastest: int) -> int:
+    last = len(points) - 1
+    return last if fastest != last else last - 1
 
 
 def restored(words: Words, order: Order) -> Words:
@@ -44,14 +58,14 @@ def restored(words: Words, order: Order) -> Words:
     return made
 
 
-def second_for(
+def fastest_for(
     work: LaneWork,
     device: str,
     architecture: str,
     cache: Cache,
     measured: Callable[[LaneWork, int | None], float],
 ) -> int | None:
-    """The param that is to turn slower on a kind of device: remembered or tried; None: none is.
+    """The param that is to turn fastest on a kind of device: remembered or tried; None: as it is.
 
     `measured` tells the lane-steps a second of some work in such an order.
     """
@@ -61,11 +75,11 @@ def second_for(
     stored = cache.get(key)
     if stored is not None:
         return msgspec.msgpack.decode(stored, type=int | None)
-    tried = range(2, len(work.points))
+    tried = range(1, len(work.points))
     events = -(-work.lane_steps // (TRIALS_SHARE * (len(tried) + 1)))
     trial = work._replace(events=work.events[:events], columns=work.columns[:events])
-    speeds = {second: measured(trial, second) for second in tried}
-    best = max(speeds, key=lambda second: speeds[second])
+    speeds = {fastest: measured(trial, fastest) for fastest in tried}
+    best = max(speeds, key=lambda fastest: speeds[fastest])
     found = best if speeds[best] > GAIN * measured(trial, None) else None
     cache.put(key, msgspec.msgpack.encode(found))
     return found
@@ -75,5 +89,5 @@ def _key(work: LaneWork, device: str, architecture: str) -> str:
     sample = np.ascontiguousarray(work.points[:, :: -(-work.n_lanes // SAMPLE)])
     points = hashlib.sha256(sample.tobytes()).hexdigest()
     program = program_key(work, architecture)
-    text = f"order {device} {program} {work.n_lanes} {work.lane_steps} {points}"
+    text = f"fastest {device} {program} {work.n_lanes} {work.lane_steps} {points}"
     return hashlib.sha256(text.encode()).hexdigest()
