@@ -23,7 +23,7 @@ from quantdsl.codegen.short import SHORT_BODIES
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.units import split
-from quantdsl.codegen.warps import shared_words, warp_text
+from quantdsl.codegen.warps import Tiling, shared_words, warp_text
 from quantdsl.errors import UnavailableError
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import Module
@@ -91,7 +91,13 @@ class Bounds(NamedTuple):
     blocks: int = 4
     """On a multiprocessor at a time, at least."""
     rows: int = 32
-    """In a tile: longer ones let lanes drift apart, shorter ones make them wait more often."""
+    laps: int = 1
+    """As Tiling has them."""
+
+    @property
+    def tiling(self) -> Tiling:
+        """How rows pass through shared memory."""
+        return Tiling(self.rows, self.laps)
 
     @property
     def registers(self) -> int:
@@ -255,7 +261,7 @@ def _primitives(module: Module, _: Shared) -> Iterator[str]:
 
 def thread_kernel(bounds: Bounds, target: Target, module: Module, shared: Shared) -> Iterator[str]:
     """The kernel as each thread of a GPU runs it, on one lane."""
-    yield warp_text("ptx_kernel ", module, shared, bounds.rows, WARP)
-    yield on_ptx(shared_words(module, bounds.rows))
+    yield warp_text("ptx_kernel ", module, shared, bounds.tiling, WARP)
+    yield on_ptx(shared_words(module, bounds.tiling))
     yield COPIES_AT_ONCE if target.cpu == WITHOUT_COPIES else COPIES_BESIDE
     yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

@@ -23,7 +23,7 @@ from quantdsl.codegen.rows import (
     load_rows,
 )
 from quantdsl.codegen.target import Target
-from quantdsl.codegen.warps import behind_rows, tile_rows, tile_size
+from quantdsl.codegen.warps import Tiling, behind_rows, tile_rows, tile_size
 from quantdsl.ir.link import Decl, link
 from quantdsl.ir.ops import (
     I64_T,
@@ -59,20 +59,17 @@ def load_tiled_rows(
     varying: frozenset[str],
     target: Target,
     cache: Cache | None,
-    rows: int,
+    tiling: Tiling,
 ) -> RowsCode | None:
-    """What makes rows for the kernel of a GPU, as `load_rows` otherwise, with their tiles.
-
-    Those have `rows` where there are no strides, as Bounds.rows.
-    """
+    """What makes rows for the kernel of a GPU, as `load_rows` otherwise, with their tiles."""
     code = load_rows(module, kept, varying, target, cache, GPU_DEPTH, past=True)
-    form = f"images {rows} {kernel_form(kept, varying, GPU_DEPTH)}"
+    form = f"images {tiling} {kernel_form(kept, varying, GPU_DEPTH)}"
 
     def sizes() -> bytes:
-        return msgspec.msgpack.encode(behind_rows(gpu_part(module, kept, varying), rows))
+        return msgspec.msgpack.encode(behind_rows(gpu_part(module, kept, varying), tiling))
 
     def made(whole: Module) -> Module:
-        return images_module(gpu_part(whole, kept, varying), rows)
+        return images_module(gpu_part(whole, kept, varying), tiling)
 
     stored = through_cache(cache, cache_key(module, target, f"size of {form}"), sizes)
     tiles = msgspec.msgpack.decode(stored, type=Tiles)
@@ -82,14 +79,14 @@ def load_tiled_rows(
     return RowsCode(code.program, code.width, code.common, Behind(images, *tiles))
 
 
-def images_module(part: Module, rows: int) -> Module:
+def images_module(part: Module, tiling: Tiling) -> Module:
     """The entry that writes all tiles, over the functions that write a row or a stride of one."""
     sizes = dict(part.sizes)
     declared: dict[str, Decl] = {func.name: func for func in part.funcs}
     if MESSAGES in declared:
         gather = msgspec.structs.replace(declared[MESSAGES], name=IMAGES)
         return link({IMAGES: gather}.get, (IMAGES,), sizes)
-    count, size, words = tile_rows(part, rows), tile_size(part, rows), sizes[IMAGE_WORDS]
+    count, size, words = tile_rows(part, tiling), tile_size(part, tiling), sizes[IMAGE_WORDS]
     number, row, first, at, end = map(Var, ("number", "row", "first", "at", "end"))
     spot = _sum(at, _times(Binary("isub", row, first), words))
     given = (Var(ROWS), row, Var(OUT), spot)

@@ -8,6 +8,7 @@ beyond the last lane run that lane once more, so that all threads of a block mee
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.lanes import (
@@ -138,7 +139,7 @@ TOGETHER = """\
   call void @tile.fetch(ptr %shared, ptr %images, i64 %words.some, i64 %pair, i64 %pairs)
   br label %stretch
 stretch:
-  %first = phi i64 [ 0, %run ], [ %to, %stretched ]
+  %first = phi i64 [ 0, %run ], [ %tile.to, %stretched ]
   %image = phi ptr [ %images, %run ], [ %image.next, %stretched ]
   %side = phi i64 [ 0, %run ], [ %side.next, %stretched ]
   %halts.before = phi i64 [ 0, %run ], [ %halts, %stretched ]
@@ -151,23 +152,23 @@ fetched:
   %groups = getelementptr i64, ptr %tile, i64 {groups}
   %end = add i64 %first, {rows}
   %behind.it = icmp slt i64 %end, %n_events
-  %to = select i1 %behind.it, i64 %end, i64 %n_events
+  %tile.to = select i1 %behind.it, i64 %end, i64 %n_events
   %words.ahead = select i1 %behind.it, i64 {size}, i64 0
   %image.next = getelementptr i64, ptr %image, i64 {size}
   %side.next = sub i64 {size}, %side
   %tile.next = getelementptr i64, ptr %shared, i64 %side.next
   call void @tile.fetch(ptr %tile.next, ptr %image.next, i64 %words.ahead, i64 %pair, i64 %pairs)
-  br label %pace
+{lap}
 pace:
-  %from = phi i64 [ %first, %fetched ], [ %from.next, %paced ]
-  %halts = phi i64 [ %halts.before, %fetched ], [ %halts.next, %paced ]
+  %from = phi i64 [ %lap.from, %lap ], [ %from.next, %paced ]
+  %halts = phi i64 [ %halts.lap, %lap ], [ %halts.next, %paced ]
   %reached = call i64 @{usual}(ptr %s, ptr %tile, ptr %groups, i64 %first, i64 %from, \
 i64 %to, ptr %columns{common}{held})
   %waits = icmp slt i64 %reached, %to
   %waits.32 = zext i1 %waits to i32
   %waiting = call i32 @quantdsl.any(i32 %waits.32)
   %any = icmp ne i32 %waiting, 0
-  br i1 %any, label %aside, label %stretched
+  br i1 %any, label %aside, label %lapped
 aside:
   br i1 %waits, label %slowly, label %paced
 slowly:
@@ -193,10 +194,36 @@ paced:
   %from.next = phi i64 [ %slowed, %slower ], [ %idled, %idly ], [ %reached, %aside ]
   %halts.next = phi i64 [ %halts.more, %slower ], [ %halts.now, %idly ], [ 0, %aside ]
   br label %pace
+{lapped}
 stretched:
   br label %stretch
 turned:
 {give}  call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
+
+# The lanes of a warp come together behind each lap of a tile, the warps of a block behind the tile.
+LAP = """\
+  br label %lap
+lap:
+  %lap.from = phi i64 [ %first, %fetched ], [ %to, %lapped ]
+  %halts.lap = phi i64 [ %halts.before, %fetched ], [ %halts, %lapped ]
+  %lap.end = add i64 %lap.from, {rows}
+  %lap.inside = icmp slt i64 %lap.end, %tile.to
+  %to = select i1 %lap.inside, i64 %lap.end, i64 %tile.to
+  br label %pace"""
+LAPPED = """\
+lapped:
+  %another = icmp slt i64 %to, %tile.to
+  br i1 %another, label %lap, label %stretched"""
+ONE_LAP = """\
+  br label %lap
+lap:
+  %lap.from = phi i64 [ %first, %fetched ]
+  %halts.lap = phi i64 [ %halts.before, %fetched ]
+  %to = phi i64 [ %tile.to, %fetched ]
+  br label %pace"""
+LAPPED_ONCE = """\
+lapped:
+  br label %stretched"""
 
 FETCH = """\
 define internal void @tile.fetch(ptr %tile, ptr %image, i64 %words, i64 %first, i64 %step)
@@ -220,39 +247,57 @@ SIDES = 2
 """Tiles that a block has room for: while its threads are at one, the next comes from memory."""
 
 LONGER = 4
-"""So many times the rows has a tile of strides: what a tile costs counts for more beside them."""
+"""So many times the rows has a lap of strides: what a lap costs counts for more beside them."""
+SHARED_WORDS, SHARED_WORDS_MAX = 2048, 6144
+"""Of shared memory that a longer lap may take: a multiprocessor has room for many blocks then. And
+that a kernel may have, 48 KB."""
 
 
-SHARED_WORDS = 2048
-"""Of shared memory that a longer tile may take: a multiprocessor has room for many blocks then."""
+class Tiling(NamedTuple):
+    """How rows pass through shared memory."""
+
+    rows: int
+    """Of a lap without strides: longer ones let lanes drift apart, shorter ones make them wait."""
+    laps: int = 1
+    """Of a tile at most: more let the warps of a block drift apart, and take shared memory."""
 
 
-def tile_rows(module: Module, rows: int) -> int:
-    """Rows of a tile: `rows` without strides, with them as many times as have room."""
-    sizes = dict(module.sizes)
+def lap_rows(module: Module, tiling: Tiling) -> int:
+    """Rows of a lap: so many without strides, with them as many times as have room."""
+    sizes, (rows, _) = dict(module.sizes), tiling
     longest = rows * LONGER if GROUP_WORDS in sizes else rows
     while longest > rows and SIDES * _words(sizes, longest) > SHARED_WORDS:
         longest //= 2
     return longest
 
 
-def tile_size(module: Module, rows: int) -> int:
+def tile_rows(module: Module, tiling: Tiling) -> int:
+    """Rows of a tile: as many laps as have room."""
+    sizes, rows, laps = dict(module.sizes), lap_rows(module, tiling), tiling.laps
+    while laps > 1 and SIDES * _words(sizes, rows * laps) > SHARED_WORDS_MAX:
+        laps -= 1
+    return rows * laps
+
+
+def tile_size(module: Module, tiling: Tiling) -> int:
     """Words of a tile, with one row read ahead, and of strides."""
-    return _words(dict(module.sizes), tile_rows(module, rows))
+    return _words(dict(module.sizes), tile_rows(module, tiling))
 
 
-def shared_words(module: Module, rows: int) -> int:
+def shared_words(module: Module, tiling: Tiling) -> int:
     """Words of shared memory that a block needs: for the tile at hand and the next."""
-    return SIDES * tile_size(module, rows)
+    return SIDES * tile_size(module, tiling)
 
 
-def behind_rows(module: Module, rows: int) -> tuple[int, int]:
+def behind_rows(module: Module, tiling: Tiling) -> tuple[int, int]:
     """For how many rows something stands behind all rows, and how many words of it; 0 if nothing.
 
     Tiles, as `tile_rows` and `tile_size` tell of them, or what messages.py gathers.
     """
     messages = dict(module.sizes).get(MESSAGE_WORDS)
-    return (tile_rows(module, rows), tile_size(module, rows)) if messages is None else (1, messages)
+    if messages is not None:
+        return 1, messages
+    return tile_rows(module, tiling), tile_size(module, tiling)
 
 
 def _words(sizes: dict[str, int], rows: int) -> int:
@@ -261,18 +306,20 @@ def _words(sizes: dict[str, int], rows: int) -> int:
     return -(-words // STEP_WORDS) * STEP_WORDS
 
 
-def warp_text(convention: str, module: Module, shared: Shared, rows: int, group: int = 1) -> str:
-    """The kernel over tiles, of so many rows without strides; its text calls primitives.py.
+def warp_text(
+    convention: str, module: Module, shared: Shared, tiling: Tiling, group: int = 1
+) -> str:
+    """The kernel over tiles; its text calls primitives.py.
 
     `group` lanes have one of what all have in common, where there is such a thing: a warp of them,
     which waits before each write (passes/meet.py), or one.
     """
     words, symbols = state_words(shared), shared.signatures
-    tiled, (most, behind) = tile_size(module, rows) > 0, behind_rows(module, rows)
+    tiled, (most, behind) = tile_size(module, tiling) > 0, behind_rows(module, tiling)
     sizes = dict(module.sizes)
     held = sizes[HELD_WORDS] if tiled else 0
     if tiled:
-        turns, run = symbols[SLOW], _together(module, symbols, rows, words)
+        turns, run = symbols[SLOW], _together(module, symbols, tiling, words)
     else:
         turns, run = symbols["lane"], ""
         own, names = own_steps(module), ("%events", "%columns")
@@ -319,13 +366,15 @@ def warp_text(convention: str, module: Module, shared: Shared, rows: int, group:
     )
 
 
-def _together(module: Module, symbols: dict[str, Signature], rows: int, words: int) -> str:
+def _together(module: Module, symbols: dict[str, Signature], tiling: Tiling, words: int) -> str:
     """The turns of all rows, which pass in tiles; a State has so many words."""
-    sizes, size = dict(module.sizes), tile_size(module, rows)
-    rows, held = tile_rows(module, rows), sizes[HELD_WORDS]
+    sizes, size = dict(module.sizes), tile_size(module, tiling)
+    lap, rows, held = lap_rows(module, tiling), tile_rows(module, tiling), sizes[HELD_WORDS]
     hot = "".join(f", ptr {name}" for name, _ in _hot_places(sizes))
     return TOGETHER.format(
         rows=rows,
+        lap=LAP.format(rows=lap) if lap < rows else ONE_LAP,
+        lapped=LAPPED if lap < rows else LAPPED_ONCE,
         halts=HALTS,
         long=SLOW_ROWS,
         row_words=sizes[ROW_WORDS],

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from quantdsl.devices.feed import PIECE_BYTES, Feed
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Profile
 from quantdsl.devices.work import Finished, LaneWork, Plan, Words
+
+if TYPE_CHECKING:
+    from quantdsl.codegen.warps import Tiling
 
 BLOCK_STEPS = 16_000_000
 """Lane-steps that a thread takes at once: some tenths of a second at the slowest."""
@@ -148,11 +151,11 @@ def rows_of(work: LaneWork, depth: int | None = None) -> RowsCode | None:
     return load_rows(work.module, work.kept, work.varying, native(), Cache(), depth)
 
 
-def tiled_rows_of(work: LaneWork, rows: int) -> RowsCode | None:
-    """The same for the kernel of a GPU, with the tiles that its blocks copy; as Bounds.rows."""
+def tiled_rows_of(work: LaneWork, tiling: "Tiling") -> RowsCode | None:
+    """The same for the kernel of a GPU, with the tiles that its blocks copy."""
     from quantdsl.codegen.tiles import load_tiled_rows
 
-    return load_tiled_rows(work.module, work.kept, work.varying, native(), Cache(), rows)
+    return load_tiled_rows(work.module, work.kept, work.varying, native(), Cache(), tiling)
 
 
 def _scalar(work: LaneWork) -> Compiled:

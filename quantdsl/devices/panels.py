@@ -18,7 +18,7 @@ from quantdsl.codegen.lanes import FINISH, INTERFACE, KERNEL, START
 from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
 from quantdsl.codegen.primitives import DECLARED
 from quantdsl.codegen.target import Target, native
-from quantdsl.codegen.warps import warp_text
+from quantdsl.codegen.warps import Tiling, warp_text
 from quantdsl.devices.blocks import primitives
 from quantdsl.devices.columns import HOST, Matrices, Place
 from quantdsl.devices.simulated import SimulatedKernel, kernel_of
@@ -319,7 +319,7 @@ def _along_kernel(work: PanelKernel) -> SimulatedKernel:
 
 def _text(module: Module, target: Target) -> str:
     def outside(module: Module, shared: Shared) -> Iterator[str]:
-        yield warp_text("", module, shared, 1)
+        yield warp_text("", module, shared, Tiling(1))
         yield DECLARED
         yield "attributes #2 = { nounwind }"
 

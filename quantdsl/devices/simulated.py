@@ -4,6 +4,7 @@ Each block runs by itself, and its threads take turns (blocks.py). It is slow an
 so that kernels are tested where no GPU is.
 """
 
+import functools
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from quantdsl.codegen.primitives import COPIES_AT_ONCE, DECLARED
 from quantdsl.codegen.ptx import GPU_DEPTH, Bounds, gpu_part
 from quantdsl.codegen.rows import RowsCode, kernel_form
 from quantdsl.codegen.target import Target, native
-from quantdsl.codegen.warps import shared_words, warp_text
+from quantdsl.codegen.warps import Tiling, shared_words, warp_text
 from quantdsl.devices.blocks import Crew, Launch, primitives
 from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.feed import Feed
@@ -33,7 +34,6 @@ from quantdsl.ir.ops import Module
 
 BLOCK = 32
 """Threads of a block of lanes."""
-TILE_ROWS = Bounds().rows
 LIMITS = (65_535, 1_024)
 """Blocks of a launch and threads of a block, as the smallest GPUs have them."""
 RESIDENT_THREADS = 2_048
@@ -140,21 +140,21 @@ def kernel_within(work: LaneWork, bounds: Bounds) -> LanesKernel:
     form = Form(
         f"simulated {bounds} {kernel_form(kept, varying, GPU_DEPTH)}",
         lambda whole: gpu_part(whole, kept, varying, bounds),
-        _text,
+        functools.partial(_text, bounds.tiling),
         INTERFACE,
     )
-    shared_bytes = 8 * shared_words(gpu_part(work.module, kept, varying), TILE_ROWS)
+    shared_bytes = 8 * shared_words(gpu_part(work.module, kept, varying), bounds.tiling)
     program = load(work.module, native(), Cache(), form)
     kernel = SimulatedKernel(program.address("lanes"), 15, program)
-    return LanesKernel(kernel, tiled_rows_of(work, TILE_ROWS), shared_bytes)
+    return LanesKernel(kernel, tiled_rows_of(work, bounds.tiling), shared_bytes)
 
 
-def _text(module: Module, target: Target) -> str:
-    return emit(module, target, _kernel)
+def _text(tiling: Tiling, module: Module, target: Target) -> str:
+    return emit(module, target, functools.partial(_kernel, tiling))
 
 
-def _kernel(module: Module, shared: Shared) -> Iterator[str]:
-    yield warp_text("", module, shared, TILE_ROWS)
+def _kernel(tiling: Tiling, module: Module, shared: Shared) -> Iterator[str]:
+    yield warp_text("", module, shared, tiling)
     yield DECLARED
     yield COPIES_AT_ONCE
     yield "attributes #2 = { nounwind }"

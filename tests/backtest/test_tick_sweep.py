@@ -257,7 +257,7 @@ BY_ROWS = (
 @pytest.mark.parametrize("text", [MAKER, BY_ROWS], ids=["by events", "by rows"])
 def test_books_of_levels_and_of_orders_on_every_target(text: str, events) -> None:
     lanes = hand_made(checked_text(text), events())
-    rows = tiled_rows_of(lanes.work(NO_COLUMNS), Bounds().rows)
+    rows = tiled_rows_of(lanes.work(NO_COLUMNS), Bounds().tiling)
     assert (rows is None) == (text == MAKER)
     oracle = Target("interpreter", InterpretedRunner())
     outcomes = compared(lanes, [oracle, *targets(NO_COLUMNS, lambda _: None)])

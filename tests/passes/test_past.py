@@ -65,7 +65,7 @@ def test_a_maker_takes_rows_and_no_warp_waits() -> None:
 
 def test_where_there_were_more_changes_than_room_rows_are_made_once_more(monkeypatch) -> None:
     work = maker()
-    code = tiled_rows_of(work, Bounds().rows)
+    code = tiled_rows_of(work, Bounds().tiling)
     assert code is not None
 
     def made() -> list[np.ndarray]:

@@ -11,7 +11,7 @@ from quantdsl.check import compile_file
 from quantdsl.codegen.lanes import FINISH, START
 from quantdsl.codegen.ptx import Bounds, gpu_part
 from quantdsl.devices.cpu import rows_of
-from quantdsl.devices.cuda.tune import FEW
+from quantdsl.devices.cuda.tune import FEW, ROOMY
 from quantdsl.devices.cuda.tune import USUAL as USUAL_BOUNDS
 from quantdsl.devices.simulated import BLOCK, kernel_within
 from quantdsl.devices.work import LaneWork
@@ -62,7 +62,8 @@ def test_shipped_strategies(path):
     for pieces in (1, 5):
         found, usual = by_turns(work, pieces)
         assert np.array_equal(found, expected)
-    assert np.array_equal(by_turns(work, 2, FEW)[0], expected)
+    for bounds in (FEW, ROOMY):
+        assert np.array_equal(by_turns(work, 2, bounds)[0], expected)
     if path.stem in ("ema_cross", "bracket", "buy_and_hold"):
         assert usual
 
@@ -71,7 +72,7 @@ def test_shipped_strategies(path):
 def test_generated_strategies(seed):
     work = strategy_work(checked_text(strategy(seed)), 400)
     expected = by_events(work)
-    for bounds in (USUAL_BOUNDS, FEW):
+    for bounds in (USUAL_BOUNDS, FEW, ROOMY):
         assert np.array_equal(by_turns(work, 2, bounds)[0], expected)
 
 

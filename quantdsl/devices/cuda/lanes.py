@@ -474,7 +474,7 @@ def compiled(device: CudaDevice, work: LaneWork, bounds: Bounds) -> Compiled:
     architecture = architecture_of(device.capability)
     cubin = load_cubin(work.module, work.kept, architecture, Cache(), bounds, varying=work.varying)
     library = Library(device.driver, cubin.code, ENTRY)
-    rows = tiled_rows_of(work, bounds.rows)
+    rows = tiled_rows_of(work, bounds.tiling)
     return Compiled(library, bounds.threads, rows, cubin.spill_bytes)
 
 

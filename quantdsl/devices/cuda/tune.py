@@ -22,8 +22,8 @@ FEW = Bounds(32, 8, 4)
 ONE_ORDER = Bounds(32, 8, 32)
 """The same for a strategy that never has two orders: what costs its lanes most beside usual turns
 is to begin a tile, and they turn aside too seldom to gain by staying together."""
-ROOMY = Bounds(128, 2, 16)
-"""For lanes that have several orders, as at prices: in short tiles they stay together, so that more
+ROOMY = Bounds(128, 2, 16, 4)
+"""For lanes that have several orders, as at prices: in short laps they stay together, so that more
 of them make a turn with an order at once, and registers do not run out. More lanes at a time would
 only share the cache: bench/README.md has what was tried."""
 SPILL_BYTES_MAX = 100
