@@ -30,12 +30,14 @@ from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
 from quantdsl.passes.at_once import SECTOR_WORDS, read_at_once
 from quantdsl.passes.divide_counts import divide_counts
+from quantdsl.passes.held import hold_quotients
 from quantdsl.passes.hot import with_hot
+from quantdsl.passes.inline import with_callees
 from quantdsl.passes.meet import MEET, meet_to_write
 from quantdsl.passes.messages import pass_messages
 from quantdsl.passes.once import unroll_once
 from quantdsl.passes.outline import ROOMY_NODES, inline_cold
-from quantdsl.passes.usual import IDLE, SLOW, USUAL, run_usual
+from quantdsl.passes.usual import HOLD, IDLE, SLOW, USUAL, run_usual
 
 ENTRY = entry_symbol(KERNEL.name)
 
@@ -212,7 +214,13 @@ def _turns(module: Module, *, roomy: bool) -> Module:
     module = msgspec.structs.replace(module, funcs=tuple(funcs))
     if not roomy:
         return inline_cold(module, called={IDLE})
-    return inline_cold(with_hot(module, SLOW, (USUAL, IDLE)), ROOMY_NODES)
+    turns = with_callees(module, SLOW)
+    if turns is not None:
+        whole = tuple(turns if func.name == SLOW else func for func in module.funcs)
+        module = msgspec.structs.replace(module, funcs=whole)
+        names = (SLOW, USUAL, IDLE)
+        module = with_hot(hold_quotients(module, names, HOLD), names)
+    return inline_cold(module, ROOMY_NODES)
 
 
 def turns_alone(module: Module) -> Module:

@@ -4,12 +4,13 @@ A division takes a GPU as long as ten other operations, and nothing that stands 
 that are not usual lets it keep one in a register.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
 import msgspec
 
 from quantdsl.ir.ops import (
     F64_T,
+    Assign,
     Binary,
     BufferType,
     Const,
@@ -19,6 +20,7 @@ from quantdsl.ir.ops import (
     For,
     Func,
     Let,
+    Module,
     ParamDecl,
     Select,
     Stmt,
@@ -27,6 +29,8 @@ from quantdsl.ir.ops import (
     i64,
 )
 from quantdsl.ir.walk import nodes_in, operands, rebuild_body, rebuild_expr, rebuild_stmt
+from quantdsl.passes.effects import Analysis
+from quantdsl.passes.places import PathSet, known, path_of
 from quantdsl.passes.scopes import assigned_names, promoted
 
 HELD = "held@"
@@ -52,6 +56,55 @@ def with_held(entry: Func) -> tuple[Func, tuple[Expr, ...]]:
     body = (*entry.body[:at], *holder.lets(), loop, *entry.body[at + 1 :])
     params = (*entry.params, ParamDecl(HELD, HELD_TYPE))
     return msgspec.structs.replace(entry, params=params, body=body), tuple(holder.found)
+
+
+def hold_quotients(module: Module, names: Sequence[str], hold: str) -> Module:
+    """The module whose turns, functions that call nothing, read from HELD such quotients too.
+
+    `hold` is what writes HELD before the first turn; it is made where nothing was held.
+    """
+    funcs, sizes = {func.name: func for func in module.funcs}, dict(module.sizes)
+    state, analysis = funcs[names[0]].params[0], Analysis(module)
+    changed = PathSet(path for name in names for path in analysis.func(name).writes)
+    found: dict[Expr, Elem] = {}
+
+    def lasts(expr: Expr) -> bool:
+        if isinstance(expr, Const | Unary | Binary | Select | Fma):
+            return all(map(lasts, operands(expr)))
+        path = path_of(expr)
+        if path is None or path[0] != state.name or not known(path):
+            return False
+        return not changed.meets(path)
+
+    def expr(node: Expr) -> Expr:
+        if isinstance(node, Binary) and node.op == "fdiv" and lasts(node):
+            return found.setdefault(node, Elem(Var(HELD), i64(sizes[HELD_WORDS] + len(found))))
+        return rebuild_expr(node, expr)
+
+    def stmt(one: Stmt) -> Stmt:
+        return rebuild_stmt(one, expr, stmt)
+
+    for name in names:
+        body = tuple(map(stmt, funcs[name].body))
+        funcs[name] = msgspec.structs.replace(funcs[name], body=body)
+    if not found:
+        return module
+    puts = tuple(Assign(place, value) for value, place in found.items())
+    if hold not in funcs:
+        for name in names:
+            params = (*funcs[name].params, ParamDecl(HELD, HELD_TYPE))
+            funcs[name] = msgspec.structs.replace(funcs[name], params=params)
+        held = ParamDecl(HELD, HELD_TYPE, inout=True)
+        funcs[hold] = Func(hold, (ParamDecl(state.name, state.type), held), None, ())
+    holding = funcs[hold]
+    funcs[hold] = msgspec.structs.replace(holding, body=(*holding.body, *puts))
+    sizes[HELD_WORDS] += len(found)
+    return msgspec.structs.replace(
+        module,
+        funcs=tuple(funcs.values()),
+        entries=tuple(dict.fromkeys((*module.entries, hold))),
+        sizes=tuple(sorted(sizes.items())),
+    )
 
 
 class _Holder:

@@ -32,7 +32,6 @@ from quantdsl.ir.ops import (
 )
 from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, roots, statements
 from quantdsl.passes.effects import Analysis
-from quantdsl.passes.inline import with_callees
 from quantdsl.passes.places import Path, PathSet, known, path_of, place_at, type_at
 
 HOT, REAL = "hot@", "hot.real@"
@@ -40,7 +39,7 @@ HOT, REAL = "hot@", "hot.real@"
 HOT_TYPES = {HOT: BufferType(I64_T), REAL: BufferType(F64_T)}
 HOT_SIZES = {HOT: "HOT_WORDS", REAL: "HOT_REALS"}
 """The module's sizes that say how many there are."""
-MOST = 48
+MOST = 52
 """What is named most often: each takes two registers of the 255 that a thread has."""
 TAKE, GIVE = "take", "give"
 """The functions take(s, inout hot, inout real) and give(inout s, hot, real): before all turns, and
@@ -51,20 +50,13 @@ Kept = dict[Path, tuple[Elem, ScalarType]]
 """Where each of them is in a param."""
 
 
-def with_hot(module: Module, slow: str, others: Sequence[str]) -> Module:
-    """The module whose turns have such words in two last params.
-
-    `slow` are the turns that may call, `others` those that do not. The module comes as it is where
-    what turns call does not find room in them.
-    """
-    turns = with_callees(module, slow)
-    if turns is None:
-        return module
-    funcs = {func.name: turns if func.name == slow else func for func in module.funcs}
-    chosen = [funcs[name] for name in (slow, *others)]
+def with_hot(module: Module, names: Sequence[str]) -> Module:
+    """The module whose turns, functions that call nothing, have such words in two last params."""
+    funcs = {func.name: func for func in module.funcs}
+    chosen = [funcs[name] for name in names]
     kept = _kept(_words(module, chosen))
     moved = {func.name: _Mover(kept).func(func) for func in chosen}
-    state = turns.params[0]
+    state = chosen[0].params[0]
     new = (_take(state, kept), _give(state, kept))
     made = [moved.get(name, func) for name, func in funcs.items()]
     counts = {
