@@ -112,6 +112,18 @@ def test_fold_leaves_floats_alone_but_widens_integers():
     assert result(fold_constants(returns(widened, "f64"))) == str(2.0**53)
 
 
+def test_fold_drops_what_multiplies_or_divides_by_one():
+    x = Unary("i64_to_f64", n)
+    for expr in (
+        Binary("fmul", x, f64(1.0)),
+        Binary("fmul", f64(1.0), x),
+        Binary("fdiv", x, f64(1.0)),
+    ):
+        assert result(fold_constants(returns(expr, "f64"))) == "i64_to_f64(n)"
+    left = Binary("fdiv", f64(1.0), x)
+    assert result(fold_constants(returns(left, "f64"))) == "fdiv(1.0, i64_to_f64(n))"
+
+
 def test_fold_keeps_only_the_branch_that_is_taken():
     decided = If(Binary("igt", i64(8), i64(4)), (Let("x", "i64", n),), (Let("y", "i64", n),))
     func = Func("f", (ParamDecl("n", "i64"),), None, (decided, Let("z", "i64", n)))

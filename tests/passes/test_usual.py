@@ -145,6 +145,32 @@ def test_words_that_turns_change_are_apart_where_there_are_registers():
         assert np.array_equal(lanes.run(lane)[work.results], expected[:, lane])
 
 
+OF_PARAMS = """language 1
+
+strategy OfParams:
+    "Buys a share of a price below the market, and sells at one above it."
+
+    bars 1h
+
+    param dip   = 0.5 in 0.5..1.5 step 0.5
+    param above = 1.0 in 0.0..2.0 step 1.0
+
+    on bar when flat:
+        buy(1 shares, limit = close * (1 - dip / 100), take_profit = close * (1 + above / 100))
+"""
+
+
+def test_quotients_of_params_are_held_for_turns_with_orders():
+    """Also where usual turns hold nothing."""
+    work = prepare_sweep(checked_text(OF_PARAMS), Path("<input>"), end="2022-02-01").work
+    assert Interpreted(work).held_words == 0
+    lanes, expected = Interpreted(work, FEW), by_events(work)
+    assert lanes.held_words == 2
+    for lane in range(work.n_lanes):
+        assert np.array_equal(lanes.run(lane)[work.results], expected[:, lane])
+    assert np.array_equal(by_turns(work, 2, FEW)[0], expected)
+
+
 def test_what_a_turn_reads_of_its_row_it_reads_first():
     work = swept("bracket", {"fast": "3..5:2"})
     module = gpu_part(work.module, work.kept, work.varying, FEW)
