@@ -127,6 +127,21 @@ def optimise(
             simplification.run(function, builder)
 
 
+def straight_assembly(parsed: llvm.ModuleRef, machine: llvm.TargetMachine) -> str:
+    """Assembly text whose loops count along by their own words alone.
+
+    Those that LLVM's strength reduction adds take registers of a loop that is as large as a lane's
+    turns, and a tenth of the time to PTX. It can be switched for the whole process only, so all
+    others wait at llvmlite's lock meanwhile.
+    """
+    with llvm.ffi.lib._lock:  # it has no public name
+        llvm.set_option("", "-disable-lsr=true")
+        try:
+            return str(machine.emit_assembly(parsed))
+        finally:
+            llvm.set_option("", "-disable-lsr=false")
+
+
 def assemble_cold(text: str, target: Target) -> bytes:
     """As `assemble`, for code that runs seldom and has hardly a loop: orders are as fast."""
     parsed, machine = optimised(text, target, simplify=plain)

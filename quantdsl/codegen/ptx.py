@@ -15,7 +15,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.emit import COMMON, emit
 from quantdsl.codegen.function import Shared, Signature
-from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, whole
+from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, straight_assembly
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import COPIES_AT_ONCE, COPIES_BESIDE, on_ptx
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
@@ -173,9 +173,10 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
     if any(func.name == MEET for func in module.funcs):
         # No function may be called by some lanes of a warp first and by others later.
         text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))
-    # Turns are loops as they should be: what LLVM moves out of them only takes registers.
-    simplify = numbered if any(func.name == SLOW for func in module.funcs) else whole
-    parsed, machine = optimised(text, target, level, simplify)
+    if any(func.name == SLOW for func in module.funcs):
+        # Turns are loops as they should be: what LLVM moves out of them only takes registers.
+        return straight_assembly(*optimised(text, target, level, numbered))
+    parsed, machine = optimised(text, target, level)
     return str(machine.emit_assembly(parsed))
 
 

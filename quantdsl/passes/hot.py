@@ -39,7 +39,7 @@ HOT, REAL = "hot@", "hot.real@"
 HOT_TYPES = {HOT: BufferType(I64_T), REAL: BufferType(F64_T)}
 HOT_SIZES = {HOT: "HOT_WORDS", REAL: "HOT_REALS"}
 """The module's sizes that say how many there are."""
-MOST = 52
+MOST = 60
 """What is named most often: each takes two registers of the 255 that a thread has."""
 TAKE, GIVE = "take", "give"
 """The functions take(s, inout hot, inout real) and give(inout s, hot, real): before all turns, and
