@@ -3,8 +3,9 @@
 The rows pass through a tile in shared memory (passes/usual.py says what it holds), which is copied
 there as it lies behind the rows (tiles.py). In a tile each
 lane makes its usual turns at its own pace; the lanes of a warp wait for each other only where they
-come to a turn that is not usual, or to the tile's end, and make those turns together. Threads
-beyond the last lane run that lane once more, so that all threads of a block meet at its barriers.
+come to a turn that is not usual, or to a lap's end, and make those turns together. Threads
+beyond the last lane run that lane once more, so that all threads of a block meet at its barriers;
+where there is none they end.
 """
 
 from collections.abc import Iterator
@@ -329,10 +330,10 @@ def warp_text(
         read, written = names
         common = common_argument(turns)
         run += ALONE.format(lane=turns.symbol, common=common, read=read, written=written)
-    ready, apart = READY, "0"
+    ready, apart = READY if tiled else READY_ALONE, "0"
     if takes_past(turns.decl):
-        ready = PAST.format(row_words=sizes[ROW_WORDS], more=most - 1, rows=most, words=behind)
-        ready += READY if tiled else READY_ALONE
+        past = PAST.format(row_words=sizes[ROW_WORDS], more=most - 1, rows=most, words=behind)
+        ready = past + ready
     elif takes_common(turns.decl):
         size = shared.layout.words(COMMON_TYPE)
         ready = ALL_ALONE.format(

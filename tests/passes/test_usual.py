@@ -85,6 +85,15 @@ def test_sweeps_of_generated_strategies(seed):
     assert np.array_equal(found, by_events(work))
 
 
+def test_threads_without_a_lane_leave_the_states_of_others():
+    """Where nothing makes them wait, one that runs the last lane once more may come behind it."""
+    checked, some = checked_text(strategy(102)), {"points": "random:5"}
+    work = prepare_sweep(checked, Path("<input>"), end="2022-01-12", sweep=some).work
+    found, usual = by_turns(work, 3)
+    assert not usual
+    assert np.array_equal(found, by_events(work))
+
+
 ON_A_CONDITION = """language 1
 
 strategy OnACondition:
