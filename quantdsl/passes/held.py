@@ -16,6 +16,7 @@ from quantdsl.ir.ops import (
     Const,
     Elem,
     Expr,
+    Field,
     Fma,
     For,
     Func,
@@ -77,7 +78,7 @@ def hold_quotients(module: Module, names: Sequence[str], hold: str) -> Module:
         return not changed.meets(path)
 
     def expr(node: Expr) -> Expr:
-        if isinstance(node, Binary) and node.op == "fdiv" and lasts(node):
+        if isinstance(node, Binary) and node.op == "fdiv" and lasts(node) and _names(node):
             return found.setdefault(node, Elem(Var(HELD), i64(sizes[HELD_WORDS] + len(found))))
         return rebuild_expr(node, expr)
 
@@ -107,6 +108,11 @@ def hold_quotients(module: Module, names: Sequence[str], hold: str) -> Module:
     )
 
 
+def _names(expr: Expr) -> bool:
+    """Whether an expression is made of any place: one of literals alone is a literal to LLVM."""
+    return any(isinstance(node, Field | Elem | Var) for node in nodes_in(expr))
+
+
 class _Holder:
     """Rewrites a loop over `words`, of which it changes those that are `assigned`."""
 
@@ -132,7 +138,7 @@ class _Holder:
     def expr(self, expr: Expr) -> Expr:
         if isinstance(expr, Binary) and expr.op == "fdiv":
             value = self.lasts(expr)
-            if value is not None and any(isinstance(node, Var) for node in nodes_in(value)):
+            if value is not None and _names(value):
                 return Var(self.found.setdefault(value, f"held.{len(self.found)}@"))
         return rebuild_expr(expr, self.expr)
 

@@ -165,12 +165,13 @@ strategy OfParams:
     param above = 1.0 in 0.0..2.0 step 1.0
 
     on bar when flat:
-        buy(1 shares, limit = close * (1 - dip / 100), take_profit = close * (1 + above / 100))
+        buy(1 shares, limit = close * (1 - 1.0 / 3.0 * (dip / 100)),
+            take_profit = close * (1 + above / 100))
 """
 
 
 def test_quotients_of_params_are_held_for_turns_with_orders():
-    """Also where usual turns hold nothing."""
+    """Also where usual turns hold nothing. What is made of literals is one."""
     work = prepare_sweep(checked_text(OF_PARAMS), Path("<input>"), end="2022-02-01").work
     assert Interpreted(work).held_words == 0
     lanes, expected = Interpreted(work, FEW), by_events(work)
