@@ -143,9 +143,9 @@ class BarsBinding(Binding):
 
     def read(self, cx: Context, node: ast.Expr) -> Value:
         """The bars as an argument of an indicator."""
-        return self._bars(node.span)
+        return self.bars(node.span)
 
-    def _bars(self, span: Span) -> Value:
+    def bars(self, span: Span) -> Value:
         """The bars; of a universe they say themselves what counts are, for signals have no engine.
 
         Elsewhere the instrument does, which lanes know before they start.
@@ -158,7 +158,7 @@ class BarsBinding(Binding):
     def member(self, name: str) -> "Binding | Local | None":
         """A price, a mean of prices, the volume; of an instrument also its position and so on."""
         if name in (*BAR_PRICES, "volume", "time", "hl2", "hlc3", "ohlc4"):
-            return Local(self._bars((0, 0)).names[name])
+            return Local(self.bars((0, 0)).names[name])
         if name in ("adj", "forming"):
             return Later(f"'{name}' prices")
         if self.clock == 0 and name in OF_INSTRUMENT:

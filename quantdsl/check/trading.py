@@ -8,7 +8,6 @@ from quantdsl.check import arith, consistency, percent
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
-from quantdsl.check.functions import bars_value
 from quantdsl.check.legs import in_handler, stands_alone
 from quantdsl.check.market import ENGINE, BarsBinding, Traded, among_several, one_of
 from quantdsl.check.types import BOOL, INT, TIME, VOID, money, price, qty
@@ -210,10 +209,9 @@ class _Intent:
 
     def _last_close(self, traded: Traded) -> Value | None:
         """What a market order is compared with, if anything reads the bars at all."""
-        place = self.strategy.bars.get((traded.index, 0))
-        return (
-            None if place is None else bars_value(place, traded.name, (0, 0), None).names["close"]
-        )
+        if (traded.index, 0) not in self.strategy.bars:
+            return None
+        return BarsBinding(self.strategy, traded, 0).bars((0, 0)).names["close"]
 
     def _instrument(self, args: list[ast.Arg]) -> Traded | None:
         """The instrument: the first argument where there are several."""
