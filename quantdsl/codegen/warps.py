@@ -244,14 +244,16 @@ copy:
 done:
   ret void
 }"""
+
 SIDES = 2
 """Tiles that a block has room for: while its threads are at one, the next comes from memory."""
 
 LONGER = 4
 """So many times the rows has a lap of strides: what a lap costs counts for more beside them."""
-SHARED_WORDS, SHARED_WORDS_MAX = 2048, 6144
-"""Of shared memory that a longer lap may take: a multiprocessor has room for many blocks then. And
-that a kernel may have, 48 KB."""
+SHARED_WORDS = 2048
+"""Of shared memory that a longer lap may take: a multiprocessor has room for many blocks then."""
+SHARED_WORDS_MAX = 6144
+"""Of shared memory that a kernel gets without asking the driver for more, 48 KB."""
 
 
 class Tiling(NamedTuple):

@@ -31,6 +31,8 @@ from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.constants import fold_binary, fold_unary
 from quantdsl.passes.scopes import assigned_names
 
+ONE = f64(1.0)
+
 
 def fold_constants(module: Module) -> Module:
     """The module with what is known at compile time in place of its computation."""
@@ -46,9 +48,6 @@ def folded_func(func: Func) -> Func:
     """A function with what is known put in place of its computation."""
     body = Folder(assigned_names(func.body)).body(func.body)
     return func if body is func.body else msgspec.structs.replace(func, body=body)
-
-
-ONE = f64(1.0)
 
 
 class Folder:

@@ -36,6 +36,7 @@ from quantdsl.devices.profile import Profile
 from quantdsl.devices.sizes import evaluate
 from quantdsl.devices.work import Finished, LaneWork, Plan, Words
 from quantdsl.errors import DeviceError
+from quantdsl.ir.threads import WARP
 
 STREAMS = 5
 """One copies up, one copies down, and some compute while the host takes what came down."""
@@ -44,7 +45,6 @@ PIECE_SHARE = 4
 CHUNK_LANE_STEPS = 2 * 10**10
 """A chunk has more lanes than run at once where they are no more work than this, about 0.1 s: lanes
 that trade much run long, and beside them run the next. What ends a run waits for its chunks."""
-WARP = 32
 SCHEDULERS = 4
 """Of a multiprocessor: each has a warp to itself where there are no more warps."""
 PART_OF_WARP = 4
