@@ -7,7 +7,7 @@
     python -m bench.table bench.json rivals.json ticks.json gpu.json
 
 The figures that the table shows are kept in bench/figures.json, from which a test makes the same
-table again.
+table again. `python -m bench.table gpu.json` takes a GPU's figures anew and keeps the others.
 """
 
 import json
@@ -129,8 +129,8 @@ SECTIONS: dict[str, dict[str, tuple[str, Callable[[One], str]]]] = {
 """Section -> bench -> label, and how its figure is shown."""
 
 
-def figures(bench: dict[str, Any], rivals: One, ticks: One, gpu: One) -> dict[str, Any]:
-    """What the table needs of a run: the machine, and the rows of each section."""
+def figures(bench: dict[str, Any], rivals: One, ticks: One) -> dict[str, Any]:
+    """What the table needs of a run on cores: the machine, and the rows of each section."""
     found = {one["name"]: one for one in bench["benchmarks"]}
     sections: dict[str, list[Row]] = {
         title: [
@@ -141,7 +141,7 @@ def figures(bench: dict[str, Any], rivals: One, ticks: One, gpu: One) -> dict[st
         for title, rows in SECTIONS.items()
     }
     sections["Backtest"] += [*beside_rivals(rivals), on_ticks(ticks)]
-    return {"machine": machine(), "sections": sections | {f"On an {gpu['device']}": [*on_gpu(gpu)]}}
+    return {"machine": machine(), "sections": sections}
 
 
 def beside_rivals(rivals: One) -> Iterable[Row]:
@@ -211,8 +211,9 @@ def replaced(text: str, block: str) -> str:
 
 
 def main() -> None:
-    bench, rivals, ticks, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:5])
-    shown = figures(bench, rivals, ticks, gpu)
+    *cores, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:])
+    shown = figures(*cores) if cores else json.loads(FIGURES.read_text())
+    shown["sections"][f"On an {gpu['device']}"] = [*on_gpu(gpu)]
     FIGURES.write_text(json.dumps(shown, indent=1) + "\n")
     README.write_text(replaced(README.read_text(), table(shown)))
 
