@@ -28,6 +28,7 @@ from quantdsl.ir.tensors import ORDER, ROUNDED
 from quantdsl.ir.walk import statements
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import Label
+from quantdsl.lang.spelling import nearest
 
 THREADS_MAX = 1_024
 """Of a block, on every GPU."""
@@ -221,7 +222,15 @@ def _verify(cx: Context, node: ast.Kernel, kind: str) -> None:
         if note.name == "kernel":
             said = _word(note)
             if said not in KINDS:
-                _shape(cx, note, f"@kernel({kind})")
+                near = nearest(said.lower(), KINDS)
+                cx.error(
+                    "QD0219",
+                    "this is no '@kernel'",
+                    note.span,
+                    reason=f"the kinds are {', '.join(KINDS)}; this one is {kind}",
+                    help=f"did you mean @kernel({near})?" if near else f"write @kernel({kind})",
+                    edit=(note.span, f"@kernel({near or kind})"),
+                )
             elif said != kind:
                 cx.error(
                     "QD0906",

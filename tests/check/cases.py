@@ -95,6 +95,10 @@ KERNELS = {
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@kernel(fast)\nkernel l(r: window[float, 4], n: const int) -> float"}
     ),
+    "kind that is misspelt": (
+        "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
+        "    return r[0]\n\n@kernel(Redcue)\nkernel l(r: window[float, 4], n: const int) -> float"}
+    ),
     "fast where there is no product": (
         "return r[0]", {"head": "k(r: window[float, 4], n: const int) -> float:\n"
         "    return r[0]\n\n@fast(bf16)\nkernel l(r: window[float, 4], n: const int) -> float"}
