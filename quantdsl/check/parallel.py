@@ -139,9 +139,21 @@ class Parallel(Struct):
             node.target.span,
             labels=declared,
             reason="the turns run in any order, so the last one to write would be any of them",
-            help=f"reduce it: 'parallel for ... reduce({root.id}: +)', or declare it in the loop",
+            help=self._instead(node.target, found, root.id),
         )
         return True
+
+    def _instead(self, target: ast.Expr, found: Binding | Local, name: str) -> str:
+        """What to write in place of an assignment that reaches beyond its turn."""
+        if isinstance(target, ast.Name):
+            return f"reduce it: 'parallel for ... reduce({name}: +)', or declare it in the loop"
+        if isinstance(target, ast.Attr):
+            return "declare it in the loop"
+        more = ", ..." if isinstance(target, ast.Index) and target.more else ""
+        own = f"a turn's own element is {name}[{self.node.name.id}{more}]; "
+        if isinstance(found, Local) and found.value.type.elem == INT:
+            return f"{own}to any one it adds by atomic_add({name}[...], x)"
+        return f"{own}what turns make together is reduced to a 'var', and stored behind the loop"
 
     def _own_element(self, target: ast.Expr) -> bool:
         """`a[i] = x` with i the loop's counter: no other turn has this element."""
@@ -209,8 +221,15 @@ class Parallel(Struct):
             for part in inside(self.node.body)
             if isinstance(part, ast.Index) and self._own_element(part) and not hidden
         }
+        refused = {
+            id(part.target.value)
+            for part in inside(self.node.body)
+            if isinstance(part, ast.Assign)
+            and isinstance(part.target, ast.Index)
+            and not self._own_element(part.target)
+        }  # by assign
         for part in inside(self.node.body):
-            if not isinstance(part, ast.Name) or id(part) in self.places:
+            if not isinstance(part, ast.Name) or id(part) in self.places | refused:
                 continue
             if part.id in self.counted or (part.id in self.written and id(part) not in own):
                 _, counted = self.counted.get(part.id, ("", None))

@@ -133,9 +133,20 @@ def _target(cx: Context, node: ast.Expr) -> Value:
 
 def _fixed_name(cx: Context, node: ast.Expr) -> None:
     """Report an assignment to what never changes; a local 'let' can become a 'var'."""
-    found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
+    root = node.value if isinstance(node, ast.Index) else node
+    found = cx.scope.find(root.id) if isinstance(root, ast.Name) else None
     text = cx.module.source.text
-    if isinstance(found, Local) and found.span != (0, 0):
+    if isinstance(found, Local) and found.value.type.kind == "tensor":
+        cx.error(
+            "QD0607",
+            f"{text[slice(*root.span)]!r} is only read by this kernel",
+            node.span,
+            labels=(Label(found.span, "declared here"),),
+            help="write 'inout' before its name there, and the caller's array is changed",
+            edit=((found.span[0], found.span[0]), "inout "),
+        )
+        return
+    if root is node and isinstance(found, Local) and found.span != (0, 0):
         start = text.rfind("let", 0, found.span[0])
         if start >= 0 and text[start + 3 : found.span[0]].isspace():
             cx.error(

@@ -4,6 +4,7 @@ import pytest
 
 from quantdsl import cli
 from quantdsl.check import check_source
+from quantdsl.lang.diagnostics import apply_edits
 from quantdsl.lang.source import Source
 from tests.check.cases import kernel
 
@@ -128,6 +129,40 @@ def test_a_message_shows_where_a_parameter_is_declared(body, at):
     ((label,),) = [one.labels for one in diagnostics if one.severity == "error"]
     assert label.text == "declared here"
     assert label.span == (text.index(at), text.index(at) + 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("s[0] += x[i]", "a turn's own element is s[i]; what turns make together is reduced"),
+        ("y[0, 1] = x[i]", "a turn's own element is y[i, ...]; what turns make together"),
+        ("bins[3] += 1", "a turn's own element is bins[i]; to any one it adds by atomic_add(bins["),
+        ("p.x = 1.0", "declare it in the loop"),
+        ("t = 1.0", "reduce it: 'parallel for ... reduce(t: +)', or declare it in the loop"),
+    ],
+)
+def test_what_a_turn_does_in_place_of_writing_to_what_is_shared(line, help):
+    """An element of a tensor was to be reduced, which no loop does."""
+    text = (
+        "struct P:\n    x: float\n\nkernel act(x: tensor[float, n], inout s: tensor[float, n],\n"
+        "           inout y: tensor[float, n, 2], inout bins: tensor[int, 9]):\n"
+        "    var p = P(x = 0.0)\n    var t = p.x\n    parallel for i in 0..<n:\n"
+        f"        s[i] = t\n        y[i, 0] = 0.0\n        {line}\n"
+    )
+    _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    (found,) = [one for one in diagnostics if one.severity == "error"]
+    assert found.code == "QD0903"
+    assert found.help.startswith(help)
+
+
+def test_a_tensor_that_is_written_to_is_told_to_be_inout():
+    text = "kernel act(y: tensor[float, m]):\n    parallel for i in 0..<m:\n        y[i] = 0.0\n"
+    _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
+    (found,) = diagnostics
+    assert found.message == "'y' is only read by this kernel"
+    mended = apply_edits(text, [found.edit])
+    assert mended.startswith("kernel act(inout y: tensor")
+    assert not check_source(Source(mended, "k.qdsl"), library_too=True)[1]
 
 
 def test_the_warm_up_is_that_of_the_window():
