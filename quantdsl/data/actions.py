@@ -36,7 +36,7 @@ from quantdsl.data.many import named
 from quantdsl.data.table import CsvTable, Table, open_table, stem
 from quantdsl.data.time_columns import parse_times
 from quantdsl.errors import DataError
-from quantdsl.events.layout import EVENT, Action, Kind
+from quantdsl.events.layout import EVENT, Action, BookSide, Kind
 
 Events = npt.NDArray[np.void]
 
@@ -57,6 +57,8 @@ CLOSE = 3
 """The word of a bar's close."""
 ASK = 1
 """The word of a quote's ask: where nobody asks it is above all prices, and holds nothing."""
+LEVEL_LOTS, ORDER_LOTS = 1, 4
+"""The words of a book's change that say what is there now: at its price, or of its order."""
 EPOCH = dt.date(1970, 1, 1)
 CLOCKS_NS = 2 * 3_600 * times.SECOND_NS
 """After the begin of a day's bar, which the change of clocks moves by an hour."""
@@ -282,7 +284,13 @@ class Actions:
 
 
 def _pass(prices: npt.NDArray[np.float64], events: Events) -> None:
-    """The last price of each instrument: an ask, where no trade beside it tells more."""
+    """The last price of each instrument: an ask, where no trade beside it tells more.
+
+    Of a book it is the last ask that was told, which is no lower than the best one.
+    """
+    asks = events[(events["kind"] == Kind.BOOK_DELTA) & (events["side"] == BookSide.ASK)]
+    there = asks[(asks["payload"][:, LEVEL_LOTS] > 0) | (asks["payload"][:, ORDER_LOTS] > 0)]
+    prices[there["instrument"]] = there["payload"][:, 0]
     for kind, word in ((Kind.QUOTE, ASK), (Kind.BAR, CLOSE), (Kind.TRADE, 0)):
         own = events[events["kind"] == kind]
         prices[own["instrument"]] = own["payload"][:, word]
