@@ -1,9 +1,9 @@
 """Configuration: what a run is set to, and who said so.
 
-A value comes from the first of: the command line, the config file, the strategy's `backtest:`
-block, the instrument file (its fees), the default. `resolve` merges them and remembers the source
-of each. The structs below are the one table of keys: types, units, ranges, the JSON Schema and
-the messages all follow from it.
+A value comes from the first of: the command line or the call of Python, the config file, the
+strategy's `backtest:` block, the instrument file (its fees), the default. `resolve` merges them and
+remembers the source of each. The structs below are the one table of keys: types, units, ranges, the
+JSON Schema and the messages all follow from it.
 """
 
 import datetime as dt
@@ -25,7 +25,8 @@ from quantdsl.zones import UTC, zone
 Precision = Literal["f64", "f32"]
 COMMAND_LINE, STRATEGY, DEFAULT = "command line", "strategy", "default"
 PYTHON = "Python"
-"""What messages call the command line where a call of Python stands for it."""
+CALLERS = (COMMAND_LINE, PYTHON)
+"""Who starts a run: what they say comes before all else."""
 INSTRUMENT = "instrument file"
 
 
@@ -415,9 +416,6 @@ class Resolved(msgspec.Struct, frozen=True):
 
     config: Config
     entries: tuple[Entry, ...]
-    caller: str = COMMAND_LINE
-    """Who said what COMMAND_LINE is the source of, by the name that messages have for it: a run of
-    Python leaves the very files of the command."""
 
     def source(self, key: str) -> str:
         return next((entry.source for entry in self.entries if entry.key == key), DEFAULT)
@@ -425,14 +423,13 @@ class Resolved(msgspec.Struct, frozen=True):
     def said(self, key: str, value: object) -> str:
         """A setting as whoever said it wrote it: `--points 3`, `points = 3`, or with its config."""
         source, name = self.source(key), key.rpartition(".")[2]
-        if source != COMMAND_LINE:
+        if source not in CALLERS:
             return f"{source}: {key} = {value}"
-        by_python = self.caller == PYTHON
-        return f"{name} = {value}" if by_python else f"--{name.replace('_', '-')} {value}"
+        return f"{name} = {value}" if source == PYTHON else f"--{name.replace('_', '-')} {value}"
 
 
 def resolve(
-    command_line: Mapping[str, Any] | None = None,
+    said: Mapping[str, Any] | None = None,
     file: Path | None = None,
     strategy: Mapping[str, Any] | None = None,
     instrument: Mapping[str, Any] | None = None,
@@ -440,8 +437,8 @@ def resolve(
 ) -> Resolved:
     """The merged settings; keys are flat (`fees.taker_bps`). ConfigError names key and line.
 
-    Values of the command line and of the strategy may be text: `"2.5"` sets a number. `caller` is
-    who says those of the command line, which may be PYTHON.
+    Values that are `said` by the caller (one of CALLERS) and those of the strategy may be text:
+    `"2.5"` sets a number.
     """
     values: dict[str, Any] = dict(flat(msgspec.to_builtins(Config())))
     sources = dict.fromkeys(values, DEFAULT)
@@ -451,23 +448,21 @@ def resolve(
     ]
     if file is not None:
         layers.append((load(file), f"config {file.name}"))
-    layers.append((command_line or {}, COMMAND_LINE))
+    layers.append((said or {}, caller))
     for layer, source in layers:
         for key, value in layer.items():
-            _check_key(key, caller if source == COMMAND_LINE else source, None)
+            _check_key(key, source, None)
             values[key], sources[key] = _digits(value), source
     try:
         config = msgspec.convert(_nested(values), Config, strict=False)
     except msgspec.ValidationError as error:
         key, reason = fault(error, Config, values)
-        source = sources.get(key.partition("[")[0], COMMAND_LINE)
-        raise ConfigError(f"{caller if source == COMMAND_LINE else source}: {reason}") from None
-    _hold_margins(config.account, sources, caller)
-    zoned = sources["data.tz"]
-    _hold_zone(values, caller if zoned == COMMAND_LINE else zoned)
+        raise ConfigError(f"{sources.get(key.partition('[')[0], caller)}: {reason}") from None
+    _hold_margins(config.account, sources)
+    _hold_zone(values, sources["data.tz"])
     merged = dict(flat(msgspec.to_builtins(config)))
     entries = tuple(Entry(key, merged[key], sources[key]) for key in sorted(merged))
-    return Resolved(config, entries, caller)
+    return Resolved(config, entries)
 
 
 def differing(began: Resolved, file: Path) -> list[str]:
@@ -509,13 +504,13 @@ def _hold_zone(values: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: data.tz: {wrong}") from None
 
 
-def _hold_margins(account: AccountConfig, sources: Mapping[str, str], caller: str) -> None:
+def _hold_margins(account: AccountConfig, sources: Mapping[str, str]) -> None:
     """ConfigError where what may just be opened would be closed at once."""
     opens, keeps = account.margin_initial, account.margin_maintenance
     by, beside = (sources[f"account.margin_{one}"] for one in ("maintenance", "initial"))
     if keeps > opens:
         raise ConfigError(
-            f"{caller if by == COMMAND_LINE else by}: account.margin_maintenance is {keeps:g}, "
+            f"{by}: account.margin_maintenance is {keeps:g}, "
             f"above the account.margin_initial of {opens:g} ({beside}): what is opened with all of "
             "the equity would be closed at once\nhelp: leverage is 1 / margin_initial"
         )

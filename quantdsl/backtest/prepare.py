@@ -19,7 +19,7 @@ from quantdsl.check.strategy import Strategy
 from quantdsl.check.tick_bars import TIME
 from quantdsl.check.ticks import SOURCES
 from quantdsl.codegen.cache import Cache
-from quantdsl.config import COMMAND_LINE, DEFAULT, INSTRUMENT, PYTHON, STRATEGY, Resolved
+from quantdsl.config import CALLERS, COMMAND_LINE, DEFAULT, INSTRUMENT, PYTHON, STRATEGY, Resolved
 from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
 from quantdsl.data.instrument import Instrument, load_instruments
@@ -224,7 +224,7 @@ def _hold_said(named: Mapping[str, object], caller: str) -> None:
 
 def _place(config: Path | None, resolved: Resolved, key: str) -> str:
     """How a message about a setting begins where a config says it: `path:line: key: `."""
-    if config is None or resolved.source(key) in (COMMAND_LINE, STRATEGY, INSTRUMENT, DEFAULT):
+    if config is None or resolved.source(key) in (*CALLERS, STRATEGY, INSTRUMENT, DEFAULT):
         return ""
     return f"{configuration.place(config, key)}: {key}: "
 
@@ -255,7 +255,7 @@ def _hold_ticks(checked: Checked, resolved: Resolved, config: Path | None) -> No
     """ConfigError where a file of latencies is named that is not there, or orders meet bars, which
     know of none, or where other bars are asked of a strategy on ticks."""
     bars = resolved.config.data.bars
-    if bars and checked.strategy.ticks and resolved.source("data.bars") == COMMAND_LINE:
+    if bars and checked.strategy.ticks and resolved.source("data.bars") in CALLERS:
         raise ConfigError(
             f"{resolved.said('data.bars', bars)}: {checked.strategy.name} is on ticks, and builds "
             f"of them the bars that it declares\n"

@@ -33,7 +33,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     name: str
     value: str  # as a reader would write it: "100_000 USD", "0.5 bps"
-    source: str  # "command line", "config FILE", "strategy" or DEFAULT
+    source: str  # "command line", "Python", "config FILE", "strategy" or DEFAULT
 
 
 class Plot(Struct, frozen=True, kw_only=True):

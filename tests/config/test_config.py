@@ -156,6 +156,17 @@ def test_a_wrong_zone_is_told_with_who_said_it() -> None:
         config.resolve({"data.tz": "Mars"})
 
 
+def test_what_python_says_is_not_told_as_the_command_line() -> None:
+    """A report and messages called it the command line."""
+    said = {"account.margin_initial": 0.1, "fees.taker_bps": 2}
+    resolved = config.resolve(said, caller=config.PYTHON)
+    assert resolved.source("fees.taker_bps") == "Python"
+    assert resolved.said("fees.taker_bps", 2) == "taker_bps = 2"
+    said["account.margin_maintenance"] = 0.5
+    with pytest.raises(ConfigError, match=r"^Python: account.* of 0.1 \(Python\): what is opened"):
+        config.resolve(said, caller=config.PYTHON)
+
+
 def test_shipped_configs_are_found_by_name() -> None:
     assert config.find("crypto_minute") == CONFIGS / "crypto_minute.toml"
     with pytest.raises(
