@@ -460,7 +460,15 @@ def _config(given: object) -> dict[str, Any]:
     if given is None:
         return {}
     if isinstance(given, Mapping):
-        return {"more": dict(flat(_plain(given)))}
+        settings: dict[str, Any] = {}
+        for key, value in flat(_plain(given)):
+            if key in settings:
+                raise ConfigError(
+                    f"config gives {key} twice: {settings[key]!r} and {value!r}, once in its "
+                    f"section and once by its whole name\nhelp: leave one of them out"
+                )
+            settings[key] = value
+        return {"more": settings}
     if not isinstance(given, str | Path):
         raise ConfigError(
             f"config = {given!r} is no config\nhelp: give a file, the name of a shipped one, or "

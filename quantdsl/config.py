@@ -594,6 +594,9 @@ def _check_key(key: str, source: str, text: str | None) -> None:
         raise ConfigError(f"{where}: a session may have several feeds\nhelp: write [[feed]]")
     section, _, name = key.rpartition(".")
     tables = {one.rpartition(".")[0] or one for one in known}
+    if key in tables:
+        names = [one.removeprefix(f"{key}.") for one in known if one.startswith(f"{key}.")]
+        raise ConfigError(f"{where}: {key} is a section, not a value\nhelp: it has {_list(names)}")
     inside = [one for one in known if one.startswith(f"{section}.")] or sorted(tables)
     elsewhere = [one for one in known if one.endswith(f".{name}")]
     mean = f"; did you mean {elsewhere[0]!r}?" if elsewhere else _mean(key, known)

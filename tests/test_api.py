@@ -127,6 +127,7 @@ def test_settings_are_those_of_a_file_that_holds_them(table, tmp_path):
             for one in ({}, odd, {"params": {"fast": np.int64(5)}})]
     assert same[0] == same[1] == same[2]
     for wrong, said in [({"fees": {"taker": 1}}, "unknown key 'fees.taker'; did you mean"),
+                        ({"fees": 1}, "fees is a section, not a value\nhelp: it has taker_bps, m"),
                         ({"fees.taker_bps": -1}, "fees.taker_bps is -1 but must be a number")]:
         with pytest.raises(ConfigError, match=f"^Python: {said}"):
             strategy.backtest(table, config=wrong)
@@ -154,6 +155,10 @@ def test_what_is_no_file_is_an_error_of_ours(call, tmp_path):
     [
         ({"config": 5}, "config = 5 is no config\nhelp: give a file, the name"),
         ({"config": "nope"}, "nope: there is no such file. Shipped: "),
+        (
+            {"config": {"fees": {"taker_bps": 1}, "fees.taker_bps": 2}},
+            "config gives fees.taker_bps twice: 1 and 2, once in its section",
+        ),
         ({"benchmark": pd.DataFrame()}, "benchmark is a path, not a DataFrame"),
         ({"start": 20200103}, "start = 20200103 is no date"),
         ({"hosts": "os"}, r"hosts = 'os' is no list"),
