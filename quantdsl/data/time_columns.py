@@ -66,6 +66,21 @@ def read_times(column: Any, time_format: str | None) -> TimeColumn:
     Times without a zone are given as their wall clock shows them. DataError where the column holds
     no times at all, TimeTextError where some name their zone and some do not.
     """
+    found = _read(column, time_format)
+    begin = found.valid & (np.abs(found.ns) < DAY_NS)  # in whichever zone a 0 was written
+    others = found.ns[found.valid & ~begin]
+    if not begin.any() or not len(others) or np.abs(others).min() <= _NEAR_NS:
+        return found
+    return TimeColumn(
+        np.where(begin, 0, found.ns),
+        found.valid & ~begin,
+        found.zoned,
+        found.unread | begin,
+        lambda at: _BEGIN if begin[at] else found.why(at),
+    )
+
+
+def _read(column: Any, time_format: str | None) -> TimeColumn:
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -155,7 +170,7 @@ def _parse_epoch(column: Any) -> TimeColumn:
 def _sizes(numbers: Any) -> tuple[float, float]:
     """Sizes of the first number that is not 0 and of the first that tells its unit, else of that.
 
-    A 0, a -1 or the like at the top stands for a time that nobody knows.
+    A 0, a -1 or the like at the top tells nothing.
     """
     first = abs(float(numbers[0])) if len(numbers) else 0.0
     if first < _TELLING:
@@ -251,7 +266,7 @@ def _form(column: Any) -> tuple[_Form | None, str | None]:
     """How the first text that is a time is written, and that text; None where none is one."""
     for part in (column[:_HEAD], column):
         text = _iso(part)
-        numbers = plain(_looks(part, r"^(\d{1,7}|\d{9,})$"))
+        numbers = plain(_looks(part, r"^(\d{1,7}|\d{9,})$")) & plain(_looks(part, "[1-9]"))
         stamps = plain(_looks(text, _SHAPES["wall"])) | plain(_looks(text, _SHAPES["zoned"]))
         for at in np.flatnonzero(numbers | stamps).tolist():
             if numbers[at]:
@@ -326,6 +341,9 @@ def _unlike(original: str, at: int, *, zoned: bool) -> TimeTextError:
     )
 
 
+_NEAR_NS = 366 * DAY_NS
+"""How near to the begin of 1970 other times are where that begin is one of them."""
+_BEGIN = "the begin of 1970, or 0, far from all other times here: it stands for one that is missing"
 _FAR = "lies outside the years 1678 to 2261"
 _NO_TIME = (
     "is not a time that can be read without doubt: use ISO 8601 (2024-01-31 15:30) or name its "

@@ -113,3 +113,32 @@ def test_a_number_too_far_away_is_no_empty_time(far):
     assert read.unread.tolist() == [False, True, False, False]
     assert read.fault(1) == f"{far:.15g} lies outside the years 1678 to 2261"
     assert read.fault(2) is None
+
+
+@pytest.mark.parametrize("unknown", ["0", "-1", "1970-01-01", "1969-12-31 19:00", "1970-01-01T00Z"])
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_a_0_far_from_all_other_times_is_one_that_is_missing(unknown, at):
+    """At the top it was a bar of 1970."""
+    days = ["2024-01-01", "2024-01-02", "2024-01-03"]
+    if "Z" in unknown:
+        days = [f"{day}T00Z" for day in days]
+    kind = pa.string()
+    if len(unknown) < 3:
+        days, kind = ["1704067200", "1704153600", "1704240000"], pa.int64()
+    column = pa.array([*days[:at], unknown, *days[at:]]).cast(kind)
+    read = read_times(column, None)
+    assert read.valid.tolist() == [place != at for place in range(4)]
+    assert read.fault(at).startswith("the begin of 1970, or 0, far from all other times here")
+
+
+def test_data_from_the_begin_of_1970_are_read():
+    for step in (1, 86_400, 366 * 86_400):
+        assert read_times(pa.array([0, step, 2 * step]), None).valid.all()
+    assert read_times(pa.array(["1970-01-01", "1970-01-02", "1999-01-01"]), None).valid.all()
+
+
+def test_a_0_among_times_in_text_is_no_time():
+    """The others were refused, as no numbers."""
+    assert read_times(pa.array(["0", "2024-01-02", "2024-01-03"]), None).valid.tolist() == [
+        False, True, True,
+    ]  # fmt: skip
