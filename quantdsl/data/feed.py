@@ -191,7 +191,12 @@ def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list
             "fills at the next close and stops and limits are seen at closes only"
         )
     if not reader.has_volume:
-        facts.append("no volume: it is read as 0, and fills are not limited by it")
+        facts.append("no volume: it is read as 0, and with volume_share nothing fills")
+    elif scan.volume_max == 0:
+        facts.append(
+            f"{reader.name}: every volume is 0, and with volume_share nothing fills; "
+            'data.columns = { volume = "NAME" } names another column, as of ticks'
+        )
     return facts
 
 

@@ -84,7 +84,7 @@ def test_wide_table_needs_a_ticker(shared_data: Path) -> None:
     data = one(path, symbol="XNYS:PEP")
     assert data.instruments[0].name == "XNYS:PEP"
     assert any("closes only" in note for note in data.notes)
-    assert "no volume: it is read as 0, and fills are not limited by it" in data.notes
+    assert "no volume: it is read as 0, and with volume_share nothing fills" in data.notes
 
 
 def test_coarser_file_is_an_error_that_names_both(shared_data: Path) -> None:

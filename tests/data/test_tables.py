@@ -39,6 +39,19 @@ def test_column_names(tmp_path: Path, header: str) -> None:
     assert made["volume"].tolist() == [10, 20]
 
 
+def test_volumes_of_0_alone_are_told(tmp_path: Path) -> None:
+    """As of currencies from MT5, whose <TICKVOL> counts: with volume_share nothing fills."""
+    header = "<DATETIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<TICKVOL>,<VOL>\n"
+    told = [
+        [note for note in one(csv(tmp_path, header + rows), **columns).notes if "every v" in note]
+        for rows in (ROWS.replace("\n", ",0\n"), ROWS.replace("\n", ",3\n"))
+        for columns in ({}, {"columns": {"volume": "<TICKVOL>"}})
+    ]
+    assert told[1:] == [[], [], []]
+    (note,) = told[0]
+    assert "every volume is 0, and with volume_share nothing fills; data.col" in note
+
+
 @pytest.mark.parametrize(
     "times",
     [
