@@ -27,7 +27,7 @@ from quantdsl.backtest import hosted, values
 from quantdsl.backtest.panel_device import DeviceTurn
 from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.placement import Size, placement
-from quantdsl.backtest.prepare import arrange, hold_admitted
+from quantdsl.backtest.prepare import arrange, begin, hold_admitted
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.silence import never_started, no_members
 from quantdsl.backtest.turns import Events, Turn, loaded
@@ -38,7 +38,6 @@ from quantdsl.check.signal_turn import ROW_WORDS, Column, Signals
 from quantdsl.check.types import MISSING
 from quantdsl.data.events import Data
 from quantdsl.data.tick_data import RunData
-from quantdsl.data.times import parse_instant
 from quantdsl.devices.choose import first_panel, panel_on
 from quantdsl.devices.measured import lanes_at_once, rates
 from quantdsl.devices.panels import Opened
@@ -187,10 +186,9 @@ def prepare_signals(
             opened, notes = best_panel(checked, signals, arranged.data)
         turn = PanelTurn(*given) if opened is None else DeviceTurn(*given, opened)
     hosted.attach(checked, arranged.data, arranged.uses, chosen, arranged.hosts)
-    never = []
+    since_ns = np.iinfo(np.int64).min
     if start is not None:
-        turn.since(since_ns := parse_instant(start, arranged.data.spec.tz))
-        never = never_started(since_ns, arranged.data)
+        turn.since(since_ns := begin(start, arranged.data.spec))
     return PreparedSignals(
         checked=checked,
         data=arranged.data,
@@ -200,7 +198,7 @@ def prepare_signals(
         closes=closes,
         chosen=chosen,
         notes=(*arranged.notes, *notes),
-        empty_reasons=(*never, *no_members(arranged.data)),
+        empty_reasons=(*never_started(since_ns, arranged.data), *no_members(arranged.data)),
     )
 
 

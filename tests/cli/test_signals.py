@@ -63,15 +63,20 @@ def test_a_history_that_is_too_short_is_told_of(
     assert "note: fast, up: no value at any bar" in capsys.readouterr().out
 
 
-def test_rows_that_begin_after_the_data_are_told_of(
-    file: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        (["--from", "2031-01-01"], "trading starts at 2031-01-01 00:00 UTC, and the data end at"),
+        (["--to", "1999-01-01"], "the run ends at 1999-01-01 00:00 UTC, and the data begin at"),
+    ],
+)
+def test_rows_beyond_the_data_are_told_of(
+    file: Path, capsys: pytest.CaptureFixture[str], option: list[str], why: str
 ) -> None:
-    line = ["signals", str(file), "--from", "2031-01-01", "--out", str(file.parent / "two.parquet")]
+    line = ["signals", str(file), *option, "--out", str(file.parent / "two.parquet")]
     assert cli.run(line) == 0
     said = capsys.readouterr().out
-    assert (
-        "no value at any bar: trading starts at 2031-01-01 00:00 UTC, and the data end at" in said
-    )
+    assert f"no value at any bar: {why}" in said
     assert "0 rows of 2 equations" in said
 
 
@@ -97,6 +102,7 @@ def test_a_description_lies_beside_the_table(
         (["--device", "simulated"], "on a core of this machine, for it has no universe"),
         (["--device", "all"], "a cross-section needs all instruments"),
         (["--device", "tpu"], "there is no such device"),
+        (["--from", "2024-03-01", "--to", "2024-02-01"], "trading cannot start at 2024-03-01"),
         (["--set", "m=1"], "the strategy has no param 'm'"),
         (["--data", "nowhere.csv"], "nowhere.csv"),
     ],
