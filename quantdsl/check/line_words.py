@@ -3,6 +3,7 @@
 A test compiles each example where it belongs, and holds that no such word is missing.
 """
 
+from quantdsl.check.kinds import KINDS
 from quantdsl.check.timers import DAYS
 from quantdsl.check.words import Word
 
@@ -201,8 +202,69 @@ ANNOTATIONS: dict[str, Word] = {
         "Above a handler, a fn or an indicator: each inner loop runs in wide registers.",
         "",
     ),
+    "warmup": Word(
+        "@warmup(bars)",
+        "Above an indicator: the bars until it is warm, in place of what its body waits for.",
+        "",
+    ),
+    "cost": Word(
+        '@cost("O(1)")',
+        "Above an indicator or a fn: the operations of a bar, for its readers.",
+        "",
+    ),
+    "async": Word(
+        "@async(deadline = 2ms)",
+        "Above an equation: computed beside the loop, and answered by an event (docs/async.md).",
+        "",
+    ),
+    "host": Word(
+        '@host("module:function")',
+        "Above an indicator without a body: a function of Python gives its values, where --host "
+        "allows that module.",
+        "",
+    ),
+    "device": Word(
+        "@device(auto | cpu | cuda)",
+        "Above an equation or a kernel: where signals are computed.",
+        "",
+    ),
+    "kernel": Word(
+        f"@kernel({' | '.join(KINDS)})",
+        "Above a kernel: its kind; another one than it has is an error.",
+        "",
+    ),
+    "workgroup": Word(
+        "@workgroup(256)",
+        "Above a kernel: the threads that share a parallel loop, or are a block.",
+        "",
+    ),
+    "grid": Word(
+        "@grid(ceil(n / 256))",
+        "Above a kernel of threads over tensors: how many blocks there are.",
+        "",
+    ),
+    "shared": Word(
+        "@shared(4_096)",
+        "Above a kernel: the bytes of shared memory that it may take at most.",
+        "",
+    ),
+    "unroll": Word(
+        "@unroll(4)",
+        "Above a kernel: each innermost loop has so many turns, or a multiple.",
+        "",
+    ),
+    "lanes": Word(
+        "@lanes(4)",
+        "Above a kernel: each parallel loop has so many turns, or a multiple.",
+        "",
+    ),
+    "fast": Word(
+        "@fast(bf16 | f16 | tf32 | order)",
+        "Above a kernel of tensors: how its result on a device may be another one.",
+        "",
+    ),
 }
-"""What is said above a handler; those of kernels are on the page of kernels."""
+"""What is said above a handler, an equation, a function or a kernel."""
 
 SECTIONS = {
     "a file": FILE,

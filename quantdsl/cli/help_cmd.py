@@ -17,7 +17,7 @@ LABELS = ("formula", "warm-up", "cost", "example", "note", "source")
 @click.command("help")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """Describe NAME, such as ta.sma; without it list all that the language offers."""
+    """Describe NAME, such as ta.sma, or list what there is in ta; without it list all."""
     from quantdsl.cli.reference import entries, find
 
     if name is None:
@@ -25,6 +25,11 @@ def command(name: str | None) -> None:
             click.echo(line)
         return
     found = find(name)
+    within = tuple(entry for entry in entries() if entry.section == name.removesuffix("."))
+    if not found and within:
+        for line in _listing(within):
+            click.echo(line)
+        return
     if not found:
         known = [entry.name for entry in entries()]
         bare = [full.rpartition(".")[2] for full in known]

@@ -7,6 +7,7 @@ import pytest
 
 from quantdsl.backtest.testing import run_tests
 from quantdsl.check import line_words
+from quantdsl.check.annotations import AVAILABLE
 from quantdsl.check.bindings import Local
 from quantdsl.check.book import BookBinding
 from quantdsl.check.checked import check_source
@@ -207,6 +208,14 @@ def test_help_knows_every_word_that_begins_a_line():
     told = [entry for entry in entries() if entry.section in {*line_words.SECTIONS, "orders"}]
     text = " ".join(f"{entry.name} {entry.signature}" for entry in told)
     assert opening - set(re.findall(r"\w+", text)) == set()
+
+
+def test_help_knows_every_annotation():
+    """Those of kernels, equations and indicators were left out."""
+    assert line_words.ANNOTATIONS.keys() == AVAILABLE.keys()
+    assert [entry.signature[0] for name in AVAILABLE for entry in find(f"@{name}")] == (
+        ["@"] * len(AVAILABLE)
+    )
 
 
 @pytest.mark.parametrize("kind", [str, on_ticks])
