@@ -9,7 +9,7 @@ from quantdsl.check.cross import N, present
 from quantdsl.check.equations import THIS
 from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE
-from quantdsl.check.shares import share
+from quantdsl.check.shares import share, told_of_factor
 from quantdsl.check.types import FLOAT, VOID
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
 from quantdsl.ir import ops
@@ -58,6 +58,7 @@ class Rebalance(Binding):
                 if arg.name == "max_turnover" and part.const == 0:
                     return cx.error("QD0802", "with a max_turnover of 0 nothing is ever traded",
                                     arg.span, help=SHAPE)  # fmt: skip
+                told_of_factor(cx, arg.value)
                 given[arg.name] = part.ir
             else:
                 return cx.error("QD0802", "rebalance does not take this", arg.span, help=SHAPE)

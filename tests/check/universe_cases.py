@@ -50,6 +50,9 @@ UNIVERSES = {
     "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
     "rebalance below nothing": 'at 15:45:\n        rebalance(xs.rank(close), min_trade = -1%)',
     "rebalance of nothing": 'at 15:45:\n        rebalance(xs.rank(close), max_turnover = 0%)',
+    "rebalance by a turnover that reads as percent": (
+        'at 15:45:\n        rebalance(xs.rank(close), max_turnover = 60)'
+    ),
     "test of a universe": 'plot(xs.sum(close))\n    test "a":\n'
     "        given sector = [0]\n        feed UP = [1], DOWN = [1]\n"
     "        expect long or UP.close[1] > 1",
