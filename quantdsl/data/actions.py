@@ -34,7 +34,7 @@ from quantdsl.data.columns import plain
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.many import named
 from quantdsl.data.table import CsvTable, Table, open_table, stem
-from quantdsl.data.time_columns import parse_times
+from quantdsl.data.time_columns import TimeTextError, parse_times
 from quantdsl.errors import DataError
 from quantdsl.events.layout import EVENT, Action, BookSide, Kind
 
@@ -159,13 +159,16 @@ class Actions:
                 )
 
     def _require_single(self) -> None:
-        """DataError where an instrument is split twice at one instant."""
-        splits = self.events[self.events["side"] == Action.SPLIT]
-        for (moment, at), count in Counter(splits[["ts_event", "instrument"]].tolist()).items():
+        """DataError where an instrument is split twice at one instant, or told the same twice."""
+        named = ["ts_event", "instrument", "side", "payload"]
+        told = [(*row[:3], *row[3][:2]) for row in self.events[named].tolist()]
+        splits = [row[:3] for row in told if row[2] == Action.SPLIT]
+        for (moment, at, action, *_), count in Counter([*splits, *told]).items():
             if count > 1:
+                what = f"{Action(action).name.lower()} of {self._instruments[at].name}"
                 raise DataError(
-                    f"{self.path}: splits {self._instruments[at].name} twice at "
-                    f"{times.show_instant(moment)}\nhelp: leave one of the lines out"
+                    f"{self.path}: the {what} at {times.show_instant(moment)} stands there twice\n"
+                    "help: leave one of the lines out; two that were paid are one line, their sum"
                 )
 
     def _of(self, table: Table) -> list[Events]:
@@ -238,7 +241,9 @@ class Actions:
 
     def _moments(self, column: Any, where: str, before: int) -> list[int]:
         try:
-            found = parse_times(column, None)
+            found = parse_times(column)
+        except TimeTextError as error:
+            raise DataError(f"{where}: row {before + error.at + 1}: {error}") from None
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
         if not found.valid.all():
@@ -263,6 +268,11 @@ class Actions:
         wrong = value is None or not np.isfinite(value) or value < least
         if value is None or wrong or (action == Action.SPLIT and value == 0):
             raise DataError(f"{when}: {value} is no {'ratio' if action == 0 else 'amount'}")
+        if action == Action.FUNDING and abs(value) >= 1:
+            raise DataError(
+                f"{when}: {value:g} is {value:,.0%} of the position's value\n"
+                "help: a rate is a share of that value: 0.01 % is 0.0001"
+            )
         if action != Action.FUNDING and one.prices == "adjusted":
             raise DataError(
                 f"{when}: the prices of {one.name} are adjusted, so they hold it already\n"

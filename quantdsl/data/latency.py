@@ -89,7 +89,7 @@ def _rows(tables: list[Table], instruments: Sequence[Instrument]) -> dict[int, I
         text = [time] if symbol is None else [time, symbol]
         for batch in table.batches(text, [entry, response]):
             try:
-                moments = parse_times(batch.column(time), None)
+                moments = parse_times(batch.column(time))
             except DataError as error:
                 raise DataError(f"{table.name}: {error}") from None
             values = [batch.column(name).to_numpy(zero_copy_only=False) * 1_000

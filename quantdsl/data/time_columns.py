@@ -51,12 +51,13 @@ class TimeColumn(msgspec.Struct, frozen=True):
         return self.ns if self.zoned or tz == "UTC" else utc_of_local(self.ns, tz)
 
 
-def parse_times(column: Any, time_format: str | None) -> TimeColumn:
-    """As `read_times`, and TimeTextError at the first value that is no time."""
-    found = read_times(column, time_format)
+def parse_times(column: Any) -> TimeColumn:
+    """As `read_times` of a table whose form of times nobody can name, and TimeTextError at the
+    first value that is no time."""
+    found = read_times(column, None)
     if found.unread.any():
         at = int(np.argmax(found.unread))
-        raise TimeTextError(found.why(at), at)
+        raise TimeTextError(found.why(at).removesuffix(_FORM_NAMED), at)
     return found
 
 
@@ -345,9 +346,9 @@ _NEAR_NS = 366 * DAY_NS
 """How near to the begin of 1970 other times are where that begin is one of them."""
 _BEGIN = "the begin of 1970, or 0, far from all other times here: it stands for one that is missing"
 _FAR = "lies outside the years 1678 to 2261"
+_FORM_NAMED = ' or name its form, as in time_format = "%m/%d/%Y"'
 _NO_TIME = (
-    "is not a time that can be read without doubt: use ISO 8601 (2024-01-31 15:30) or name its "
-    'form, as in time_format = "%m/%d/%Y"'
+    "is not a time that can be read without doubt: use ISO 8601 (2024-01-31 15:30)" + _FORM_NAMED
 )
 
 

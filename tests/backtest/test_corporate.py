@@ -156,7 +156,16 @@ def test_every_target_applies_them_alike(tmp_path, bars):
         ("time,symbol,action,value\n,KO,split,2\n2024-01-09,KO,split,2\n", "row 1 has no time"),
         ("time,symbol,action,value\n2024-01-09,PEP,split,2\n", "holds no action of KO"),
         ("time,close\n2024-01-09,4\n", "is no table of actions"),
-        (f"date,symbol,split\n{SPLIT},KO,4\n{SPLIT},KO,2\n", "splits KO twice at"),
+        (f"date,symbol,split\n{SPLIT},KO,4\n{SPLIT},KO,2\n", "the split of KO at .* there twice"),
+        (
+            f"date,symbol,dividend\n{SPLIT},KO,2\n{SPLIT},ko,2\n",
+            "the dividend of KO at 2024-01-21 00:00 UTC stands there twice\nhelp: leave one of",
+        ),
+        (f"date,symbol,funding\n{SPLIT},KO,1\n", "1 is 100% of the position's value\nhelp: a"),
+        (
+            f"date,symbol,split\n{SPLIT},KO,4\n01/22/2024,KO,1\n",
+            r"row 2: '01/22/2024' is not a time .*: use ISO 8601 \(2024-01-31 15:30\)$",
+        ),
         (
             f"time,symbol,action,value\n{SPLIT},KO,split,4\n{DIVIDEND},KO,dividend,120\n",
             "csv: row 2: dividend of KO at 2024-01-31 00:00 UTC: 120 a share is more than a share "

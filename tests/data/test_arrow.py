@@ -52,7 +52,7 @@ def test_times_are_read_as_pyarrow_reads_them(unit, zone):
     column = pa.array([1_700_000_000, None, -1_600_000_000], pa.timestamp(unit, zone))
     for part in (column, column[1:], pa.chunked_array([column, column[:1]])):
         ns = part.cast(pa.timestamp("ns", zone)).cast(pa.int64()).fill_null(0)
-        read = parse_times(part, None)
+        read = parse_times(part)
         assert read.ns.tolist() == ns.to_pylist()
         assert read.valid.tolist() == part.is_valid().to_pylist()
         assert read.zoned is (zone is not None)
@@ -61,7 +61,7 @@ def test_times_are_read_as_pyarrow_reads_them(unit, zone):
 @pytest.mark.parametrize("far", [2**60, -(2**63)])
 def test_times_too_far_away_are_refused(far):
     with pytest.raises(DataError, match="outside the years 1678 to 2261"):
-        parse_times(pa.array([far], pa.timestamp("s")), None)
+        parse_times(pa.array([far], pa.timestamp("s")))
 
 
 def test_numbers_and_times_of_a_file_are_not_computed_on_by_pyarrow(tmp_path, monkeypatch):
