@@ -53,6 +53,8 @@ INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
 """The column of closes where they are asked for; no equation can have such a name."""
+OWN = ("time", "instrument")
+"""Columns of every table."""
 BARS_WEIGHED = 200_000
 """Of fewer, cores have made the signals before a GPU is open."""
 CORES = ("auto", "cpu")
@@ -241,6 +243,12 @@ def turn_of(checked: Checked, *, closes: bool = False) -> Signals:
             "help: ask for the table alone, or write the equations on bars in a file of their own"
         )
     turn = Signals(checked.assembly, closes=closes)
+    for one in turn.shown:
+        if one.name in OWN:
+            raise ConfigError(
+                f"{checked.source.path}: the equation {one.name!r} is called like a column that "
+                "each table of signals has\nhelp: give it another name"
+            )
     if turn.shown:
         return turn
     why = "it has no equation"

@@ -94,6 +94,16 @@ def test_a_description_lies_beside_the_table(
     assert plain.read_bytes() == out.read_bytes()
 
 
+def test_an_equation_called_like_a_column_of_the_table_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table had two columns of that name, and --describe ended in a traceback."""
+    for name in ("time", "instrument"):
+        file.write_text(TEXT.replace("fast", name), encoding="utf-8")
+        assert cli.run(["signals", str(file), "--describe"]) == 2
+        assert f"the equation {name!r} is called like a column that" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
