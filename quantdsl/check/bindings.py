@@ -180,6 +180,9 @@ ELSEWHERE = {
     "month": _MONTH,
     "year": _YEAR,
     "now": "a fn knows no time: give it what it needs as an argument, such as now.hour",
+    "bbands": "write ta.bb(close, 20)",
+    "bollinger": "write ta.bb(close, 20)",
+    "willr": "write ta.wpr(14)",
     "iff": "write 'a if condition else b'",
     "where": "write 'a if condition else b'",
 }

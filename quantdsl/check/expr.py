@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from quantdsl.check import arith, single, sizes, windows
 from quantdsl.check.arith import an
-from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
+from quantdsl.check.bindings import ELSEWHERE, Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.literals import is_quantity
 from quantdsl.check.naming import repeated
@@ -429,6 +429,8 @@ def _call(cx: Context, node: ast.Call) -> Value:
             return value if value.bad else cx.error("QD0203", "this cannot be called", func.span)
         member = owner.member(func.name)
         if member is None:
-            return unknown(cx, func.name, func.name_span, owner.members(), f"in {owner.what}")
+            help = ELSEWHERE.get(func.name.lower())
+            known = owner.members() if help is None else []
+            return unknown(cx, func.name, func.name_span, known, f"in {owner.what}", help)
         return member.call(cx, node)
     return cx.error("QD0203", "this cannot be called", func.span)

@@ -11,6 +11,7 @@ FOREIGN_ITEMS = {
     "function without its namespace": "plot(sma(close, 9))",
     "function in capitals": "plot(SMA(close, 9))",
     "function of a namespace in capitals": "plot(ta.SMA(close, 9))",
+    "function by the name of another tool": "plot(ta.BBANDS(close, 20).upper)\nplot(willr(14))",
     "line of a band by another name": "plot(ta.bb(close, 20, 2).basis)",
     "most of three": "plot(max(high - low, close, 3.0))",
     "two names for two lines": "let upper, lower = ta.donchian(20)",
