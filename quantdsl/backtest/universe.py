@@ -15,6 +15,7 @@ from quantdsl.data.tick_data import RunData
 from quantdsl.data.universe import Change
 from quantdsl.errors import ConfigError
 from quantdsl.events.layout import Trait
+from quantdsl.report.words import plural
 
 BUILT_IN = tuple(f"SYN{n + 1}" for n in range(16))
 BUILT_IN_SECTORS = 4
@@ -41,9 +42,11 @@ def members(checked: Checked, config: UniverseConfig, path: str, table: Any) -> 
     symbols, chosen = found_in(source, listed, where, ticks=bool(checked.strategy.ticks))
     notes = []
     if not universe.point_in_time:
+        unread = "; universe.members is not read, as the strategy does not say point_in_time = true"
         notes.append(
-            f"the universe is {len(symbols):,} instruments as listed today: who failed before is "
-            "not among them, so past results look better than they were"
+            f"the universe is {plural(len(symbols), 'instrument')} as listed today: who failed "
+            "before is not among them, so past results look better than they were"
+            + (unread if config.members else "")
         )
     own = universe.name.rpartition(":")[2].upper()
     if not listed and len(symbols) > 1 and own in (one.upper() for one in symbols):

@@ -11,7 +11,7 @@ from quantdsl.events.layout import HEAD
 PRICES = ("open", "high", "low", "close")
 FIELDS = ("time", *PRICES, "volume", "symbol")
 
-_ALIASES = {
+ALIASES = {
     "time": (
         "time", "timestamp", "timestamputc", "datetime", "date", "ts", "tsevent", "opentime",
         "timeutc", "gmttime", "index", "dt", "unixtime", "unix", "epoch", "",
@@ -83,7 +83,7 @@ def recognise(
             if text in _LETTERS:
                 found.setdefault(_LETTERS[text], name)
     for field in FIELDS:
-        for alias in _ALIASES[field]:
+        for alias in ALIASES[field]:
             match = next((n for n in names if plains[n] == alias and n not in found.values()), None)
             if match is not None:
                 found.setdefault(field, match)

@@ -11,6 +11,7 @@ the session of its date on, so a strategy never knows it before.
 
 import csv
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from quantdsl.data import columns as naming
 from quantdsl.data.calendar import Schedule
 from quantdsl.data.many import named
 from quantdsl.data.recording import head_of, is_recording
+from quantdsl.data.rows import place_of
 from quantdsl.data.table import ObjectTable, list_files, open_table, stem
 from quantdsl.data.tick_formats import recognised
 from quantdsl.errors import ConfigError, DataError
@@ -56,7 +58,10 @@ def sources(source: Any) -> dict[str, Any]:
         listed = head_of(Path(source)).instruments
         return {one.symbol: f"{source}#{one.symbol}" for one in listed}
     if isinstance(source, str | Path) and Path(source).is_dir():
-        return {_symbol_of(path): str(path) for path in list_files(Path(source))}
+        files = [(_symbol_of(path), str(path)) for path in list_files(Path(source))]
+        counts = Counter(symbol for symbol, _ in files)
+        # Of several files the folder itself, of which those called after an instrument are parts.
+        return {symbol: str(source) if counts[symbol] > 1 else path for symbol, path in files}
     tables = open_table(source)
     names = tables[0].columns()
     known = {naming.plain(name): name for name in names}
@@ -71,7 +76,10 @@ def sources(source: Any) -> dict[str, Any]:
         )
     if not wide:
         return {_symbol_of(Path(source)): source}
-    return {name: _column(source, tables, names[0], name) for name in names[1:]}
+    time = next((known[alias] for alias in naming.ALIASES["time"] if alias in known), names[0])
+    tickers = [name for name in names if name != time]
+    _require_apart(tickers, tables[0].name)
+    return {name.upper(): _column(source, tables, time, name) for name in tickers}
 
 
 def tick_sources(source: Any, listed: Sequence[str]) -> dict[str, Any]:
@@ -97,6 +105,18 @@ def tick_sources(source: Any, listed: Sequence[str]) -> dict[str, Any]:
             'strategy, as in universe "AAPL", "MSFT", or in the file of universe.symbols'
         )
     return {symbol.rpartition(":")[2].upper(): source for symbol in listed}
+
+
+def _require_apart(symbols: Iterable[str], where: str) -> None:
+    """DataError where two symbols differ in the case of letters alone, which names no other."""
+    seen: dict[str, str] = {}
+    for symbol in symbols:
+        if symbol.upper() in seen:
+            raise DataError(
+                f"{where}: {seen[symbol.upper()]} and {symbol} are one instrument, in letters of "
+                "another case\nhelp: write the symbol alike in all of it"
+            )
+        seen[symbol.upper()] = symbol
 
 
 def _symbol_of(path: Path) -> str:
@@ -138,6 +158,14 @@ def _parts(table: Any, symbol: str) -> dict[str, Any]:
         return ObjectTable(in_order, f"{table.name}, rows of {own}")
 
     begins = [0, *ends[:-1]]
+    _require_apart(symbols, table.name)
+    for own, begin in zip(symbols, begins, strict=True):
+        if not own.strip():
+            raise DataError(
+                f"{place_of(table, int(order[begin]))}: its {symbol} is empty, or such as NA, a "
+                "word for what is missing\nhelp: say whose bar it is, or leave the row out; bars "
+                "of an instrument of such a name go into a folder, as NA.csv"
+            )
     return {
         own.upper(): part(own, slice(begin, end))
         for own, begin, end in zip(symbols, begins, ends, strict=True)
@@ -155,7 +183,7 @@ def _grouped(column: Any) -> tuple[list[str], Int64s, list[int]]:
     ranks = pc.rank(names, sort_keys="ascending").to_numpy() - 1
     # The fewer bytes a key has, the fewer times a stable sort passes over all of them.
     keys = ranks.astype(np.min_scalar_type(len(names)))[encoded.indices.to_numpy()]
-    symbols = [str(name) for name in names.take(np.argsort(ranks)).to_pylist()]
+    symbols = [name or "" for name in names.take(np.argsort(ranks)).to_pylist()]
     return symbols, np.argsort(keys, kind="stable"), np.cumsum(np.bincount(keys)).tolist()
 
 

@@ -1,0 +1,76 @@
+"""Whose bars a folder, a long table and a wide one hold, for a universe."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import quantdsl
+from quantdsl.errors import DataError
+
+TEXT = """language 1
+
+strategy All:
+    bars 1d
+    universe "ALL"
+
+    let ret = close / close[1] - 1
+"""
+DAYS = pd.bdate_range("2024-01-01", periods=20)
+
+
+def bars(symbol: str | None = None, start: int = 0, stop: int = 20) -> pd.DataFrame:
+    """Some days of an instrument, with its symbol where there is one."""
+    closes = [10.0 + day for day in range(start, stop)]
+    columns = dict.fromkeys(("open", "high", "low", "close"), closes)
+    named = {} if symbol is None else {"symbol": symbol}
+    return pd.DataFrame({"time": DAYS[start:stop], **named, **columns, "volume": 100.0})
+
+
+def rows(data: object) -> dict[str, int]:
+    """How many bars each instrument has."""
+    table = quantdsl.compile(TEXT).signals(data)
+    return dict(table["instrument"].cast("string").to_pandas().value_counts())
+
+
+def test_files_of_one_symbol_in_a_folder_are_parts_of_its_bars(tmp_path: Path) -> None:
+    """The last one alone was read, and the history before it was lost."""
+    bars(stop=12).to_csv(tmp_path / "A_2023.csv", index=False)
+    bars(start=12).to_csv(tmp_path / "A_2024.csv", index=False)
+    bars().to_csv(tmp_path / "B.csv", index=False)
+    assert rows(tmp_path) == {"A": 20, "B": 20}
+    bars().to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match="are parts of one table, in order of name"):
+        rows(tmp_path)
+
+
+@pytest.mark.parametrize("missing", [None, " "])
+def test_a_row_without_a_symbol_is_refused(missing: str | None) -> None:
+    """It was a bar of an instrument called NONE."""
+    table = pd.concat([bars("A"), bars("B").assign(symbol=missing)])
+    with pytest.raises(DataError, match="row 21: its symbol is empty, or such as NA"):
+        rows(table)
+
+
+def test_symbols_that_differ_in_the_case_of_letters_alone_are_refused() -> None:
+    """Bars of one of them were left out."""
+    with pytest.raises(DataError, match="A and a are one instrument, in letters of another case"):
+        rows(pd.concat([bars("A"), bars("B"), bars("a")]))
+
+
+@pytest.mark.parametrize("names", [["time", "a", "B"], ["B", "a", "time"]])
+def test_a_wide_table_of_any_case_and_order_is_read(tmp_path: Path, names: list[str]) -> None:
+    """It had "no bars of a, which the data names"."""
+    closes = [10.0 + day for day in range(20)]
+    wide = pd.DataFrame({"time": DAYS, "a": closes, "B": closes})[names]
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    for data in (wide, tmp_path / "wide.csv"):
+        assert rows(data) == {"A": 20, "B": 20}
+
+
+def test_members_that_are_not_read_are_told_of() -> None:
+    config = {"universe.members": "members.csv"}
+    text = f"{TEXT}\n    at 15:45:\n        rebalance(xs.weights(ret))\n"
+    notes = quantdsl.backtest(text, bars("A"), config=config).result.notes
+    assert "the universe is 1 instrument as listed today" in notes[0]
+    assert "universe.members is not read, as the strategy does not say point_in" in notes[0]
