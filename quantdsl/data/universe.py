@@ -211,6 +211,11 @@ def rows(path: str, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]
                     has = ", ".join(names) or "none"
                     raise DataError(f"{path}: needs the column {name!r}; its columns are {has}")
             for row in table:
+                if any(cell.strip() for cell in row.get(None, ())):
+                    raise DataError(
+                        f"{path}:{table.line_num}: has more cells than the header has columns\n"
+                        "help: put a text that holds a comma into quotes"
+                    )
                 cells = {k: (v or "").strip() for k, v in row.items() if k is not None}
                 if not cells["symbol"]:
                     raise DataError(f"{path}:{table.line_num}: has no symbol")

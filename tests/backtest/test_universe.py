@@ -237,6 +237,7 @@ def test_a_symbol_without_bars_is_named(tmp_path: Path) -> None:
         (["", "A000,soon,"], r"members.csv:3: 'soon' is no date"),
         (["A000,2020-01-011,"], r"members.csv:2: '2020-01-011' is no date"),
         (["A000,,", ",2020-01-01,"], r"members.csv:3: has no symbol"),
+        (["A000,,", "A001,,,x"], r"members.csv:3: has more cells than the header has columns"),
         (["A" * 200_000 + ",,"], r"members.csv: is no table of comma-separated values: field"),
     ],
 )
