@@ -126,6 +126,15 @@ def test_a_universe_is_described_across_its_instruments() -> None:
     assert mean == pytest.approx(pc.mean(table["past"]).as_py(), rel=1e-9)
 
 
+def test_a_description_tells_that_it_holds_who_is_not_in_the_universe() -> None:
+    """A rank correlation of a signal was that of all instruments, members or not."""
+    chosen = PANEL.replace('universe "ALL"', 'universe "ALL", filter = close > 1')
+    notes = [quantdsl.compile(text).describe(universe(walks(12, 60))).notes for text in
+             (PANEL, chosen)]  # fmt: skip
+    told = ["is described, of who is not in the universe" in " ".join(one) for one in notes]
+    assert told == [False, True]
+
+
 def test_a_param_that_is_not_there_is_named(bars: pa.Table) -> None:
     with pytest.raises(ConfigError, match="no param 'm'"):
         quantdsl.signals(STRATEGY, bars, m=4)

@@ -199,9 +199,19 @@ def prepare_signals(
         constants=tuple(signals.constants),
         closes=closes,
         chosen=chosen,
-        notes=(*arranged.notes, *notes),
+        notes=(*(_of_others(checked) if closes else ()), *arranged.notes, *notes),
         empty_reasons=(*never_started(since_ns, arranged.data), *no_members(arranged.data)),
     )
+
+
+def _of_others(checked: Checked) -> Iterator[str]:
+    """A note for a description, where some instruments of the data are not of the universe."""
+    universe = checked.strategy.universe
+    if universe is not None and (universe.point_in_time or universe.filter is not None):
+        yield (
+            "an equation has values, and is described, of who is not in the universe at that bar "
+            "too; what goes through xs.* has none of them"
+        )
 
 
 def best_panel(
