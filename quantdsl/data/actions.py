@@ -45,6 +45,8 @@ RATIO_MAX = 10_000
 """Largest denominator of a split: 1 for 7 is written 0.142857."""
 RATIO_ERROR = 1e-4
 """How far a split may be from such a ratio: less than the decimals of a file may be off."""
+SPLIT_SEEN = 2
+"""Of a split into so many, or a merger of so many into one, the next price tells."""
 PRICE_ERROR = 1e-9
 """What a price may be off by the splits since it."""
 RATE_MAX = 10**15
@@ -101,8 +103,9 @@ class Actions:
             for name in (one.symbol, one.name)
         }
         self.counts: Counter[str] = Counter()
-        self._paid: dict[tuple[int, int, int, int], tuple[str, float]] = {}
-        """Of each dividend, by the words of its event: where it is told, and what a share gets."""
+        self._said: dict[tuple[int, int, int, int, int], tuple[str, float]] = {}
+        """Of each split and dividend, by the words of its event: where told, and its value."""
+        self._doubts: dict[str, None] = {}
         tables = open_table(Path(path)) if path else []
         self._tables = tables
         found = [events for table in tables for events in self._of(table)]
@@ -124,39 +127,70 @@ class Actions:
         return [table.sha256() for table in self._tables]
 
     def statement(self) -> list[str]:
-        """One line that says what is applied, none where no file was named."""
+        """Lines that say what is applied, and of what the prices make one doubt; none where no
+        file was named."""
         counted = ", ".join(f"{name} {count:,}" for name, count in sorted(self.counts.items()))
-        return [f"{self.path}: {counted}"] if self.path else []
+        return [f"{self.path}: {counted}", *self._doubts] if self.path else []
 
     def held(self, chunks: Iterator[Events]) -> Iterator[Events]:
         """The events of the run; DataError at a dividend above the last price before it."""
-        if not self.counts["dividend"]:
+        if not self.counts["dividend"] + self.counts["split"]:
             yield from chunks
             return
         prices = np.full(len(self._instruments), np.inf)  # in ticks; before the first nothing is
+        splits: dict[int, tuple[str, float, float]] = {}
         for events in chunks:
             begin = 0
             for at in np.flatnonzero(events["kind"] == Kind.CORPORATE).tolist():
+                self._meet(splits, events[begin:at])
                 _pass(prices, events[begin:at])
-                self._act(prices, events[at])
+                self._act(prices, splits, events[at])
                 begin = at
+            self._meet(splits, events[begin:])
             _pass(prices, events[begin:])
             yield events
 
-    def _act(self, prices: npt.NDArray[np.float64], event: np.void) -> None:
+    def _act(
+        self,
+        prices: npt.NDArray[np.float64],
+        splits: dict[int, tuple[str, float, float]],
+        event: np.void,
+    ) -> None:
         """Divide the price by a split; hold a dividend to it."""
-        at, (count, divisor) = int(event["instrument"]), event["payload"][:2].tolist()
-        if event["side"] == Action.SPLIT:
+        at, side, (count, divisor) = (
+            int(event["instrument"]), int(event["side"]), event["payload"][:2].tolist()
+        )  # fmt: skip
+        if side == Action.FUNDING:
+            return
+        when, value = self._said[int(event["ts_event"]), at, side, count, divisor]
+        if side == Action.SPLIT:
+            if max(value, 1 / value) >= SPLIT_SEEN:
+                splits[at] = when, prices[at], prices[at] / value
             prices[at] *= divisor / count
-        elif event["side"] == Action.DIVIDEND:
-            when, paid = self._paid[int(event["ts_event"]), at, count, divisor]
-            price = prices[at] * float(self._instruments[at].tick)
-            if paid > price * (1 + PRICE_ERROR):
-                raise DataError(
-                    f"{when}: {paid:g} a share is more than a share is worth, by its last price "
-                    f"before it {price:g}\nhelp: a dividend is money for one share: not in cents, "
-                    "not for all shares, and not of the shares before a split of that day"
-                )
+            return
+        price = prices[at] * float(self._instruments[at].tick)
+        if value > price * (1 + PRICE_ERROR):
+            raise DataError(
+                f"{when}: {value:g} a share is more than a share is worth, by its last price "
+                f"before it {price:g}\nhelp: a dividend is money for one share: not in cents, "
+                "not for all shares, and not of the shares before a split of that day"
+            )
+
+    def _meet(self, splits: dict[int, tuple[str, float, float]], events: Events) -> None:
+        """Doubt a split after which the first close or trade is nearer to the price before it."""
+        for at, (when, before, after) in [*splits.items()]:
+            priced = np.isin(events["kind"], (Kind.BAR, Kind.TRADE))
+            own = events[priced & (events["instrument"] == at)]
+            if not len(own):
+                continue
+            del splits[at]
+            price = float(own["payload"][0, CLOSE if own["kind"][0] == Kind.BAR else 0])
+            if np.isfinite(before) and abs(np.log(price / before)) < abs(np.log(price / after)):
+                self._doubts[
+                    f"{when}: the next price is {price / before:.3g} times that before it, where a "
+                    f"split makes {after / before:.3g}: do the prices hold it already? Then take "
+                    "it out of the file"
+                ] = None
 
     def _require_single(self) -> None:
         """DataError where an instrument is split twice at one instant, or told the same twice."""
@@ -288,8 +322,8 @@ class Actions:
         event["ts_event"] = event["ts_recv"] = moment
         event["instrument"], event["kind"], event["side"] = at, Kind.CORPORATE, action
         event["payload"][0, :2] = exact.numerator, exact.denominator
-        if action == Action.DIVIDEND:
-            self._paid[moment, at, exact.numerator, exact.denominator] = when, float(value)
+        words = int(moment), at, int(action), exact.numerator, exact.denominator
+        self._said[words] = when, float(value)
         return event
 
 

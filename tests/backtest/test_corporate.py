@@ -181,6 +181,16 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path, bars, table, said):
     assert "actions.csv" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("day", "ratio", "doubted"),
+    [(SPLIT, 4, False), (DAYS[10], 4, True), (DAYS[10], 0.1, True), (DAYS[10], 1.05, False)],
+)
+def test_a_split_that_no_price_shows_is_doubted(tmp_path, bars, day, ratio, doubted):
+    """As of prices that are adjusted already: what is held was four times as much in silence."""
+    notes = result(tmp_path, bars, f"date,split\n{day},{ratio}\n").result.notes
+    assert doubted == any("do the prices hold it already? Then take it out" in one for one in notes)
+
+
 QUOTED = """language 1
 
 strategy Quoted:
