@@ -2,7 +2,7 @@
 
     resume.json         what is swept, as digests: a resumed sweep must be the same
     parts/N.npy         lanes: a row of their places, then a row a result word
-    window-N/           the same of a training of a walk-forward
+    parts/window-N/     the same of a training of a walk-forward
 
 A part appears whole or not at all, whatever ends the process; one that is damaged counts as not
 done. When all is done and its results are written the parts go.
@@ -24,8 +24,9 @@ from quantdsl.errors import ConfigError
 
 Int64s = npt.NDArray[np.int64]
 MANIFEST, FOLDER = "resume.json", "parts"
-WINDOW = "window-{}"
-"""What a training keeps of itself lies in a folder of this name, by its number from 1."""
+WINDOW = f"{FOLDER}/window-{{}}"
+"""What a training keeps of itself lies in this folder, by its number from 1: among the parts, where
+nobody has anything else."""
 FLUSH_S = 2.0
 """What is computed for this long is worth a file; shorter sweeps write no part."""
 

@@ -294,8 +294,21 @@ def test_trainings_of_another_walk_are_not_gone_on_with_and_stay_for_nobody(
     for plan in plans:
         again = walk_forward(sweep, plan, CpuRunner(), folder=tmp_path, resume=True)
     assert again.metrics == walk_forward(sweep, plans[1], CpuRunner()).metrics
-    assert {path.name for path in tmp_path.iterdir()} >= {"window-1", "window-2"}
-    own = tmp_path / "window-of-mine"
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} >= {"window-1", "window-2"}
+    own = tmp_path / FOLDER / "window-of-mine"
     own.mkdir()
     getattr(Parts(tmp_path, sweep.manifest()), ends)()
-    assert {path.name for path in tmp_path.iterdir()} - {FOLDER} == {MANIFEST, own.name}
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == [own.name]
+
+
+def test_a_sweep_beside_it_is_left_alone_whatever_its_name(sweep: Sweep, tmp_path: Path) -> None:
+    """That in a folder named as those of trainings were lost its resume.json."""
+    other = Parts(tmp_path / "window-1", sweep.manifest())
+    other.begin()
+    other.finish()
+    whole = Parts(tmp_path, sweep.manifest())
+    whole.begin()
+    walk_forward(sweep, parse("train=2y test=1y"), CpuRunner(), folder=tmp_path)
+    whole.finish()
+    assert other.complete
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, "window-1"}
