@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from quantdsl.backtest.conduct import Outcome, conduct
+from quantdsl.backtest.conduct import Outcome, conduct, hold
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.signal_panel import SignalPanel, signal_panel
 from quantdsl.backtest.signals import PreparedSignals, prepare_signals
@@ -270,6 +270,14 @@ class Strategy:
                     f"a sweep has no setting {name}{f'; did you mean {near}?' if near else ''}\n"
                     f"help: it has {', '.join(_SWEEP)}; all others are those of a config"
                 )
+        place = _path("out", out)
+        folder = Path(place) if place is not None else None
+        if folder is None and resume:
+            raise ConfigError(
+                "resume = True without a folder to go on from\nhelp: give out= as in the run before"
+            )
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise ConfigError(f"out = {place}: that is a file\nhelp: name a folder")
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
@@ -281,15 +289,8 @@ class Strategy:
             **_config(config),
             sweep=settings,
             caller=PYTHON,
+            hold=hold,
         )
-        place = _path("out", out)
-        folder = Path(place) if place is not None else None
-        if folder is None and resume:
-            raise ConfigError(
-                "resume = True without a folder to go on from\nhelp: give out= as in the run before"
-            )
-        if folder is not None and folder.exists() and not folder.is_dir():
-            raise ConfigError(f"out = {place}: that is a file\nhelp: name a folder")
         return SweepReport(conduct(sweep, _silent, folder=folder, resume=resume, progress=progress))
 
     def __repr__(self) -> str:

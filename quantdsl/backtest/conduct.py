@@ -16,9 +16,9 @@ from quantdsl.backtest.precision import measured
 from quantdsl.backtest.sweep import Progress, Sweep, run
 from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
-from quantdsl.backtest.walkforward import parse, walk_forward, windows_of
-from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY
-from quantdsl.devices.choose import runner
+from quantdsl.backtest.walkforward import Plan, parse, walk_forward, windows_of
+from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY, Resolved
+from quantdsl.devices.choose import hold_there, runner
 from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.cpu import cores
 from quantdsl.devices.profile import Profile
@@ -117,9 +117,7 @@ def _conduct(
             "resume\nhelp: without --resume, in Python without resume=True, it is run anew"
         )
     config = sweep.config
-    asked = config.walk_forward
-    named = sweep.arranged.resolved.said("sweep.walk_forward", asked)
-    plan = parse(asked, named) if asked else None
+    plan = _plan(sweep.arranged.resolved)
     if plan is not None:
         windows_of(sweep, plan)  # refused now, not after the sweep
     name = placed_on(sweep)
@@ -160,6 +158,20 @@ def _conduct(
         if lanes.complete and not walk_stopped:
             parts.finish()
     return Outcome(sweep, result, found, walk, walk_stopped)
+
+
+def hold(resolved: Resolved) -> None:
+    """Raises where a sweep of these settings would be refused, however good its data are."""
+    config = resolved.config.sweep
+    _plan(resolved)
+    if config.on == "here":
+        hold_there(config.device)
+
+
+def _plan(resolved: Resolved) -> Plan | None:
+    """The spans of a walk-forward, if there is to be one."""
+    asked = resolved.config.sweep.walk_forward
+    return parse(asked, resolved.said("sweep.walk_forward", asked)) if asked else None
 
 
 def placed_on(sweep: Sweep) -> str:

@@ -11,7 +11,7 @@ from quantdsl.backtest.drawn import drawn_arguments, drawn_works
 from quantdsl.backtest.tensor_kernel import TensorKernel, tensor_kernels
 from quantdsl.check import Checked
 from quantdsl.devices.batches import BlockWork, Ready, on_gpu, on_simulated
-from quantdsl.devices.choose import GPU
+from quantdsl.devices.choose import GPU, hold_there
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.work import Words
 from quantdsl.errors import ConfigError
@@ -68,6 +68,7 @@ def compared(
     """
     if device != "simulated" and not GPU.fullmatch(device):
         raise ConfigError(f"--device {device}: kernels run on simulated or cuda:N")
+    hold_there(device)
     works, tensors = list(drawn_works(checked, instruments)), list(tensor_kernels(checked))
     if not works and not tensors:
         raise ConfigError(f"{checked.source.path} calls no kernel, and has none of tensors")

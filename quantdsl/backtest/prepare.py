@@ -33,6 +33,8 @@ from quantdsl.lang import ast
 from quantdsl.report.words import plural
 
 NS_PER_DAY = 86_400_000_000_000
+Hold = Callable[[Resolved], None]
+"""Raises where settings are not to be run with."""
 
 
 class Arranged(Struct, frozen=True):
@@ -149,13 +151,15 @@ def arrange(
     hosts: Sequence[str] = (),
     symbols: Sequence[str] | None = None,
     caller: str = COMMAND_LINE,
+    hold: Hold = lambda _: None,
 ) -> Arranged:
     """Merge the settings and open the data; `more` are settings by key, as said by the caller.
 
     `listed` are instruments as a venue has them, by the strategy's names; a file of the user's
     comes first. `live` are parts of the core that only a live run needs, `hosts` the modules of
     Python that `@host` may run. `symbols` are the instruments of a universe whose data come later.
-    `caller` is who says all this: the command line, or PYTHON.
+    `caller` is who says all this: the command line, or PYTHON. `hold` may refuse the settings,
+    before any data are read.
     """
     named = {
         "data.path": data if isinstance(data, str | Path) else None,
@@ -176,6 +180,7 @@ def arrange(
     stated = checked.strategy.currency
     layers = (said, config, stated_by(checked))
     resolved = configuration.resolve(*layers, caller=caller)
+    hold(resolved)
     table = data if data is not None and not isinstance(data, str | Path) else None
     chosen = _members(checked, resolved, table) if symbols is None else universe.awaited(symbols)
     known = _instruments(chosen, resolved, listed or {})

@@ -26,7 +26,15 @@ from quantdsl.backtest import values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
-from quantdsl.backtest.prepare import Arranged, arrange, begin, day_rule, files_named, hold_hosted
+from quantdsl.backtest.prepare import (
+    Arranged,
+    Hold,
+    arrange,
+    begin,
+    day_rule,
+    files_named,
+    hold_hosted,
+)
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
 from quantdsl.backtest.stream import SPOOL_BYTES, day_samples, market_times, materialised
@@ -206,14 +214,15 @@ def prepare_sweeps(
     params: Mapping[str, object] | None = None,
     start: str | None = None,
     sweep: Mapping[str, object] | None = None,
+    hold: Hold = lambda _: None,
     **options: Any,
 ) -> Iterator[Sweep]:
     """The sweep of each file before its first lane; `sweep` are settings of its config section.
 
     `params` keep one value each, `ranges` are swept, trading starts at `start` at the earliest;
-    `options` are those of `arrange`. Every file is read before the first sweep, and once: those
-    that cannot be swept are told together. More than `SPOOL_BYTES` of events wait on disk. Raises
-    ConfigError, DataError or LimitError with one message.
+    `options` are those of `arrange`, and so is `hold`. Every file is read before the first sweep,
+    and once: those that cannot be swept are told together. More than `SPOOL_BYTES` of events wait
+    on disk. Raises ConfigError, DataError or LimitError with one message.
     """
     waiting: list[tuple[Chosen, Int64s, int]] = []
     refused: list[str] = []
@@ -221,7 +230,7 @@ def prepare_sweeps(
     for data in files:
         try:
             chosen = _chosen(
-                checked, path, ranges or {}, params or {}, sweep, {"data": data, **options}
+                checked, path, ranges or {}, params or {}, sweep, {"data": data, **options}, hold
             )
             asked = 0 if start is None else begin(start, chosen.arranged.data.spec)
             events = materialised(chosen.arranged.data, room)
@@ -246,25 +255,20 @@ def _chosen(
     params: Mapping[str, object],
     sweep: Mapping[str, object] | None,
     options: Mapping[str, Any],
+    hold: Hold,
 ) -> Chosen:
     """The points that are run; the arguments are those of `prepare_sweeps`."""
+
+    def settled(resolved: Resolved) -> None:
+        _supported(resolved, sweep or {})
+        hold(resolved)
+
     hold_hosted(checked, "a sweep")
     more = {**options.get("more", {}), **_own(sweep)}
-    arranged = arrange(checked, **{**options, "more": more})
+    arranged = arrange(checked, **{**options, "more": more}, hold=settled)
     checked = arranged.sized(checked)
     resolved = arranged.resolved
     config = resolved.config.sweep
-    _supported(resolved)
-    if "choose" in (sweep or {}) and not config.walk_forward:
-        raise ConfigError(
-            f"{resolved.said('sweep.choose', config.choose)}: there is no span to choose on\n"
-            "help: add --walk-forward 'train=2y test=6mo' (in Python walk_forward=...)"
-        )
-    if latencies := resolved.config.venue.latency_file:
-        raise UnavailableError(
-            f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
-            "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
-        )
     grid, notes = _grid(checked, arranged, dict(params), dict(ranges))
     few = few_orders(checked.strategy, arranged.uses)
     code = lane_code(
@@ -392,9 +396,23 @@ def _own(sweep: Mapping[str, object] | None) -> dict[str, object]:
     return {f"sweep.{name}": value for name, value in (sweep or {}).items()}
 
 
-def _supported(resolved: Resolved) -> None:
+def _supported(resolved: Resolved, sweep: Mapping[str, object]) -> None:
+    """ConfigError or UnavailableError where the settings are none of a sweep; `sweep` are those of
+    its own section that the caller says.
+    """
     config = resolved.config.sweep
     hold_choice(config.device, resolved.said("sweep.device", config.device))
+    pointing.parsed(config.points, resolved.said("sweep.points", config.points))
+    if "choose" in sweep and not config.walk_forward:
+        raise ConfigError(
+            f"{resolved.said('sweep.choose', config.choose)}: there is no span to choose on\n"
+            "help: add --walk-forward 'train=2y test=6mo' (in Python walk_forward=...)"
+        )
+    if latencies := resolved.config.venue.latency_file:
+        raise UnavailableError(
+            f"{latencies}: a sweep with a file of latencies is not available yet: its lanes have "
+            "constant ones\nhelp: quantdsl backtest FILE --latency PATH runs one point"
+        )
     asked = [("objective", config.objective), *(("metrics", name) for name in config.metrics)]
     for option, name in asked:
         if name not in LANE_METRICS:

@@ -96,7 +96,7 @@ def command(
     A param with a range is swept, and `require` says which points are left out. All points start
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
-    from quantdsl.backtest.conduct import complete, save_all
+    from quantdsl.backtest.conduct import complete, hold, save_all
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
     from quantdsl.files import writable
@@ -108,7 +108,7 @@ def command(
     files = files_of(checked, options.pop("data"))
     several = len(files) > 1
     folders = _folders(folder, files) if several else [folder]
-    sweeps = prepare_sweeps(checked, file, files, **_prepared(**options))
+    sweeps = prepare_sweeps(checked, file, files, hold=hold, **_prepared(**options))
     for sweep, place in zip(sweeps, folders, strict=True):
         if several and resume and complete(sweep, place):
             click.echo(f"{place} is complete")

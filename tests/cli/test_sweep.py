@@ -409,6 +409,28 @@ def test_bad_input_is_one_clear_message_and_writes_nothing(arguments, said, data
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--device", "cuda:99"), "device cuda:99: "),
+        (("--device", "tpu"), "--device tpu: there is no such device"),
+        (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),
+        (("--points", "all"), "write grid, random:N or sobol:N"),
+        (("--choose", "steady"), "--choose steady: there is no span to choose on"),
+        (("--walk-forward", "train=2y"), "--walk-forward train=2y: it needs a length for train"),
+    ],
+)
+def test_what_no_data_can_mend_is_said_before_they_are_read(arguments, said, tmp_path, capfd):
+    damaged = tmp_path / "bars.csv"
+    damaged.write_text("no,bars\n")
+    assert swept("--data", damaged, *RANGES, *arguments) == 2
+    error = capfd.readouterr().err
+    assert said in error
+    assert "bars.csv" not in error
+    assert swept("--data", damaged, *RANGES) == 2
+    assert "bars.csv: no column for time" in capfd.readouterr().err
+
+
 def test_too_little_memory_is_said_before_anything_runs(data, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("quantdsl.backtest.sweep.available_bytes", lambda: 1 << 10)
     assert swept("--data", data, *RANGES, "--out", tmp_path / "out") == 2

@@ -172,3 +172,5 @@ def test_the_command_refuses_what_it_cannot_do(tmp_path, capsys):
     assert "calls no kernel" in capsys.readouterr().err
     assert cli.run(["bench", "kernels", str(path), "--device", "cpu"]) == 2
     assert "kernels run on simulated or cuda:N" in capsys.readouterr().err
+    assert cli.run(["bench", "kernels", str(path), "--device", "cuda:99"]) == 2
+    assert "device cuda:99: " in capsys.readouterr().err
