@@ -418,7 +418,8 @@ class Resolved(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...]
 
     def source(self, key: str) -> str:
-        return next((entry.source for entry in self.entries if entry.key == key), DEFAULT)
+        """Who said a setting, or a whole table of free names where `key` is one of these."""
+        return next((e.source for e in self.entries if f"{key}.".startswith(f"{e.key}.")), DEFAULT)
 
     def said(self, key: str, value: object) -> str:
         """A setting as whoever said it wrote it: `--points 3`, `points = 3`, or with its config."""
@@ -550,10 +551,8 @@ def flat(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
         section = value or not (prefix or name == "feed")  # else a value, and a wrong one
         if isinstance(value, dict) and key not in _FREE and section:
             yield from flat(value, f"{key}.")
-        elif isinstance(value, dt.date | dt.datetime):
-            yield key, value.isoformat()
         else:
-            yield key, value
+            yield key, value.isoformat() if isinstance(value, dt.date) else value
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,11 +99,9 @@ def grid(
     `ranges` replace a declared range (`5..50:5`, `1%, 2%, 5%`), and what `sets` sets is not swept.
     Raises ConfigError where a name or a value does not fit.
     """
-    fixed = values.chosen(list(params), sets)
-    by_name = {param.name: param for param in params}
+    fixed = values.chosen(params, sets)
     for name in ranges:
-        if name not in by_name:
-            values.chosen(list(params), {name: ""})  # says which names there are
+        values.named(params, name)
         if name in sets:
             raise ConfigError(f"{name} is given a value and a range; take one of them")
     axes, notes = [], []

@@ -1,6 +1,7 @@
 """Before the first event: settings merged, data opened, code loaded, state filled."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +29,7 @@ from quantdsl.data.tick_data import RunData, open_run_data
 from quantdsl.data.timers import Days, Timer
 from quantdsl.data.times import Interval, parse_instant, show_instant
 from quantdsl.data.universe import Change
-from quantdsl.errors import ConfigError, SessionError, UnavailableError
+from quantdsl.errors import ConfigError, LimitError, SessionError, UnavailableError
 from quantdsl.lang import ast
 from quantdsl.report.words import plural
 
@@ -170,16 +171,11 @@ def arrange(
         "data.bad_rows": bad_rows,
         "report.benchmark": benchmark,
     }
-    _hold_said(named, caller)
-    line = {**(more or {}), **{key: value for key, value in named.items() if value is not None}}
-    said = {
-        key: value if isinstance(value, list | tuple | dict | int | float) else str(value)
-        for key, value in line.items()
-        if value is not None
-    }
     stated = checked.strategy.currency
-    layers = (said, config, stated_by(checked))
+    layers = (_said(named, more or {}, caller), config, stated_by(checked))
     resolved = configuration.resolve(*layers, caller=caller)
+    given = {**resolved.config.params, **(params or {})}
+    _hold_params(checked, resolved, config, given)
     hold(resolved)
     table = data if data is not None and not isinstance(data, str | Path) else None
     chosen = _members(checked, resolved, table) if symbols is None else universe.awaited(symbols)
@@ -188,7 +184,6 @@ def arrange(
     resolved = configuration.resolve(*layers, own, caller)
     _hold_currency(stated, resolved, config)
     known, converted = currencies.converted(known, resolved.config.account)
-    given = {**resolved.config.params, **(params or {})}
     _hold_ticks(checked, resolved, config)
     try:
         found = opened(data_spec(checked, resolved, known, chosen))
@@ -218,13 +213,24 @@ SAID_BY = {
 """Settings as an option and, where Python has it, as an argument there."""
 
 
-def _hold_said(named: Mapping[str, object], caller: str) -> None:
-    """ConfigError where a setting is said and empty, as by an unset variable of a shell: the run
-    would be on the built-in market, or on all of the data, without a word."""
+def _said(
+    named: Mapping[str, object], more: Mapping[str, object], caller: str
+) -> dict[str, object]:
+    """What the caller says by its own arguments, and else by `more`.
+
+    ConfigError where a setting is said and empty, as by an unset variable of a shell: the run would
+    be on the built-in market, or on all of the data, without a word.
+    """
     for key, names in SAID_BY.items():
         if isinstance(named[key], str) and not str(named[key]).strip():
             name = names[-1 if caller == PYTHON else 0]
             raise ConfigError(f"{name} names nothing\nhelp: leave it out, or name what it is for")
+    line = {**more, **{key: value for key, value in named.items() if value is not None}}
+    return {
+        key: value if isinstance(value, list | tuple | dict | int | float) else str(value)
+        for key, value in line.items()
+        if value is not None
+    }
 
 
 def _place(config: Path | None, resolved: Resolved, key: str) -> str:
@@ -232,6 +238,26 @@ def _place(config: Path | None, resolved: Resolved, key: str) -> str:
     if config is None or resolved.source(key) in (*CALLERS, STRATEGY, INSTRUMENT, DEFAULT):
         return ""
     return f"{configuration.place(config, key)}: {key}: "
+
+
+@contextmanager
+def said_in(config: Path | None, resolved: Resolved, key: str) -> Iterator[None]:
+    """Begin an error about a setting with its place in the config, where one says it."""
+    try:
+        yield
+    except (ConfigError, LimitError) as wrong:
+        raise type(wrong)(f"{_place(config, resolved, key)}{wrong}") from None
+
+
+def _hold_params(
+    checked: Checked, resolved: Resolved, config: Path | None, given: Mapping[str, object]
+) -> None:
+    """ConfigError where what is given to params does not fit them."""
+    params = checked.strategy.params
+    for name, value in resolved.config.params.items():
+        with said_in(config, resolved, f"params.{name}"):
+            values.chosen(params, {name: value})
+    values.chosen(params, given)
 
 
 def _session_place(checked: Checked, config: Path | None, resolved: Resolved) -> str:

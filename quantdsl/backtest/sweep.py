@@ -34,6 +34,7 @@ from quantdsl.backtest.prepare import (
     day_rule,
     files_named,
     hold_hosted,
+    said_in,
 )
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.run import run_checked
@@ -261,6 +262,8 @@ def _chosen(
 
     def settled(resolved: Resolved) -> None:
         _supported(resolved, sweep or {})
+        _hold_ranges(checked, resolved, options.get("config"))
+        _grid(checked, resolved, params, ranges)
         hold(resolved)
 
     hold_hosted(checked, "a sweep")
@@ -269,7 +272,7 @@ def _chosen(
     checked = arranged.sized(checked)
     resolved = arranged.resolved
     config = resolved.config.sweep
-    grid, notes = _grid(checked, arranged, dict(params), dict(ranges))
+    grid, notes = _grid(checked, resolved, params, ranges)
     few = few_orders(checked.strategy, arranged.uses)
     code = lane_code(
         checked,
@@ -432,13 +435,23 @@ def _metrics(config: SweepConfig) -> tuple[str, ...]:
     return tuple(name for name in LANE_METRICS if name in asked)
 
 
+def _hold_ranges(checked: Checked, resolved: Resolved, config: Path | None) -> None:
+    """ConfigError where a config's range is of no param, or none that it has."""
+    for name, text in resolved.config.sweep.ranges.items():
+        with said_in(config, resolved, f"sweep.ranges.{name}"):
+            pointing.ranged(values.named(checked.strategy.params, name), text)
+
+
 def _grid(
-    checked: Checked, arranged: Arranged, params: dict[str, object], ranges: dict[str, str]
+    checked: Checked,
+    resolved: Resolved,
+    params: Mapping[str, object],
+    ranges: Mapping[str, str],
 ) -> tuple[Grid, list[str]]:
     """What is swept: the caller's word counts before the config's."""
-    config = arranged.resolved.config
-    both = {n: v for n, v in config.sweep.ranges.items() if n not in params} | ranges
-    fixed = {n: v for n, v in arranged.given.items() if n not in both} | params
+    config = resolved.config
+    both = {n: v for n, v in config.sweep.ranges.items() if n not in params} | {**ranges}
+    fixed = {n: v for n, v in config.params.items() if n not in both} | {**params}
     return pointing.grid(checked.strategy.params, fixed, both)
 
 

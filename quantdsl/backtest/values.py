@@ -1,6 +1,6 @@
 """Values for params: from text or numbers to the words of the state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
@@ -13,7 +13,7 @@ from quantdsl.limits import NUMBER_CHARS
 
 
 def chosen(
-    params: list[Param], given: Mapping[str, object], *, below: bool = False
+    params: Sequence[Param], given: Mapping[str, object], *, below: bool = False
 ) -> dict[str, Fraction]:
     """Every param's value: as given, or its default. ConfigError names what does not fit.
 
@@ -21,17 +21,23 @@ def chosen(
     of the file sets, which the checker has proven; memory is sized by the high end, which always
     holds.
     """
-    known = {param.name: param for param in params}
     for name in given:
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"; did you mean {near}?" if near else ""
-            listed = f"its params are {', '.join(known)}" if known else "it has no params"
-            raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}")
+        named(params, name)
     return {
-        name: value(param, given[name], below=below) if name in given else param.default
-        for name, param in known.items()
+        one.name: value(one, given[one.name], below=below) if one.name in given else one.default
+        for one in params
     }
+
+
+def named(params: Sequence[Param], name: str) -> Param:
+    """The param of a name; ConfigError, with the nearest and all that there are, where none is."""
+    known = {param.name: param for param in params}
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"; did you mean {near}?" if near else ""
+        listed = f"its params are {', '.join(known)}" if known else "it has no params"
+        raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}")
+    return known[name]
 
 
 def value(param: Param, given: object, *, below: bool = False) -> Fraction:

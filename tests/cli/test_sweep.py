@@ -431,6 +431,25 @@ def test_what_no_data_can_mend_is_said_before_they_are_read(arguments, said, tmp
     assert "bars.csv: no column for time" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[sweep.ranges]\nfast = "2..8:2"\nslwo = "30"', ":3: sweep.ranges.slwo: the strategy has"),
+        ('[sweep]\nranges = { slwo = "30" }', ":2: sweep.ranges.slwo: the strategy has"),
+        ('[sweep.ranges]\nslow = "9..8"', ":2: sweep.ranges.slow: range slow=9..8: the range is"),
+        ("[params]\nslwo = 30", ":2: params.slwo: the strategy has no param"),
+    ],
+)
+def test_a_param_that_a_config_misspells_is_told_with_its_line(text, said, tmp_path, capfd):
+    config, damaged = tmp_path / "own.toml", tmp_path / "bars.csv"
+    config.write_text(text)
+    damaged.write_text("no,bars\n")
+    assert swept("--data", damaged, "--config", config) == 2
+    error = capfd.readouterr().err
+    assert error.startswith(f"error: {config}{said}")
+    assert "slwo" not in text or "did you mean slow?\nhelp: its params are fast, slow" in error
+
+
 def test_too_little_memory_is_said_before_anything_runs(data, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("quantdsl.backtest.sweep.available_bytes", lambda: 1 << 10)
     assert swept("--data", data, *RANGES, "--out", tmp_path / "out") == 2
