@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from quantdsl import __version__
+from quantdsl.cli.options import hold_once
 from quantdsl.errors import EXIT_INTERNAL, EXIT_USER_ERROR, QuantDSLError
 
 GARBAGE_OBJECTS = 50_000
@@ -96,9 +97,12 @@ class LazyCommands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             raise click.UsageError(error.message + did_you_mean(args[0]), ctx) from None
+        if command is not None:
+            hold_once(command, rest)
+        return name, command, rest
 
 
 def did_you_mean(name: str) -> str:

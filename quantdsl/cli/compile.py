@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from quantdsl.cli.options import LISTED
 from quantdsl.errors import ConfigError, LimitError
 from quantdsl.files import whole
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--backend", default="ptx", show_default=True, metavar="NAME",
               help="llvm, object, asm, ptx, cubin, amdgcn or spirv.")  # fmt: skip
-@click.option("--arch", metavar="LIST", help="Such as sm_80,sm_90, x86-64-v3 or gfx90a.")
+@click.option("--arch", metavar=f"NAME{LISTED}", help="Such as sm_80,sm_90, x86-64-v3 or gfx90a.")
 @click.option("--opt", type=click.IntRange(0, 3), default=1, show_default=True,
               help="Effort of LLVM; every level computes the same bits.")  # fmt: skip
 @click.option("--precision", type=click.Choice(["f64", "f32"]), default="f64", show_default=True,

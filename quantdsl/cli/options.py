@@ -1,7 +1,8 @@
 """Options that several commands share, and what they take."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +12,13 @@ from quantdsl.errors import ConfigError
 
 Command = Callable[..., Any]
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
-
-def _alone(
-    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
-) -> str | None:
-    """The one that is given, if any; ConfigError for more: all but the last would be left out."""
-    if len(given) > 1:
-        raise ConfigError(
-            f"--data is given {len(given)} times\nhelp: name all files at once: "
-            f"--data {','.join(given)}"
-        )
-    return given[0] if given else None
-
+LISTED = ",..."
+"""How the metavar of an option ends that takes several values, joined by commas."""
 
 _MARKET = (
     click.option(
         "--data",
-        multiple=True,
-        callback=_alone,
-        metavar="PATH",
+        metavar=f"PATH{LISTED}",
         help="CSV, Parquet or Arrow file, A,B for several, or a folder of them; without it the "
         "built-in market.",
     ),
@@ -78,6 +66,26 @@ SIZES = click.option(
 HOSTS = click.option(
     "--host", "hosts", multiple=True, metavar="MODULE", help="Let @host run this Python module."
 )
+
+
+def hold_once(command: click.Command, args: Sequence[str]) -> None:
+    """ConfigError where an option of one value is given two: all but the last would be left out."""
+    options = [copy(one) for one in command.params if isinstance(one, click.Option)]
+    alone = {str(one.name): one for one in options if not (one.multiple or one.count)}
+    for one in alone.values():
+        one.multiple = True
+    context = click.Context(command, resilient_parsing=True)
+    parser = click.Command(None, params=[*options]).make_parser(context)
+    given, rest, _ = parser.parse_args([*args])
+    for name, one in alone.items():
+        said = list(dict.fromkeys(map(str, given.get(name, ()))))
+        if len(said) > 1:
+            option = max(one.opts, key=len)
+            several = str(one.metavar).endswith(LISTED)
+            mend = f"name all at once, {option} {','.join(said)}" if several else "give it once"
+            raise ConfigError(f"{option} is given as {' and as '.join(said)}\nhelp: {mend}")
+    if isinstance(command, click.Group) and rest and (inner := command.commands.get(rest[0])):
+        hold_once(inner, rest[1:])
 
 
 def of_market(command: Command) -> Command:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from quantdsl.cli.options import Amount
+from quantdsl.cli.options import LISTED, Amount
 from quantdsl.data.counts import counted
 from quantdsl.data.times import Interval
 from quantdsl.errors import ConfigError
@@ -26,7 +26,7 @@ _TICKS = ("book", "quotes", "trades", "funding")
     "--ticks",
     default="book,quotes,trades",
     show_default=True,
-    metavar="LIST",
+    metavar=f"KIND{LISTED}",
     help=f"What is recorded, of {', '.join(_TICKS)}; a comma between.",
 )
 @click.option("--bars", default="", metavar="1m", help="Bars of this length too.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from quantdsl.cli.options import FILE, assignments, of_market
+from quantdsl.cli.options import FILE, LISTED, assignments, of_market
 from quantdsl.config import find
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OF_THE_SWEEP = """
 @click.option("--objective", metavar="METRIC", help="What ranks the points (default sharpe).")
 @click.option(
     "--metrics",
-    metavar="METRIC,...",
+    metavar=f"METRIC{LISTED}",
     callback=lambda _context, _option, text: None if text is None else _names(text),
     help="Of each point, such as fees,max_drawdown (default all): fewer is faster.",
 )

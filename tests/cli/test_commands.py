@@ -311,6 +311,33 @@ def test_new_writes_a_canonical_strategy_once(tmp_path, monkeypatch, capsys):
     assert Path("my_idea.qdsl").read_text() == text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("sweep FILE --top 3 --top=5", "--top is given as 3 and as 5\nhelp: give it once"),
+        ("signals FILE --device cpu --device auto", "--device is given as cpu and as auto"),
+        ("compile FILE -o a --out b", "--out is given as a and as b"),
+        ("backtest FILE --data a --data b", "help: name all at once, --data a,b"),
+        ("compile FILE --arch sm_80 --arch sm_90", "help: name all at once, --arch sm_80,sm_90"),
+        ("bench kernels FILE --device simulated --device cuda:0", "--device is given as simulated"),
+        ("journal show FILE --last 1 --last 2", "--last is given as 1 and as 2"),
+    ],
+)
+def test_an_option_that_is_given_two_values_is_refused(arguments, said, capsys):
+    """The last was taken, and the others left out."""
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    assert cli.run(arguments.replace("FILE", file).split()) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_option_may_stand_twice_with_one_value(tmp_path, capsys):
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    command = ["check", file, "--json", "--json"]
+    assert cli.run(command) == 0
+    repeated = ["--set", "fast=5", "--set", "slow=30", "--tz", "UTC", "--tz", "UTC"]
+    assert cli.run(["backtest", file, *repeated, "--out", str(tmp_path / "out")]) == 0
+
+
 def test_a_backtest_says_which_command_a_device_is_for(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     command = ["backtest", str(shipped("strategies/sma_cross.qdsl"))]

@@ -37,7 +37,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def swept(*arguments: str | Path, strategy: Path = STRATEGY) -> int:
-    return cli.run(["sweep", str(strategy), "--device", "cpu", *map(str, arguments)])
+    device = () if "--device" in arguments else ("--device", "cpu")
+    return cli.run(["sweep", str(strategy), *device, *map(str, arguments)])
 
 
 def points_of(folder: Path) -> pa.Table:
