@@ -233,6 +233,10 @@ def prepare_sweeps(
             chosen = _chosen(
                 checked, path, ranges or {}, params or {}, sweep, {"data": data, **options}, hold
             )
+            before = waiting[0][0] if waiting else chosen
+            if np.array_equal(chosen.numbers, before.numbers):  # one memory for all files
+                points = {name: getattr(before, name) for name in ("numbers", "levels", "words")}
+                chosen = replace(chosen, **points)
             asked = 0 if start is None else begin(start, chosen.arranged.data.spec)
             events = materialised(chosen.arranged.data, room)
             waiting.append((chosen, events, _start(chosen, events, asked)))

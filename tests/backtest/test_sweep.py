@@ -187,6 +187,7 @@ def test_several_files_are_read_once_each_and_wait_on_disk_where_memory_is_short
     monkeypatch.setattr(Data, "chunks", counted)
     sweeps = [*prepare_sweeps(compile_file(ORACLE), ORACLE, [one, other], ranges=ranges)]
     assert len(read) == 2
+    assert all(sweep.levels is sweeps[0].levels for sweep in sweeps)  # points are held once
     on_disk = [isinstance(sweep.work.events.base, np.memmap) for sweep in sweeps]
     assert on_disk == [False, True]
     for sweep, words in zip(sweeps, expected, strict=True):
