@@ -178,13 +178,11 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
 
 
 def _folders(folder: Path, files: list[str]) -> list[Path]:
-    """A folder in `folder` for each file, of its name."""
+    """A folder in `folder` for each file, of its name; numbered where two have the same."""
     names = [Path(file).name.split("#")[-1].split(".")[0] for file in files]
-    twins = {name for name in names if names.count(name) > 1}
-    return [
-        folder / (f"{name}-{number}" if name in twins else name)
-        for number, name in enumerate(names, 1)
-    ]
+    if len(set(names)) < len(names):  # each, for another file may have the name of one with number
+        names = [f"{name}-{number}" for number, name in enumerate(names, 1)]
+    return [folder / name for name in names]
 
 
 def _show(outcome: "Outcome", folder: Path) -> None:

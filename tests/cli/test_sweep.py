@@ -483,6 +483,19 @@ def test_several_files_are_swept_one_by_one(data, tmp_path, capfd):
     assert "whose cash 2 instruments share" in capfd.readouterr().out
 
 
+def test_files_of_one_name_have_a_folder_each_whatever_another_is_called(data, tmp_path):
+    """The third was written over the first."""
+    files = [tmp_path / "x/a.parquet", tmp_path / "y/a.parquet", tmp_path / "a-1.parquet"]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        pq.write_table(market(300 + 100 * len(file.parts)), file)
+    out, ranges = tmp_path / "out", ("--range", "fast=5", "--range", "slow=30..90:20")
+    assert swept("--data", ",".join(map(str, files)), *ranges, "--out", out) == 0
+    names = points_of(out)["instrument"].unique().to_pylist()
+    assert names == ["a-1", "a-2", "a-1-3"]
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {*names}
+
+
 def test_a_second_file_that_is_not_there_is_said_before_the_first_is_swept(data, tmp_path, capfd):
     out = tmp_path / "out"
     assert swept("--data", f"{data},{tmp_path}/none.csv", *RANGES, "--out", out) == 2
