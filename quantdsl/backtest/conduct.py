@@ -32,6 +32,7 @@ from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.tables import trades
 from quantdsl.report.words import plural
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 Say = Callable[[str], None]
 """Takes one line for the user."""
 
@@ -223,7 +224,10 @@ def best_config(sweep: Sweep, result: SweepResult, target: Path) -> str:
         if entry.source not in (DEFAULT, STRATEGY, INSTRUMENT) and table != "sweep":
             tables.setdefault(table, {})[key] = entry.value
     tables.pop("")
-    tables["params"] = dict(sweep.params(sweep.place(best_point(result))))
+    params = sweep.params(sweep.place(best_point(result)))
+    tables["params"] = {
+        name: json.loads(text) if NUMBER.fullmatch(text) else text for name, text in params.items()
+    }
     begin = ("--from", sweep.start)
     again = ("quantdsl", "backtest", str(sweep.path), "--config", str(target), *begin)
     lines = [
@@ -237,8 +241,7 @@ def best_config(sweep: Sweep, result: SweepResult, target: Path) -> str:
 
 
 def _toml(value: object) -> str:
-    """A value of a config as TOML writes it; a string is one as in JSON, a number in text one."""
+    """A value of a config as TOML writes it; a string is one as in JSON."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + " }"
-    number = isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", value)
-    return str(value) if number else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)

@@ -79,6 +79,16 @@ def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
     assert pq.read_table(out / "trades-20.parquet").num_rows == _of_point(table, 20, "trades")
 
 
+def test_the_best_point_of_data_named_by_a_number_is_a_config(data, tmp_path, monkeypatch):
+    """`path = 2024` was no text."""
+    monkeypatch.chdir(tmp_path)
+    Path("2024").mkdir()
+    data.rename("2024/bars.parquet")
+    assert swept("--data", "2024", *RANGES, "--out", "out", "--save-best", "best.toml") == 0
+    again = ["backtest", str(STRATEGY), "--config", "best.toml", "--from", "2020-01-01T01:31:00Z"]
+    assert cli.run([*again, "--out", "one"]) == 0
+
+
 def test_a_place_for_the_best_point_that_cannot_be_written_is_refused_before_the_run(
     data, tmp_path, capfd
 ):
