@@ -131,6 +131,7 @@ class Sweep(Chosen, frozen=True, kw_only=True):
         """What the results depend on, as digests."""
         spec = msgspec.structs.replace(self.arranged.data.spec, instruments=())
         module = self._base().module
+        report = replace(self.config, device="", on="here")  # anywhere it is the same
         return Manifest(
             version=quantdsl.__version__,
             strategy=_digest(msgspec.msgpack.encode(module, order="deterministic")),
@@ -141,6 +142,7 @@ class Sweep(Chosen, frozen=True, kw_only=True):
             points=self.n_points,
             words=len(self.code.words),
             metrics=",".join(self.metrics),
+            report=_digest(msgspec.msgpack.encode(report, order="deterministic")),
         )
 
     def _base(self) -> LaneCode:

@@ -43,6 +43,7 @@ class Manifest(msgspec.Struct, frozen=True):
     words: int
     precision: str = "f64"
     metrics: str = ""
+    report: str = ""  # what is made of the lanes: resumed with another, they go on all the same
     complete: bool = False
 
 
@@ -101,9 +102,9 @@ class Parts:
 
     @property
     def complete(self) -> bool:
-        """Whether the folder holds all results of this very sweep."""
+        """Whether the folder holds all results of this very sweep, and the report asked for."""
         before = self._before()
-        return before is not None and before.complete
+        return before is not None and before.complete and before.report == self._manifest.report
 
     @property
     def kept(self) -> bool:

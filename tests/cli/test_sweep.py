@@ -218,6 +218,8 @@ def test_ctrl_c_leaves_a_partial_sweep_that_goes_on(data, tmp_path, capfd, monke
     capfd.readouterr()
     assert swept(*arguments, "--resume") == 2
     assert "holds all 28 points of this sweep: there is nothing to resume" in capfd.readouterr().err
+    assert swept(*arguments, "--resume", "--objective", "sortino") == 0  # is not what lies there
+    assert json.loads((out / "result.json").read_text())["objective"] == "sortino"
 
 
 def test_a_device_that_fails_reports_nothing_as_complete(data, tmp_path, capfd, monkeypatch):
@@ -487,6 +489,8 @@ def test_several_files_are_swept_one_by_one(data, tmp_path, capfd):
     assert swept(*arguments, "--resume") == 0
     assert capfd.readouterr().out.count("is complete") == 2
     assert points_of(out).equals(table)
+    assert swept(*arguments, "--resume", "--bootstrap", 10) == 0  # which nobody made so far
+    assert "bootstrap" in json.loads((out / "other/result.json").read_text())["statistics"]
     pair = ROOT / "strategies/pairs_z.qdsl"
     subset = ("--data", f"{data},{other}", "--points", "random:3", "--out", tmp_path / "pair")
     assert swept(*subset, "--session", "none", "--bars", "1m", strategy=pair) == 0
