@@ -85,8 +85,9 @@ def rerun(sweep: Sweep) -> str:
         if options.get(name):
             parts.append(f"{flag} {shlex.quote(str(options[name]))}")
     by_name = {param.name: param for param in sweep.checked.strategy.params}
+    of_config = sweep.arranged.resolved.config.params  # where a value may be that was replaced
     for name, value in sweep.grid.fixed.items():
-        if value != by_name[name].default:
+        if value != by_name[name].default or name in of_config:
             parts.append(f"--set {shlex.quote(f'{name}={values.show(by_name[name], value)}')}")
     return " ".join(parts)
 

@@ -79,6 +79,18 @@ def test_a_sweep_leaves_a_table_a_page_and_commands(data, tmp_path, capfd):
     assert pq.read_table(out / "trades-20.parquet").num_rows == _of_point(table, 20, "trades")
 
 
+def test_a_command_says_the_default_that_a_config_would_replace(data, tmp_path, capfd):
+    """It ran another point: that with the config's value."""
+    config, out = tmp_path / "own.toml", tmp_path / "out"
+    config.write_text("[params]\nslow = 60")
+    fixed = ("--config", config, "--set", "slow=30")
+    assert swept("--data", data, *fixed, "--range", "fast=2..8:3", "--out", out) == 0
+    command = json.loads((out / "result.json").read_text())["best"][0]["command"]
+    assert "--set slow=30" in command
+    assert cli.run([*command.split()[1:], "--out", str(tmp_path / "one")]) == 0
+    assert load(tmp_path / "one").metrics["sharpe"] == points_of(out)["sharpe"].to_numpy().max()
+
+
 def test_the_best_point_of_data_named_by_a_number_is_a_config(data, tmp_path, monkeypatch):
     """`path = 2024` was no text."""
     monkeypatch.chdir(tmp_path)
