@@ -16,12 +16,14 @@ from quantdsl.backtest.sweep import Int64s, Lanes, Sweep
 from quantdsl.report.columns import choices, flags, numbers
 from quantdsl.report.formula import Floats
 from quantdsl.report.lane_metrics import Sums
-from quantdsl.report.metrics import evaluate_lanes
+from quantdsl.report.metrics import BY_NAME, evaluate_lanes
 from quantdsl.report.sweep_result import Axis as ResultAxis
 from quantdsl.report.sweep_result import SweepResult
 
 CHUNK_ROWS = 1 << 14
 """Rows whose metrics are computed at once: they pass through the cache, not through memory."""
+TAKEN = {"point", "instrument", *BY_NAME}
+"""Columns that are no param's, whether or not this table has them: readers know them by name."""
 OPTIONS = {
     "config": "--config",
     "end": "--to",
@@ -104,10 +106,9 @@ def _axis(axis: Axis) -> ResultAxis:
 
 def _table(sweep: Sweep, points: Int64s, levels: npt.NDArray[np.int32], words: Int64s) -> pa.Table:
     columns: dict[str, pa.Array] = {"point": numbers(points)}
-    taken = {"point", *sweep.metrics}
     for axis, level in zip(sweep.grid.axes, levels, strict=True):
         name = axis.param.name
-        columns[f"param.{name}" if name in taken else name] = _param_column(axis, level)
+        columns[f"param.{name}" if name in TAKEN else name] = _param_column(axis, level)
     data = sweep.arranged.data
     sums = sweep.code.words.accumulators(words)
     found = metrics(sums, sweep.metrics, data.money_digits, periods_per_year(data))

@@ -91,6 +91,22 @@ def test_a_command_says_the_default_that_a_config_would_replace(data, tmp_path, 
     assert load(tmp_path / "one").metrics["sharpe"] == points_of(out)["sharpe"].to_numpy().max()
 
 
+def test_params_named_as_columns_are_told_from_them(data, tmp_path):
+    """The table of several files could not be read, and a param passed for a metric."""
+    strategy, out = tmp_path / "own.qdsl", tmp_path / "out"
+    text = STRATEGY.read_text().replace("fast", "instrument").replace("slow", "turnover")
+    strategy.write_text(text)
+    other = tmp_path / "other.parquet"
+    other.write_bytes(data.read_bytes())
+    ranges = ("--range", "instrument=2..8:3", "--range", "turnover=30", "--metrics", "sharpe")
+    assert swept("--data", f"{data},{other}", *ranges, "--out", out, strategy=strategy) == 0
+    assert points_of(out)["instrument"].unique().to_pylist() == ["bars", "other"]
+    assert points_of(out)["param.instrument"].unique().to_pylist() == [2, 5, 8]
+    best = json.loads((out / "bars/result.json").read_text())["best"][0]
+    assert [*best["metrics"]] == ["sharpe"]
+    assert [*best["params"]] == ["instrument", "turnover"]
+
+
 def test_the_best_point_of_data_named_by_a_number_is_a_config(data, tmp_path, monkeypatch):
     """`path = 2024` was no text."""
     monkeypatch.chdir(tmp_path)
