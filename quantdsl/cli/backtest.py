@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
-from quantdsl.config import find
+from quantdsl.cli.options import FILE, HOSTS, assignments, of_market, with_config
 from quantdsl.errors import ConfigError
 
 ON_A_CORE = ("auto", "cpu")
@@ -28,7 +27,7 @@ def _hold_device(_context: click.Context, _option: click.Parameter, choice: str)
 @of_market
 @HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
-@click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
+@with_config("Costs, instruments and data as TOML.")
 @click.option("--latency", metavar="PATH", help="Measured latencies: latency.csv of a session.")
 @click.option("--benchmark", metavar="PATH|hold", help="Compare with a file or with holding.")
 @click.option(
@@ -48,7 +47,7 @@ def _hold_device(_context: click.Context, _option: click.Parameter, choice: str)
 def command(
     file: Path,
     sets: tuple[str, ...],
-    config: str | None,
+    config: Path | None,
     latency: str | None,
     trace: str | None,
     out: Path | None,
@@ -62,7 +61,7 @@ def command(
     from quantdsl.backtest.run import backtest
     from quantdsl.cli.output import finish, progress_bar
 
-    options |= {"params": assignments(sets), "config": find(config) if config else None}
+    options |= {"params": assignments(sets), "config": config}
     if latency is not None:
         options["more"] = {"venue.latency_file": latency}
     with progress_bar(file.name) as progress:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, Amount, assignments
-from quantdsl.config import find
+from quantdsl.cli.options import FILE, Amount, assignments, with_config
 from quantdsl.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ SHIPPED = "strategies/skewed_maker.qdsl"
 @click.argument("file", type=FILE, required=False)
 @click.option("--data", metavar="PATH", help="Market data; without it the built-in market.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
-@click.option("--config", metavar="FILE|NAME", help="Costs, core and data, such as latency_bench.")
+@with_config("Costs, core and data, such as latency_bench.")
 @click.option("--cpu", type=click.IntRange(0), help="Core of the engine.")
 @click.option("--events", type=click.IntRange(1_000), help="Events of the data at most.")
 @click.option("--rate", type=Amount(0), help="Events a second; 0: one after the other.")
@@ -44,7 +43,7 @@ def command(
     file: Path | None,
     data: str | None,
     sets: tuple[str, ...],
-    config: str | None,
+    config: Path | None,
     cpu: int | None,
     events: int | None,
     rate: float | None,
@@ -74,7 +73,7 @@ def command(
     options = {
         "data": data,
         "params": assignments(sets),
-        "config": find(config) if config else None,
+        "config": config,
         "more": {key: value for key, value in more.items() if value is not None},
     }
     report, most = _measured(path, options, quiet=as_json)

@@ -55,6 +55,21 @@ class Amount(click.FloatRange):
         return found
 
 
+def with_config(told: str) -> Callable[[Command], Command]:
+    """Gives a command the config by its file, or a shipped one by its name."""
+    return click.option("--config", callback=_config_found, metavar="FILE|NAME", help=told)
+
+
+def _config_found(
+    _context: click.Context, _option: click.Parameter, name: str | None
+) -> Path | None:
+    from quantdsl.config import find
+
+    if name is not None and not name.strip():  # an unset variable of a shell: nothing has a cost
+        raise ConfigError("--config names nothing\nhelp: leave it out, or name a config")
+    return None if name is None else find(name)
+
+
 SIZE_MAX = 2**31
 SIZES = click.option(
     "--size",

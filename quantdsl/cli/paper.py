@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, Amount, assignments
+from quantdsl.cli.options import FILE, Amount, assignments, with_config
 from quantdsl.config import differing, find, place, resolve
 from quantdsl.errors import (
     EXIT_USER_ERROR,
@@ -36,7 +36,7 @@ STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
 
 @click.command("paper")
 @click.argument("files", type=FILE, nargs=-1)
-@click.option("--config", metavar="FILE|NAME", help="Feeds, limits, costs (paper_synthetic).")
+@with_config("Feeds, limits, costs (paper_synthetic).")
 @click.option("--data", metavar="PATH", help="File to replay, or to warm a live feed up from.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
 @click.option("--bars", metavar="5m", help="Override the clock of the strategies' bars.")
@@ -62,7 +62,7 @@ STOPS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM"}
     "--device", metavar="DEVICE", default="", help="Of signals: auto, cpu, cuda:N, simulated."
 )
 @click.option("--no-cockpit", is_flag=True, help="No page in the browser.")
-def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None:
+def command(files: tuple[Path, ...], config: Path | None, **options: Any) -> None:
     """Run the strategies FILES live against a simulated venue; no order ever leaves.
 
     Without a config it runs on an invented market whose clock starts inside a session. Everything
@@ -81,17 +81,17 @@ def command(files: tuple[Path, ...], config: str | None, **options: Any) -> None
         _report(folder, manifest)
 
 
-def _folder(files: tuple[Path, ...], named: Path | None, config: str | None) -> Path:
+def _folder(files: tuple[Path, ...], named: Path | None, config: Path | None) -> Path:
     if named is not None:
         return named
     if not files:
         raise ConfigError("nothing to run\nhelp: name a strategy file, or a session with --session")
-    sessions = resolve(file=find(config or DEFAULT_CONFIG)).config.journal.folder
+    sessions = resolve(file=config or find(DEFAULT_CONFIG)).config.journal.folder
     return (Path(sessions) if sessions else SESSIONS) / "-".join(file.stem for file in files)
 
 
 def _manifest(
-    folder: Path, files: tuple[Path, ...], config: str | None, options: dict[str, Any]
+    folder: Path, files: tuple[Path, ...], config: Path | None, options: dict[str, Any]
 ) -> "Manifest":
     """That of the session that is there, or of a new one."""
     from quantdsl.backtest.values import chosen
@@ -113,14 +113,14 @@ def _manifest(
     if there and not options["new"]:
         with held(folder):
             manifest = _going_on(folder, files)
-        _hold_settings(folder, manifest, find(config) if config else None, given, sets)
+        _hold_settings(folder, manifest, config, given, sets)
         return manifest
     if not files:
         raise ConfigError(f"{folder}: is no session\nhelp: name a strategy file to begin one")
     for file in files if sets else ():  # before there is a session that never starts
         chosen(compile_file(file).strategy.params, sets)
     wishes = [Wish(file, sets) for file in files]
-    chosen_config = find(config or DEFAULT_CONFIG)
+    chosen_config = config or find(DEFAULT_CONFIG)
     _hold_surroundings(
         chosen_config, page=not options["no_cockpit"], device=not options["device"]
     )

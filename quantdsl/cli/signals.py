@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from quantdsl.cli.options import FILE, HOSTS, assignments, of_market
-from quantdsl.config import find
+from quantdsl.cli.options import FILE, HOSTS, assignments, of_market, with_config
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +22,7 @@ NOTES_MAX = 8
 @of_market
 @HOSTS
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
-@click.option("--config", metavar="FILE|NAME", help="Instruments and data as TOML.")
+@with_config("Instruments and data as TOML.")
 @click.option(
     "--device", default="auto", metavar="auto|cpu|simulated|cuda:N", help="Where to compute."
 )
@@ -40,7 +39,7 @@ NOTES_MAX = 8
 def command(
     file: Path,
     sets: tuple[str, ...],
-    config: str | None,
+    config: Path | None,
     out: Path | None,
     describe: bool,
     **options: Any,
@@ -58,7 +57,7 @@ def command(
 
     target = out or Path("out") / f"{file.stem}.signals.parquet"
     hold_path(target)
-    options |= {"params": assignments(sets), "config": find(config) if config else None}
+    options |= {"params": assignments(sets), "config": config}
     checked = compile_file(file)
     prepared = prepare_signals(checked, closes=describe, **options)
     silent = {one.name for one in prepared.columns}

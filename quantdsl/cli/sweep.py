@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from quantdsl.cli.options import FILE, LISTED, assignments, of_market
-from quantdsl.config import find
+from quantdsl.cli.options import FILE, LISTED, assignments, of_market, with_config
 
 if TYPE_CHECKING:
     from quantdsl.backtest.conduct import Outcome
@@ -48,7 +47,7 @@ OF_THE_SWEEP = """
 @click.option("--on", type=click.Choice(["here", "ray"]), help="This machine, or a Ray cluster.")
 @click.option("--profile", is_flag=True, help="Print each kernel's times, and write a trace.")
 @click.option("--precision", type=click.Choice(["f64", "f32"]), help="Of equations.")
-@click.option("--config", metavar="FILE|NAME", help="Costs, data and the sweep's own settings.")
+@with_config("Costs, data and the sweep's own settings.")
 @click.option(
     "--walk-forward",
     metavar="'train=2y test=6mo'",
@@ -197,7 +196,7 @@ def _show(outcome: "Outcome", folder: Path) -> None:
 
 
 def _prepared(
-    *, ranges: tuple[str, ...], sets: tuple[str, ...], config: str | None, **options: Any
+    *, ranges: tuple[str, ...], sets: tuple[str, ...], config: Path | None, **options: Any
 ) -> dict[str, Any]:
     """The arguments of `prepare_sweeps` that the options say."""
     own = {name: options.pop(name) for name in OF_THE_SWEEP}
@@ -205,7 +204,7 @@ def _prepared(
         "ranges": assignments(ranges, "--range", "NAME=LOW..HIGH:STEP, such as fast=5..50:5"),
         "params": assignments(sets),
         "sweep": {name: value for name, value in own.items() if value is not None},
-        "config": find(config) if config else None,
+        "config": config,
         **options,
     }
 

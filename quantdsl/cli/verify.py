@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quantdsl.cli.options import FILE, assignments
+from quantdsl.cli.options import FILE, assignments, with_config
 from quantdsl.cli.output import progress_bar
-from quantdsl.config import find
 
 if TYPE_CHECKING:
     from quantdsl.backtest.verify import Outcome
@@ -24,7 +23,7 @@ IDLE = (
 @click.argument("file", type=FILE)
 @click.option("--data", metavar="PATH", help="Market data; without it the built-in market.")
 @click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
-@click.option("--config", metavar="FILE|NAME", help="Costs, instruments and data as TOML.")
+@with_config("Costs, instruments and data as TOML.")
 @click.option(
     "--points",
     type=click.IntRange(1, 100_000),
@@ -44,7 +43,7 @@ def command(
     file: Path,
     data: str | None,
     sets: tuple[str, ...],
-    config: str | None,
+    config: Path | None,
     points: int,
     seed: int,
     precision: "Precision",
@@ -69,7 +68,7 @@ def command(
             progress=progress,
             data=data,
             params=assignments(sets),
-            config=find(config) if config else None,
+            config=config,
         )
     for title, outcomes in report:
         click.echo(title)

@@ -330,6 +330,15 @@ def test_an_option_that_is_given_two_values_is_refused(arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "command", ["backtest", "sweep", "signals", "verify", "paper", "bench latency"]
+)
+def test_a_config_that_names_nothing_is_not_a_run_without_costs(command, capsys):
+    file = str(shipped("strategies/sma_cross.qdsl"))
+    assert cli.run([*command.split(), file, "--config", ""]) == 2
+    assert "--config names nothing" in capsys.readouterr().err
+
+
 def test_an_option_may_stand_twice_with_one_value(tmp_path, capsys):
     file = str(shipped("strategies/sma_cross.qdsl"))
     command = ["check", file, "--json", "--json"]
