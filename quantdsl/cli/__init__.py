@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from quantdsl import __version__
-from quantdsl.cli.options import hold_once
+from quantdsl.cli.options import hold_said
 from quantdsl.errors import EXIT_INTERNAL, EXIT_USER_ERROR, QuantDSLError
 
 GARBAGE_OBJECTS = 50_000
@@ -101,7 +101,7 @@ class LazyCommands(click.Group):
         except click.UsageError as error:
             raise click.UsageError(error.message + did_you_mean(args[0]), ctx) from None
         if command is not None:
-            hold_once(command, rest)
+            hold_said(command, rest)
         return name, command, rest
 
 

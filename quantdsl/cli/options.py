@@ -83,8 +83,10 @@ HOSTS = click.option(
 )
 
 
-def hold_once(command: click.Command, args: Sequence[str]) -> None:
-    """ConfigError where an option of one value is given two: all but the last would be left out."""
+def hold_said(command: click.Command, args: Sequence[str]) -> None:
+    """ConfigError where an option of one value is given two, of which all but the last would be
+    left out, or a path is empty, as an unset variable of a shell leaves it: it is this folder.
+    """
     options = [copy(one) for one in command.params if isinstance(one, click.Option)]
     alone = {str(one.name): one for one in options if not (one.multiple or one.count)}
     for one in alone.values():
@@ -94,13 +96,15 @@ def hold_once(command: click.Command, args: Sequence[str]) -> None:
     given, rest, _ = parser.parse_args([*args])
     for name, one in alone.items():
         said = list(dict.fromkeys(map(str, given.get(name, ()))))
+        option = max(one.opts, key=len)
+        if isinstance(one.type, click.Path) and "" in said:
+            raise ConfigError(f"{option} names nothing\nhelp: leave it out, or name a place")
         if len(said) > 1:
-            option = max(one.opts, key=len)
             several = str(one.metavar).endswith(LISTED)
             mend = f"name all at once, {option} {','.join(said)}" if several else "give it once"
             raise ConfigError(f"{option} is given as {' and as '.join(said)}\nhelp: {mend}")
     if isinstance(command, click.Group) and rest and (inner := command.commands.get(rest[0])):
-        hold_once(inner, rest[1:])
+        hold_said(inner, rest[1:])
 
 
 def of_market(command: Command) -> Command:

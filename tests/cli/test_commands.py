@@ -339,6 +339,18 @@ def test_a_config_that_names_nothing_is_not_a_run_without_costs(command, capsys)
     assert "--config names nothing" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    ["backtest FILE --out=", "sweep FILE --save-best=", "compile FILE -o ''", "demo --out="],
+)
+def test_a_place_that_is_empty_is_not_this_folder(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    command = shlex.split(arguments.replace("FILE", str(shipped("strategies/sma_cross.qdsl"))))
+    assert cli.run(command) == 2
+    assert " names nothing\nhelp: leave it out" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
 def test_an_option_may_stand_twice_with_one_value(tmp_path, capsys):
     file = str(shipped("strategies/sma_cross.qdsl"))
     command = ["check", file, "--json", "--json"]
