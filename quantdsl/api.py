@@ -440,6 +440,8 @@ def _path(what: str, given: object) -> str | None:
         return None
     if not isinstance(given, str | Path):
         raise ConfigError(f"{what} is a path, not a {type(given).__name__}")
+    if not str(given).strip():  # as text from the environment may be
+        raise ConfigError(f"{what} names nothing\nhelp: leave it out, or name what it is for")
     return str(given)
 
 
@@ -475,7 +477,7 @@ def _config(given: object) -> dict[str, Any]:
             f"config = {given!r} is no config\nhelp: give a file, the name of a shipped one, or "
             "settings, as config={'fees': {'taker_bps': 1}}"
         )
-    return {"config": find(str(given))}
+    return {"config": find(str(_path("config", given)))}
 
 
 def _plain(given: Any) -> Any:

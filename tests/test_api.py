@@ -286,6 +286,8 @@ def test_a_sweep_takes_ranges_params_and_settings(table):
         ({"choose": "best"}, "^choose = best: there is no span"),
         ({"device": "tpu"}, "^device = tpu: there is no such device"),
         ({"end": " "}, "^end names nothing"),
+        ({"out": ""}, "^out names nothing"),
+        ({"config": ""}, "^config names nothing"),
     ],
 )
 def test_settings_of_python_are_told_as_such(settings, said, table):
