@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from quantdsl.backtest.lane_study import study_on
 from quantdsl.backtest.precision import measured
+from quantdsl.backtest.spans import asked
 from quantdsl.backtest.sweep import Progress, Sweep, run
 from quantdsl.backtest.sweep_parts import Parts
 from quantdsl.backtest.sweep_table import result_of
-from quantdsl.backtest.walkforward import Plan, parse, walk_forward, windows_of
+from quantdsl.backtest.walkforward import walk_forward
 from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY, Resolved
 from quantdsl.devices.choose import hold_there, runner
 from quantdsl.devices.cluster import ClusterRunner
@@ -118,9 +119,7 @@ def _conduct(
             "resume\nhelp: without --resume, in Python without resume=True, it is run anew"
         )
     config = sweep.config
-    plan = _plan(sweep.arranged.resolved)
-    if plan is not None:
-        windows_of(sweep, plan)  # refused now, not after the sweep
+    plan = asked(sweep.arranged.resolved)
     name = placed_on(sweep)
     device = ClusterRunner(name) if config.on == "ray" else runner(name, say, profile)
     walk, walk_stopped = None, False
@@ -162,17 +161,10 @@ def _conduct(
 
 
 def hold(resolved: Resolved) -> None:
-    """Raises where a sweep of these settings would be refused, however good its data are."""
+    """UnavailableError where the device of a sweep is not there."""
     config = resolved.config.sweep
-    _plan(resolved)
     if config.on == "here":
         hold_there(config.device)
-
-
-def _plan(resolved: Resolved) -> Plan | None:
-    """The spans of a walk-forward, if there is to be one."""
-    asked = resolved.config.sweep.walk_forward
-    return parse(asked, resolved.said("sweep.walk_forward", asked)) if asked else None
 
 
 def placed_on(sweep: Sweep) -> str:

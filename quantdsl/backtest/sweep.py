@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import points as pointing
-from quantdsl.backtest import values
+from quantdsl.backtest import spans, values
 from quantdsl.backtest.columns import Table, filled, offsets, table_of
 from quantdsl.backtest.lane_code import LaneCode, lane_code, plan_of
 from quantdsl.backtest.points import Grid
@@ -103,6 +103,11 @@ class Chosen(Struct, frozen=True, kw_only=True):
         return len(self.numbers)
 
     @property
+    def moment(self) -> str:
+        """What trading goes by, for people."""
+        return "tick moment" if self.checked.strategy.ticks else "bar"
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Those of each point, in the order of the table."""
         return _metrics(self.config)
@@ -121,11 +126,6 @@ class Sweep(Chosen, frozen=True, kw_only=True):
     def start(self) -> str:
         """When trading starts, as `--from` takes it."""
         return exact_instant(self.start_ns)
-
-    @property
-    def moment(self) -> str:
-        """What `bar_ns` are, for people."""
-        return "tick moment" if self.checked.strategy.ticks else "bar"
 
     def manifest(self) -> Manifest:
         """What the results depend on, as digests."""
@@ -241,7 +241,9 @@ def prepare_sweeps(
                 chosen = replace(chosen, **points)
             asked = 0 if start is None else begin(start, chosen.arranged.data.spec)
             events = materialised(chosen.arranged.data, room)
-            waiting.append((chosen, events, _start(chosen, events, asked)))
+            start_ns = _start(chosen, events, asked)
+            _hold_spans(chosen, events, start_ns)
+            waiting.append((chosen, events, start_ns))
             room -= events.nbytes if events.nbytes <= room else 0  # else they lie on disk
         except DataError as error:
             if len(files) == 1:
@@ -376,6 +378,17 @@ def _start(chosen: Chosen, events: Int64s, start_ns: int) -> int:
     return start
 
 
+def _hold_spans(chosen: Chosen, events: Int64s, start_ns: int) -> None:
+    """ConfigError where the data have no spans for the walk-forward that is asked for."""
+    plan = spans.asked(chosen.arranged.resolved)
+    if plan is None:
+        return
+    try:
+        spans.windows_of(plan, start_ns, market_times(events), chosen.moment)
+    except (ConfigError, LimitError) as wrong:
+        raise type(wrong)(f"{chosen.arranged.data.name}: {wrong}") from None
+
+
 def _warm(chosen: Chosen, events: Int64s) -> int:
     """From when on all points are warm, as far as `--from` can say it: to the microsecond."""
     checked, needs, clocks = chosen.checked, chosen.needs, chosen.arranged.data.clocks
@@ -411,6 +424,7 @@ def _supported(resolved: Resolved, sweep: Mapping[str, object]) -> None:
     """
     config = resolved.config.sweep
     hold_choice(config.device, resolved.said("sweep.device", config.device))
+    spans.asked(resolved)
     pointing.parsed(config.points, resolved.said("sweep.points", config.points))
     if "choose" in sweep and not config.walk_forward:
         raise ConfigError(

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import walkforward
+from quantdsl.backtest.spans import parse, windows
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
 from quantdsl.backtest.sweep_table import result_of
-from quantdsl.backtest.walkforward import chosen, parse, walk_forward, windows
+from quantdsl.backtest.walkforward import chosen, walk_forward
 from quantdsl.check import compile_file
 from quantdsl.data.times import exact_instant
 from quantdsl.devices.cpu import CpuRunner

@@ -566,6 +566,17 @@ def test_files_that_are_too_short_are_named_before_the_first_is_swept(data, tmp_
     assert f"{short}: the data are too short for this sweep" in capfd.readouterr().err
 
 
+def test_a_file_without_spans_to_walk_is_named_before_the_first_is_swept(data, tmp_path, capfd):
+    short, out = tmp_path / "short.parquet", tmp_path / "out"
+    pq.write_table(market(1_200), short)
+    pq.write_table(market(5_000), data)
+    files = ("--data", f"{data},{short}", "--walk-forward", "train=1d test=1d")
+    assert swept(*files, *RANGES, "--out", out) == 2
+    error = capfd.readouterr().err
+    assert f"error: {short}: the data are too short to train for 1 day" in error
+    assert not out.exists()
+
+
 def test_files_of_other_bars_are_named_before_the_first_is_swept(data, tmp_path, capfd):
     hours, days = tmp_path / "hours.csv", tmp_path / "days.csv"
     for path, times in (
