@@ -203,9 +203,14 @@ def save_all(folders: Sequence[Path], folder: Path) -> None:
     write_table(pa.concat_tables(tables), folder, POINTS)
 
 
-def save_trades(sweep: Sweep, number: int, folder: Path) -> None:
-    """Write the trades of one point, those of its single backtest."""
-    write_table(trades(sweep.single(sweep.place(number))), folder, f"trades-{number}")
+def save_trades(sweep: Sweep, numbers: Sequence[int], folder: Path) -> None:
+    """Write the trades of these points, those of their single backtests, in place of all that an
+    earlier sweep left: its points of these numbers may be others."""
+    for path in folder.iterdir():
+        if re.fullmatch(r"trades-\d+\.(arrow|parquet)", path.name):
+            path.unlink()
+    for number in numbers:
+        write_table(trades(sweep.single(sweep.place(number))), folder, f"trades-{number}")
 
 
 def best_config(sweep: Sweep, result: SweepResult, target: Path) -> str:

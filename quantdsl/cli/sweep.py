@@ -154,8 +154,7 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
         click.echo(f"interrupted: {kept}", err=True)
         return EXIT_INTERRUPTED
     _show(outcome, folder)
-    for number in extras.traded:
-        save_trades(sweep, number, folder)
+    save_trades(sweep, extras.traded, folder)
     if extras.save_best is not None:
         with whole(extras.save_best) as path:
             said = best_config(sweep, outcome.result, extras.save_best)

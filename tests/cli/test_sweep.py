@@ -91,6 +91,17 @@ def test_a_command_says_the_default_that_a_config_would_replace(data, tmp_path, 
     assert load(tmp_path / "one").metrics["sharpe"] == points_of(out)["sharpe"].to_numpy().max()
 
 
+def test_trades_of_a_point_of_an_earlier_sweep_do_not_stay(data, tmp_path):
+    """They passed for those of the point that now has this number."""
+    out = tmp_path / "out"
+    arguments = ("--data", data, "--range", "slow=30", "--out", out)
+    assert swept(*arguments, "--range", "fast=2..8:3", "--trades", 0, "--trades", 1) == 0
+    (out / "trades-mine.parquet").touch()
+    assert swept(*arguments, "--range", "fast=3..9:3", "--trades", 1) == 0
+    kept = {path.name for path in out.glob("trades-*.parquet")}
+    assert kept == {"trades-1.parquet", "trades-mine.parquet"}
+
+
 def test_params_named_as_columns_are_told_from_them(data, tmp_path):
     """The table of several files could not be read, and a param passed for a metric."""
     strategy, out = tmp_path / "own.qdsl", tmp_path / "out"
