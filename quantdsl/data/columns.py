@@ -11,7 +11,7 @@ from quantdsl.events.layout import HEAD
 PRICES = ("open", "high", "low", "close")
 FIELDS = ("time", *PRICES, "volume", "symbol")
 
-ALIASES = {
+_ALIASES = {
     "time": (
         "time", "timestamp", "timestamputc", "datetime", "date", "ts", "tsevent", "opentime",
         "timeutc", "gmttime", "index", "dt", "unixtime", "unix", "epoch", "",
@@ -58,6 +58,14 @@ def plain(name: str) -> str:
     return "" if text.startswith("unnamed:") else "".join(c for c in text if c.isalnum())
 
 
+def time_of(names: Sequence[str]) -> str | None:
+    """The column of the times; that of the dates where another has the time of day."""
+    found = {plain(name): name for name in reversed(names)}
+    if {"date", "time"} <= found.keys():
+        return found["date"]
+    return next((found[alias] for alias in _ALIASES["time"] if alias in found), None)
+
+
 def recognise(
     names: Sequence[str], mapping: Mapping[str, str], ticker: str | None, where: str
 ) -> Columns:
@@ -83,7 +91,7 @@ def recognise(
             if text in _LETTERS:
                 found.setdefault(_LETTERS[text], name)
     for field in FIELDS:
-        for alias in ALIASES[field]:
+        for alias in _ALIASES[field]:
             match = next((n for n in names if plains[n] == alias and n not in found.values()), None)
             if match is not None:
                 found.setdefault(field, match)

@@ -90,8 +90,9 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     if isinstance(path, str | Path) and is_recording(Path(path)):
         return _recorded(spec, RecordedBars(Path(path), ticker or symbol), source.instrument)
     tables = _tables(path, symbol)
+    folder = Path(path[0]).parent if isinstance(path, list) else path
     reader = RowReader(
-        tables[0].name if len(tables) == 1 else str(path),
+        tables[0].name if len(tables) == 1 else str(folder),
         tables,
         Reading(
             columns=spec.columns,
@@ -216,7 +217,10 @@ def split_source(source: Any) -> tuple[Any, str | None]:
 
 
 def _tables(path: Any, symbol: str) -> list[Table]:
-    """The tables of one instrument: in a folder those named after it, or all as parts of one."""
+    """The tables of one instrument: those listed, in a folder those named after it, or all as
+    parts of one."""
+    if isinstance(path, list):
+        return [table for file in path for table in open_table(file)]
     if isinstance(path, str | Path) and Path(path).is_dir() and symbol:
         files = list_files(Path(path))
         own = [file for file in files if _called_after(symbol, file)]

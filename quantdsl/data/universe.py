@@ -11,7 +11,6 @@ the session of its date on, so a strategy never knows it before.
 
 import csv
 import datetime as dt
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,10 +57,10 @@ def sources(source: Any) -> dict[str, Any]:
         listed = head_of(Path(source)).instruments
         return {one.symbol: f"{source}#{one.symbol}" for one in listed}
     if isinstance(source, str | Path) and Path(source).is_dir():
-        files = [(_symbol_of(path), str(path)) for path in list_files(Path(source))]
-        counts = Counter(symbol for symbol, _ in files)
-        # Of several files the folder itself, of which those called after an instrument are parts.
-        return {symbol: str(source) if counts[symbol] > 1 else path for symbol, path in files}
+        files: dict[str, list[str]] = {}
+        for path in list_files(Path(source)):
+            files.setdefault(_symbol_of(path), []).append(str(path))
+        return {symbol: own if len(own) > 1 else own[0] for symbol, own in files.items()}
     tables = open_table(source)
     names = tables[0].columns()
     known = {naming.plain(name): name for name in names}
@@ -76,8 +75,8 @@ def sources(source: Any) -> dict[str, Any]:
         )
     if not wide:
         return {_symbol_of(Path(source)): source}
-    time = next((known[alias] for alias in naming.ALIASES["time"] if alias in known), names[0])
-    tickers = [name for name in names if name != time]
+    time = naming.time_of(names) or names[0]
+    tickers = [name for name in dict.fromkeys(names) if name != time]
     _require_apart(tickers, tables[0].name)
     return {name.upper(): _column(source, tables, time, name) for name in tickers}
 

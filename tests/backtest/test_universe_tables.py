@@ -38,7 +38,8 @@ def test_files_of_one_symbol_in_a_folder_are_parts_of_its_bars(tmp_path: Path) -
     bars(stop=12).to_csv(tmp_path / "A_2023.csv", index=False)
     bars(start=12).to_csv(tmp_path / "A_2024.csv", index=False)
     bars().to_csv(tmp_path / "B.csv", index=False)
-    assert rows(tmp_path) == {"A": 20, "B": 20}
+    bars().to_csv(tmp_path / "A.US.csv", index=False)  # of another, and no part of A
+    assert rows(tmp_path) == {"A": 20, "A.US": 20, "B": 20}
     bars().to_parquet(tmp_path / "b.parquet")
     with pytest.raises(DataError, match="are parts of one table, in order of name"):
         rows(tmp_path)
@@ -66,6 +67,15 @@ def test_a_wide_table_of_any_case_and_order_is_read(tmp_path: Path, names: list[
     wide.to_csv(tmp_path / "wide.csv", index=False)
     for data in (wide, tmp_path / "wide.csv"):
         assert rows(data) == {"A": 20, "B": 20}
+
+
+def test_a_ticker_may_be_called_like_a_column_of_times(tmp_path: Path) -> None:
+    """TIME passed for the times of the table, and its dates for an instrument."""
+    closes = [10.0 + day for day in range(20)]
+    wide = pd.DataFrame({"Date": DAYS, "A": closes, "TIME": closes})
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    for data in (wide, tmp_path / "wide.csv"):
+        assert rows(data) == {"A": 20, "TIME": 20}
 
 
 def test_members_that_are_not_read_are_told_of() -> None:
