@@ -69,8 +69,10 @@ def read_times(column: Any, time_format: str | None) -> TimeColumn:
     """
     found = _read(column, time_format)
     begin = found.valid & (np.abs(found.ns) < DAY_NS)  # in whichever zone a 0 was written
+    if not begin.any():  # as nearly always: nothing is copied
+        return found
     others = found.ns[found.valid & ~begin]
-    if not begin.any() or not len(others) or np.abs(others).min() <= _NEAR_NS:
+    if not len(others) or np.abs(others).min() <= _NEAR_NS:
         return found
     return TimeColumn(
         np.where(begin, 0, found.ns),
