@@ -469,13 +469,13 @@ def resolve(
 def differing(began: Resolved, file: Path) -> list[str]:
     """The keys of which a config file says something else than the one that a run began with.
 
-    What the command line says has no part in it.
+    What the caller says has no part in it.
     """
     now = {entry.key: entry for entry in resolve(file=file).entries}
     return [
         one.key
         for one in began.entries
-        if one.source != COMMAND_LINE
+        if one.source not in CALLERS
         and {one.source, now[one.key].source} - {DEFAULT, STRATEGY, INSTRUMENT}
         # One that was kept on disk has lists for tuples.
         and msgspec.json.encode(one.value) != msgspec.json.encode(now[one.key].value)

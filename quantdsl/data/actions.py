@@ -105,6 +105,8 @@ class Actions:
         self.counts: Counter[str] = Counter()
         self._said: dict[tuple[int, int, int, int, int], tuple[str, float]] = {}
         """Of each split and dividend, by the words of its event: where told, and its value."""
+        self._written: set[tuple[int, int, int, float]] = set()
+        """When each action is told to be, of whom, which it is, and its value."""
         self._doubts: dict[str, None] = {}
         tables = open_table(Path(path)) if path else []
         self._tables = tables
@@ -185,7 +187,9 @@ class Actions:
                 continue
             del splits[at]
             price = float(own["payload"][0, CLOSE if own["kind"][0] == Kind.BAR else 0])
-            if np.isfinite(before) and abs(np.log(price / before)) < abs(np.log(price / after)):
+            if not (0 < before < np.inf and price > 0):
+                continue
+            if abs(np.log(price / before)) < abs(np.log(price / after)):
                 self._doubts[
                     f"{when}: the next price is {price / before:.3g} times that before it, where a "
                     f"split makes {after / before:.3g}: do the prices hold it already? Then take "
@@ -193,16 +197,13 @@ class Actions:
                 ] = None
 
     def _require_single(self) -> None:
-        """DataError where an instrument is split twice at one instant, or told the same twice."""
-        named = ["ts_event", "instrument", "side", "payload"]
-        told = [(*row[:3], *row[3][:2]) for row in self.events[named].tolist()]
-        splits = [row[:3] for row in told if row[2] == Action.SPLIT]
-        for (moment, at, action, *_), count in Counter([*splits, *told]).items():
+        """DataError where an instrument is split twice at one instant."""
+        splits = self.events[self.events["side"] == Action.SPLIT]
+        for (moment, at), count in Counter(splits[["ts_event", "instrument"]].tolist()).items():
             if count > 1:
-                what = f"{Action(action).name.lower()} of {self._instruments[at].name}"
                 raise DataError(
-                    f"{self.path}: the {what} at {times.show_instant(moment)} stands there twice\n"
-                    "help: leave one of the lines out; two that were paid are one line, their sum"
+                    f"{self.path}: splits {self._instruments[at].name} twice at "
+                    f"{times.show_instant(moment)}\nhelp: leave one of the lines out"
                 )
 
     def _of(self, table: Table) -> list[Events]:
@@ -231,10 +232,10 @@ class Actions:
         ):
             where = f"{table.name}: line {line}"
             if dividend := round(row.close * (1 - row.paid / after.paid), FACTOR_DIGITS):
-                events.append(self._event(moment, at, "dividend", dividend, where))
+                events.append(self._event((moment, moment), at, "dividend", dividend, where))
             if row.split != after.split:
                 ratio = after.split / row.split
-                events.append(self._event(moment, at, "split", ratio, where))
+                events.append(self._event((moment, moment), at, "split", ratio, where))
         return events
 
     def _rows(
@@ -273,7 +274,8 @@ class Actions:
         """Which instrument of the run a symbol is; a file may hold those of many others."""
         return self._numbers.get(str(symbol).strip().upper())
 
-    def _moments(self, column: Any, where: str, before: int) -> list[int]:
+    def _moments(self, column: Any, where: str, before: int) -> list[tuple[int, int]]:
+        """The time of each row as it is written, and when the action comes."""
         try:
             found = parse_times(column)
         except TimeTextError as error:
@@ -282,9 +284,10 @@ class Actions:
             raise DataError(f"{where}: {error}") from None
         if not found.valid.all():
             raise DataError(f"{where}: row {before + int(np.argmin(found.valid)) + 1} has no time")
+        written = list(map(int, found.ns))
         if found.zoned or np.any(found.ns % times.DAY_NS):
-            return list(map(int, found.ns))
-        return self._opens(found.ns // times.DAY_NS)
+            return [*zip(written, written, strict=True)]
+        return [*zip(written, self._opens(found.ns // times.DAY_NS), strict=True)]
 
     def _opens(self, days: npt.ArrayLike) -> list[int]:
         """When the session of each day opens, or the next one."""
@@ -293,7 +296,11 @@ class Actions:
         opens = np.append(self._schedule.open_ns + self._late_ns, np.iinfo(np.int64).max)
         return list(map(int, opens[at]))
 
-    def _event(self, moment: int, at: int, word: str, value: float | None, where: str) -> Events:
+    def _event(
+        self, moments: tuple[int, int], at: int, word: str, value: float | None, where: str
+    ) -> Events:
+        """An action at its moments as `_moments` tells them."""
+        written, moment = moments
         if word not in NAMES:
             raise DataError(f"{where}: {word!r} is no action\nhelp: one of {', '.join(NAMES)}")
         action, one = NAMES[word], self._instruments[at]
@@ -312,6 +319,13 @@ class Actions:
                 f"{when}: the prices of {one.name} are adjusted, so they hold it already\n"
                 'help: take it out, or write prices = "traded" in the instrument file'
             )
+        key = written, at, int(action), float(value)
+        if key in self._written:
+            raise DataError(
+                f"{when}: it stands there twice\n"
+                "help: leave one of the lines out; two that were paid are one line, their sum"
+            )
+        self._written.add(key)
         amount = Fraction(repr(float(value)))
         if action == Action.DIVIDEND:
             amount *= one.lot * one.multiplier * self._scale
