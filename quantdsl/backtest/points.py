@@ -6,6 +6,7 @@ laid side by side. Values are exact decimals, as if each had been given with `--
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -142,6 +143,11 @@ def _number(value: Fraction) -> str:
 
 def ranged(param: Param, text: str) -> Sequence[Fraction]:
     """The values that `LOW..HIGH:STEP`, `LOW..HIGH` of whole numbers or `A, B, C` names."""
+    if not all(part.strip() for part in re.split(r"\.\.|:|,", text)):
+        raise ConfigError(
+            f"range {param.name}={text}: a value is missing\n"
+            "help: write LOW..HIGH:STEP, such as 5..50:5, or values with commas, such as 5,10"
+        )
     low, dots, rest = text.partition("..")
     if not dots:
         listed = [values.value(param, part.strip()) for part in text.split(",")]
