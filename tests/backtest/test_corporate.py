@@ -215,13 +215,19 @@ strategy Quoted:
 """
 
 
-def ticks_and_dividend(tmp_path, strategy: str, table: str):
-    """A run on a table of ticks, with a dividend of 26 on its fifth day."""
+def hold_dividend(tmp_path, strategy: str, table: str, *, told: bool) -> None:
+    """A run on a table of ticks with a dividend of 26 on its fifth day, more than a price of 25."""
     (tmp_path / "KO.csv").write_text(table)
     (tmp_path / "actions.csv").write_text("time,symbol,action,value\n2024-01-05,KO,dividend,26\n")
     (tmp_path / "ticks.qdsl").write_text(strategy)
+    given = tmp_path / "ticks.qdsl", tmp_path / "KO.csv"
     config = {"data.actions": str(tmp_path / "actions.csv")}
-    return quantdsl.backtest(tmp_path / "ticks.qdsl", tmp_path / "KO.csv", config=config)
+    if told:
+        with pytest.raises(DataError, match=r"dividend of KO .*: 26 a share .* before it 25"):
+            quantdsl.backtest(*given, config=config)
+    else:
+        notes = quantdsl.backtest(*given, config=config).result.notes
+        assert any("dividend 1" in note for note in notes)
 
 
 @pytest.mark.parametrize(("asked", "told"), [("25.0", True), ("", False)], ids=["asked", "none"])
@@ -229,12 +235,7 @@ def test_quotes_alone_hold_a_dividend_too(tmp_path, asked, told):
     """Where nobody asks, nothing says what a share is worth."""
     rows = [f"2024-01-0{day}T12:00:00Z,KO,24.99,{asked},500,500" for day in range(1, 9)]
     table = "\n".join(["time,symbol,bid,ask,bid_size,ask_size", *rows])
-    if told:
-        with pytest.raises(DataError, match=r"dividend of KO .*: 26 a share .* before it 25"):
-            ticks_and_dividend(tmp_path, QUOTED, table)
-    else:
-        notes = ticks_and_dividend(tmp_path, QUOTED, table).result.notes
-        assert any("dividend 1" in note for note in notes)
+    hold_dividend(tmp_path, QUOTED, table, told=told)
 
 
 @pytest.mark.parametrize(("ask", "told"), [("25.00", True), ("26.50", False)])
@@ -249,12 +250,7 @@ def test_books_alone_hold_a_dividend_too(tmp_path, ask, told):
     ]
     table = "\n".join(["time,symbol,side,price,size,is_snapshot", *rows])
     booked = QUOTED.replace("    quotes\n", "    book depth = 1\n").replace("quote", "book")
-    if told:
-        with pytest.raises(DataError, match=r"dividend of KO .*: 26 a share .* before it 25"):
-            ticks_and_dividend(tmp_path, booked, table)
-    else:
-        notes = ticks_and_dividend(tmp_path, booked, table).result.notes
-        assert any("dividend 1" in note for note in notes)
+    hold_dividend(tmp_path, booked, table, told=told)
 
 
 PAIR = HOLD.replace("    bars 1d", '    universe "KO", "PEP"\n    bars 1d')
