@@ -268,7 +268,8 @@ def _chosen(
 ) -> Chosen:
     """The points that are run; the arguments are those of `prepare_sweeps`."""
 
-    def settled(resolved: Resolved) -> None:
+    def judged(resolved: Resolved) -> None:
+        """Refuse what no data can mend before they are read."""
         _supported(resolved, sweep or {})
         _hold_ranges(checked, resolved, options.get("config"))
         _grid(checked, resolved, params, ranges)
@@ -276,7 +277,7 @@ def _chosen(
 
     hold_hosted(checked, "a sweep")
     more = {**options.get("more", {}), **_own(sweep)}
-    arranged = arrange(checked, **{**options, "more": more}, hold=settled)
+    arranged = arrange(checked, **{**options, "more": more}, hold=judged)
     checked = arranged.sized(checked)
     resolved = arranged.resolved
     config = resolved.config.sweep

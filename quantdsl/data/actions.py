@@ -104,7 +104,7 @@ class Actions:
         }
         self.counts: Counter[str] = Counter()
         self._said: dict[tuple[int, int, int, int, int], tuple[str, float]] = {}
-        """Of each split and dividend, by the words of its event: where told, and its value."""
+        """Of each action, by the words of its event: where it is told, and its value."""
         self._written: set[tuple[int, int, int, float]] = set()
         """When each action is told to be, of whom, which it is, and its value."""
         self._doubts: dict[str, None] = {}
@@ -139,62 +139,34 @@ class Actions:
         if not self.counts["dividend"] + self.counts["split"]:
             yield from chunks
             return
-        prices = np.full(len(self._instruments), np.inf)  # in ticks; before the first nothing is
-        splits: dict[int, tuple[str, float, float]] = {}
+        market = _Market(self._instruments)
         for events in chunks:
             begin = 0
             for at in np.flatnonzero(events["kind"] == Kind.CORPORATE).tolist():
-                self._meet(splits, events[begin:at])
-                _pass(prices, events[begin:at])
-                self._act(prices, splits, events[at])
+                market.take(events[begin:at])
+                self._act(market, events[at])
                 begin = at
-            self._meet(splits, events[begin:])
-            _pass(prices, events[begin:])
+            market.take(events[begin:])
+            self._doubts |= dict.fromkeys(market.doubts)
             yield events
 
-    def _act(
-        self,
-        prices: npt.NDArray[np.float64],
-        splits: dict[int, tuple[str, float, float]],
-        event: np.void,
-    ) -> None:
-        """Divide the price by a split; hold a dividend to it."""
-        at, side, (count, divisor) = (
-            int(event["instrument"]), int(event["side"]), event["payload"][:2].tolist()
-        )  # fmt: skip
+    def _act(self, market: "_Market", event: np.void) -> None:
+        """Let the market split, or hold a dividend to it."""
+        at, side = int(event["instrument"]), int(event["side"])
         if side == Action.FUNDING:
             return
-        when, value = self._said[int(event["ts_event"]), at, side, count, divisor]
+        words = event["payload"][:2].tolist()
+        when, value = self._said[int(event["ts_event"]), at, side, *words]
         if side == Action.SPLIT:
-            if max(value, 1 / value) >= SPLIT_SEEN:
-                splits[at] = when, prices[at], prices[at] / value
-            prices[at] *= divisor / count
+            market.split(at, Fraction(*words), when)
             return
-        price = prices[at] * float(self._instruments[at].tick)
+        price = market.prices[at] * float(self._instruments[at].tick)
         if value > price * (1 + PRICE_ERROR):
             raise DataError(
                 f"{when}: {value:g} a share is more than a share is worth, by its last price "
                 f"before it {price:g}\nhelp: a dividend is money for one share: not in cents, "
                 "not for all shares, and not of the shares before a split of that day"
             )
-
-    def _meet(self, splits: dict[int, tuple[str, float, float]], events: Events) -> None:
-        """Doubt a split after which the first close or trade is nearer to the price before it."""
-        for at, (when, before, after) in [*splits.items()]:
-            priced = np.isin(events["kind"], (Kind.BAR, Kind.TRADE))
-            own = events[priced & (events["instrument"] == at)]
-            if not len(own):
-                continue
-            del splits[at]
-            price = float(own["payload"][0, CLOSE if own["kind"][0] == Kind.BAR else 0])
-            if not (0 < before < np.inf and price > 0):
-                continue
-            if abs(np.log(price / before)) < abs(np.log(price / after)):
-                self._doubts[
-                    f"{when}: the next price is {price / before:.3g} times that before it, where a "
-                    f"split makes {after / before:.3g}: do the prices hold it already? Then take "
-                    "it out of the file"
-                ] = None
 
     def _require_single(self) -> None:
         """DataError where an instrument is split twice at one instant."""
@@ -341,17 +313,60 @@ class Actions:
         return event
 
 
-def _pass(prices: npt.NDArray[np.float64], events: Events) -> None:
-    """The last price of each instrument: an ask, where no trade beside it tells more.
+class _Split(NamedTuple):
+    """One that no price has come after yet: the price before it, and that it makes, in ticks."""
 
-    Of a book it is the last ask that was told, which is no lower than the best one.
-    """
-    asks = events[(events["kind"] == Kind.BOOK_DELTA) & (events["side"] == BookSide.ASK)]
-    there = asks[(asks["payload"][:, LEVEL_LOTS] > 0) | (asks["payload"][:, ORDER_LOTS] > 0)]
-    prices[there["instrument"]] = there["payload"][:, 0]
-    for kind, word in ((Kind.QUOTE, ASK), (Kind.BAR, CLOSE), (Kind.TRADE, 0)):
-        own = events[events["kind"] == kind]
-        prices[own["instrument"]] = own["payload"][:, word]
+    when: str
+    before: float
+    after: float
+
+
+class _Market:
+    """What the events so far tell of prices, and of the splits between them."""
+
+    def __init__(self, instruments: Sequence[Instrument]) -> None:
+        self.prices = np.full(len(instruments), np.inf)
+        """The last of each instrument in ticks; before the first one nothing is held to it."""
+        self.doubts: list[str] = []
+        """Of splits that the next price does not show."""
+        self._splits: dict[int, _Split] = {}
+
+    def split(self, at: int, ratio: Fraction, when: str) -> None:
+        """Divide a price."""
+        before = self.prices[at]
+        self.prices[at] /= float(ratio)
+        if max(ratio, 1 / ratio) >= SPLIT_SEEN:
+            self._splits[at] = _Split(when, before, self.prices[at])
+
+    def take(self, events: Events) -> None:
+        """Go through events: the last price of an instrument is an ask, where no trade beside it
+        tells more; of a book the last ask that was told, which is no lower than the best one.
+        """
+        for at in [*self._splits]:
+            self._meet(at, events)
+        asks = events[(events["kind"] == Kind.BOOK_DELTA) & (events["side"] == BookSide.ASK)]
+        there = asks[(asks["payload"][:, LEVEL_LOTS] > 0) | (asks["payload"][:, ORDER_LOTS] > 0)]
+        self.prices[there["instrument"]] = there["payload"][:, 0]
+        for kind, word in ((Kind.QUOTE, ASK), (Kind.BAR, CLOSE), (Kind.TRADE, 0)):
+            own = events[events["kind"] == kind]
+            self.prices[own["instrument"]] = own["payload"][:, word]
+
+    def _meet(self, at: int, events: Events) -> None:
+        """Doubt a split after which the first close or trade is nearer to the price before it."""
+        priced = np.isin(events["kind"], (Kind.BAR, Kind.TRADE)) & (events["instrument"] == at)
+        if not priced.any():
+            return
+        first = events[int(np.argmax(priced))]
+        when, before, after = self._splits.pop(at)
+        price = float(first["payload"][CLOSE if first["kind"] == Kind.BAR else 0])
+        if not (0 < before < np.inf and price > 0):
+            return
+        if abs(np.log(price / before)) < abs(np.log(price / after)):
+            self.doubts.append(
+                f"{when}: the next price is {price / before:.3g} times that before it, where a "
+                f"split makes {after / before:.3g}: do the prices hold it already? Then take "
+                "it out of the file"
+            )
 
 
 class _Factors(NamedTuple):
