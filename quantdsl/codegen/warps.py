@@ -23,8 +23,10 @@ from quantdsl.codegen.lanes import (
     state_words,
 )
 from quantdsl.codegen.text import alloca, entry_symbol
+from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import Module
 from quantdsl.ir.own import own_steps
+from quantdsl.ir.threads import WARP
 from quantdsl.passes.common import COMMON_TYPE, takes_common
 from quantdsl.passes.held import HELD_WORDS
 from quantdsl.passes.hot import GIVE, HOT_SIZES, TAKE
@@ -51,7 +53,7 @@ entry:
   %ahead = mul i64 %block, %threads
   %number = add i64 %ahead, %thread
   %own = add i64 %lane_lo, %number
-  %greatest = sub i64 %lane_hi, 1
+{near}  %greatest = sub i64 %lane_hi, 1
   %exists = icmp slt i64 %own, %greatest
   %lane = select i1 %exists, i64 %own, i64 %greatest
 {ready}
@@ -62,6 +64,11 @@ done:
   ret void
 }}"""
 
+NEAR = """\
+  %shared = call ptr @quantdsl.shared()
+  %s.first = mul i64 %thread, {words}
+  %s = getelementptr i64, ptr %shared, i64 %s.first
+"""
 ALONE = "  call void @{lane}(ptr %s, ptr {read}, i64 %n_events, ptr {written}{common})"
 OWN_COLUMNS = """\
   %own.first = mul i64 %lane, {step}
@@ -288,8 +295,28 @@ def tile_size(module: Module, tiling: Tiling) -> int:
 
 
 def shared_words(module: Module, tiling: Tiling) -> int:
-    """Words of shared memory that a block needs: for the tile at hand and the next."""
-    return SIDES * tile_size(module, tiling)
+    """Words of shared memory that a block needs: for the tile at hand and the next, or for the
+    States of its lanes.
+    """
+    return SIDES * tile_size(module, tiling) + WARP * near_words(module)
+
+
+def near_words(module: Module) -> int:
+    """Words from a lane's State to that of the next in shared memory, 0 where it is the thread's.
+
+    Of lanes that go along columns of their own, a block has a warp: their windows would drive each
+    other out of the cache. An odd number, so that lanes' equal words lie in different banks.
+    """
+    if own_steps(module) is None:
+        return 0
+    (init,) = (func for func in module.funcs if func.name == "init")
+    return apart_words(Layout(module.structs).words(init.params[0].type))
+
+
+def apart_words(words: int) -> int:
+    """The same for a State of so many words."""
+    apart = words | 1
+    return apart if WARP * apart <= SHARED_WORDS_MAX else 0
 
 
 def behind_rows(module: Module, tiling: Tiling) -> tuple[int, int]:
@@ -351,6 +378,8 @@ def warp_text(
         apart = "%apart"
     params = kernel_params(turns.decl)
     before = f"{FETCH}\n" if tiled else ""
+    near = near_words(module)
+    places = [] if near else [("%s", words + held)]
     if group > 1 and takes_common(turns.decl) and not takes_past(turns.decl):
         params = params.replace("noalias %states", "%states")  # other lanes write to it too
     return before + THREAD.format(
@@ -359,9 +388,10 @@ def warp_text(
         params=params,
         state="\n".join(
             line
-            for name, size in (("%s", words + held), *_hot_places(sizes))
+            for name, size in (*places, *_hot_places(sizes))
             for line in alloca(name, f"[{size} x i64]", 16, None)
         ),
+        near=NEAR.format(words=near) if near else "",
         ready=ready,
         begin=begin_text(words, symbols, apart),
         run=run,

@@ -18,7 +18,7 @@ from quantdsl.codegen.lanes import FINISH, INTERFACE, KERNEL, START
 from quantdsl.codegen.panel_blocks import ENTRY, panel_block, panel_block_text
 from quantdsl.codegen.primitives import DECLARED
 from quantdsl.codegen.target import Target, native
-from quantdsl.codegen.warps import Tiling, warp_text
+from quantdsl.codegen.warps import Tiling, apart_words, near_words, warp_text
 from quantdsl.devices.blocks import primitives
 from quantdsl.devices.columns import HOST, Matrices, Place
 from quantdsl.devices.simulated import SimulatedKernel, kernel_of
@@ -32,8 +32,11 @@ LANES = 32
 SLOTS = 2
 """Chunks that a device holds: one is computed while another one is filled."""
 CACHE_BYTES = 20 << 20
-"""For the States of a part's lanes: two fifths of what a GPU has, since columns go through it."""
-PIECE_LEADS = 2
+"""For the States of a part's lanes, where they are too large for shared memory: two fifths of what
+a GPU has, since columns go through it."""
+THREADS = 1 << 16
+"""Lanes of a part, its pieces counted, that are enough for the largest GPU."""
+PIECE_LEADS = 8
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
@@ -149,7 +152,8 @@ def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
     A lane has so many words.
     """
     instants, lanes = chunk
-    most = max(CACHE_BYTES // (8 * words * lanes), 1)
+    most = THREADS // lanes if apart_words(words) else CACHE_BYTES // (8 * words * lanes)
+    most = max(most, 1)
     rows = max(-(-instants // most), PIECE_LEADS * window.lead)
     return -(-rows // window.period) * window.period
 
@@ -283,7 +287,7 @@ class SimulatedPanel:
             self.kernels[id(work)].launch(-(-count // LANES), LANES, (
                 template.ctypes.data, points.ctypes.data, params.ctypes.data, len(params), 0, 0, 0,
                 own, piece.n, to, self.states[key].ctypes.data, points.shape[1], 0, count, mode,
-            ))  # fmt: skip
+            ), 8 * LANES * near_words(work.module))  # fmt: skip
 
     def _across(self, work: PanelKernel, made: Words, n: int, before: int) -> None:
         if id(work) not in self.kernels:

@@ -16,10 +16,12 @@ from quantdsl.check.panel_parts import PARTS_MAX, parts
 from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import target_of
+from quantdsl.devices import panels
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
 from quantdsl.devices.panels import (
     CACHE_BYTES,
     SHARED_BYTES,
+    THREADS,
     PanelWork,
     Piece,
     SimulatedPanel,
@@ -151,9 +153,11 @@ strategy Windowed:
 
 
 @pytest.mark.parametrize("lacks", [range(0), range(130, 133)], ids=["whole", "gaps"])
-def test_chunks_cut_in_time(lacks: range) -> None:
+def test_chunks_cut_in_time(lacks: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of several lengths, behind each other, behind histories and cross-sections; once
-    somebody lacks a bar, instruments stand at other places of their blocks."""
+    somebody lacks a bar, instruments stand at other places of their blocks. Pieces are shorter
+    than on a GPU."""
+    monkeypatch.setattr(panels, "PIECE_LEADS", 2)
     closes = whole(5, 320)
     for day in lacks:
         closes["A002"][day] = None
@@ -292,8 +296,10 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
     state_bytes = 8 * 200 * 5024
     assert 2 * state_bytes < CACHE_BYTES < 3 * state_bytes  # so there are two pieces
     assert piece_rows(window, (320, 5024), 200) == 161
-    rows = piece_rows(window, (320, 32), 200)
-    assert rows == 21
+    assert 13 * 5024 < THREADS < 14 * 5024  # that is for States in shared memory
+    assert piece_rows(window, (2520, 5024), 100) == 196
+    assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 77
+    rows = 21
     for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):
         cut = pieces(window, rows, n, before)
         begins = [(one, one.first + k * rows) for one in cut for k in range(one.times)]

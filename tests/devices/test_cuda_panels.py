@@ -12,13 +12,20 @@ from quantdsl.backtest.signal_panel import missing_word, on_host
 from quantdsl.backtest.values import chosen
 from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.ptx import ENTRY
+from quantdsl.codegen.warps import near_words
 from quantdsl.devices.columns import CUDA, HOST
 from quantdsl.devices.cuda import panels
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.memory import words_at
 from quantdsl.devices.cuda.panels import CudaPanel
-from quantdsl.devices.panels import PanelKernel, PanelWork, SimulatedPanel, _along_kernel
+from quantdsl.devices.panels import (
+    LANES,
+    PanelKernel,
+    PanelWork,
+    SimulatedPanel,
+    _along_kernel,
+)
 from tests.devices.fake_driver import FakeDriver
 from tests.std.universe import compiled, table, walks
 
@@ -38,10 +45,10 @@ class Launched:
     count = 15
 
     def __init__(self) -> None:
-        self.kernel = None
+        self.kernel, self.shared_bytes = None, 0
 
     def __call__(self, grid: int, block: int, arguments: list[int]) -> None:
-        self.kernel.launch(grid, block, tuple(arguments))
+        self.kernel.launch(grid, block, tuple(arguments), self.shared_bytes)
 
 
 @pytest.fixture
@@ -53,6 +60,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
     def along(self: CudaPanel, work: PanelKernel, *args: object) -> object:
         launched.kernel = _along_kernel(work)
+        launched.shared_bytes = 8 * LANES * near_words(work.module)
         return prepared(self, work, *args)
 
     monkeypatch.setattr(CudaPanel, "_along", along)

@@ -81,7 +81,14 @@ class Kernel:
         room = self.device.attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
         kept = self.device.attribute("RESERVED_SHARED_MEMORY_PER_BLOCK") + self.use.shared_bytes
         taken = self.blocks_at_once(block) * kept
-        self._set("PREFERRED_SHARED_MEMORY_CARVEOUT", min(-(-100 * taken // room), 100))
+        self.carve_out(min(-(-100 * taken // room), 100))
+
+    def carve_out(self, percent: int) -> None:
+        """So much of what a multiprocessor has for both is shared memory, and the rest is cache.
+
+        Kernels that go beside each other have to agree: it is the same for all on one.
+        """
+        self._set("PREFERRED_SHARED_MEMORY_CARVEOUT", percent)
 
     def prepare(
         self, arguments: Sequence[int], grid: int, block: int, shared_bytes: int = 0

@@ -148,7 +148,7 @@ class CudaPanel:
             self.up.upload(made, self._filled(int(word))[:n], number * column)
         for number, words in enumerate(self.given(slot)):
             self.up.upload(own, words[:n], number * column)
-        self._follow(self.main, self.up)
+        self.main.follow(self.up)
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
             going_up = self._going_up[slot]
@@ -231,16 +231,10 @@ class CudaPanel:
             columns, instants, lanes = self.work.words(columns)
             size = 8 * columns * instants * lanes
             kept[slot] = self.device.pool.allocate(size, self.main, f"{columns} columns")
-            self._follow(self.up, self.main)
+            self.up.follow(self.main)
         return kept[slot]
 
     # ---- kernels ----
-
-    def _follow(self, later: Stream, earlier: Stream) -> None:
-        """Start nothing later on a stream before what is on another one now is done."""
-        event = earlier.mark()
-        later.wait_for(event)
-        event.close()
 
     def _run(self, launches: list[Callable[[Stream], None]]) -> None:
         """Start kernels beside each other, after what is on the main stream."""
@@ -255,7 +249,7 @@ class CudaPanel:
         for launch, stream in zip((first, *others), (self.main, *streams), strict=True):
             launch(stream)
         for stream in streams:
-            self._follow(self.main, stream)
+            self.main.follow(stream)
 
     def _launches(
         self,
@@ -332,6 +326,7 @@ class CudaPanel:
             block, blocks = None, 0
             code = along_code(work, self.target, self.architecture)
             kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
+            kernel.carve_out(100)
             arrays = work.arrays()
         sizes |= {name: max(words.nbytes, 8) for name, words in arrays.items()}
         take = self.device.pool.allocate

@@ -100,6 +100,12 @@ class Stream:
         """Start nothing later on this stream before an event of another has passed."""
         self.device.call("cuStreamWaitEvent", self.handle, event.handle, 0)
 
+    def follow(self, earlier: "Stream") -> None:
+        """Start nothing later on this stream before what is on another one now is done."""
+        event = earlier.mark()
+        self.wait_for(event)
+        event.close()
+
     def synchronize(self) -> None:
         """Until all of it is done; the fastest way to wait for something short."""
         self.device.use()
