@@ -111,6 +111,8 @@ class Stride:
         """What a stride changes by its words alone."""
         self.by_row: list[Stmt] = []
         """The same of one row."""
+        self.behind: list[Stmt] = []
+        """What is left to do after some rows one by one."""
         self.narrow: list[Expr] = []
         """What of each row must be exact as a float."""
         self.known: dict[tuple[str, str, str], str] = {}
@@ -447,7 +449,9 @@ class Stride:
         lowered = _put_real(word, Binary("iadd", Var(AT_ZERO), moved))
         self.after.append(If(Binary(OF_FLOATS[op], value, real), lowered))
         at_row = Binary("iadd", Var(AT_ZERO), Binary("imul", mark.lots, mark.price))
-        self.by_row += _put_real(word, Binary(sunk.op, word, at_row))
+        lower, keep = _put_real(word, Binary(sunk.op, word, at_row))
+        self.by_row.append(lower)
+        self.behind.append(keep)
 
     def finish(self, price: Expr | None, same: Mapping[str, str]) -> Block:
         """What is left to do after strides of which the last row has this price.
@@ -517,7 +521,7 @@ AT_ZERO, LOTS, SHORT = "at_zero@", "lots@", "short@"
 CONTRARY = {"ile": "igt", "igt": "ile", "ige": "ilt", "ilt": "ige"}
 
 
-def _put_real(word: Var, value: Expr) -> Block:
+def _put_real(word: Var, value: Expr) -> tuple[Assign, Assign]:
     """A word given a value, and so what it is as a float."""
     return Assign(word, value), Assign(Var(_real(word.name)), Unary("i64_to_f64", word))
 

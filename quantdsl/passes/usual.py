@@ -8,7 +8,8 @@ warp go each at their own pace through a stretch of rows, and wait for each othe
 needs `slow`.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 
 import msgspec
 
@@ -37,7 +38,7 @@ from quantdsl.ir.ops import (
     boolean,
     i64,
 )
-from quantdsl.ir.walk import rebuild_expr, rebuild_stmt, statements
+from quantdsl.ir.walk import expressions, rebuild_expr, rebuild_stmt, statements
 from quantdsl.passes.breaks import given_up, rare
 from quantdsl.passes.flags import Flag, calls, ends_early, flags_hold, usual_flags, with_flags
 from quantdsl.passes.fold import folded_func
@@ -72,6 +73,7 @@ FROM, TO, FIRST, REACHED = "from@", "to@", "first@", "reached@"
 PASS, BEGAN, HALT, GROUPS = "pass@", "began@", "halt@", "groups@"
 STRODE, STOPPED, END, AGAIN = "strode@", "stopped@", "end@", "again@"
 USUAL_ROW = "usual@"
+OF = ("group", "row")
 TO_GROUPS = TILE, Var(GROUPS)
 """What strides read of a tile is in the groups."""
 
@@ -410,7 +412,12 @@ class UsualTurns:
             If(Binary("ige", Var(NUMBER), Var(END)), (Break(),)),
             *self.asks(group),
             If(Var(STOPS), (Break(),)),
+            *(
+                Let(_at(f"ahead.{of}", k), I64_T, word(Var(REACHED)))
+                for k, of, word in self.ahead(group)
+            ),
             For(STRODE, Var(REACHED), end, self.step(group), self.loop.line),
+            *group.stride.behind,
             If(Binary("ilt", Var(REACHED), end), (Break(),)),
         )
         return renamed(body, {name: f"{name}.part" for name in declared_names(body)})
@@ -444,18 +451,38 @@ class UsualTurns:
             if let.name in stride.changed() and let.name not in self.turn.same
         )
 
+    def ahead(self, group: Group) -> list[tuple[int, str, Callable[[Expr], Expr]]]:
+        """The words that a turn of a stride by itself reads, in the group and in the tile, loaded a
+        row ahead: which one, what its locals are called, and where a row has it.
+        """
+        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(group.stride.bits)))
+
+        def in_group(at: int, row: Expr) -> Expr:
+            spot = group.spot(Binary("isub", row, begin))
+            return Elem(Var(GROUPS), Binary("iadd", spot, i64(at)))
+
+        def in_tile(at: int, row: Expr) -> Expr:
+            return tile_word(self.spot(row), at)
+
+        of_group = ((k, "group", partial(in_group, k)) for k in _read(group.turn))
+        of_tile = ((k, "row", partial(in_tile, k)) for k in _read(self.turn.by_row))
+        return [*of_group, *of_tile]
+
     def step(self, group: Group) -> Block:
         """One turn of a stride by itself, that of row STRODE; it breaks where it may be unusual."""
         stride, row = group.stride, Var(STRODE)
-        begin = Binary("iadd", Var(FIRST), Binary("shl", Var(NUMBER), i64(stride.bits)))
-        spot = group.spot(Binary("isub", row, begin))
-        turn = _put(tuple(stride.copy(group.turn, STEP, ".step", spot, row)), *TO_GROUPS)
+        ahead = self.ahead(group)
+        here = {of: {k: _at(f"here.{of}", k) for k, one, _ in ahead if one == of} for of in OF}
+        made = _here(group.turn, here["group"])
+        turn = tuple(stride.copy(made, STEP, ".step", Var(SPOT), row))
         return (
+            *(Let(here[of][k], I64_T, Var(_at(f"ahead.{of}", k))) for k, of, _ in ahead),
+            *(Assign(Var(_at(f"ahead.{of}", k)), word(_plus(row, 1))) for k, of, word in ahead),
             Let(STOPPED, BOOL_T, boolean(False)),
             *stride.begins(self.turn.same),
             *self.begun(stride, STEP),
             *_put((*turn, If(stride.stopped(), (Break(),))), STOPS, Var(STOPPED)),
-            *_put(self.turn.by_row, SPOT, self.spot(row)),
+            *_here(self.turn.by_row, here["row"]),
             *self.ended(stride, STEP),
             Assign(Var(REACHED), _plus(row, 1)),
         )
@@ -465,7 +492,7 @@ class UsualTurns:
         same, held = self.turn.same, Var(self.loop.name)
         carried = [let for let in self.changed if let.name not in same]
         always = always_read(self.turn.body)
-        made = _here(self.turn.body, frozenset(always))
+        made = _here(self.turn.body, {k: _at("here", k) for k in always})
         turn: Block = (
             *(
                 Let(now(let.name), let.type, Var(same.get(let.name, let.name)))
@@ -522,16 +549,22 @@ def _plainly(cond: Expr) -> Expr:
     return cond
 
 
+def _read(body: Block) -> list[int]:
+    """The words of its row that a turn reads anywhere."""
+    read = map(word_of_tile, expressions(body))
+    return sorted({at for at in read if at is not None})
+
+
 def _at(when: str, word: int) -> str:
     return f"{when}.{word}@"
 
 
-def _here(body: Block, words: frozenset[int]) -> Block:
-    """A block that takes some words of its row from locals."""
+def _here(body: Block, names: Mapping[int, str]) -> Block:
+    """A block that takes some words of its row from locals of these names."""
 
     def expr(node: Expr) -> Expr:
-        at = word_of_tile(node)
-        return Var(_at("here", at)) if at is not None and at in words else rebuild_expr(node, expr)
+        name = names.get(-1 if (at := word_of_tile(node)) is None else at)
+        return rebuild_expr(node, expr) if name is None else Var(name)
 
     def stmt(one: Stmt) -> Stmt:
         return rebuild_stmt(one, expr, stmt)
