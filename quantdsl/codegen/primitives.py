@@ -111,33 +111,121 @@ define internal ptr @quantdsl.shared() alwaysinline {
 }
 """
 
-COPIES_AT_ONCE = """\
-define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {
+_IN_PAIRS = """\
+define internal void @quantdsl.open_copies(ptr %marks, i64 %spans, i64 %thread) alwaysinline {
+  ret void
+}
+define internal void @quantdsl.copy(ptr %mark, ptr %to, ptr %from, i64 %words, i64 %thread, \
+i64 %threads) alwaysinline {
+entry:
+  %first = shl i64 %thread, 1
+  %step = shl i64 %threads, 1
+  br label %next
+next:
+  %at = phi i64 [ %first, %entry ], [ %at.next, %pair ]
+  %some = icmp slt i64 %at, %words
+  br i1 %some, label %pair, label %done
+pair:
+  %to.at = getelementptr i64, ptr %to, i64 %at
+  %from.at = getelementptr i64, ptr %from, i64 %at
+  call void @quantdsl.copy_pair(ptr %to.at, ptr %from.at)
+  %at.next = add nsw i64 %at, %step
+  br label %next
+done:
+  ret void
+}
+"""
+
+COPIES_AT_ONCE = f"""\
+{_IN_PAIRS}define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {{
   %pair = load <2 x i64>, ptr %from, align 16
   store <2 x i64> %pair, ptr %to, align 16
   ret void
-}
-define internal void @quantdsl.copied() alwaysinline {
+}}
+define internal void @quantdsl.copied(ptr %mark, i64 %turn) alwaysinline {{
   ret void
-}
+}}
 """
-"""Two words from memory to shared memory, and where the thread waits for all that it copies."""
+"""How the threads of a block copy words from memory to shared memory: `copy` begins to, and behind
+`copied` and a barrier they are there. `marks` are two words of shared memory, of which a copy of so
+many `spans` has one and the next copy the other; `turn` says how often a mark has been used before.
+"""
 
-COPIES_BESIDE = """\
-define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {
+COPIES_BESIDE = f"""\
+{_IN_PAIRS}define internal void @quantdsl.copy_pair(ptr %to, ptr %from) alwaysinline {{
   %near = addrspacecast ptr %to to ptr addrspace(3)
   %far = addrspacecast ptr %from to ptr addrspace(1)
-  call void asm sideeffect "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}"(
+  call void asm sideeffect "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{{memory}}"(
     ptr addrspace(3) %near, ptr addrspace(1) %far)
   ret void
-}
-define internal void @quantdsl.copied() alwaysinline {
-  call void asm sideeffect "cp.async.wait_all;", "~{memory}"()
+}}
+define internal void @quantdsl.copied(ptr %mark, i64 %turn) alwaysinline {{
+  call void asm sideeffect "cp.async.wait_all;", "~{{memory}}"()
   ret void
-}
+}}
 """
 """The same on a GPU whose copies run beside what the thread does next; they leave the cache of a
 multiprocessor alone."""
+
+COPIES_IN_BULK = """\
+define internal void @quantdsl.open_copies(ptr %marks, i64 %spans, i64 %thread) alwaysinline \
+convergent {
+entry:
+  %leads = icmp eq i64 %thread, 0
+  br i1 %leads, label %open, label %opened
+open:
+  %near = addrspacecast ptr %marks to ptr addrspace(3)
+  %other = getelementptr i64, ptr addrspace(3) %near, i64 1
+  %count = trunc i64 %spans to i32
+  call void asm sideeffect "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}"(
+    ptr addrspace(3) %near, i32 %count)
+  call void asm sideeffect "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}"(
+    ptr addrspace(3) %other, i32 %count)
+  call void asm sideeffect "fence.mbarrier_init.release.cluster;", "~{memory}"()
+  br label %opened
+opened:
+  call void @quantdsl.barrier()
+  ret void
+}
+define internal void @quantdsl.copy(ptr %mark, ptr %to, ptr %from, i64 %words, i64 %thread, \
+i64 %threads) alwaysinline {
+entry:
+  %leads = icmp eq i64 %thread, 0
+  %some = icmp sgt i64 %words, 0
+  %acts = and i1 %leads, %some
+  br i1 %acts, label %act, label %done
+act:
+  %near = addrspacecast ptr %to to ptr addrspace(3)
+  %far = addrspacecast ptr %from to ptr addrspace(1)
+  %near.mark = addrspacecast ptr %mark to ptr addrspace(3)
+  %size = shl i64 %words, 3
+  %bytes = trunc i64 %size to i32
+  call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()
+  %state = call i64 asm sideeffect "mbarrier.arrive.expect_tx.shared.b64 $0, [$1], $2;", \
+"=l,r,r,~{memory}"(ptr addrspace(3) %near.mark, i32 %bytes)
+  call void asm sideeffect "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes \
+[$0], [$1], $2, [$3];", "r,l,r,r,~{memory}"(
+    ptr addrspace(3) %near, ptr addrspace(1) %far, i32 %bytes, ptr addrspace(3) %near.mark)
+  br label %done
+done:
+  ret void
+}
+define internal void @quantdsl.copied(ptr %mark, i64 %turn) alwaysinline convergent {
+entry:
+  %near = addrspacecast ptr %mark to ptr addrspace(3)
+  %turn.32 = trunc i64 %turn to i32
+  %parity = and i32 %turn.32, 1
+  br label %wait
+wait:
+  %there = call i32 asm sideeffect "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [$1], \
+$2; selp.b32 $0, 1, 0, p; }", "=r,r,r,~{memory}"(ptr addrspace(3) %near, i32 %parity)
+  %done = icmp ne i32 %there, 0
+  br i1 %done, label %out, label %wait
+out:
+  ret void
+}
+"""
+"""The same where a GPU copies whole spans by itself, once one thread has asked it to."""
 
 
 def on_ptx(shared_words: int | None = None) -> str:

@@ -17,7 +17,12 @@ from quantdsl.codegen.emit import COMMON, emit
 from quantdsl.codegen.function import Shared, Signature
 from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, straight_assembly
 from quantdsl.codegen.lanes import KERNEL
-from quantdsl.codegen.primitives import COPIES_AT_ONCE, COPIES_BESIDE, on_ptx
+from quantdsl.codegen.primitives import (
+    COPIES_AT_ONCE,
+    COPIES_BESIDE,
+    COPIES_IN_BULK,
+    on_ptx,
+)
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
 from quantdsl.codegen.short import SHORT_BODIES
 from quantdsl.codegen.target import Target
@@ -59,6 +64,9 @@ PTX_OF_ARCHITECTURE = {
 WITHOUT_COPIES = "sm_75"
 """The one whose copies to shared memory go through registers."""
 
+IN_BULK = 90
+"""The number of the first that copies whole spans there by itself."""
+
 PTX_LEAST = 80
 """Versions below are of no use: a driver that is older runs none of our launches either."""
 
@@ -94,12 +102,13 @@ class Bounds(NamedTuple):
     """On a multiprocessor at a time, at least."""
     rows: int = 32
     laps: int = 1
+    whole: bool = False
     """As Tiling has them."""
 
     @property
     def tiling(self) -> Tiling:
         """How rows pass through shared memory."""
-        return Tiling(self.rows, self.laps)
+        return Tiling(self.rows, self.laps, self.whole)
 
     @property
     def registers(self) -> int:
@@ -268,9 +277,20 @@ def _primitives(module: Module, _: Shared) -> Iterator[str]:
         yield on_ptx(0)
 
 
+def _copies(bounds: Bounds, target: Target) -> str:
+    if target.cpu == WITHOUT_COPIES:
+        return COPIES_AT_ONCE
+    return COPIES_IN_BULK if bounds.whole and in_bulk(target.cpu) else COPIES_BESIDE
+
+
+def in_bulk(architecture: str) -> bool:
+    """Whether a GPU copies whole spans to shared memory by itself."""
+    return int(architecture.removeprefix("sm_")) >= IN_BULK
+
+
 def thread_kernel(bounds: Bounds, target: Target, module: Module, shared: Shared) -> Iterator[str]:
     """The kernel as each thread of a GPU runs it, on one lane."""
     yield warp_text("ptx_kernel ", module, shared, bounds.tiling, WARP)
     yield on_ptx(shared_words(module, bounds.tiling))
-    yield COPIES_AT_ONCE if target.cpu == WITHOUT_COPIES else COPIES_BESIDE
+    yield _copies(bounds, target)
     yield OUTSIDE.format(threads=bounds.threads, blocks=bounds.blocks)

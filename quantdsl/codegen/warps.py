@@ -140,21 +140,29 @@ TOGETHER = """\
   %rows.made = add i64 %n_events, 1
   %rows.words = mul i64 %rows.made, {row_words}
   %images = getelementptr i64, ptr %events, i64 %rows.words
-  %pair = shl i64 %thread, 1
-  %pairs = shl i64 %threads, 1
+  %marks = getelementptr i64, ptr %shared, i64 {marks}
+  call void @quantdsl.open_copies(ptr %marks, i64 {spans}, i64 %thread)
   %some = icmp sgt i64 %n_events, 0
   %words.some = select i1 %some, i64 {size}, i64 0
-  call void @tile.fetch(ptr %shared, ptr %images, i64 %words.some, i64 %pair, i64 %pairs)
-  br label %stretch
+  call void @quantdsl.copy(ptr %marks, ptr %shared, ptr %images, i64 %words.some, i64 %thread, \
+i64 %threads)
+{first_rows}  br label %stretch
 stretch:
   %first = phi i64 [ 0, %run ], [ %tile.to, %stretched ]
   %image = phi ptr [ %images, %run ], [ %image.next, %stretched ]
   %side = phi i64 [ 0, %run ], [ %side.next, %stretched ]
+  %tile.number = phi i64 [ 0, %run ], [ %tile.number.next, %stretched ]
   %halts.before = phi i64 [ 0, %run ], [ %halts, %stretched ]
   %more = icmp slt i64 %first, %n_events
   br i1 %more, label %fetched, label %turned
 fetched:
-  call void @quantdsl.copied()
+  %which = and i64 %tile.number, 1
+  %mark = getelementptr i64, ptr %marks, i64 %which
+  %used = lshr i64 %tile.number, 1
+  %tile.number.next = add i64 %tile.number, 1
+  %which.next = xor i64 %which, 1
+  %mark.next = getelementptr i64, ptr %marks, i64 %which.next
+  call void @quantdsl.copied(ptr %mark, i64 %used)
   call void @quantdsl.barrier()
   %tile = getelementptr i64, ptr %shared, i64 %side
   %groups = getelementptr i64, ptr %tile, i64 {groups}
@@ -163,10 +171,11 @@ fetched:
   %tile.to = select i1 %behind.it, i64 %end, i64 %n_events
   %words.ahead = select i1 %behind.it, i64 {size}, i64 0
   %image.next = getelementptr i64, ptr %image, i64 {size}
-  %side.next = sub i64 {size}, %side
+  %side.next = sub i64 {side}, %side
   %tile.next = getelementptr i64, ptr %shared, i64 %side.next
-  call void @tile.fetch(ptr %tile.next, ptr %image.next, i64 %words.ahead, i64 %pair, i64 %pairs)
-{lap}
+  call void @quantdsl.copy(ptr %mark.next, ptr %tile.next, ptr %image.next, i64 %words.ahead, \
+i64 %thread, i64 %threads)
+{next_rows}{lap}
 pace:
   %from = phi i64 [ %lap.from, %lap ], [ %from.next, %paced ]
   %halts = phi i64 [ %halts.lap, %lap ], [ %halts.next, %paced ]
@@ -185,7 +194,8 @@ slowly:
   %patient = icmp slt i64 %halts.now, {halts}
   br i1 %patient, label %slower, label %idly
 idly:
-  %idled = call i64 @{idle}(ptr %s, ptr %events, i64 %reached, i64 %to, ptr %columns{common}{held})
+  %idled = call i64 @{idle}(ptr %s, ptr {rows_here}, i64 %reached, i64 %to, \
+ptr %columns{common}{held})
   %stuck = icmp eq i64 %idled, %reached
   br i1 %stuck, label %slower, label %paced
 slower:
@@ -193,7 +203,7 @@ slower:
   %far = add i64 %reached, %run.rows
   %inside = icmp slt i64 %far, %to
   %behind = select i1 %inside, i64 %far, i64 %to
-  %slowed = call i64 @{slow}(ptr %s, ptr %events, i64 %reached, i64 %behind, i64 %to, \
+  %slowed = call i64 @{slow}(ptr %s, ptr {rows_here}, i64 %reached, i64 %behind, i64 %to, \
 ptr %columns{common}{held})
   %slow.rows = sub i64 %slowed, %reached
   %halts.more = add i64 %halts.now, %slow.rows
@@ -207,6 +217,32 @@ stretched:
   br label %stretch
 turned:
 {give}  call void @{last}(ptr %s, ptr %events, i64 %n_events)"""
+
+# Whole rows lie behind what usual turns read of them, with one that is read ahead.
+FIRST_ROWS = """\
+  %some.rows = icmp slt i64 %rows.made, {rows}
+  %first.rows = select i1 %some.rows, i64 %rows.made, i64 {rows}
+  %rows.some = select i1 %some, i64 %first.rows, i64 0
+  %first.words = mul i64 %rows.some, {row_words}
+  %first.to = getelementptr i64, ptr %shared, i64 {size}
+  call void @quantdsl.copy(ptr %marks, ptr %first.to, ptr %events, i64 %first.words, i64 %thread, \
+i64 %threads)
+"""
+NEXT_ROWS = """\
+  %left.rows = sub i64 %rows.made, %tile.to
+  %few.rows = icmp slt i64 %left.rows, {rows}
+  %next.rows = select i1 %few.rows, i64 %left.rows, i64 {rows}
+  %next.some = select i1 %behind.it, i64 %next.rows, i64 0
+  %next.words = mul i64 %next.some, {row_words}
+  %next.to = getelementptr i64, ptr %tile.next, i64 {size}
+  %next.at = mul i64 %tile.to, {row_words}
+  %next.from = getelementptr i64, ptr %events, i64 %next.at
+  call void @quantdsl.copy(ptr %mark.next, ptr %next.to, ptr %next.from, i64 %next.words, \
+i64 %thread, i64 %threads)
+  %rows.ahead = mul i64 %first, {row_words}
+  %rows.before = sub i64 {size}, %rows.ahead
+  %rows.here = getelementptr i64, ptr %tile, i64 %rows.before
+"""
 
 # The lanes of a warp come together behind each lap of a tile, the warps of a block behind the tile.
 LAP = """\
@@ -233,30 +269,13 @@ LAPPED_ONCE = """\
 lapped:
   br label %stretched"""
 
-FETCH = """\
-define internal void @tile.fetch(ptr %tile, ptr %image, i64 %words, i64 %first, i64 %step)
-    alwaysinline {
-entry:
-  br label %next
-next:
-  %at = phi i64 [ %first, %entry ], [ %at.next, %copy ]
-  %some = icmp slt i64 %at, %words
-  br i1 %some, label %copy, label %done
-copy:
-  %to = getelementptr i64, ptr %tile, i64 %at
-  %from = getelementptr i64, ptr %image, i64 %at
-  call void @quantdsl.copy_pair(ptr %to, ptr %from)
-  %at.next = add nsw i64 %at, %step
-  br label %next
-done:
-  ret void
-}"""
-
 SIDES = 2
 """Tiles that a block has room for: while its threads are at one, the next comes from memory."""
 
 LONGER = 4
 """So many times the rows has a lap of strides: what a lap costs counts for more beside them."""
+SHORTER = 3
+"""Halvings, less one, that a lap is tried with where whole rows have no room beside it."""
 SHARED_WORDS = 2048
 """Of shared memory that a longer lap may take: a multiprocessor has room for many blocks then."""
 SHARED_WORDS_MAX = 6144
@@ -270,15 +289,35 @@ class Tiling(NamedTuple):
     """Of a lap without strides: longer ones let lanes drift apart, shorter ones make them wait."""
     laps: int = 1
     """Of a tile at most: more let the warps of a block drift apart, and take shared memory."""
+    whole: bool = False
+    """Whether turns that are not usual find their rows there, too."""
 
 
 def lap_rows(module: Module, tiling: Tiling) -> int:
-    """Rows of a lap: so many without strides, with them as many times as have room."""
-    sizes, (rows, _) = dict(module.sizes), tiling
+    """Rows of a lap: so many without strides, with them as many times as have room; fewer where
+    whole rows lie beside them.
+    """
+    sizes, rows = dict(module.sizes), tiling.rows
     longest = rows * LONGER if GROUP_WORDS in sizes else rows
     while longest > rows and SIDES * _words(sizes, longest) > SHARED_WORDS:
         longest //= 2
+    if tiling.whole:
+        shorter = (longest >> bits for bits in range(SHORTER))
+        longest = next((lap for lap in shorter if _has_room(sizes, lap)), longest)
     return longest
+
+
+def whole_rows(module: Module, tiling: Tiling) -> bool:
+    """Whether turns that are not usual find their rows in shared memory: it is wanted, and there
+    is room.
+    """
+    return tiling.whole and _has_room(dict(module.sizes), tile_rows(module, tiling))
+
+
+def _has_room(sizes: dict[str, int], rows: int) -> bool:
+    """For the whole rows of tiles, too."""
+    side = _words(sizes, rows) + (rows + 1) * sizes.get(ROW_WORDS, 0)
+    return SIDES * (side + 1) <= SHARED_WORDS_MAX
 
 
 def tile_rows(module: Module, tiling: Tiling) -> int:
@@ -298,7 +337,15 @@ def shared_words(module: Module, tiling: Tiling) -> int:
     """Words of shared memory that a block needs: for the tile at hand and the next, or for the
     States of its lanes.
     """
-    return SIDES * tile_size(module, tiling) + WARP * near_words(module)
+    side = _side_words(module, tiling)
+    return SIDES * (side + tiling.whole) + WARP * near_words(module)
+
+
+def _side_words(module: Module, tiling: Tiling) -> int:
+    """Words of one of the tiles in shared memory, with whole rows if it has them."""
+    size, rows = tile_size(module, tiling), tile_rows(module, tiling) + 1
+    near = size > 0 and whole_rows(module, tiling)
+    return size + (rows * dict(module.sizes)[ROW_WORDS] if near else 0)
 
 
 def near_words(module: Module) -> int:
@@ -377,12 +424,11 @@ def warp_text(
         )
         apart = "%apart"
     params = kernel_params(turns.decl)
-    before = f"{FETCH}\n" if tiled else ""
     near = near_words(module)
     places = [] if near else [("%s", words + held)]
     if group > 1 and takes_common(turns.decl) and not takes_past(turns.decl):
         params = params.replace("noalias %states", "%states")  # other lanes write to it too
-    return before + THREAD.format(
+    return THREAD.format(
         convention=convention,
         symbol=entry_symbol(KERNEL.name),
         params=params,
@@ -404,7 +450,15 @@ def _together(module: Module, symbols: dict[str, Signature], tiling: Tiling, wor
     sizes, size = dict(module.sizes), tile_size(module, tiling)
     lap, rows, held = lap_rows(module, tiling), tile_rows(module, tiling), sizes[HELD_WORDS]
     hot = "".join(f", ptr {name}" for name, _ in _hot_places(sizes))
+    side, near = _side_words(module, tiling), whole_rows(module, tiling)
+    of_rows = {"rows": rows + 1, "row_words": sizes[ROW_WORDS], "size": size}
     return TOGETHER.format(
+        marks=SIDES * side,
+        spans=1 + near,
+        side=side,
+        first_rows=FIRST_ROWS.format(**of_rows) if near else "",
+        next_rows=NEXT_ROWS.format(**of_rows) if near else "",
+        rows_here="%rows.here" if near else "%events",
         rows=rows,
         lap=LAP.format(rows=lap) if lap < rows else ONE_LAP,
         lapped=LAPPED if lap < rows else LAPPED_ONCE,

@@ -11,6 +11,7 @@ import pytest
 from quantdsl.backtest.lane_words import LaneWords
 from quantdsl.backtest.sweep import prepare_sweep
 from quantdsl.check.checked import check_source, compile_file
+from quantdsl.codegen import warps
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.codegen.cubin import link_ptx, load_cubin
@@ -27,9 +28,9 @@ from quantdsl.codegen.ptx import (
     target_of,
 )
 from quantdsl.codegen.target import FLOAT_INTRINSICS
-from quantdsl.devices.cuda.tune import FEW, ROOMY
+from quantdsl.devices.cuda.tune import ALONE, FEW, ROOMY
 from quantdsl.errors import InternalError, UnavailableError
-from quantdsl.ir.ops import BINARY, UNARY
+from quantdsl.ir.ops import BINARY, UNARY, Module
 from quantdsl.lang.source import Source
 from quantdsl.report.metrics import accumulators
 from tests.codegen.lane_programs import random_lanes
@@ -108,7 +109,9 @@ def test_nothing_is_contracted():
             assert not re.search(r"\t(add|sub|mul|div|sqrt)\.f64|mad\.f64|\.approx|\.ftz", text)
 
 
-@pytest.mark.parametrize("bounds", [Bounds(), FEW, ROOMY], ids=["many", "few", "roomy"])
+@pytest.mark.parametrize(
+    "bounds", [Bounds(), FEW, ALONE, ROOMY], ids=["many", "few", "alone", "roomy"]
+)
 @pytest.mark.parametrize("name", ["ema_cross", "bracket"])
 def test_sweeps_assemble_for_many_lanes_and_for_few(name, bounds):
     """Each form of a turn keeps to the registers that its bounds leave a thread."""
@@ -116,6 +119,19 @@ def test_sweeps_assemble_for_many_lanes_and_for_few(name, bounds):
     work = prepare_sweep(compile_file(path), path, data=market(2_000)).work
     cubin = load_cubin(work.module, work.kept, "sm_90", None, bounds, varying=work.varying)
     assert 16 < cubin.registers <= bounds.registers
+
+
+@pytest.mark.parametrize(
+    ("row_words", "lap", "near"),
+    [(24, 96, True), (40, 48, True), (100, 24, True), (200, 96, False)],
+)
+def test_a_lap_is_shorter_where_whole_rows_need_the_room(row_words, lap, near):
+    """Rows that are too wide even then stay in the GPU's own memory."""
+    sizes = {"ROW_WORDS": row_words, "IMAGE_WORDS": 4, "GROUP_WORDS": 24}
+    module = Module((), (), (), (), tuple(sizes.items()))
+    assert warps.lap_rows(module, ALONE.tiling) == lap
+    assert warps.whole_rows(module, ALONE.tiling) == near
+    assert warps.shared_words(module, ALONE.tiling) <= warps.SHARED_WORDS_MAX
 
 
 def test_equations_in_single_precision_are_32_bit_instructions():

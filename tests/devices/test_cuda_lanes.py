@@ -13,7 +13,7 @@ from quantdsl.devices.cuda import order, tune
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.driver import Driver
 from quantdsl.devices.cuda.kernel import Library
-from quantdsl.devices.cuda.lanes import Compiled, CudaRunner
+from quantdsl.devices.cuda.lanes import Compiled, CudaRunner, Part
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Ceilings, Profile
 from quantdsl.errors import DeviceError
@@ -24,7 +24,7 @@ from tests.devices.lane_work import expected, random_work, run
 class Machine:
     """A fake GPU and a runner on it."""
 
-    def __init__(self, work, profile=None, fastest=None, **options):
+    def __init__(self, work, profile=None, way=None, **options):
         self.fake = FakeDriver(**options)
         program, rows = scalar(work)
         self.kernel = LaneKernel(program)
@@ -35,7 +35,7 @@ class Machine:
         def load(_):
             return Compiled(Library(self.device.driver, b"\x7fELF", ENTRY), 32, rows, 0)
 
-        self.runner = CudaRunner(self.device, self.said.append, profile, load, fastest)
+        self.runner = CudaRunner(self.device, self.said.append, profile, load, way)
 
     def close(self):
         self.runner.close()
@@ -65,10 +65,46 @@ def test_lanes_in_another_order_come_back_in_that_of_their_points(monkeypatch, p
     """Whether all events are there at once or pass in pieces."""
     monkeypatch.setattr(cuda_lanes, "PIECE_SHARE", piece_share)
     work = random_work(11, lanes=300)
-    machine = Machine(work, fastest=lambda _: 1)
+    machine = Machine(work, way=lambda _: 1)
     assert np.array_equal(run(machine.runner, work), expected(work))
     assert (np.diff(order.order_of(work.points, 1)) < 0).any()
     machine.close()
+
+
+@pytest.mark.parametrize("piece_share", [4, 1_000_000])
+@pytest.mark.parametrize("high", [False, True])
+def test_lanes_in_front_have_warps_of_their_own(monkeypatch, piece_share, high):
+    """Whether all events are there at once or pass in pieces."""
+    monkeypatch.setattr(cuda_lanes, "PIECE_SHARE", piece_share)
+    work = random_work(11, lanes=90)
+    lead = order.Lead(0, high)
+    machine = Machine(work, way=lambda _: lead)
+    monkeypatch.setattr(cuda_lanes, "narrow", lambda *_: (Part(3, 1), Part(8, 2)))
+    assert np.array_equal(run(machine.runner, work), expected(work))
+    launches = {(grid, block) for grid, block, _ in machine.kernel.launches}
+    assert launches == {(3, 1), (4, 2), (4, 24)}
+    ordered = work.points[0][order.order_of(work.points, lead)]
+    assert np.array_equal(ordered, np.sort(work.points[0])[:: -1 if high else 1])
+    machine.close()
+
+
+@pytest.mark.parametrize(
+    ("lanes", "block", "warps", "each"),
+    [
+        (10_000, 32, 528, 52),
+        (1_000, 8, 528, 140),
+        (100, 4, 528, 32),
+        (16_000, 32, 528, 4),
+        (16_896, 32, 528, 0),
+    ],
+)
+def test_narrow_warps_fill_what_the_others_leave(lanes, block, warps, each):
+    parts = cuda_lanes.narrow(lanes, block, warps)
+    assert [part.lanes // part.block for part in parts] == [each] * len(parts)
+    assert each % cuda_lanes.LANES_TOGETHER == 0
+    left = lanes - sum(part.lanes for part in parts)
+    assert left > 0
+    assert sum(part.lanes // part.block for part in parts) + -(-left // block) <= warps
 
 
 def test_events_stay_on_the_device_between_runs():
@@ -248,15 +284,16 @@ def test_a_large_sweep_is_tried_once_and_remembered(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("orders", "few", "many"), [(1, tune.ONE_ORDER, tune.USUAL), (2, tune.FEW, tune.ROOMY)]
+    ("orders", "alone", "few", "many"),
+    [(1, tune.ALONE, tune.ONE_ORDER, tune.USUAL), (2, tune.FEW, tune.FEW, tune.ROOMY)],
 )
-def test_lanes_of_one_order_take_longer_tiles(monkeypatch, orders, few, many):
+def test_lanes_of_one_order_take_longer_tiles(orders, alone, few, many):
     work = random_work(1, lanes=60)
     module = msgspec.structs.replace(work.module, sizes=(("N_ORDERS", orders),))
     work = work._replace(module=module)
-    assert tune.by_size(work) == few
-    monkeypatch.setattr(tune, "FEW_LANES", 59)
-    assert tune.by_size(work) == many
+    assert tune.by_size(work) == alone
+    counts = tune.ALONE_LANES, tune.ALONE_LANES + 1, tune.FEW_LANES, tune.FEW_LANES + 1
+    assert [tune.for_lanes(work, count) for count in counts] == [alone, few, few, many]
 
 
 def grid(*counts):
@@ -282,12 +319,12 @@ def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
     work, cache = random_work(1, lanes=60, events=40), Cache(tmp_path / "cache")
     speeds, seen = {None: 100, 1: 104, 2: 103}, []
 
-    def measured(trial, fastest):
-        seen.append((fastest, trial.n_lanes, trial.lane_steps))
-        return speeds[fastest]
+    def measured(trial, way):
+        seen.append((way, trial.n_lanes, trial.lane_steps))
+        return speeds[way]
 
-    def tried(work):
-        return order.fastest_for(work, "GPU", "sm_90", cache, measured)
+    def tried(work, *, spread=False):
+        return order.way_for(work, "GPU", "sm_90", cache, measured, spread=spread)
 
     assert tried(work) is None
     assert not seen
@@ -296,6 +333,12 @@ def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
     assert seen == [(1, 60, 2), (2, 60, 2), (None, 60, 2)]
     speeds[1] = 102
     assert tried(work._replace(points=work.points[:, :40])) is None  # too little to count
+    ends = [order.Lead(param, high) for param in range(3) for high in (False, True)]
+    speeds |= dict.fromkeys(ends, 90) | {ends[3]: 120}
+    few = work._replace(points=work.points[:, :30])
+    seen.clear()
+    assert [tried(few, spread=True), tried(few, spread=True)] == [ends[3]] * 2
+    assert [way for way, *_ in seen] == [1, 2, *ends, None]
 
 
 def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):

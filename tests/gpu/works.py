@@ -18,7 +18,7 @@ from quantdsl.check import Checked, check_source
 from quantdsl.check.grid import points
 from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
 from quantdsl.devices.batches import BlockWork, ptx_of
-from quantdsl.devices.cuda.tune import for_few, for_many
+from quantdsl.devices.cuda.tune import FEW_LANES, for_lanes
 from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
@@ -179,7 +179,8 @@ def program_work(seed: int) -> LaneWork:
 
 def bounds_of(work: LaneWork) -> list[Bounds]:
     """Under which bounds some work is compared: as few lanes run, and as many do."""
-    return [for_few(work), for_many(work)]
+    counts = 1, FEW_LANES, FEW_LANES + 1
+    return list(dict.fromkeys(for_lanes(work, count) for count in counts))
 
 
 def ptx_digest(work: LaneWork, architecture: str) -> str:

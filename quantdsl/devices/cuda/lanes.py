@@ -18,14 +18,14 @@ import numpy.typing as npt
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.cubin import load_cubin
 from quantdsl.codegen.lanes import KERNEL
-from quantdsl.codegen.ptx import ENTRY, Bounds, architecture_of
+from quantdsl.codegen.ptx import ENTRY, Bounds, architecture_of, in_bulk
 from quantdsl.codegen.rows import RowsCode
 from quantdsl.devices.cpu import tiled_rows_of
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Library
 from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
-from quantdsl.devices.cuda.order import Order, fastest_for, order_of, restored
+from quantdsl.devices.cuda.order import Lead, Order, Way, order_of, restored, way_for
 from quantdsl.devices.cuda.stream import Event, Stream
 from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for, by_size
 from quantdsl.devices.failure import Bytes, refused
@@ -47,6 +47,11 @@ CHUNK_LANE_STEPS = 2 * 10**10
 that trade much run long, and beside them run the next. What ends a run waits for its chunks."""
 SCHEDULERS = 4
 """Of a multiprocessor: each has a warp to itself where there are no more warps."""
+ROOM_FOR_ROWS = 200 << 10
+"""Bytes of shared memory of a multiprocessor that each scheduler's warp may have whole rows in."""
+LANES_TOGETHER = 4
+"""Whose words memory hands over together: where lanes in front end elsewhere, measured sweeps took
+a tenth longer."""
 PART_OF_WARP = 4
 """Threads that a warp has at least, and by how many it has more: they copy its tile together."""
 
@@ -62,6 +67,13 @@ class Compiled(NamedTuple):
     """Stored and loaded for want of registers."""
 
 
+class Part(NamedTuple):
+    """Neighbouring lanes of a chunk."""
+
+    lanes: int
+    block: int
+
+
 class Layout(NamedTuple):
     """How lanes are spread over the device."""
 
@@ -75,6 +87,16 @@ class Layout(NamedTuple):
     """Whether these are all of them."""
     common: int
     """Words that a warp of lanes has in common; 0 where all read them behind their rows."""
+    front: tuple[Part, ...] = ()
+    """The first lanes of a chunk, in smaller blocks than the others."""
+
+    def parts(self, n_lanes: int) -> Iterator[tuple[int, Part]]:
+        """Those of a chunk, and the lane that each begins with."""
+        begin = 0
+        for part in self.front:
+            yield begin, part
+            begin += part.lanes
+        yield begin, Part(n_lanes - begin, self.block)
 
 
 class CudaRunner:
@@ -86,13 +108,13 @@ class CudaRunner:
         say: Callable[[str], None] = lambda _: None,
         profile: Profile | None = None,
         load: Callable[[LaneWork], Compiled] | None = None,
-        fastest: Callable[[LaneWork], int | None] | None = None,
+        way: Callable[[LaneWork], Way] | None = None,
     ) -> None:
-        """`load` gives the code of some work, `fastest` the param that turns fastest (order.py)."""
+        """`load` gives the code of some work, `way` how its lanes are taken (order.py)."""
         self.device, self._say, self._profile = device, say, profile
         self._load = load or _of_kind(device)
-        self._fastest = fastest or self._tried
-        self._ordered: tuple[Words, int | None] | None = None  # points, and theirs
+        self._way = way or self._tried
+        self._ordered: tuple[Words, Way] | None = None  # points, and theirs
         self._inputs: _Inputs | None = None
         self._reached = 0  # lanes below are reported
 
@@ -107,7 +129,7 @@ class CudaRunner:
 
     def plan(self, work: LaneWork) -> Plan:
         """As Runner promises."""
-        layout = self._layout(work, *self._kernel(work), work.n_lanes)
+        layout = self._layout(work, *self._kernel(work), work.n_lanes, None)
         return Plan(self.name, _bytes_a_lane(work, layout), layout.chunk)
 
     def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
@@ -115,16 +137,16 @@ class CudaRunner:
         if lo >= hi:
             return
         kernel, compiled = self._kernel(work)
-        layout = self._layout(work, kernel, compiled, hi - lo)
+        way = self._way(work)
+        layout = self._layout(work, kernel, compiled, hi - lo, way)
         kernel.spare_cache(layout.block)
-        fastest = self._fastest(work)
         self._reached = lo
         if self._profile is not None:
             self._told(self._profile, kernel, layout)
         while lo < hi:
             try:
                 inputs = self._resident(work, compiled.rows, layout)
-                lo = self._run(kernel, layout, inputs, fastest, lo, hi, finished)
+                lo = self._run(kernel, layout, inputs, way, lo, hi, finished)
             except DeviceError as error:
                 chunk = max(layout.chunk // 2 // WARP * WARP, WARP)
                 if error.kind != "memory":
@@ -132,7 +154,7 @@ class CudaRunner:
                 if chunk == layout.chunk:
                     raise self._short(kernel, error) from None
                 lo = self._reached
-                layout = layout._replace(chunk=chunk)
+                layout = layout._replace(chunk=chunk, front=())
                 self.device.pinned.trim()
                 self._say(f"{self.name}: out of memory, going on with {chunk:,} lanes a chunk")
 
@@ -159,13 +181,13 @@ class CudaRunner:
         threads = self.device.attribute("MAX_THREADS_PER_MULTIPROCESSOR")
         return self.device.attribute("MULTIPROCESSOR_COUNT") * threads
 
-    def _tried(self, work: LaneWork) -> int | None:
-        """The param that is to turn fastest, as a trial of this kind of device has told."""
+    def _tried(self, work: LaneWork) -> Way:
+        """How the lanes are taken, as a trial of this kind of device has told."""
 
-        def measured(part: LaneWork, fastest: int | None) -> float:
+        def measured(part: LaneWork, way: Way) -> float:
             profile = Profile()
             trial = CudaRunner(
-                self.device, profile=profile, load=lambda _: code, fastest=lambda _: fastest
+                self.device, profile=profile, load=lambda _: code, way=lambda _: way
             )
             for _ in range(2):  # the first run waits for what it allocates
                 profile.intervals.clear()
@@ -177,21 +199,24 @@ class CudaRunner:
 
         if self._ordered is None or self._ordered[0] is not work.points:
             kind, architecture = self.device.model, architecture_of(self.device.capability)
-            fastest = fastest_for(work, kind, architecture, Cache(), measured)
-            self._ordered = work.points, fastest
+            spread = bool(self._front(work, self._block(work, code, work.n_lanes), work.n_lanes)[0])
+            way = way_for(work, kind, architecture, Cache(), measured, spread=spread)
+            self._ordered = work.points, way
         return self._ordered[1]
 
     def _kernel(self, work: LaneWork) -> tuple[Kernel, Compiled]:
         compiled = self._load(work)
         return compiled.library.kernel(self.device, ENTRY), compiled
 
-    def _layout(self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int) -> Layout:
+    def _layout(
+        self, work: LaneWork, kernel: Kernel, compiled: Compiled, n_lanes: int, way: Way
+    ) -> Layout:
         """Full waves, as far as memory is free and a chunk is no long work; a small sweep spreads
         over the whole device.
         """
         multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
         common = work.common if compiled.rows is None else 0
-        block = threads_of_block(compiled.block, n_lanes, multiprocessors, grouped=work.common > 0)
+        block = self._block(work, compiled, n_lanes)
         wave = multiprocessors * max(kernel.blocks_at_once(block), 1) * block
         free, _ = self.device.memory()
         left = max(free - kernel.use.local_bytes * self._resident_threads(), 0)
@@ -203,14 +228,31 @@ class CudaRunner:
         pieces_there = 1 if layout.whole else 2
         room = max(left - pieces_there * piece, 0) // STREAMS
         lanes = room // max(_bytes_a_lane(work, layout), 1) // WARP * WARP
-        return layout._replace(chunk=max(min(layout.chunk, lanes), min(n_lanes, WARP)))
+        chunk = max(min(layout.chunk, lanes), min(n_lanes, WARP))
+        leads = isinstance(way, Lead) and chunk == n_lanes
+        front, others = self._front(work, block, n_lanes) if leads else ((), block)
+        return layout._replace(chunk=chunk, front=front, block=others)
+
+    def _block(self, work: LaneWork, compiled: Compiled, n_lanes: int) -> int:
+        """Threads of a block where all lanes are spread evenly."""
+        multiprocessors = self.device.attribute("MULTIPROCESSOR_COUNT")
+        grouped = work.common > 0
+        return threads_of_block(compiled.block, n_lanes, multiprocessors, grouped=grouped)
+
+    def _front(self, work: LaneWork, block: int, n_lanes: int) -> tuple[tuple[Part, ...], int]:
+        """The lanes in warps of one, of two and so on, and the blocks of the others."""
+        if block > WARP or work.common:
+            return (), block
+        wider = min(2 * block, WARP)
+        schedulers = SCHEDULERS * self.device.attribute("MULTIPROCESSOR_COUNT")
+        return narrow(n_lanes, wider, schedulers), wider
 
     def _run(
         self,
         kernel: Kernel,
         layout: Layout,
         inputs: "_Inputs",
-        fastest: int | None,
+        way: Way,
         lo: int,
         hi: int,
         finished: Finished,
@@ -229,7 +271,7 @@ class CudaRunner:
                 if len(running) == len(slots):
                     self._report(running.popleft(), begin, work, finished)
                 slot = slots[number % len(slots)]
-                slot.start(kernel, layout, inputs, fastest, start, min(start + layout.chunk, hi))
+                slot.start(kernel, layout, inputs, way, start, min(start + layout.chunk, hi))
                 running.append(slot)
             while running:
                 self._report(running.popleft(), begin, work, finished)
@@ -340,13 +382,14 @@ class _Slot:
         self.began, self.ended, self.down = (Event(stream.device) for _ in range(3))
         self.lo = self.hi = 0
         self._order: Order | None = None
+        self._beside: list[Stream] = []
 
     def start(
         self,
         kernel: Kernel,
         layout: Layout,
         inputs: _Inputs,
-        fastest: int | None,
+        way: Way,
         lo: int,
         hi: int,
     ) -> None:
@@ -354,7 +397,7 @@ class _Slot:
         self.lo, self.hi = lo, hi
         work, n = inputs.feed.work, hi - lo
         points, own = self.pinned.words(len(work.points), n), work.points[:, lo:hi]
-        self._order = order_of(own, fastest)
+        self._order = order_of(own, way)
         points[:] = own if self._order is None else own[:, self._order]
         self.stream.upload(self.points, points)
         self.stream.mark(self.began)
@@ -398,14 +441,14 @@ class _Slot:
             for event in (self.began, self.ended, self.down):
                 event.close()
             device.pinned.give(self.pinned)
-            device.streams.give(self.stream)
+            for stream in (self.stream, *self._beside):
+                device.streams.give(stream)
 
     def _launch(
         self, kernel: Kernel, layout: Layout, inputs: _Inputs, place: int, piece: Piece
     ) -> None:
-        device = self.stream.device
-        sizes = values(inputs.feed.work, self.hi - self.lo, piece.turns)
-        grid = grid_of(device.name, sizes, layout.block, device.limits[:2])
+        device, n = self.stream.device, self.hi - self.lo
+        sizes = values(inputs.feed.work, n, piece.turns)
         template, params, results = inputs.fixed
         events, columns = inputs.places[place]
         buffers = {
@@ -413,12 +456,22 @@ class _Slot:
             "results": self.results_there, "result_offsets": results, "events": events,
             "columns": columns, "states": self.states,
         }  # fmt: skip
-        scalars = {**sizes, "mode": piece.mode}
-        arguments = [
-            buffers[param.name].address if param.name in buffers else scalars[param.name]
-            for param in KERNEL.params
-        ]
-        kernel.prepare(arguments, grid, layout.block)(self.stream)
+        parts = list(layout.parts(n))
+        while len(self._beside) < len(parts) - 1:
+            self._beside.append(device.streams.take())
+        streams = self.stream, *self._beside[: len(parts) - 1]
+        for stream in streams[1:]:
+            stream.follow(self.stream)
+        for stream, (begin, part) in zip(streams, parts, strict=True):
+            own = {**sizes, "mode": piece.mode, "lane_lo": begin, "lane_hi": begin + part.lanes}
+            grid = grid_of(device.name, own, part.block, device.limits[:2])
+            arguments = [
+                buffers[param.name].address if param.name in buffers else own[param.name]
+                for param in KERNEL.params
+            ]
+            kernel.prepare(arguments, grid, part.block)(stream)
+        for stream in streams[1:]:
+            self.stream.follow(stream)
 
 
 class _Begin(NamedTuple):
@@ -472,6 +525,9 @@ def _slot(device: CudaDevice, work: LaneWork, layout: Layout, whole: bool) -> It
 def compiled(device: CudaDevice, work: LaneWork, bounds: Bounds) -> Compiled:
     """The code of some work for a device, its registers bounded."""
     architecture = architecture_of(device.capability)
+    room = device.attribute("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
+    if room < ROOM_FOR_ROWS or not in_bulk(architecture):  # few threads would be long at copying
+        bounds = bounds._replace(whole=False)
     cubin = load_cubin(work.module, work.kept, architecture, Cache(), bounds, varying=work.varying)
     library = Library(device.driver, cubin.code, ENTRY)
     rows = tiled_rows_of(work, bounds.tiling)
@@ -519,6 +575,19 @@ def threads_of_block(most: int, n_lanes: int, multiprocessors: int, *, grouped: 
         return block
     share = -(-n_lanes // (multiprocessors * SCHEDULERS))
     return min(max(-(-share // PART_OF_WARP) * PART_OF_WARP, PART_OF_WARP), WARP)
+
+
+def narrow(n_lanes: int, block: int, warps: int) -> tuple[Part, ...]:
+    """The first of some lanes in warps of one, of two and so on, as many of each as `warps` leave
+    room for beside those of the others, which are blocks.
+
+    Each begins at a multiple of LANES_TOGETHER.
+    """
+    widths = [1 << bits for bits in range(block.bit_length()) if 1 << bits < block]
+    room = warps * block - n_lanes
+    each = room // max(block * len(widths) - sum(widths), 1)
+    each = min(each, (n_lanes - 1) // max(sum(widths), 1)) // LANES_TOGETHER * LANES_TOGETHER
+    return tuple(Part(each * width, width) for width in widths) if each > 0 else ()
 
 
 def _bytes_a_lane(work: LaneWork, layout: Layout) -> int:

@@ -3,13 +3,18 @@
 A warp takes as long as the lane of it that trades most, and a block as long as its slowest warp.
 Points come with the last param turning fastest: where that one is a stop, each warp has a lane with
 the tightest. With another param turning fastest, behind the first, which stays the slowest, lanes
-that trade alike are in the same warps, and warps that take as long in the same blocks. Which param
-that is a short trial tells, remembered for a kind of GPU.
+that trade alike are in the same warps, and warps that take as long in the same blocks.
+
+Few lanes leave much of a GPU idle while the warps of those that trade most are at work: what each
+lane of a warp does aside, the others wait for. So these come first, in warps of one lane, of two
+and so on. They are at one end of a param, such as the shortest average.
+
+Which way is best a short trial tells, remembered for a kind of GPU.
 """
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +27,18 @@ from quantdsl.devices.work import LaneWork, Words
 from quantdsl.ir.threads import WARP
 
 Order = npt.NDArray[np.int64]
+
+
+class Lead(NamedTuple):
+    """The lanes of one end of a param come first."""
+
+    param: int
+    high: bool
+    """Whether it is the end of its greatest values."""
+
+
+Way = int | Lead | None
+"""How lanes are taken: with a param turning fastest, some in front, or as they come."""
 WORTH_LANE_STEPS = 5 * 10**8
 """A sweep below takes less than the trials."""
 TRIALS_SHARE = 8
@@ -32,16 +49,19 @@ SAMPLE = 4_096
 """Points that tell one grid from another."""
 
 
-def order_of(points: Words, fastest: int | None) -> Order | None:
-    """The places of points[param, lane] with param `fastest` turning fastest behind the first.
+def order_of(points: Words, way: Way) -> Order | None:
+    """The places of points[param, lane] on some way; None where they stay as they are.
 
-    There are three params at least. A warp has as many values of the last other one as it has room
-    for, and the warps behind it have the same ones. None where the points stay as they are.
+    Where a param turns fastest behind the first, there are three at least. A warp has as many
+    values of the last other one as it has room for, and the warps behind it have the same ones.
     """
-    if fastest is None:
+    if way is None:
         return None
+    if isinstance(way, Lead):
+        numbers = _numbers(points[way.param]).astype(np.int64)
+        return np.argsort(-numbers if way.high else numbers, kind="stable")
     first, *others = map(_numbers, points)
-    fast = others.pop(fastest - 1)
+    fast = others.pop(way - 1)
     last = others.pop()
     share = max(WARP // (int(fast.max()) + 1), 1)
     return np.lexsort((first, last // share, *others, last % share, fast)[::-1])
@@ -64,29 +84,35 @@ def restored(words: Words, order: Order) -> Words:
     return made
 
 
-def fastest_for(
+def way_for(
     work: LaneWork,
     device: str,
     architecture: str,
     cache: Cache,
-    measured: Callable[[LaneWork, int | None], float],
-) -> int | None:
-    """The param that is to turn fastest on a kind of device: remembered or tried; None: as it is.
+    measured: Callable[[LaneWork, Way], float],
+    *,
+    spread: bool,
+) -> Way:
+    """How lanes are taken on a kind of device: remembered or tried.
 
-    `measured` tells the lane-steps a second of some work in such an order.
+    `measured` tells the lane-steps a second of some work that is taken so. `spread` is whether
+    there are so few that those in front may have warps of their own.
     """
-    if len(work.points) < 3 or work.n_lanes * work.lane_steps < WORTH_LANE_STEPS:
+    params = range(len(work.points))
+    ways: list[Way] = [*params[1:]] if len(params) > 2 else []
+    ways += [Lead(param, high) for param in params for high in (False, True) if spread]
+    if not ways or work.n_lanes * work.lane_steps < WORTH_LANE_STEPS:
         return None
     key = _key(work, device, architecture)
     stored = cache.get(key)
     if stored is not None:
-        return msgspec.msgpack.decode(stored, type=int | None)
-    tried = range(1, len(work.points))
-    events = -(-work.lane_steps // (TRIALS_SHARE * (len(tried) + 1)))
+        known: Way = msgspec.msgpack.decode(stored, type=Way)
+        return known
+    events = -(-work.lane_steps // (TRIALS_SHARE * (len(ways) + 1)))
     trial = work._replace(events=work.events[:events], columns=work.columns[:events])
-    speeds = {fastest: measured(trial, fastest) for fastest in tried}
-    best = max(speeds, key=lambda fastest: speeds[fastest])
-    found = best if speeds[best] > GAIN * measured(trial, None) else None
+    speeds = [measured(trial, way) for way in ways]
+    best = max(range(len(ways)), key=lambda one: speeds[one])
+    found = ways[best] if speeds[best] > GAIN * measured(trial, None) else None
     cache.put(key, msgspec.msgpack.encode(found))
     return found
 
@@ -95,5 +121,5 @@ def _key(work: LaneWork, device: str, architecture: str) -> str:
     sample = np.ascontiguousarray(work.points[:, :: -(-work.n_lanes // SAMPLE)])
     points = hashlib.sha256(sample.tobytes()).hexdigest()
     program = program_key(work, architecture)
-    text = f"fastest {device} {program} {work.n_lanes} {work.lane_steps} {points}"
+    text = f"way {device} {program} {work.n_lanes} {work.lane_steps} {points}"
     return hashlib.sha256(text.encode()).hexdigest()

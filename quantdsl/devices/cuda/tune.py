@@ -17,11 +17,15 @@ from quantdsl.devices.work import LaneWork
 
 USUAL = Bounds()
 FEW_LANES = 32_768
-FEW = Bounds(32, 8, 4)
-"""Where few lanes leave most of a large GPU idle, each may as well have all registers there are."""
+FEW = Bounds(32, 8, 4, whole=True)
+"""Where few lanes leave most of a large GPU idle, each may as well have all registers there are,
+and its rows near."""
 ONE_ORDER = Bounds(32, 8, 32)
 """The same for a strategy that never has two orders: what costs its lanes most beside usual turns
 is to begin a tile, and they turn aside too seldom to gain by staying together."""
+ALONE_LANES = 16_384
+ALONE = Bounds(32, 4, 24, whole=True)
+"""For so few that each warp has a scheduler to itself: there is room for long tiles with rows."""
 ROOMY = Bounds(128, 2, 16, 4)
 """For lanes that have several orders, as at prices: in short laps they stay together, so that more
 of them make a turn with an order at once, and registers do not run out. More lanes at a time would
@@ -63,17 +67,16 @@ def by_size(work: LaneWork) -> Bounds | None:
     """The bounds that the size of some work decides; None where a trial is worth its time."""
     if work.n_lanes * work.lane_steps >= WORTH_LANE_STEPS:
         return None
-    return for_many(work) if work.n_lanes > FEW_LANES else for_few(work)
+    return for_lanes(work, work.n_lanes)
 
 
-def for_few(work: LaneWork) -> Bounds:
-    """The bounds where each lane may have as much of the GPU as it likes."""
-    return ONE_ORDER if _one_order(work) else FEW
-
-
-def for_many(work: LaneWork) -> Bounds:
-    """The bounds where lanes share the GPU."""
-    return USUAL if _one_order(work) else ROOMY
+def for_lanes(work: LaneWork, n_lanes: int) -> Bounds:
+    """The bounds of so many lanes of some work, untried."""
+    if n_lanes > FEW_LANES:
+        return USUAL if _one_order(work) else ROOMY
+    if _one_order(work):
+        return ALONE if n_lanes <= ALONE_LANES else ONE_ORDER
+    return FEW
 
 
 def _one_order(work: LaneWork) -> bool:
