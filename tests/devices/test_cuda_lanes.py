@@ -337,8 +337,9 @@ def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
     speeds |= dict.fromkeys(ends, 90) | {ends[3]: 120}
     few = work._replace(points=work.points[:, :30])
     seen.clear()
+    monkeypatch.setattr(order, "LEAD_EVENTS", 30)
     assert [tried(few, spread=True), tried(few, spread=True)] == [ends[3]] * 2
-    assert [way for way, *_ in seen] == [1, 2, *ends, None]
+    assert seen == [(way, 30, 30) for way in (1, 2, *ends, None)]
 
 
 def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):

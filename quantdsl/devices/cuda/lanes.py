@@ -27,7 +27,14 @@ from quantdsl.devices.cuda.measure import ceilings
 from quantdsl.devices.cuda.memory import Buffer, Pinned
 from quantdsl.devices.cuda.order import Lead, Order, Way, order_of, restored, way_for
 from quantdsl.devices.cuda.stream import Event, Stream
-from quantdsl.devices.cuda.tune import ROOMY, SPILL_BYTES_MAX, USUAL, bounds_for, by_size
+from quantdsl.devices.cuda.tune import (
+    ROOMY,
+    SPILL_BYTES_MAX,
+    USUAL,
+    bounds_for,
+    by_size,
+    one_order,
+)
 from quantdsl.devices.failure import Bytes, refused
 from quantdsl.devices.feed import Feed, Piece, whole_bytes
 from quantdsl.devices.kernel import WORDS, grid_of, values
@@ -199,7 +206,9 @@ class CudaRunner:
 
         if self._ordered is None or self._ordered[0] is not work.points:
             kind, architecture = self.device.model, architecture_of(self.device.capability)
-            spread = bool(self._front(work, self._block(work, code, work.n_lanes), work.n_lanes)[0])
+            block = self._block(work, code, work.n_lanes)
+            # Lanes of several orders turn aside too often for warps of their own to gain.
+            spread = one_order(work) and bool(self._front(work, block, work.n_lanes)[0])
             way = way_for(work, kind, architecture, Cache(), measured, spread=spread)
             self._ordered = work.points, way
         return self._ordered[1]

@@ -43,6 +43,9 @@ WORTH_LANE_STEPS = 5 * 10**8
 """A sweep below takes less than the trials."""
 TRIALS_SHARE = 8
 """All trials together take one in so many events, each of them twice."""
+LEAD_EVENTS = 20_000
+"""What a trial takes at least where lanes may come in front: warps of their own gain by what lanes
+do aside, which few events tell little of, and cost some starts."""
 GAIN = 1.03
 """Another order has to be so much faster: where nothing trades yet the speeds say nothing."""
 SAMPLE = 4_096
@@ -109,6 +112,7 @@ def way_for(
         known: Way = msgspec.msgpack.decode(stored, type=Way)
         return known
     events = -(-work.lane_steps // (TRIALS_SHARE * (len(ways) + 1)))
+    events = max(events, LEAD_EVENTS) if spread else events
     trial = work._replace(events=work.events[:events], columns=work.columns[:events])
     speeds = [measured(trial, way) for way in ways]
     best = max(range(len(ways)), key=lambda one: speeds[one])

@@ -73,13 +73,14 @@ def by_size(work: LaneWork) -> Bounds | None:
 def for_lanes(work: LaneWork, n_lanes: int) -> Bounds:
     """The bounds of so many lanes of some work, untried."""
     if n_lanes > FEW_LANES:
-        return USUAL if _one_order(work) else ROOMY
-    if _one_order(work):
+        return USUAL if one_order(work) else ROOMY
+    if one_order(work):
         return ALONE if n_lanes <= ALONE_LANES else ONE_ORDER
     return FEW
 
 
-def _one_order(work: LaneWork) -> bool:
+def one_order(work: LaneWork) -> bool:
+    """Whether its strategy never has two orders at a time."""
     return dict(work.module.sizes).get("N_ORDERS") == 1
 
 
