@@ -1,8 +1,9 @@
 """The kernel for NVIDIA GPUs as PTX, made by LLVM; no GPU, driver or toolkit is needed.
 
 One thread runs one lane, with its State in the thread's own memory, which the hardware keeps
-interleaved. What all lanes read alike (events, columns, template) goes through the read-only
-cache. Nothing is contracted, so the bits are those of every other target.
+interleaved, or in shared memory where lanes go along columns of their own. What all lanes read
+alike (events, columns, template) goes through the read-only cache or through shared memory. Nothing
+is contracted, so the bits are those of every other target.
 """
 
 import functools

@@ -88,6 +88,17 @@ def test_lanes_in_front_have_warps_of_their_own(monkeypatch, piece_share, high):
     machine.close()
 
 
+def test_lanes_too_few_for_some_in_front_are_spread_evenly():
+    """They have as many warps as without an order."""
+    work, launches = random_work(11, lanes=20), []
+    for way in (None, order.Lead(0, high=False)):
+        machine = Machine(work, way=lambda _, way=way: way)
+        assert np.array_equal(run(machine.runner, work), expected(work))
+        launches.append([(grid, block) for grid, block, _ in machine.kernel.launches])
+        machine.close()
+    assert launches[0] == launches[1]
+
+
 @pytest.mark.parametrize(
     ("lanes", "block", "warps", "each"),
     [

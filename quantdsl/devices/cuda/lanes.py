@@ -60,7 +60,8 @@ LANES_TOGETHER = 4
 """Whose words memory hands over together: where lanes in front end elsewhere, measured sweeps took
 a tenth longer."""
 PART_OF_WARP = 4
-"""Threads that a warp has at least, and by how many it has more: they copy its tile together."""
+"""Threads that a warp has at least where lanes are spread evenly, and by how many it has more: they
+copy its tile together, unless copies are in bulk."""
 
 
 class Compiled(NamedTuple):
@@ -254,7 +255,8 @@ class CudaRunner:
             return (), block
         wider = min(2 * block, WARP)
         schedulers = SCHEDULERS * self.device.attribute("MULTIPROCESSOR_COUNT")
-        return narrow(n_lanes, wider, schedulers), wider
+        front = narrow(n_lanes, wider, schedulers)
+        return front, wider if front else block
 
     def _run(
         self,
