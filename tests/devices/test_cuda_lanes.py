@@ -348,9 +348,14 @@ def test_the_order_of_lanes_is_tried_once_and_remembered(tmp_path, monkeypatch):
     speeds |= dict.fromkeys(ends, 90) | {ends[3]: 120}
     few = work._replace(points=work.points[:, :30])
     seen.clear()
-    monkeypatch.setattr(order, "LEAD_EVENTS", 30)
+    monkeypatch.setattr(order, "LEAD_EVENTS", 6)
+    assert tried(few, spread=True) is None  # leads would take longer than the sweep
+    assert seen == [(way, 30, 2) for way in (1, 2, None)]
+    seen.clear()
+    monkeypatch.setattr(order, "LEAD_EVENTS", 5)
+    few = few._replace(points=few.points[:, :29])
     assert [tried(few, spread=True), tried(few, spread=True)] == [ends[3]] * 2
-    assert seen == [(way, 30, 30) for way in (1, 2, *ends, None)]
+    assert seen == [(way, 29, 5) for way in (1, 2, *ends, None)]
 
 
 def test_a_program_serves_sweeps_of_its_size_alone(monkeypatch):

@@ -443,16 +443,17 @@ class _Slot:
 
     def close(self) -> None:
         """Wait, and give back all of it."""
-        device = self.stream.device
+        device, streams = self.stream.device, (self.stream, *self._beside)
         try:
-            self.stream.synchronize()
+            for stream in streams:
+                stream.synchronize()
         finally:
             for buffer in (self.points, self.results_there, self.states):
                 buffer.free(self.stream)
             for event in (self.began, self.ended, self.down):
                 event.close()
             device.pinned.give(self.pinned)
-            for stream in (self.stream, *self._beside):
+            for stream in streams:
                 device.streams.give(stream)
 
     def _launch(

@@ -44,8 +44,8 @@ WORTH_LANE_STEPS = 5 * 10**8
 TRIALS_SHARE = 8
 """All trials together take one in so many events, each of them twice."""
 LEAD_EVENTS = 20_000
-"""What a trial takes at least where lanes may come in front: warps of their own gain by what lanes
-do aside, which few events tell little of, and cost some starts."""
+"""What a trial takes where lanes may come in front, if all trials have no more events than the
+sweep: what warps of their own gain shows late, and they cost some starts."""
 GAIN = 1.03
 """Another order has to be so much faster: where nothing trades yet the speeds say nothing."""
 SAMPLE = 4_096
@@ -103,7 +103,9 @@ def way_for(
     """
     params = range(len(work.points))
     ways: list[Way] = [*params[1:]] if len(params) > 2 else []
-    ways += [Lead(param, high) for param in params for high in (False, True) if spread]
+    leads = [Lead(param, high) for param in params for high in (False, True)]
+    spread = spread and LEAD_EVENTS * (len(ways) + len(leads)) <= work.lane_steps
+    ways += leads if spread else []
     if not ways or work.n_lanes * work.lane_steps < WORTH_LANE_STEPS:
         return None
     key = _key(work, device, architecture)
@@ -111,8 +113,8 @@ def way_for(
     if stored is not None:
         known: Way = msgspec.msgpack.decode(stored, type=Way)
         return known
-    events = -(-work.lane_steps // (TRIALS_SHARE * (len(ways) + 1)))
-    events = max(events, LEAD_EVENTS) if spread else events
+    share = -(-work.lane_steps // (TRIALS_SHARE * (len(ways) + 1)))
+    events = LEAD_EVENTS if spread else share
     trial = work._replace(events=work.events[:events], columns=work.columns[:events])
     speeds = [measured(trial, way) for way in ways]
     best = max(range(len(ways)), key=lambda one: speeds[one])

@@ -19,6 +19,7 @@ from quantdsl.codegen.panel_blocks import ENTRY, PanelBlock, panel_block, panel_
 from quantdsl.codegen.ptx import ENTRY as LANES_ENTRY
 from quantdsl.codegen.ptx import Bounds, Ptx, architecture_of, ptx_text, target_of
 from quantdsl.codegen.target import Target
+from quantdsl.codegen.warps import near_words
 from quantdsl.devices.columns import CUDA, Matrices, Place
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
@@ -326,7 +327,8 @@ class CudaPanel:
             block, blocks = None, 0
             code = along_code(work, self.target, self.architecture)
             kernel = Library(self.device.driver, code, "along").kernel(self.device, LANES_ENTRY)
-            kernel.carve_out(100)
+            if near_words(work.module):
+                kernel.carve_out(100)
             arrays = work.arrays()
         sizes |= {name: max(words.nbytes, 8) for name, words in arrays.items()}
         take = self.device.pool.allocate
