@@ -26,6 +26,10 @@ from quantdsl.errors import ConfigError, LimitError
 Int64s = npt.NDArray[np.int64]
 BLOCK_POINTS = 1 << 18
 """Points that are judged at once, so that a large grid needs little memory beside its result."""
+COUNT = re.compile(r"[1-9][0-9]{0,39}")
+"""Of points in a subset: none is too long for Python to read."""
+UNORDERED = ("bool", "word")
+"""Kinds of params whose values have no order."""
 DRAWS_MAX = 64
 """Points drawn for each one wanted; a `require` that admits fewer yields fewer."""
 
@@ -142,7 +146,10 @@ def _number(value: Fraction) -> str:
 
 
 def ranged(param: Param, text: str) -> Sequence[Fraction]:
-    """The values that `LOW..HIGH:STEP`, `LOW..HIGH` of whole numbers or `A, B, C` names."""
+    """The values that `LOW..HIGH:STEP`, `LOW..HIGH` of whole numbers or `A, B, C` names.
+
+    Numbers ascend however they were listed, so that those next to each other are neighbours.
+    """
     if not all(part.strip() for part in re.split(r"\.\.|:|,", text)):
         raise ConfigError(
             f"range {param.name}={text}: a value is missing\n"
@@ -153,8 +160,8 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
         listed = [values.value(param, part.strip()) for part in text.split(",")]
         if len(set(listed)) < len(listed):
             raise ConfigError(f"range {param.name}={text}: a value stands there twice")
-        return listed
-    if param.kind in ("bool", "word"):
+        return listed if param.kind in UNORDERED else sorted(listed)
+    if param.kind in UNORDERED:
         raise ConfigError(f"range {param.name}={text}: give its values, separated by commas")
     high, colon, by = rest.partition(":")
     first, last = values.value(param, low), values.value(param, high)
@@ -167,13 +174,12 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
         raise ConfigError(
             f"range {param.name}={text}: the range is empty\nhelp: put its low end first"
         )
-    found = Steps(first, step, last)
-    if len(found) > limits.POINTS:
+    if last - first >= limits.POINTS * step:  # before Steps, whose length is no more than 64 bits
         raise LimitError(
-            f"range {param.name}={text} has {len(found):,} values: more than {limits.POINTS}\n"
+            f"range {param.name}={text} has more values than {limits.POINTS}\n"
             "help: take wider steps"
         )
-    return found
+    return Steps(first, step, last)
 
 
 # ---- which points are run ----------------------------------------------------------------------
@@ -225,7 +231,7 @@ def parsed(points: str, said: str) -> tuple[str, int]:
     kind, _, count = points.partition(":")
     if points == "grid":
         return kind, 0
-    if kind not in ("random", "sobol") or not count.isdecimal() or not int(count):
+    if kind not in ("random", "sobol") or not COUNT.fullmatch(count):
         raise ConfigError(f"{said}: write grid, random:N or sobol:N, as sobol:1000")
     if int(count) > limits.SWEEP_POINTS:
         raise LimitError(f"{said}: more than {limits.SWEEP_POINTS}")

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import quantdsl
 from quantdsl.backtest import values
-from quantdsl.backtest.points import Axis
+from quantdsl.backtest.points import UNORDERED, Axis
 from quantdsl.backtest.run import periods_per_year, settings_of, warnings_of
 from quantdsl.backtest.sweep import Int64s, Lanes, Sweep
 from quantdsl.report.columns import choices, flags, numbers
@@ -95,12 +95,11 @@ def rerun(sweep: Sweep) -> str:
 
 
 def _axis(axis: Axis) -> ResultAxis:
-    words = axis.param.kind in ("bool", "word")
     return ResultAxis(
         name=axis.param.name,
         levels=tuple(values.show(axis.param, value) for value in axis.values),
         numbers=np.array([float(value) for value in axis.values]),
-        is_number=not words,
+        is_number=axis.param.kind not in UNORDERED,
     )
 
 

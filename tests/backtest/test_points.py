@@ -125,7 +125,8 @@ def test_ranges_of_every_kind() -> None:
     for name, shown, expected in [
         ("fast", "5..20:5", [5, 10, 15, 20]),
         ("fast", "5..7", [5, 6, 7]),
-        ("fast", "50, 5", [50, 5]),
+        ("fast", "50, 5, 20", [5, 20, 50]),
+        ("mode", "b, a", [1, 0]),
         ("rate", "0.1%..0.4%:0.1%", [Fraction(n, 10) for n in (1, 2, 3, 4)]),
         ("rate", "0.1..0.3:0.1", [Fraction(n, 10) for n in (1, 2, 3)]),
         ("wait", "5m..15m:5m", [5, 10, 15]),
@@ -176,10 +177,27 @@ def test_a_number_of_many_digits_is_refused_by_its_limit(two: Checked) -> None:
         numbers(two, fast="9" * 50)
 
 
-@pytest.mark.parametrize("points", ["all", "random", "random:0", "sobol:-1", "sobol:x", "grid:5"])
+def test_a_step_that_gives_too_many_values_is_refused_by_the_limit_however_small_it_is() -> None:
+    text = PARAMS.replace("            every_minute(wait)\n", "            buy(1 shares)\n")
+    param = next(p for p in checked(text).strategy.params if p.name == "held")
+    assert len(pointing.ranged(param, "1..2:0.000002")) == 500_001
+    for step in ("0.000001", "1e-300"):
+        with pytest.raises(LimitError, match="has more values than POINTS"):
+            pointing.ranged(param, f"1..2:{step}")
+
+
+@pytest.mark.parametrize(
+    "points",
+    ["all", "random", "random:0", "sobol:-1", "sobol:x", "grid:5", "sobol:" + "9" * 5000],
+)
 def test_bad_subsets_are_one_clear_message(two: Checked, points: str) -> None:
     with pytest.raises(ConfigError, match="write grid, random:N or sobol:N"):
         numbers(two, points)
+
+
+def test_a_subset_of_too_many_points_is_refused_by_the_limit(two: Checked) -> None:
+    with pytest.raises(LimitError, match="more than SWEEP_POINTS"):
+        numbers(two, "sobol:10000001")
 
 
 def test_sobol_fills_every_dimension_evenly() -> None:
