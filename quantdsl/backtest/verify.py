@@ -43,6 +43,7 @@ from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.layout import Leaf
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module
 from quantdsl.passes.common import own_leaves
+from quantdsl.report.words import plural
 
 Int64s = npt.NDArray[np.int64]
 Say = Callable[[str], None]
@@ -90,7 +91,7 @@ class Lanes(Struct, frozen=True):
     precision: Precision = "f64"
 
     def __str__(self) -> str:
-        return f"{len(self.points):,} points, {len(self.events):,} events"
+        return f"{plural(len(self.points), 'point')}, {plural(len(self.events), 'event')}"
 
     def work(self, plan: Plan, kept: Sequence[str] = KEPT) -> LaneWork:
         """The lanes as a device takes them; `kept` are the beginnings of results' paths."""
@@ -361,13 +362,18 @@ def _said(checked: Checked, path: str) -> str:
 def draw(
     checked: Checked, arranged: Arranged, count: int, rng: np.random.Generator
 ) -> tuple[Mapping[str, Fraction], ...]:
-    """The point that the settings name, then admitted ones drawn from the ranges."""
+    """The point that the settings name, then admitted ones drawn from the ranges of the params
+    that they leave open."""
     params = checked.strategy.params
     found = [values.chosen(params, arranged.given)]
     module = checked.lane_module(arranged.uses)
     memory, interpreter = Memory(module), Interpreter(module)
     arranged.fill(memory)
-    swept = [param for param in params if param.low is not None and param.high is not None]
+    swept = [
+        param
+        for param in params
+        if param.low is not None and param.high is not None and param.name not in arranged.given
+    ]
     for _ in range(DRAWS * count if swept else 0):
         if len(found) == count:
             break

@@ -22,7 +22,7 @@ IDLE = (
 @click.command("verify")
 @click.argument("file", type=FILE)
 @click.option("--data", metavar="PATH", help="Market data; without it the built-in market.")
-@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Set a param of the file.")
+@click.option("--set", "sets", multiple=True, metavar="NAME=VALUE", help="Keep a param at a value.")
 @with_config("Costs, instruments and data as TOML.")
 @click.option(
     "--points",

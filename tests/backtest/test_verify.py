@@ -1,11 +1,13 @@
 """`quantdsl verify` names the target that differs, and the bar and equation at which it begins."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from quantdsl import cli
 from quantdsl.backtest import verify as module
-from quantdsl.backtest.verify import Target, verify
+from quantdsl.backtest.prepare import arrange
+from quantdsl.backtest.verify import Target, draw, verify
 from quantdsl.devices import cpu
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda import device as cuda_device
@@ -103,6 +105,16 @@ def test_the_seed_decides_the_points() -> None:
     checked = checked_of(SMA_CROSS)
     hashes = [verify(checked, print, points=5, seed=n)[0][1][0].hash for n in (1, 1, 2)]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_param_that_is_set_has_its_value_at_every_point(capsys) -> None:
+    command = ["verify", str(SMA_CROSS), "--set", "fast=5", "--set", "slow=20"]
+    assert cli.run([*command, "--set", "stop_k=2"]) == 0
+    assert capsys.readouterr().out.startswith("1 point, ")
+    arranged = arrange(checked_of(SMA_CROSS), params={"fast": 5, "slow": 20})
+    points = draw(checked_of(SMA_CROSS), arranged, 9, np.random.default_rng(0))
+    assert {(point["fast"], point["slow"]) for point in points} == {(5, 20)}
+    assert len({point["stop_k"] for point in points}) > 1
 
 
 def test_on_the_command_line(capsys) -> None:
