@@ -41,7 +41,7 @@ def runner(choice: str, say: Say, profile: Profile | None = None) -> Runner:
     if choice == "simulated":
         from quantdsl.devices.simulated import SimulatedRunner
 
-        return SimulatedRunner()
+        return SimulatedRunner(profile)
     if match := GPU.fullmatch(choice):
         with _asked_for(choice):
             return _gpu(int(match[1] or 0), say, profile)

@@ -111,7 +111,9 @@ class CpuRunner:
                 if isinstance(block, BaseException):
                     raise block
                 if self._profile is not None:
-                    self._measured(work, block)
+                    self._profile.lanes(
+                        work, block.hi - block.lo, block.seconds, self.name, block.began_s
+                    )
                 finished(block.lo, block.hi, block.words)
         finally:
             stop.set()
@@ -120,13 +122,6 @@ class CpuRunner:
 
     def close(self) -> None:
         """Nothing is held between runs."""
-
-    def _measured(self, work: LaneWork, block: Block) -> None:
-        lanes = block.hi - block.lo
-        moved = 8 * (lanes * (len(work.params) + len(work.results)) + work.inputs)
-        assert self._profile is not None
-        steps = lanes * work.lane_steps
-        self._profile.kernel("lanes", block.seconds, steps, moved, "cpu", block.began_s)
 
     def _block_lanes(self, work: LaneWork, n_lanes: int) -> int:
         """Lanes of a block."""

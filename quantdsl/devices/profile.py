@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from quantdsl.devices.work import LaneWork
+
 
 class Interval(NamedTuple):
     """One kernel or one part of the host's work."""
@@ -72,6 +74,13 @@ class Profile:
         begin = began - self._start_s
         self.intervals.append(Interval(name, begin, seconds, lane_steps, bytes_moved, row))
 
+    def lanes(
+        self, work: LaneWork, n_lanes: int, seconds: float, device: str, began_s: float
+    ) -> None:
+        """Note lanes that ran over all events, from `began_s` of time.perf_counter."""
+        moved = 8 * (n_lanes * (len(work.params) + len(work.results)) + work.inputs)
+        self.kernel("lanes", seconds, n_lanes * work.lane_steps, moved, device, began_s)
+
     @contextmanager
     def range(self, name: str) -> Iterator[None]:
         """Note a part of the host's work."""
@@ -128,15 +137,17 @@ class Profile:
 
     def table(self) -> str:
         """Rows and facts for a terminal."""
+        rows = self.rows()
+        wide = max([7, *(len(row.device) for row in rows)]) + 2  # a GPU has a long name
         lines = [
-            f"{'part':<16}{'on':<9}{'times':>7}{'min ms':>10}{'mean ms':>10}{'max ms':>10}"
+            f"{'part':<16}{'on':<{wide}}{'times':>7}{'min ms':>10}{'mean ms':>10}{'max ms':>10}"
             f"{'lane-steps/s':>14}{'GB':>8}{'GB/s':>8}"
         ]
         lines += [
-            f"{row.name:<16}{row.device:<9}{row.times:>7}{row.min_s * 1e3:>10.3f}"
+            f"{row.name:<16}{row.device:<{wide}}{row.times:>7}{row.min_s * 1e3:>10.3f}"
             f"{row.mean_s * 1e3:>10.3f}{row.max_s * 1e3:>10.3f}{row.lane_steps_per_s:>14.3g}"
             f"{row.bytes_moved / 1e9:>8.2f}{row.bytes_per_s / 1e9:>8.1f}"
-            for row in self.rows()
+            for row in rows
         ]
         known = {**self.facts, **self.shares()}
         lines += [f"{name}: {fact}" for name, fact in known.items()]

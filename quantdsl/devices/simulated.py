@@ -6,6 +6,7 @@ so that kernels are tested where no GPU is.
 
 import functools
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from quantdsl.devices.feed import Feed
 from quantdsl.devices.kernel import grid_of, values
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.primitives import for_cpu
+from quantdsl.devices.profile import Profile
 from quantdsl.devices.stacks import Native, Stacks
 from quantdsl.devices.watch import Fault, Watch
 from quantdsl.devices.work import Finished, LaneWork, Plan
@@ -89,6 +91,9 @@ class SimulatedRunner:
 
     name = "simulated"
 
+    def __init__(self, profile: Profile | None = None) -> None:
+        self._profile = profile
+
     def compile(self, work: LaneWork) -> None:
         """As Runner promises."""
         kernel_of_lanes(work)
@@ -115,10 +120,14 @@ class SimulatedRunner:
             grid = grid_of(self.name, values(work, n, piece.turns), block, LIMITS)
             buffers = (work.template, points, work.params, work.results, piece.words, piece.columns)
             template, at, params, wanted, events, columns = (array.ctypes.data for array in buffers)
+            began_s = time.perf_counter()
             kernel.launch(grid, block, (
                 template, at, params, len(points), results.ctypes.data, wanted, len(results),
                 events, piece.turns, columns, states.ctypes.data, n, 0, n, piece.mode,
             ), shared_bytes)  # fmt: skip
+            if self._profile is not None:
+                seconds = time.perf_counter() - began_s
+                self._profile.lanes(work, n, seconds, self.name, began_s)
             finished(start, start + n, results)
 
     def close(self) -> None:

@@ -293,11 +293,17 @@ def test_a_full_memory_or_disk_is_a_message(error, data, tmp_path, capfd, monkey
     assert not (tmp_path / "out/points.parquet").exists()
 
 
-def test_a_profile_and_its_trace(data, tmp_path, capfd):
-    assert swept("--data", data, *RANGES, "--out", tmp_path / "out", "--profile") == 0
-    assert "lane-steps/s" in capfd.readouterr().out
+@pytest.mark.parametrize("device", ["cpu", "simulated"])
+def test_a_profile_and_its_trace(device, data, tmp_path, capfd):
+    asked = "--data", data, *RANGES, "--device", device, "--out", tmp_path / "out", "--profile"
+    assert swept(*asked) == 0
+    told = capfd.readouterr().out
+    _, row = told[told.index("part ") :].splitlines()
+    assert row.split()[:2] == ["lanes", device]
     trace = json.loads((tmp_path / "out/trace.json").read_text())
-    assert trace["traceEvents"]
+    ran = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert len(ran) == int(row.split()[2])
+    assert min(event["args"]["lane_steps"] for event in ran) > 0
 
 
 def _counting(real, ran):

@@ -433,13 +433,9 @@ class _Slot:
 
     def measured(self, profile: Profile, begin: "_Begin", work: LaneWork) -> None:
         """Tell a profile of the chunk, which is done."""
-        n = self.hi - self.lo
         began_s = begin.host_s + self.began.seconds_since(begin.event)
-        profile.kernel(
-            "lanes", self.ended.seconds_since(self.began), n * work.lane_steps,
-            8 * n * (len(work.points) + len(work.results)) + 8 * work.inputs,
-            row=self.stream.device.name, began_s=began_s,
-        )  # fmt: skip
+        seconds = self.ended.seconds_since(self.began)
+        profile.lanes(work, self.hi - self.lo, seconds, self.stream.device.name, began_s)
 
     def close(self) -> None:
         """Wait, and give back all of it."""
