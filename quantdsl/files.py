@@ -37,8 +37,15 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def writable(path: Path) -> None:
-    """Raises what `whole` would raise at its end, before the work whose result goes there."""
+def writable(path: Path, source: Path) -> None:
+    """Raises what `whole` would raise at its end, before the work whose result goes there.
+
+    ConfigError where that is the file that the work is made from.
+    """
+    if path.exists() and path.samefile(source):
+        raise ConfigError(
+            f"{path}: is the strategy itself, which would be lost\nhelp: give the output another name"
+        )
     part = _part(path)
     try:
         part.touch()

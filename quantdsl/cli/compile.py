@@ -7,7 +7,7 @@ import click
 
 from quantdsl.cli.options import LISTED
 from quantdsl.errors import ConfigError, LimitError
-from quantdsl.files import whole
+from quantdsl.files import whole, writable
 
 if TYPE_CHECKING:
     from quantdsl.backtest.lane_code import LaneCode
@@ -51,12 +51,15 @@ def command(
                 f"--arch {arch}: {backend} has no architecture '{architecture}'\n"
                 f"help: one of {', '.join(chosen.architectures)}"
             )
+    several = len(architectures) > 1
+    paths = {name: _path(file, out, chosen.suffix, name, several=several) for name in architectures}
+    for path in paths.values():
+        writable(path, file)
     lanes = lane_code(compile_file(file), frozenset(), 1, precision=precision)
     if architectures[0] not in CPUS:
         _fits(lanes)
     module = lane_passes(lanes.module, lanes.words.kept)
-    for architecture in architectures:
-        path = _path(file, out, chosen.suffix, architecture, several=len(architectures) > 1)
+    for architecture, path in paths.items():
         artifact = chosen.make(module, architecture, opt)
         with whole(path) as part:
             part.write_bytes(artifact.code)

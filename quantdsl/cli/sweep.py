@@ -101,7 +101,7 @@ def command(
     from quantdsl.files import writable
 
     if save_best is not None:
-        writable(save_best)
+        writable(save_best, file)
     folder = out or Path("out") / f"{file.stem}.sweep"
     checked = compile_file(file)
     files = files_of(checked, options.pop("data"))

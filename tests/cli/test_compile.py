@@ -41,6 +41,20 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def test_the_output_never_takes_the_place_of_the_strategy(tmp_path, capsys):
+    source = shipped("strategies/sma_cross.qdsl").read_text(encoding="utf-8")
+    path = tmp_path / "mine.qdsl"
+    path.write_text(source, encoding="utf-8")
+    for command in (
+        ["compile", path, "--backend", "llvm", "-o", "mine.qdsl"],
+        ["sweep", path, "--points", "sobol:1", "--save-best", "./mine.qdsl"],
+    ):
+        assert cli.run(list(map(str, command))) == 2
+        assert "mine.qdsl: is the strategy itself" in capsys.readouterr().err
+        assert path.read_text(encoding="utf-8") == source
+    assert [one.name for one in tmp_path.iterdir()] == ["mine.qdsl"]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     assert cli.run(["compile", EMA_CROSS, "--backend", backend]) == 0
