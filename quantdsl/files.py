@@ -44,7 +44,8 @@ def writable(path: Path, source: Path) -> None:
     """
     if path.exists() and path.samefile(source):
         raise ConfigError(
-            f"{path}: is the strategy itself, which would be lost\nhelp: give the output another name"
+            f"{path}: is the strategy itself, which would be lost\n"
+            "help: give the output another name"
         )
     part = _part(path)
     try:

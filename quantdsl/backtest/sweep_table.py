@@ -61,7 +61,7 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
         objective=config.objective,
         start_ns=sweep.start_ns,
         end_ns=int(sweep.bar_ns[-1]),
-        bars=len(sweep.bar_ns),
+        bars=int(np.count_nonzero(sweep.bar_ns >= sweep.start_ns)),
         moment=sweep.moment,
         device=device,
         rerun=rerun(sweep),

@@ -82,7 +82,7 @@ class SweepResult(Struct, frozen=True, kw_only=True, dict=True):
 
     start_ns: int  # all points start to trade at this bar
     end_ns: int  # the close of the last bar
-    bars: int
+    bars: int  # from then on
     moment: str  # what `bars` counts: bars, or moments at which ticks came in
     device: str
     rerun: str  # "quantdsl backtest FILE --data PATH --from TIME"

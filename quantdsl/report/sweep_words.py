@@ -97,9 +97,12 @@ def differences(result: SweepResult) -> list[tuple[str, str, str]]:
 
 def _luck(luck: Luck) -> str:
     """The deflated Sharpe ratio."""
-    best = f"the best point's {luck.sharpe:.2f}"
     if luck.trials < 2:
-        return f"Only one point was tried, so {best} was not chosen among others."
+        return (
+            f"Only one point was tried, so its Sharpe ratio of {luck.sharpe:.2f} was not chosen "
+            "among others."
+        )
+    best = f"the best point's {luck.sharpe:.2f}"
     if not math.isfinite(luck.deflated):
         return f"{luck.trials:,} points were tried; how far {best} is luck cannot be said."
     return (
@@ -121,7 +124,8 @@ def _alone(luck: Luck, periods_per_year: float) -> str:
     needed, there = (
         years(count / periods_per_year) for count in (luck.track_record_samples, luck.samples)
     )
-    return f"{said}; 95 % certainty takes {needed} of such returns, and there are {there}."
+    are = "is" if there.startswith("1 ") else "are"
+    return f"{said}; 95 % certainty takes {needed} of such returns, and there {are} {there}."
 
 
 def _splits(splits: Splits, seed: int) -> str:

@@ -61,6 +61,17 @@ def test_a_row_is_the_single_backtest_to_the_bit(name: str, bars: pa.Table) -> N
                 assert mine.tobytes() == np.float64(single[column]).tobytes(), (row, column)
 
 
+@pytest.mark.parametrize("start", [None, "2020-01-02"])
+def test_the_bars_that_are_told_are_those_of_the_single_backtest(
+    start: str | None, bars: pa.Table
+) -> None:
+    sweep = prepared(ORACLE, bars, ranges={"fast": "2..8:6", "slow": "25,50"}, start=start)
+    result, single = finished(sweep), sweep.single(0)
+    assert result.start_ns <= single.curve_ts[0]
+    assert result.end_ns == single.curve_ts[-1]
+    assert result.bars == len(single.curve_ts) < BARS
+
+
 def test_metrics_asked_for_are_those_of_a_whole_sweep(bars: pa.Table) -> None:
     ranges = {"fast": "2..20:6", "slow": "25..100:25"}
     whole = finished(prepared(ORACLE, bars, ranges=ranges))
