@@ -30,7 +30,8 @@ from quantdsl.backtest.tensor_kernel import kernel as kernel
 from quantdsl.check import Checked, check_source
 from quantdsl.check.params import Param
 from quantdsl.config import PYTHON, SweepConfig, find, flat
-from quantdsl.errors import ConfigError
+from quantdsl.data.table import ObjectTable
+from quantdsl.errors import ConfigError, DataError
 from quantdsl.lang.diagnostics import SourceError
 from quantdsl.lang.source import Source
 from quantdsl.lang.spelling import nearest
@@ -147,7 +148,7 @@ class Strategy:
         result = run_checked(
             self.checked,
             Path(self.checked.source.path),
-            data=data,
+            data=_data(data),
             params=_by_name(params),
             start=_moment("start", start),
             end=_moment("end", end),
@@ -225,7 +226,7 @@ class Strategy:
     ) -> PreparedSignals:
         return prepare_signals(
             self.checked,
-            data=data,
+            data=_data(data),
             params=_by_name(params),
             start=_moment("start", start),
             end=_moment("end", end),
@@ -281,7 +282,7 @@ class Strategy:
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
-            data=data,
+            data=_data(data),
             ranges={name: _listed(name, values) for name, values in _named("ranges", ranges)},
             params=dict(_named("params", params)),
             start=_moment("start", start),
@@ -443,6 +444,15 @@ def _path(what: str, given: object) -> str | None:
     if not str(given).strip():  # as text from the environment may be
         raise ConfigError(f"{what} names nothing\nhelp: leave it out, or name what it is for")
     return str(given)
+
+
+def _data(given: object) -> object:
+    """Data that can be read again and again: of a stream, and of any other table, what it holds."""
+    if isinstance(given, list) and not all(isinstance(one, str | Path) for one in given):
+        raise DataError(
+            "data: a list is of paths\nhelp: give one table; pyarrow, pandas and polars have concat"
+        )
+    return ObjectTable(given) if hasattr(given, "__arrow_c_stream__") else given
 
 
 def _moment(what: str, given: object) -> str | None:

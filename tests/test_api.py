@@ -198,6 +198,23 @@ def test_params_and_shipped_configs_are_taken_as_on_the_command_line(table):
     assert not strategy.backtest(table, fast=4).equity.equals(by_name)
 
 
+def test_a_stream_is_read_once_and_serves_every_run(table):
+    idle = quantdsl.compile(STRATEGY.replace("if flat and", "if flat and close < 0.0 and"))
+    assert idle.backtest(table.to_reader()).metrics["trades"] == 0  # why is found in the data
+    of_table, of_stream = (
+        quantdsl.sweep(STRATEGY, data, ranges={"fast": "5,10"})
+        for data in (table, table.to_reader())
+    )
+    assert of_stream.table.equals(of_table.table)
+    assert of_stream.backtest(1).trades.equals(of_table.backtest(1).trades)
+
+
+@pytest.mark.parametrize("run", [quantdsl.backtest, quantdsl.sweep, quantdsl.signals])
+def test_a_list_of_tables_is_an_error_of_ours(run, table):
+    with pytest.raises(DataError, match="a list is of paths\nhelp: give one table"):
+        run(STRATEGY, [table, table])
+
+
 def test_what_arrow_cannot_read_is_an_error_of_ours(table):
     frame = table.to_pandas()
     for wrong in (frame["close"], pd.concat([frame, frame[["close"]]], axis=1)):
