@@ -51,10 +51,8 @@ def writable(path: Path, source: Path) -> None:
     try:
         part.touch()
     except OSError as refused:
-        refused.filename = str(path)
-        raise
-    finally:
-        part.unlink(missing_ok=True)
+        raise OSError(refused.errno, refused.strerror, str(path)) from None
+    part.unlink()
 
 
 def _part(path: Path) -> Path:

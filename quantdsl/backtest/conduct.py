@@ -25,6 +25,7 @@ from quantdsl.devices.cpu import cores
 from quantdsl.devices.profile import Profile
 from quantdsl.errors import ConfigError, QuantDSLError
 from quantdsl.report.columns import choices
+from quantdsl.report.statistics_grid import neighbourhood
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_result import SweepResult
 from quantdsl.report.sweep_store import POINTS, save
@@ -68,6 +69,10 @@ class KeptInterrupt(KeyboardInterrupt):
 GOES_ON = "the same command with --resume goes on, in Python resume=True"
 WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON}"
 WALK_LOST = "the walk-forward was stopped, and nothing of it is kept: no out= names a folder"
+ALONE = (
+    "no point was run beside another, one step away, so that none has surroundings: each window "
+    "of the walk-forward chose its best point, as with choose = best"
+)
 
 
 def conduct(
@@ -147,6 +152,9 @@ def _conduct(
         if walk_stopped:
             note = WALK_LOST if parts is None else WALK_STOPPED
             result = replace(result, notes=(*result.notes, note))
+        if walk is not None and walk.steady and not neighbourhood(result).tried.any():
+            walk = replace(walk, steady=False)
+            result = replace(result, notes=(*result.notes, ALONE))
         if sweep.precision != "f64":
             result = replace(result, difference=measured(sweep, lanes, result, device))
         result = replace(result, best=sweep.single(sweep.place(best_point(result))))

@@ -226,14 +226,14 @@ def metric_text(result: SweepResult, name: str, row: int) -> str:
 
 
 def apart_text(result: SweepResult, name: str, apart: float) -> str:
-    """How far two values of a metric are apart: two digits, however small."""
+    """How far two values of a metric are apart: two digits, however small, or a whole number."""
     unit = BY_NAME[name].unit
     if apart in (0.0, math.inf):
         return "0" if apart == 0.0 else "∞"
-    if unit == "fraction":
-        return f"{apart * 100:.2g} %"
-    named = {"money": result.currency, "seconds": "s"}.get(unit, unit)
-    return f"{apart:.2g}" if unit in ("ratio", "count") else f"{apart:.2g} {named}"
+    value = apart * 100 if unit == "fraction" else apart
+    digits = f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
+    named = {"fraction": "%", "money": result.currency, "seconds": "s"}.get(unit, unit)
+    return digits if unit in ("ratio", "count") else f"{digits} {named}"
 
 
 def neighbours_text(result: SweepResult, study: Study, row: int | None) -> str:

@@ -55,6 +55,12 @@ def test_the_output_never_takes_the_place_of_the_strategy(tmp_path, capsys):
     assert [one.name for one in tmp_path.iterdir()] == ["mine.qdsl"]
 
 
+def test_a_place_that_cannot_be_is_named_as_it_was_given(capsys):
+    Path("file").touch()
+    assert cli.run(["compile", EMA_CROSS, "-o", "file/code.ptx"]) == 2
+    assert capsys.readouterr().err == "error: file/code.ptx: Not a directory\n"
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     assert cli.run(["compile", EMA_CROSS, "--backend", backend]) == 0

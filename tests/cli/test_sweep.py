@@ -569,6 +569,18 @@ def test_what_to_choose_on_no_span_is_refused(data, tmp_path, capfd):
     assert not out.exists()
 
 
+def test_a_walk_forward_without_surroundings_says_that_the_best_points_were_chosen(
+    data, tmp_path, capfd
+):
+    pq.write_table(market(5_000), data)
+    walk = "--walk-forward", "train=1d test=1d", "--choose", "steady", "--out", tmp_path / "out"
+    for points, chose in (("grid", "point with the best surroundings"), ("sobol:2", "best point")):
+        assert swept("--data", data, *RANGES, "--points", points, *walk) == 0
+        told = " ".join(capfd.readouterr().out.split())
+        assert f"windows the {chose} over 1 day" in told
+        assert ("none has surroundings" in told) == (points != "grid")
+
+
 def test_files_that_are_too_short_are_named_before_the_first_is_swept(data, tmp_path, capfd):
     short = tmp_path / "short.csv"
     rows = "".join(f"2024-01-02 15:0{minute},100\n" for minute in range(3))

@@ -13,6 +13,7 @@ from quantdsl.report.sweep_store import save
 from quantdsl.report.sweep_study import study
 from quantdsl.report.sweep_summary import show
 from quantdsl.report.sweep_words import (
+    apart_text,
     chance,
     of_100,
     sentences,
@@ -58,6 +59,20 @@ def test_the_sentences_say_the_figures_behind_them():
     assert "drawn from" not in splits
     assert f"{found.neighbourhood.median[found.best]:.2f} in the middle" in around
     assert "drawn again 200 times" in trades
+
+
+@pytest.mark.parametrize(
+    ("name", "apart", "said"),
+    [
+        ("net_profit", 1_371.4, "1,371 USD"),
+        ("net_profit", 99.6, "100 USD"),
+        ("total_return", 1.5, "150 %"),
+        ("sharpe", 0.000123, "0.00012"),
+        ("fees", 0.0, "0"),
+    ],
+)
+def test_how_far_values_are_apart_is_two_digits_or_a_whole_number(name, apart, said):
+    assert apart_text(NOISE, name, apart) == said
 
 
 def test_a_single_month_is_one():
