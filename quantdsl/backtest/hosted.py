@@ -8,6 +8,7 @@ earlier, and what it said of the bars that are left must be the same.
 """
 
 import importlib
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -158,8 +159,10 @@ class _Told:
         try:
             found = _numbers(self.function(*given, **self.constants))
         except (Exception, SystemExit) as error:
+            inside = traceback.extract_tb(error.__traceback__)[1:2]  # its own line, if it began
+            where = "".join(f"\nhelp: see {one.filename}:{one.lineno}" for one in inside)
             raise ConfigError(
-                f"{target} failed on {self.name}: {type(error).__name__}: {error}"
+                f"{target} failed on {self.name}: {type(error).__name__}: {error}{where}"
             ) from None
         if found is None:
             raise ConfigError(

@@ -67,7 +67,7 @@ def _not_warm(prepared: Prepared) -> list[str]:
     found = []
     for handler in strategy.handlers:
         for bit, warm in handler.reads.items():
-            counter = strategy.equations.masks.get(1 << bit)
+            counter = checked.assembly.counted.get(1 << bit)
             if counter is None or not isinstance(warm.most, int):
                 continue
             seen = max(int(memory.get(place)) for place in _places(checked, bit, counter.name))

@@ -38,6 +38,10 @@ SIGNAL = ops.StructType("engine.Signal")
 NOW, TRADING = ops.Field(ENGINE, "now"), ops.Field(ENGINE, "counting")
 EVENT, KIND, INSTRUMENT = ops.Var("ev"), ops.Var("kind"), ops.Var("inst")
 NAN = ops.Const(ops.F64_T, ops.CANONICAL_NAN_BITS)
+AS_FLOAT = {
+    "struct": "of a result with several values choose one: ta.macd(close).hist",
+    "bool": "write 1.0 if ... else 0.0",
+}
 NOT_DUE = 2**62
 ALL = -1
 """In a SIGNAL event: the answers of all signals to the requests of that instant."""
@@ -144,7 +148,7 @@ class SignalBinding(Lazy):
                 "QD0301",
                 f"an asynchronous signal is a float, and this is {an(equation.type)}",
                 self.node.value.span,
-                help="of a result with several values choose one: ta.macd(close).hist",
+                help=AS_FLOAT.get(equation.type.kind, "write float(...) around it"),
             )
         if equation.series is None or not equation.series.clocks:
             return cx.error(

@@ -127,6 +127,8 @@ class Assembly:
         self.engine_init = self._do("engine.init")
         self.used: set[Use] = set()
         """What is read of bars and of the rest."""
+        self.counted: dict[int, ops.Field] = {}
+        """Tick counters of a run by clock mask; what computes signals alone adds more."""
 
     def define(self) -> None:
         """Hand State, init, step and run to the library."""
@@ -137,6 +139,7 @@ class Assembly:
         self.used = used_by((*readers, *strategy.loops))
         for func in (*readers, self.ingest(self.used), *strategy.loops):
             library.define(func)
+        self.counted = dict(self.equations.masks)
         fields = (*BASE_FIELDS, *self.equations.fields)
         if self.panel is not None:
             fields = (*fields, *self.panel.fields())

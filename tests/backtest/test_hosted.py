@@ -172,7 +172,7 @@ def test_nothing_runs_that_is_not_allowed() -> None:
         ("whole", r"looks into the future: of SYN1 at 2022-01-0"),
         ("drawn", r"is not the same twice: of SYN1 at 2022-01-.*of the same data once more"),
         ("short", r"returned [\d,]+ values for [\d,]+ bars of SYN1"),
-        ("broken", "failed on SYN1: ValueError: no such window"),
+        ("broken", r"failed on SYN1: ValueError: no such window\nhelp: see .*host_models.py:\d+$"),
         ("leaves", "failed on SYN1: SystemExit: 0"),
         ("texts", "returned values that are no numbers for SYN1"),
         ("mixed", "returned values that are no numbers for SYN1"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quantdsl.api import compile
 from quantdsl.backtest.run import backtest
 from quantdsl.backtest.signals import prepare_signals
 from quantdsl.check import compile_file
@@ -41,6 +42,17 @@ def test_dates_beside_the_data_are_why_nothing_was_traded(
 ) -> None:
     (why,) = backtest(ORACLE, data=market(2_000), **given).no_trade_reasons
     assert said in why
+
+
+def test_a_run_after_signals_says_why_nothing_was_traded() -> None:
+    """What computes signals counts ticks that a run does not count."""
+    strategy = compile(
+        "language 1\nstrategy S:\n    bars 1h\n    let up = close > open\n    on bar:\n"
+        "        if up and close > 1_000_000:\n            buy(1 share)\n"
+    )
+    assert len(strategy.signals()) > 0
+    (why,) = strategy.backtest().result.no_trade_reasons
+    assert why.startswith("line 6, 'if up and close > 1_000_000', was never true in ")
 
 
 def test_an_end_before_the_start_is_refused() -> None:
