@@ -135,6 +135,18 @@ def test_a_description_tells_that_it_holds_who_is_not_in_the_universe() -> None:
     assert told == [False, True]
 
 
+def test_a_setting_given_as_a_param_is_told_where_it_belongs(bars: pa.Table) -> None:
+    with pytest.raises(ConfigError, match=r"setting it is config=\{'data': \{'tz': \.\.\.\}\}$"):
+        quantdsl.signals(STRATEGY, bars, tz="America/New_York")
+
+
+def test_one_of_several_instruments_of_a_table_is_chosen_in_the_strategy(bars: pa.Table) -> None:
+    """A table in memory has no path to put a '#' behind."""
+    names = pa.array([f"N{row % 2}" for row in range(bars.num_rows)])
+    with pytest.raises(DataError, match="choose one by instrument \"N0\" in the strategy"):
+        quantdsl.signals(STRATEGY, bars.append_column("symbol", names))
+
+
 def test_a_param_that_is_not_there_is_named(bars: pa.Table) -> None:
     with pytest.raises(ConfigError, match="no param 'm'"):
         quantdsl.signals(STRATEGY, bars, m=4)

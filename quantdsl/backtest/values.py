@@ -6,6 +6,7 @@ from fractions import Fraction
 from quantdsl.backtest.program import Memory
 from quantdsl.check.literals import FRACTION, PLURAL
 from quantdsl.check.params import COUNTED, Param
+from quantdsl.config import keys
 from quantdsl.data.instrument import exact
 from quantdsl.errors import ConfigError, LimitError
 from quantdsl.lang.spelling import nearest
@@ -36,7 +37,10 @@ def named(params: Sequence[Param], name: str) -> Param:
         near = nearest(name, known)
         hint = f"; did you mean {near}?" if near else ""
         listed = f"its params are {', '.join(known)}" if known else "it has no params"
-        raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}")
+        tables = [key.rpartition(".")[0] for key in keys() if key.endswith(f".{name}")]
+        settings = " or ".join(f"config={{{one!r}: {{{name!r}: ...}}}}" for one in tables)
+        also = f"; as a setting it is {settings}" if settings else ""
+        raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}{also}")
     return known[name]
 
 

@@ -127,6 +127,11 @@ def _mapped(names: Sequence[str], mapping: Mapping[str, str], where: str) -> dic
     return dict(mapping)
 
 
+def one_of(ticker: str) -> str:
+    """How one instrument of several in a table is chosen."""
+    return f"choose one by instrument \"{ticker}\" in the strategy, or FILE#{ticker} in --data"
+
+
 def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Columns:
     """A column a ticker, each holding closes."""
     if {name for name, _ in HEAD} <= set(names):
@@ -142,7 +147,7 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
             return Columns(time=time, close=tickers[0])
         raise DataError(
             f"{where}: holds no column open, high, low or close, so it is read as closes of "
-            f"{len(tickers)} tickers ({_list(tickers)}): choose one as in {where}#{tickers[0]}, "
+            f"{len(tickers)} tickers ({_list(tickers)}): {one_of(tickers[0])}, "
             'or name the columns in the config, as in data.columns = { close = "PX_LAST" }'
         )
     match = next((name for name in tickers if name.strip().upper() == ticker.upper()), None)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from quantdsl.data import times
 from quantdsl.data.arrow import plain
-from quantdsl.data.columns import Columns, recognise
+from quantdsl.data.columns import Columns, one_of, recognise
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.time_columns import Blocks, TimeColumn, TimeTextError
 from quantdsl.errors import DataError
@@ -148,8 +148,8 @@ class RowReader:
             return plain(same)
         if len(seen) > 1:
             raise DataError(
-                f"{where}: holds several instruments ({', '.join(sorted(seen)[:8])}): choose one "
-                f"as in {where}#{min(seen)}"
+                f"{where}: holds several instruments ({', '.join(sorted(seen)[:8])}): "
+                f"{one_of(min(seen))}"
             )
         return None
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.data.arrow import plain as values
-from quantdsl.data.columns import plain
+from quantdsl.data.columns import one_of, plain
 from quantdsl.data.rows import place_of, shown_row
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.ticks import MISSING, Events, Fault, Tally
@@ -255,8 +255,8 @@ class TickTableReader:
             raise DataError(
                 f"{self.name}: has no symbol {symbol!r}; it holds {listed}"
                 if symbol
-                else f"{self.name}: holds {len(held)} symbols ({listed}): choose one as in "
-                f"{self.name}#{next(iter(held))}"
+                else f"{self.name}: holds {len(held)} symbols ({listed}): "
+                f"{one_of(next(iter(held)))}"
             )
         return symbol if symbol in held else next(iter(held), "")
 

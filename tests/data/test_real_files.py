@@ -77,7 +77,7 @@ def test_daily_dates_become_sessions(shared_data: Path) -> None:
 
 def test_wide_table_needs_a_ticker(shared_data: Path) -> None:
     path = str(shared_data / "universe/skfolio/sp500_dataset.csv.gz")
-    with pytest.raises(DataError, match=r"20 tickers .* choose one as in"):
+    with pytest.raises(DataError, match=r"20 tickers .* choose one by instrument"):
         one(path)
     with pytest.raises(DataError, match=r"has no column 'JPN'.*did you mean 'JPM'"):
         one(f"{path}#JPN")

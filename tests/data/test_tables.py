@@ -194,7 +194,7 @@ def test_table_of_several_symbols(tmp_path: Path) -> None:
     path = csv(tmp_path, text)
     assert bars(one(path, symbol="XNYS:PEP"))["close"].tolist() == [5, 6]
     assert bars(one(f"{path}#ko"))["close"].tolist() == [1, 2]
-    with pytest.raises(DataError, match=r"several instruments \(KO, PEP\): choose one"):
+    with pytest.raises(DataError, match=r"several instruments \(KO, PEP\): choose one by"):
         one(path)
     with pytest.raises(DataError, match=r"has no row of 'GE'.*holds KO, PEP"):
         one(path, symbol="GE")

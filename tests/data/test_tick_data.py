@@ -168,7 +168,7 @@ def test_a_table_of_several_symbols_is_read_one_at_a_time(tmp_path):
     rows = [f"{at(n)},{row},{name}" for n in range(3) for name, row in (("A", own), ("b", other))]
     head = "time,bid,ask,bid_size,ask_size,symbol"
     path = table(tmp_path, [head, *rows])
-    with pytest.raises(DataError, match=r"holds 2 symbols \(A, b\): choose one as in .*csv#A$"):
+    with pytest.raises(DataError, match=r"holds 2 symbols \(A, b\): choose one by .* FILE#A in"):
         streamed(DataSpec(instruments=(SourceSpec(symbol="", source=str(path)),), ticks={"quotes"}))
     with pytest.raises(DataError, match="has no symbol 'C'; it holds A, b"):
         streamed(spec(f"{path}#C"))
