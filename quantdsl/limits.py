@@ -80,6 +80,9 @@ CONSTANT_BYTES = Limit(
 )
 BOOK_DEPTH = Limit("BOOK_DEPTH", 1_000, "levels", "what a strategy looks at is bounded")
 TIMERS = Limit("TIMERS", 62, "'at' and 'every' handlers", "a bit of one word says which fired")
+MOMENTS = Limit(
+    "MOMENTS", 50_000_000, "moments of an 'every'", "those between two chunks of data are in memory"
+)
 OPERATIONS = Limit(
     "OPERATIONS", 150_000, "operations of one event", "bounds the compile time and the latency"
 )

@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from quantdsl.data import times
 from quantdsl.data.calendar import Schedule
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, LimitError
 from quantdsl.events.codes import TimerSide
 from quantdsl.events.layout import EVENT, Kind
 from quantdsl.events.merge import mark
+from quantdsl.limits import MOMENTS
 
 Int64s = npt.NDArray[np.int64]
 Events = npt.NDArray[np.void]
@@ -101,7 +102,7 @@ class Clockwork:
             ts = moments[sessions]
             found.append(_events(ts[ts >= 0], Kind.TIMER, timer=timer_id))
         found.extend(
-            _events(self._every(timer.every_ns, sessions), Kind.TIMER, timer=timer.id)
+            _events(self._every(timer, sessions), Kind.TIMER, timer=timer.id)
             for timer in self._timers
             if timer.every_ns is not None
         )
@@ -118,9 +119,8 @@ class Clockwork:
         """
         found = [np.empty(0, EVENT)]
         for timer in self._closing:
-            assert timer.every_ns is not None
             ends = self.schedule.close_ns[sessions]
-            moments = np.union1d(self._every(timer.every_ns, sessions), ends)
+            moments = np.union1d(self._every(timer, sessions), ends)
             moments = moments[moments < self._end_ns]
             found.append(_events(moments, Kind.TIMER, side=TimerSide.CLOSES, timer=timer.id))
         events = np.concatenate(found)
@@ -230,9 +230,18 @@ class Clockwork:
             chosen[:-1], chosen[-1] = changes, False
         return chosen
 
-    def _every(self, every_ns: int, sessions: Int64s) -> Int64s:
+    def _every(self, timer: Timer, sessions: Int64s) -> Int64s:
+        """Its moments in these sessions; LimitError where they are too many."""
+        assert timer.every_ns is not None
+        every_ns = timer.every_ns
         opens, closes = self.schedule.open_ns[sessions], self.schedule.close_ns[sessions]
         counts = (closes - opens) // every_ns
+        if counts.sum() > MOMENTS:
+            raise LimitError(
+                f"{_show(timer)} comes {int(counts.sum()):,} times within sessions of the data, "
+                f"more than {MOMENTS}\n"
+                "help: take a longer time, or what comes with the data: 'on bar' or 'on quote'"
+            )
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         moments: Int64s = np.repeat(opens, counts) + (within + 1) * every_ns
         return moments

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import quantdsl
+from quantdsl.errors import LimitError
 from quantdsl.report.messages import messages
 
 TEXT = """language 1
@@ -261,3 +262,12 @@ def test_round_the_clock_a_session_is_closed_before_the_next_one_opens():
         ("04 00:00:00", "close 2024-01-03T00:00:00"),
     ]
     assert [row["price"] for row in made.fills.to_pylist()] == [4.0, 5.0]  # the close, the open
+
+
+@pytest.mark.parametrize("source", ["trades", "trades\n    bars 1us as m"])
+def test_a_timer_that_comes_too_often_is_refused(source):
+    """It asked for terabytes, and ended in a MemoryError."""
+    rows = trades(*((f"2024-01-02T14:30:0{second}Z", 100.0) for second in range(3)))
+    body = 'every 1us:\n    log("timer")\non trade:\n    log("tick")'
+    with pytest.raises(LimitError, match=r"comes 23,400,000,000 times within sessions .*MOMENTS"):
+        run(rows, source, 'session "XNYS"', body)
