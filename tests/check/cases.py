@@ -278,7 +278,6 @@ FILES = {
     "a deadline without its name": STRATEGY + "    @async(2ms)\n    let a = ta.sma(close, 9)\n"
     "    on ready(a):\n        cancel_all()\n" + ORDER,
     "a signal of a price": STRATEGY + AWAITED.replace("ta.sma(close, 9)", "close - close[1]"),
-    "a signal of a truth": STRATEGY + AWAITED.replace("ta.sma(close, 9)", "close > close[1]"),
     "two deadlines": STRATEGY + "    @async(deadline = 1s)\n" + AWAITED,
     "a deadline that is no time": STRATEGY + "    @async(deadline = 0ms)\n"
     "    let a = ta.sma(close, 9)\n    plot(a)\n" + ORDER,
