@@ -337,6 +337,15 @@ class Strategy:
             names.setdefault(name, universe.NeedsUniverse(name, kind))
         for name, absent in bars_alone().items():
             names.setdefault(name, absent)
+        self._own_above()
+
+    def _own_above(self) -> None:
+        """What stands above the strategy hides values of the market, as its own names do."""
+        above = (ast.Const, ast.Fn, ast.Indicator, ast.Kernel)
+        declared = {x.name.id: x.name for x in self.module.file.items if isinstance(x, above)}
+        for name, ident in declared.items():
+            if name in self.scope.names:
+                self._own(ident, self.module.scope.names[name])
 
     def _of_bars(self, traded: Traded) -> dict[str, Any]:
         """The names of the bars of the only instrument."""

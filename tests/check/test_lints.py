@@ -1,5 +1,7 @@
 """What has an effect is not warned of, however it gets to an order."""
 
+import pytest
+
 from quantdsl.check import check_source
 from quantdsl.lang.source import Source
 
@@ -27,3 +29,27 @@ def test_parts_of_prices_that_add_up_are_a_price():
     """They were told to be a distance, and close less them to be meant."""
     limit = "100 shares, limit = 0.4 * high + 0.3 * low + 0.3 * close"
     assert check_source(Source(TEXT.replace("100 shares", limit), "example.qdsl"))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("volume", ("warning", "'volume' hides what the language calls so")),
+        ("equity", ("warning", "'equity' hides what the language calls so")),
+        ("buy", ("error", "'buy' is a function of the language")),
+        ("trade", ("error", "'trade' is a namespace of the language")),
+    ],
+)
+def test_a_fn_above_the_strategy_is_named_as_one_inside_it(name, said):
+    """Its calls were those of the market's name."""
+    text = f"fn {name}(r: float) -> float:\n    return r\n{TEXT.replace('ta.sma', name)}"
+    text = text.replace(f"{name}(close, n)", f"{name}(ta.sma(close, n))")
+    found = check_source(Source(text, "example.qdsl"))[1]
+    assert [(one.severity, one.message) for one in found] == [said]
+
+
+def test_a_kernel_is_called_by_a_name_that_means_something_on_ticks_alone():
+    """'mid' was told to need quotes."""
+    text = f"kernel mid(r: window[float, 9]) -> float:\n    return r[4]\n{TEXT}"
+    text = text.replace("ta.sma(close, n)", "mid(close) + ta.sma(close, n)")
+    assert check_source(Source(text, "example.qdsl"))[1] == []
