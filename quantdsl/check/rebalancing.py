@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from quantdsl.check import arith
+from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
 from quantdsl.check.cross import N, present
 from quantdsl.check.equations import THIS
 from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE
-from quantdsl.check.shares import share, told_of_factor
+from quantdsl.check.shares import PLAIN, share, told_of_factor
 from quantdsl.check.types import FLOAT, VOID
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
 from quantdsl.ir import ops
@@ -40,9 +41,10 @@ class Rebalance(Binding):
         if not cx.alone:
             return cx.error(
                 "QD0801",
-                "'on bar' runs for each instrument, a portfolio is rebalanced once",
+                "this runs for each instrument, a portfolio is rebalanced once",
                 node.span,
-                help="use 'at 15:45:', 'at session_close - 5m on month_end:' or 'every 30m:'",
+                help="use 'at 15:45:', 'at session_close - 5m on month_end:' or 'every 30m:', "
+                "outside of a loop over the universe",
             )
         weights, via, shares = None, "market", {"min_trade": 0.0, "max_turnover": float("inf")}
         given: dict[str, ops.Expr] = {k: ops.f64(v) for k, v in shares.items()}
@@ -79,6 +81,14 @@ class Rebalance(Binding):
             return cx.error(
                 "QD0802",
                 "a weight is a series of each instrument",
+                arg.span,
+                reason="a number is none, nor is what a handler computes",
+                help="such as let weight = xs.weights(score), beside the handlers",
+            )
+        if not value.bad and value.type.kind not in PLAIN:
+            return cx.error(
+                "QD0301",
+                f"a weight is a share of equity, and this is {an(value.type)}",
                 arg.span,
                 help="such as let weight = xs.weights(score)",
             )

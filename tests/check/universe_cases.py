@@ -46,6 +46,13 @@ UNIVERSES = {
     "order for a portfolio": 'at 15:45:\n        buy(1 shares)',
     "position for a portfolio": 'at 15:45:\n        if flat:\n            flatten()',
     "rebalance of each": 'on bar:\n        rebalance(close)',
+    "rebalance in a loop": (
+        'at 15:45:\n        for i in universe:\n            rebalance(xs.rank(close))'
+    ),
+    "rebalance to a price": 'at 15:45:\n        rebalance(close)',
+    "rebalance to what a handler makes": (
+        'at 15:45:\n        let k = 0.5\n        rebalance(xs.rank(close) * k)'
+    ),
     "rebalance to a number": 'at 15:45:\n        rebalance(3.0, via = moc)',
     "rebalance by mail": 'at 15:45:\n        rebalance(xs.rank(close), via = mail)',
     "rebalance below nothing": 'at 15:45:\n        rebalance(xs.rank(close), min_trade = -1%)',
