@@ -49,7 +49,10 @@ def read(cx: Context, window: Value, index: Value, node: ast.Index) -> Value:
             "QD0601",
             f"this index is not proven to lie in the window, 0 .. {length - 1}",
             node.index.span,
-            help="loop to min(n, r.len), or shorten the loop by what is added to its counter",
+            help=f"[0] is now and [{length - 1}] the oldest value"
+            if index.const is not None
+            else f"take clamp(k, 0, {length - 1}); in a loop go to min(n, r.len), or as much "
+            "shorter as what is added to its counter",
         )
     mask = ops.SizeOf(sizes.sub(window.high, 1))
     slot = ops.Binary("iand", ops.Binary("isub", window.names[AT].ir, index.ir), mask)
