@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from quantdsl.backtest import values
 from quantdsl.backtest.columns import filled, offsets, table_of
 from quantdsl.backtest.lane_code import lowered, settings, settled
-from quantdsl.backtest.prepare import Arranged, arrange, hold_hosted
+from quantdsl.backtest.prepare import Arranged, arrange, hold_admitted, hold_hosted
 from quantdsl.backtest.program import STATE, Memory
 from quantdsl.backtest.run import Progress
 from quantdsl.backtest.stream import materialised
@@ -362,10 +362,10 @@ def _said(checked: Checked, path: str) -> str:
 def draw(
     checked: Checked, arranged: Arranged, count: int, rng: np.random.Generator
 ) -> tuple[Mapping[str, Fraction], ...]:
-    """The point that the settings name, then admitted ones drawn from the ranges of the params
-    that they leave open."""
+    """The point that the settings name, then ones drawn from the ranges of the params that they
+    leave open: those that `require` admits. ConfigError where it admits none."""
     params = checked.strategy.params
-    found = [values.chosen(params, arranged.given)]
+    named = values.chosen(params, arranged.given)
     module = checked.lane_module(arranged.uses)
     memory, interpreter = Memory(module), Interpreter(module)
     arranged.fill(memory)
@@ -374,16 +374,19 @@ def draw(
         for param in params
         if param.low is not None and param.high is not None and param.name not in arranged.given
     ]
-    for _ in range(DRAWS * count if swept else 0):
-        if len(found) == count:
-            break
-        point = dict(found[0])
-        for param in swept:
+    found: list[Mapping[str, Fraction]] = []
+    for number in range(1 + DRAWS * count if swept else 1):
+        point = dict(named)
+        for param in swept if number else ():
             steps = range_of(param)
             point[param.name] = steps[int(rng.integers(len(steps)))]
         values.write(memory, params, point)
-        if interpreter.call("admits", memory.words) < 0:
+        if not checked.strategy.requires or interpreter.call("admits", memory.words) < 0:
             found.append(point)
+        if len(found) == count:
+            break
+    if not found:
+        hold_admitted(checked, interpreter, memory, point)
     return tuple(found)
 
 

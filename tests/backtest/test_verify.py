@@ -117,6 +117,18 @@ def test_a_param_that_is_set_has_its_value_at_every_point(capsys) -> None:
     assert len({point["stop_k"] for point in points}) > 1
 
 
+def test_a_point_that_a_backtest_refuses_is_not_run(capsys) -> None:
+    broken = ["--set", "fast=50", "--set", "slow=20"]
+    assert cli.run(["verify", str(SMA_CROSS), *broken]) == 2
+    assert "the strategy requires fast < slow; these params break it: fast = 50, slow = 20" in (
+        capsys.readouterr().err
+    )
+    arranged = arrange(checked_of(SMA_CROSS), params={"fast": 45})  # slow is 40 by default
+    points = draw(checked_of(SMA_CROSS), arranged, 9, np.random.default_rng(0))
+    assert len(points) == 9
+    assert min(point["slow"] for point in points) > 45
+
+
 def test_on_the_command_line(capsys) -> None:
     assert cli.run(["verify", str(SMA_CROSS), "--points", "4"]) == 0
     shown = capsys.readouterr().out
