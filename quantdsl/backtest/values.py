@@ -37,9 +37,8 @@ def named(params: Sequence[Param], name: str) -> Param:
         near = nearest(name, known)
         hint = f"; did you mean {near}?" if near else ""
         listed = f"its params are {', '.join(known)}" if known else "it has no params"
-        tables = [key.rpartition(".")[0] for key in keys() if key.endswith(f".{name}")]
-        settings = " or ".join(f"config={{{one!r}: {{{name!r}: ...}}}}" for one in tables)
-        also = f"; as a setting it is {settings}" if settings else ""
+        settings = " and ".join(key for key in keys() if key.endswith(f".{name}"))
+        also = f"; of a config there is {settings}" if settings else ""
         raise ConfigError(f"the strategy has no param {name!r}{hint}\nhelp: {listed}{also}")
     return known[name]
 

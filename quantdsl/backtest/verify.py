@@ -386,7 +386,8 @@ def draw(
         if len(found) == count:
             break
     if not found:
-        hold_admitted(checked, interpreter, memory, point)
+        values.write(memory, params, named)
+        hold_admitted(checked, interpreter, memory, named)
     return tuple(found)
 
 

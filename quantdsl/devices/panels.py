@@ -34,7 +34,7 @@ SLOTS = 2
 CACHE_BYTES = 20 << 20
 """For the States of a part's lanes, where they are too large for shared memory: two fifths of what
 a GPU has, since columns go through it."""
-THREADS = 1 << 16
+ENOUGH_LANES = 1 << 16
 """Lanes of a part, its pieces counted, that are enough for the largest GPU."""
 PIECE_LEADS = 8
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
@@ -152,8 +152,8 @@ def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
     A lane has so many words.
     """
     instants, lanes = chunk
-    most = THREADS // lanes if apart_words(words) else CACHE_BYTES // (8 * words * lanes)
-    most = max(most, 1)
+    near = apart_words(words) > 0
+    most = max(ENOUGH_LANES // lanes if near else CACHE_BYTES // (8 * words * lanes), 1)
     rows = max(-(-instants // most), PIECE_LEADS * window.lead)
     return -(-rows // window.period) * window.period
 

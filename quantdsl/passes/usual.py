@@ -74,6 +74,7 @@ PASS, BEGAN, HALT, GROUPS = "pass@", "began@", "halt@", "groups@"
 STRODE, STOPPED, END, AGAIN = "strode@", "stopped@", "end@", "again@"
 USUAL_ROW = "usual@"
 OF = ("group", "row")
+"""What a word that is loaded a row ahead is of: a stride's group, or the row of a tile."""
 TO_GROUPS = TILE, Var(GROUPS)
 """What strides read of a tile is in the groups."""
 
@@ -563,8 +564,8 @@ def _here(body: Block, names: Mapping[int, str]) -> Block:
     """A block that takes some words of its row from locals of these names."""
 
     def expr(node: Expr) -> Expr:
-        name = names.get(-1 if (at := word_of_tile(node)) is None else at)
-        return rebuild_expr(node, expr) if name is None else Var(name)
+        at = word_of_tile(node)
+        return Var(names[at]) if at is not None and at in names else rebuild_expr(node, expr)
 
     def stmt(one: Stmt) -> Stmt:
         return rebuild_stmt(one, expr, stmt)

@@ -20,8 +20,8 @@ from quantdsl.devices import panels
 from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
 from quantdsl.devices.panels import (
     CACHE_BYTES,
+    ENOUGH_LANES,
     SHARED_BYTES,
-    THREADS,
     PanelWork,
     Piece,
     SimulatedPanel,
@@ -296,7 +296,7 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
     state_bytes = 8 * 200 * 5024
     assert 2 * state_bytes < CACHE_BYTES < 3 * state_bytes  # so there are two pieces
     assert piece_rows(window, (320, 5024), 200) == 161
-    assert 13 * 5024 < THREADS < 14 * 5024  # that is for States in shared memory
+    assert 13 * 5024 < ENOUGH_LANES < 14 * 5024  # that is for States in shared memory
     assert piece_rows(window, (2520, 5024), 100) == 196
     assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 77
     rows = 21

@@ -57,8 +57,8 @@ SCHEDULERS = 4
 ROOM_FOR_ROWS = 200 << 10
 """Bytes of shared memory of a multiprocessor that each scheduler's warp may have whole rows in."""
 LANES_TOGETHER = 4
-"""Whose words memory hands over together: where lanes in front end elsewhere, measured sweeps took
-a tenth longer."""
+"""Whose words memory hands over together: where lanes in front end elsewhere, a sweep took up to a
+sixth longer (bench/README.md)."""
 PART_OF_WARP = 4
 """Threads that a warp has at least where lanes are spread evenly, and by how many it has more: they
 copy its tile together, unless copies are in bulk."""
