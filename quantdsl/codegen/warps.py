@@ -280,8 +280,6 @@ SHARED_WORDS = 2048
 """Of shared memory that a longer lap may take: a multiprocessor has room for many blocks then."""
 SHARED_WORDS_MAX = 6144
 """Of shared memory that a kernel gets without asking the driver for more, 48 KB."""
-SHARED_STEP_WORDS = 16
-"""A block gets a multiple of so many: what it reads behind all that it asks for may be nobody's."""
 
 
 class Tiling(NamedTuple):
@@ -303,7 +301,7 @@ def lap_rows(module: Module, tiling: Tiling) -> int:
     longest = rows * LONGER if GROUP_WORDS in sizes else rows
     while longest > rows and SIDES * _words(sizes, longest) > SHARED_WORDS:
         longest //= 2
-    while longest > 1 and SIDES * _words(sizes, longest) > _most(sizes, tiling):
+    while longest > 1 and SIDES * _words(sizes, longest) > _most(tiling):
         longest //= 2
     if tiling.whole:
         shorter = (longest >> bits for bits in range(SHORTER))
@@ -327,7 +325,7 @@ def _has_room(sizes: dict[str, int], rows: int) -> bool:
 def tile_rows(module: Module, tiling: Tiling) -> int:
     """Rows of a tile: as many laps as have room."""
     sizes, rows, laps = dict(module.sizes), lap_rows(module, tiling), tiling.laps
-    while laps > 1 and SIDES * _words(sizes, rows * laps) > _most(sizes, tiling):
+    while laps > 1 and SIDES * _words(sizes, rows * laps) > _most(tiling):
         laps -= 1
     return rows * laps
 
@@ -341,11 +339,8 @@ def shared_words(module: Module, tiling: Tiling) -> int:
     """Words of shared memory that a block needs: for the tile at hand and the next, or for the
     States of its lanes.
     """
-    sides = SIDES * _side_words(module, tiling)
-    words = sides + SIDES * tiling.whole + WARP * near_words(module)
-    read = sides if whole_rows(module, tiling) else sides + _ahead(dict(module.sizes))
-    given = -(-words // SHARED_STEP_WORDS) * SHARED_STEP_WORDS
-    return words if read <= given else -(-read // STEP_WORDS) * STEP_WORDS
+    side = _side_words(module, tiling)
+    return SIDES * (side + tiling.whole) + WARP * near_words(module)
 
 
 def _side_words(module: Module, tiling: Tiling) -> int:
@@ -384,15 +379,9 @@ def behind_rows(module: Module, tiling: Tiling) -> tuple[int, int]:
     return tile_rows(module, tiling), tile_size(module, tiling)
 
 
-def _most(sizes: dict[str, int], tiling: Tiling) -> int:
+def _most(tiling: Tiling) -> int:
     """Words that the tiles of a block may have."""
-    return SHARED_WORDS_MAX - SIDES * tiling.whole - _ahead(sizes)
-
-
-def _ahead(sizes: dict[str, int]) -> int:
-    """Words behind the last group of a tile that turns one by one may read, a row ahead."""
-    group = sizes.get(GROUP_WORDS, 0)
-    return max((group >> LONG_STRIDE_BITS) - group % (1 << LONG_STRIDE_BITS), 0)
+    return SHARED_WORDS_MAX - SIDES * tiling.whole
 
 
 def _words(sizes: dict[str, int], rows: int) -> int:

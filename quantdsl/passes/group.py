@@ -43,7 +43,9 @@ class Group:
         self._width = len(self._tile.held)
         self.own = stride.rows * self._width
         """Where the words of the stride stand in a group."""
-        self.words = -(-(self.own + len(stride.held)) // STEP_WORDS) * STEP_WORDS
+        # A row ahead of the last one, which is read where a stride is made row by row.
+        behind = max(len(stride.held), self._width)
+        self.words = -(-(self.own + behind) // STEP_WORDS) * STEP_WORDS
 
     def spot(self, row: int | Expr) -> Expr:
         """Where the words of a row of the stride begin."""

@@ -134,19 +134,6 @@ def test_a_lap_is_shorter_where_whole_rows_need_the_room(row_words, lap, near):
     assert warps.shared_words(module, ALONE.tiling) <= warps.SHARED_WORDS_MAX
 
 
-@pytest.mark.parametrize("bounds", [USUAL, FEW, ALONE, ROOMY])
-@pytest.mark.parametrize("images", range(2, 50, 2))
-def test_a_row_read_ahead_of_the_last_stride_lies_in_shared_memory(bounds, images):
-    """Strides of which each row has more words than the stride of its own."""
-    width, own, tiling = 12, 2, bounds.tiling._replace(whole=False)
-    sizes = {"ROW_WORDS": 24, "IMAGE_WORDS": images, "GROUP_WORDS": 16 * width + own}
-    module = Module((), (), (), (), tuple(sizes.items()))
-    read = warps.SIDES * warps.tile_size(module, tiling) + width - own
-    words = warps.shared_words(module, tiling)
-    assert read <= -(-words // 16) * 16
-    assert words <= warps.SHARED_WORDS_MAX
-
-
 @pytest.mark.parametrize("bounds", [USUAL, *CANDIDATES, FEW, ALONE, ONE_ORDER])
 @pytest.mark.parametrize("group", [0, 936])
 def test_tiles_of_many_words_are_short_enough_for_shared_memory(bounds, group):

@@ -4,12 +4,26 @@ import itertools
 
 import pytest
 
-from quantdsl.ir.ops import BOOL_T, F64_T, Assign, Binary, Break, Elem, If, Let, Unary, Var, i64
+from quantdsl.ir.ops import (
+    BOOL_T,
+    F64_T,
+    I64_T,
+    Assign,
+    Binary,
+    Break,
+    Elem,
+    If,
+    Let,
+    Unary,
+    Var,
+    i64,
+)
 from quantdsl.ir.show import show_node
 from quantdsl.passes.changes import Kept, in_last_row, loosened
+from quantdsl.passes.group import Group
 from quantdsl.passes.rows import BASE, ROWS
 from quantdsl.passes.straight import either, plain
-from quantdsl.passes.stride import STRIDE_BITS, Sunk, sinks
+from quantdsl.passes.stride import STRIDE_BITS, Stride, Sunk, sinks
 from quantdsl.passes.turn import Turn
 
 X, Y, U, V = map(Var, "xyuv")
@@ -34,6 +48,17 @@ def test_what_is_asked_beside_a_cross_is_told():
     either = Binary("and", asked, Binary("or", CROSSES, FALLS))
     loosened(either, LAST, lambda cond, beside: told.append((cond.op, beside)) or cond)
     assert told == [("fgt", (asked,)), ("flt", (asked,))]
+
+
+@pytest.mark.parametrize("words", range(1, 8))
+def test_a_group_has_room_for_the_row_read_ahead_of_its_last_one(words):
+    """Rows of which each has more words than the stride has of its own."""
+    read = (Elem(Var(ROWS), Binary("iadd", Var(BASE), i64(k))) for k in range(words))
+    body = tuple(Let(f"x{k}", I64_T, word) for k, word in enumerate(read))
+    stride = Stride(body, bool, bool, bits=2)
+    group = Group(stride)
+    assert not stride.held
+    assert group.words >= 4 * words + words
 
 
 @pytest.mark.parametrize("last", [{}, {"u": "y", "v": "x"}, {"u": "x", "v": "x"}])
