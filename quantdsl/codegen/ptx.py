@@ -31,7 +31,7 @@ from quantdsl.codegen.text import entry_symbol
 from quantdsl.codegen.units import split
 from quantdsl.codegen.warps import Tiling, shared_words, warp_text
 from quantdsl.errors import UnavailableError
-from quantdsl.ir.link import Decl, link
+from quantdsl.ir.link import reached
 from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
 from quantdsl.passes.at_once import SECTOR_WORDS, read_at_once
@@ -212,7 +212,8 @@ def gpu_part(
         lanes = meet_to_write(lanes, "lane", varying)
     usual = run_usual(lanes, "lane", kept)
     if usual is not lanes:
-        turns = _turns(turns_alone(usual), roomy=bounds.registers == REGISTERS_OF_A_THREAD)
+        alone = reached(usual, tuple(name for name in usual.entries if name != "lane"))
+        turns = _turns(alone, roomy=bounds.registers == REGISTERS_OF_A_THREAD)
         return divide_counts(unroll_once(turns))
     apart = pass_messages(lanes, "lane")
     return divide_counts(lanes if apart is lanes else inline_cold(apart))
@@ -232,14 +233,6 @@ def _turns(module: Module, *, roomy: bool) -> Module:
         names = (SLOW, USUAL, IDLE)
         module = with_hot(hold_quotients(module, names, HOLD), names)
     return inline_cold(module, ROOMY_NODES)
-
-
-def turns_alone(module: Module) -> Module:
-    """A module with usual turns without the loop that they stand for."""
-    declared: dict[str, Decl] = {one.name: one for one in module.structs}
-    declared |= {one.name: one for one in module.tables} | {one.name: one for one in module.funcs}
-    entries = [name for name in module.entries if name != "lane"]
-    return link(declared.get, entries, dict(module.sizes))
 
 
 def load_ptx(

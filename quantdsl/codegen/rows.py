@@ -17,7 +17,7 @@ from quantdsl.codegen.compile import Form, cache_key, load, through_cache
 from quantdsl.codegen.emit import emit
 from quantdsl.codegen.jit import Program
 from quantdsl.codegen.target import Target
-from quantdsl.ir.link import Decl, link
+from quantdsl.ir.link import reached
 from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
 from quantdsl.passes import LANE, lane_passes
 from quantdsl.passes.common import COMMON, common_words
@@ -77,7 +77,7 @@ def kernel_form(
 
 def kernel_part(module: Module) -> Module:
     """What the kernel runs of a split module: all but what makes the rows."""
-    return _reached(module, (START, "lane"))
+    return reached(module, (START, "lane"))
 
 
 class Behind(NamedTuple):
@@ -217,7 +217,7 @@ def load_rows(
     interface = Module((), (), funcs, (start, ROWS))
 
     def made(whole: Module) -> Module:
-        return _reached(split_lanes(whole, kept, varying, depth, past), interface.entries)
+        return reached(split_lanes(whole, kept, varying, depth, past), interface.entries)
 
     def filling(_: Module) -> Module:
         found = strides()
@@ -234,11 +234,3 @@ def load_rows(
         behind = Behind(load(module, target, cache, images), STRIDE, words_behind)
     program = load(module, target, cache, Form(form, made, emit, interface))
     return RowsCode(program, words, common, behind)
-
-
-def _reached(module: Module, entries: tuple[str, ...]) -> Module:
-    """The part of a module that these entries reach."""
-    declared: dict[str, Decl] = {struct.name: struct for struct in module.structs}
-    declared |= {table.name: table for table in module.tables}
-    declared |= {func.name: func for func in module.funcs}
-    return link(declared.get, entries, dict(module.sizes))

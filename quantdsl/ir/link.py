@@ -42,7 +42,7 @@ from quantdsl.ir.ops import (
     While,
     i64,
 )
-from quantdsl.ir.walk import ENDS, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import ENDS, nodes, rebuild_expr, rebuild_stmt
 
 Decl = Func | StructDecl | TableDecl
 D = TypeVar("D", Func, StructDecl, TableDecl)
@@ -72,6 +72,25 @@ def link(lookup: Lookup, entries: Iterable[str], sizes: Mapping[str, int]) -> Mo
         tuple(linker.funcs.values()),
         names,
         tuple(sorted(sizes.items())),
+    )
+
+
+def reached(module: Module, entries: tuple[str, ...]) -> Module:
+    """What entries of a linked module reach, in the order in which it stands there."""
+    funcs, tables = set(entries), set[str]()
+    for func in reversed(module.funcs):  # callers stand behind what they call
+        if func.name in funcs:
+            for node in nodes(func.body):
+                if type(node) is Call:
+                    funcs.add(node.func)
+                elif type(node) is Table:
+                    tables.add(node.name)
+    return Module(
+        module.structs,
+        tuple(table for table in module.tables if table.name in tables),
+        tuple(func for func in module.funcs if func.name in funcs),
+        entries,
+        module.sizes,
     )
 
 

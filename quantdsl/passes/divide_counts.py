@@ -32,7 +32,7 @@ from quantdsl.ir.ops import (
     Var,
     f64,
 )
-from quantdsl.ir.walk import nested, rebuild_blocks, rebuild_expr, rebuild_stmt
+from quantdsl.ir.walk import nested, nodes, operands, rebuild_blocks, rebuild_expr, rebuild_stmt
 from quantdsl.passes.scopes import assigned_names
 
 ODD_BITS_MAX = 32
@@ -43,8 +43,20 @@ EXPONENT_MAX = 400
 
 def divide_counts(module: Module) -> Module:
     """The module with its divisions of whole numbers by literals made so."""
-    funcs = (_Divider(func).func() for func in module.funcs)
+    funcs = (_Divider(func).func() if _divides(func) else func for func in module.funcs)
     return msgspec.structs.replace(module, funcs=tuple(funcs))
+
+
+def _divides(func: Func) -> bool:
+    """Whether a function divides by a literal at all: few do."""
+    return any(_literal(node) for node in nodes(func.body))
+
+
+def _literal(expr: Expr) -> Const | None:
+    """What a division divides by, if it can be made so for counts."""
+    if type(expr) is Binary and expr.op == "fdiv" and type(expr.y) is Const and _is_short(expr.y):
+        return expr.y
+    return None
 
 
 class _Divider:
@@ -82,10 +94,10 @@ class _Divider:
 
     def expr(self, expr: Expr) -> Expr:
         new = rebuild_expr(expr, self.expr)
-        match new:
-            case Binary("fdiv", a, Const(type="f64") as d) if self.is_count(a) and is_short(d):
-                return self.quotient(a, d)
-        return new
+        literal = _literal(new)
+        if literal is None or not self.is_count(operands(new)[0]):
+            return new
+        return self.quotient(operands(new)[0], literal)
 
     def quotient(self, a: Expr, d: Const) -> Expr:
         self.made += 1
@@ -100,7 +112,7 @@ def _calls_first(stmt: Stmt) -> bool:
     return isinstance(stmt, Assign) and isinstance(stmt.value, Call)
 
 
-def is_short(d: Const) -> bool:
+def _is_short(d: Const) -> bool:
     """Whether few bits make a number, and it is none that a product divides by exactly."""
     size = abs(float(d.value))
     if not 2.0**-EXPONENT_MAX < size < 2.0**EXPONENT_MAX:

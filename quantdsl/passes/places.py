@@ -123,6 +123,13 @@ class PathSet:
             self._whole.add(path)
             self._starts.update(path[:end] for end in range(1, len(path) + 1))
 
+    def update(self, other: "PathSet") -> None:
+        """Take all paths of another in."""
+        self._asked.clear()
+        self._whole |= other._whole
+        self._starts |= other._starts
+        self._unknown |= other._unknown
+
     def meets(self, path: Path) -> bool:
         """Whether a path overlaps one of these."""
         answer = self._asked.get(path)

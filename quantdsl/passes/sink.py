@@ -105,5 +105,9 @@ class _Sinker:
     def writes(self, stmt: Stmt) -> PathSet:
         """What a statement writes, nested ones included; found once for each."""
         if id(stmt) not in self._writes:
-            self._writes[id(stmt)] = stmt, PathSet(self.analysis.body((stmt,)).writes)
+            own = PathSet(self.analysis.stmt(stmt).writes)
+            for block in nested(stmt):
+                for one in block:
+                    own.update(self.writes(one))
+            self._writes[id(stmt)] = stmt, own
         return self._writes[id(stmt)][1]
