@@ -131,15 +131,21 @@ def straight_assembly(parsed: llvm.ModuleRef, machine: llvm.TargetMachine) -> st
     """Assembly text whose loops count along by their own words alone.
 
     Those that LLVM's strength reduction adds take registers of a loop that is as large as a lane's
-    turns, and a tenth of the time to PTX. It can be switched for the whole process only, so all
-    others wait at llvmlite's lock meanwhile.
+    turns, and a tenth of the time to PTX; to look for loads beside each other takes long, and finds
+    none. Both can be switched for the whole process only, so all others wait at llvmlite's lock
+    meanwhile.
     """
     with llvm.ffi.lib._lock:  # it has no public name
-        llvm.set_option("", "-disable-lsr=true")
+        _leave_out("true")
         try:
             return str(machine.emit_assembly(parsed))
         finally:
-            llvm.set_option("", "-disable-lsr=false")
+            _leave_out("false")
+
+
+def _leave_out(whether: str) -> None:
+    for name in ("lsr", "nvptx-load-store-vectorizer"):
+        llvm.set_option("", f"-disable-{name}={whether}")
 
 
 def assemble_cold(text: str, target: Target) -> bytes:

@@ -16,7 +16,13 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.emit import COMMON, emit
 from quantdsl.codegen.function import Shared, Signature
-from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, straight_assembly
+from quantdsl.codegen.jit import (
+    SPEED_LEVEL,
+    numbered,
+    optimised,
+    plain,
+    straight_assembly,
+)
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import (
     COPIES_AT_ONCE,
@@ -185,7 +191,9 @@ def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_
         text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))
     if any(func.name == SLOW for func in module.funcs):
         # Turns are loops as they should be: what LLVM moves out of them only takes registers.
-        return straight_assembly(*optimised(text, target, level, numbered))
+        # The assembler finds what is computed twice as well, but for a lane that has whole rows.
+        simplify = numbered if bounds.whole else plain
+        return straight_assembly(*optimised(text, target, level, simplify))
     parsed, machine = optimised(text, target, level)
     return str(machine.emit_assembly(parsed))
 

@@ -191,3 +191,5 @@ def require(triple: str, features: Mapping[str, bool]) -> None:
 def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    # It is for GPUs alone, which add in no order that costs more than another.
+    llvm.set_option("", "-opt-disable=nary-reassociate")
