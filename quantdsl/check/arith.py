@@ -151,8 +151,11 @@ def time_of_day(cx: Context, value: Value) -> Value:
     return Value(TIME, cx.strategy.time_of_day(value.ir), value.span)
 
 
-def coerce(cx: Context, value: Value, wanted: Type) -> Value:
-    """The value as `wanted`, converting only where nothing can be lost or the language says so."""
+def coerce(cx: Context, value: Value, wanted: Type, help: str | None = None) -> Value:
+    """The value as `wanted`, converting only where nothing can be lost or the language says so.
+
+    `help` tells what else may have been meant, where there is no usual way.
+    """
     have = value.type
     if value.bad or wanted.kind == "error" or have == wanted:
         return value
@@ -200,7 +203,7 @@ def coerce(cx: Context, value: Value, wanted: Type) -> Value:
     if wanted.kind == have.kind and (not wanted.of or not have.of):
         return Value(have, value.ir, value.span, unit=value.unit, series=value.series)
     what = f"{an(wanted)} is needed here, this is {an(have)}"
-    return cx.error("QD0301", what, value.span, help=_way(cx, value, wanted))
+    return cx.error("QD0301", what, value.span, help=_way(cx, value, wanted) or help)
 
 
 def _way(cx: Context, value: Value, wanted: Type) -> str | None:

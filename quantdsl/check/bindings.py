@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct, structs
 
+from quantdsl.check import elsewhere
 from quantdsl.check.types import Type
 from quantdsl.check.values import TIMELESS, Value
 from quantdsl.ir import ops
@@ -147,48 +148,6 @@ def unknown(
     )
 
 
-_OF_NOW = "write now.{0}; for an action at a time of its own there is 'at 15:45 on month_end:'"
-_HOUR, _MINUTE, _DAY, _MONTH, _YEAR, _WEEKDAY = map(
-    _OF_NOW.format, ("hour", "minute", "day", "month", "year", "weekday")
-)
-ELSEWHERE = {
-    "nz": "'x ?? 0.0' is x, or 0.0 where x is na",
-    "isnan": "write 'x is na' or 'x is not na'",
-    "isna": "write 'x is na' or 'x is not na'",
-    "True": "write true",
-    "False": "write false",
-    "None": "what is missing is na",
-    "print": 'write log("close {close}"), which stands in the report',
-    "strategy": "orders are buy, sell, short, cover, target and close_position",
-    "modify": 'write replace("tag", limit = close)',
-    "amend": 'write replace("tag", limit = close)',
-    "exit": "write close_position(), or sell and cover a part of it",
-    "close_all": "write flatten()",
-    "liquidate": "write flatten()",
-    "order_target_percent": "write target(value = 20% of equity)",
-    "order_target_value": "write target(value = 1_000 USD)",
-    "set_holdings": "write target(value = 20% of equity)",
-    "request": "declare a second clock, 'bars 1d as daily', and read daily.close",
-    "time": "a bar's time is bars.time, that of the event is now",
-    "hour": _HOUR,
-    "minute": _MINUTE,
-    "weekday": _WEEKDAY,
-    "dayofweek": _WEEKDAY,
-    "day_of_week": _WEEKDAY,
-    "dayofmonth": _DAY,
-    "day_of_month": _DAY,
-    "month": _MONTH,
-    "year": _YEAR,
-    "now": "a fn knows no time: give it what it needs as an argument, such as now.hour",
-    "bbands": "write ta.bb(close, 20)",
-    "bollinger": "write ta.bb(close, 20)",
-    "willr": "write ta.wpr(14)",
-    "iff": "write 'a if condition else b'",
-    "where": "write 'a if condition else b'",
-}
-"""Words of other tools, and how what they mean is said here."""
-
-
 WINDOWED = {
     "mean": "ts.mean",
     "average": "ts.mean",
@@ -224,12 +183,12 @@ def find_name(cx: "Context", node: ast.Name) -> "Binding | Local | None":
     elif found is None:
         visible = list(cx.scope.visible())
         near = _in_a_namespace(cx, node.id, exact=True)
-        if node.id in ELSEWHERE:
+        if node.id in elsewhere.NAMES:
             visible = []
         elif near is None and not nearest(node.id, visible):
             near = _in_a_namespace(cx, node.id, exact=False)
         if near is None:
-            unknown(cx, node.id, node.span, visible, "here", ELSEWHERE.get(node.id))
+            unknown(cx, node.id, node.span, visible, "here", elsewhere.NAMES.get(node.id))
         else:
             help = f"did you mean {near}?"
             cx.error(

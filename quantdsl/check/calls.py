@@ -11,7 +11,7 @@ from quantdsl.check import arith, civil, single, sizes, windows
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.signatures import Parameter, least_of
-from quantdsl.check.types import ERROR, F32, FLOAT, INT, NUMERIC, TIME, VOID, Type, ir_type
+from quantdsl.check.types import ERROR, F32, FIXED, FLOAT, INT, NUMERIC, TIME, VOID, Type, ir_type
 from quantdsl.check.values import Series, Value, Warm, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -149,13 +149,12 @@ def _match(
 ) -> list[Value] | None:
     """One value per parameter, converted; reports what is missing or too much."""
     names = [param.name for param in routine.params]
+    shape = f"{binding.name}({', '.join(names)})"
     extra = [name for name in given.named if name not in names]
     if extra or len(given.positional) > len(names):
         span = given.spans[extra[0]] if extra else node.span
         what = f"no parameter {extra[0]!r}" if extra else f"{len(names)} parameters at most"
-        cx.error(
-            "QD0308", f"{binding.name} has {what}", span, help=f"{binding.name}({', '.join(names)})"
-        )
+        cx.error("QD0308", f"{binding.name} has {what}", span, help=shape)
         return None
     values: list[Value] = []
     for position, param in enumerate(routine.params):
@@ -164,7 +163,6 @@ def _match(
         else:
             value = given.named.get(param.name) or _default(cx, binding, param, node.span)
         if value is None:
-            shape = f"{binding.name}({', '.join(names)})"
             if param.const:
                 cx.error(
                     "QD0403",
@@ -176,7 +174,7 @@ def _match(
             else:
                 cx.error("QD0308", f"{binding.name} needs {param.name!r}", node.span, help=shape)
             return None
-        values.append(_convert(cx, param, value))
+        values.append(_convert(cx, param, value, shape))
     return values
 
 
@@ -197,7 +195,7 @@ def _default(
     return declared.expr(param.node.default)
 
 
-def _convert(cx: Context, param: Parameter, value: Value) -> Value:
+def _convert(cx: Context, param: Parameter, value: Value, shape: str) -> Value:
     wanted, have = param.type, value.type
     if wanted == F32 and have.kind in NUMERIC and not value.bad:
         return single.rounded(arith.as_float(cx, arith.plain(cx, value)))
@@ -215,7 +213,10 @@ def _convert(cx: Context, param: Parameter, value: Value) -> Value:
         value = arith.plain(cx, value)
     if param.series and wanted == FLOAT and have.kind == "float":
         return value
-    return arith.coerce(cx, value, wanted)
+    if param.const and wanted == INT and have.kind in FIXED:
+        what = f"{param.name!r} is an int, this is {an(have)}"
+        return cx.error("QD0301", what, value.span, help=f"it takes {shape}")
+    return arith.coerce(cx, value, wanted, f"it takes {shape}")
 
 
 def _window(cx: Context, wanted: Type, value: Value) -> Value:

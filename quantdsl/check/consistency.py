@@ -102,19 +102,23 @@ def _beside(
     price = order.prices.get(name)
     if price is None or entry is None:
         return
+    at_market = entry.span == (0, 0)
     side = compare(cx, price, entry)
+    if side is None and at_market:
+        side = levels.beyond_close(cx, order.args[name].value)
     if side is None or side == right:
         return
     where = {ABOVE: "above", BELOW: "below"}
-    what = "the last close" if entry.span == (0, 0) else "its entry"
-    labels = () if entry.span == (0, 0) else (Label(entry.span, "the entry"),)
+    what = "the last close" if at_market else "its entry"
+    labels = () if at_market else (Label(entry.span, "the entry"),)
     cx.warn(
         "QD0808",
         f"'{name} =' is on the wrong side",
         price.span,
         labels=labels,
         reason=f"{does} {where[right]} {what}; there it acts at once",
-        help=f"put it {where[right]} {what}",
+        help=f"put it {where[right]} {what}"
+        + ("; what limits the loss is stop_loss" if name == "stop" else ""),
     )
 
 

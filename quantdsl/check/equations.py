@@ -15,6 +15,7 @@ from quantdsl.check import arith, sizes, windows
 from quantdsl.check.bindings import Local
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.functions import RECENT_MAX, Routine, crossing, moved_up
+from quantdsl.check.signatures import Parameter
 from quantdsl.check.types import INT, Type, ir_type
 from quantdsl.check.values import PANEL_SHIFT, Series, Value, Warm, error_value
 from quantdsl.ir import ops
@@ -46,6 +47,29 @@ def for_all(cx: Context, value: Value, help: str) -> Value:
     return cx.error(
         "QD0307", "of which instrument? This is one number for all of them", value.span, help=help
     )
+
+
+MARKET = frozenset({"open", "high", "low", "close", "volume"})
+"""Parameters of these names take the market's own series."""
+
+
+def _still(routine: Routine, values: list[Value], node: ast.Call) -> Parameter | None:
+    """A parameter for a series that is given a constant where a length was meant: `ta.mfi(14)`.
+
+    A level, as in `ta.crossover(close, 30)`, stands beside a series that is written too.
+    """
+    named = {arg.name for arg in node.args}
+    written = {
+        param.name: value
+        for position, (param, value) in enumerate(zip(routine.params, values, strict=True))
+        if position < len(node.args) - len(named - {None}) or param.name in named
+    }
+    moving = {name for name, value in written.items() if value.series and value.series.clocks}
+    for param in routine.params:
+        fixed = param.series and param.name in written and param.name not in moving
+        if fixed and (not moving or param.name in MARKET):
+            return param
+    return None
 
 
 class Equation(Struct):
@@ -210,6 +234,16 @@ class Equations(Struct):
                 node.span,
                 reason="every argument is a constant, so there is no bar to step on",
                 help="give the indicator a series, such as close, as its first argument",
+            )
+        still = _still(routine, values, node)
+        if still is not None:
+            name = cx.module.source.text[slice(*node.func.span)].rpartition(".")[2]
+            order = ", ".join(param.name for param in routine.params)
+            return cx.error(
+                "QD0311",
+                f"{still.name!r} is a series, and this never changes",
+                values[routine.params.index(still)].span,
+                help=f"it takes {name}({order})",
             )
         key = (routine.ir_name, args, bound)
         if key not in self._shared:

@@ -3,9 +3,9 @@
 import operator
 from collections.abc import Callable, Sequence
 
-from quantdsl.check import arith, single, sizes, windows
+from quantdsl.check import arith, elsewhere, single, sizes, windows
 from quantdsl.check.arith import an
-from quantdsl.check.bindings import ELSEWHERE, Binding, Indexed, find_name, unknown
+from quantdsl.check.bindings import Binding, Indexed, find_name, unknown
 from quantdsl.check.context import Context, any_bad, elaborates
 from quantdsl.check.literals import is_quantity
 from quantdsl.check.naming import repeated
@@ -426,11 +426,22 @@ def _call(cx: Context, node: ast.Call) -> Value:
             value = cx.expr(func.value)
             if value.type.kind == "ring":
                 return cx.library.ring_call(cx, value, node)
-            return value if value.bad else cx.error("QD0203", "this cannot be called", func.span)
+            return value if value.bad else _method(cx, func)
         member = owner.member(func.name)
         if member is None:
-            help = ELSEWHERE.get(func.name.lower())
+            help = elsewhere.NAMES.get(func.name.lower())
             known = owner.members() if help is None else []
             return unknown(cx, func.name, func.name_span, known, f"in {owner.what}", help)
         return member.call(cx, node)
     return cx.error("QD0203", "this cannot be called", func.span)
+
+
+def _method(cx: Context, func: ast.Attr) -> Value:
+    """The error of `close.shift(1)`: values have no functions of their own."""
+    text = cx.module.source.text[slice(*func.value.span)]
+    return cx.error(
+        "QD0203",
+        "this cannot be called",
+        func.span,
+        help=f"{text}[1] is the value before; functions take a value, as ta.roc({text}, 1)",
+    )

@@ -66,17 +66,10 @@ def _agreed(kinds: set[Kind | None]) -> Kind | None:
 
 def _named(cx: "Context", name: str, depth: int) -> Kind | None:
     """Of the one 'let' of that name what it is, of a param a number."""
-    found = [
-        one
-        for one in inside(cx.strategy.node)
-        if isinstance(one, ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param)
-        and one.name.id == name
-    ]
-    if len(found) != 1:
-        return None
-    if isinstance(found[0], ast.ParamDecl):
-        return Kind.NUMBER if _bare(found[0].default) else None
-    return kind_of(cx, found[0].value, depth - 1) if isinstance(found[0], ast.Let) else None
+    found = _declared(cx, name)
+    if isinstance(found, ast.ParamDecl):
+        return Kind.NUMBER if _bare(found.default) else None
+    return kind_of(cx, found.value, depth - 1) if isinstance(found, ast.Let) else None
 
 
 def _bare(node: ast.Expr) -> bool:
@@ -97,6 +90,57 @@ def _call(cx: "Context", node: ast.Call, depth: int) -> Kind | None:
     if name in SPREADS:
         return Kind.DISTANCE if first is Kind.LEVEL else None
     return first
+
+
+def beyond_close(cx: "Context", node: ast.Expr) -> int | None:
+    """1 where the formula is surely above the last close, -1 where below, as `low - 2 * atr`."""
+    found = _formula(cx, node)
+    if not isinstance(found, ast.Binary) or found.op not in ("+", "-"):
+        return None
+    base = _formula(cx, found.left)
+    from_ = ("close", "high") if found.op == "+" else ("close", "low")
+    if not isinstance(base, ast.Name) or base.id not in from_ or not _positive(cx, found.right):
+        return None
+    return 1 if found.op == "+" else -1
+
+
+def _positive(cx: "Context", node: ast.Expr) -> bool:
+    """Whether this is surely a distance above zero: ranges, so many times, or an amount."""
+    found = _formula(cx, node)
+    if isinstance(found, ast.Num):
+        return float(found.text) > 0
+    if isinstance(found, ast.Call):
+        return cx.module.source.text[slice(*found.func.span)] in RANGES
+    return (
+        isinstance(found, ast.Binary)
+        and found.op in ("*", "/")
+        and _positive(cx, found.left)
+        and _positive(cx, found.right)
+    )
+
+
+def _formula(cx: "Context", node: ast.Expr) -> ast.Expr:
+    """What a name of one 'let' or 'param' stands for, of others the name itself."""
+    for _ in range(DEPTH):
+        found = _declared(cx, node.id) if isinstance(node, ast.Name) else None
+        if isinstance(found, ast.Let):
+            node = found.value
+        elif isinstance(found, ast.ParamDecl):
+            node = found.default
+        else:
+            break
+    return node
+
+
+def _declared(cx: "Context", name: str) -> ast.Node | None:
+    """The one declaration of that name in the strategy."""
+    found = [
+        one
+        for one in inside(cx.strategy.node)
+        if isinstance(one, ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param)
+        and one.name.id == name
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _binary(cx: "Context", node: ast.Binary, depth: int) -> Kind | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from quantdsl.check.types import FIXED
 from quantdsl.check.values import Value
+from quantdsl.lang import ast
 from quantdsl.lang.ast import Span
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 AMOUNTS = FIXED - {"time", "duration"}
 LEVELS = frozenset({"price", "money", "float", "int"})
 """What may stand for a price; anything else is a distance, a size or a time."""
+ACCOUNT = frozenset({"equity", "cash"})
 _ATOM = re.compile(r"[\d_.]+ ?[a-z%]*|[\w.]+(\[\w+\]|\([\w., ]*\))?")
 
 
@@ -91,6 +93,45 @@ def no_level(cx: "Context", name: str, value: Value, up: bool) -> Value | None:
         f"{name} is a price, this is {what}",
         value.span,
         help=f"such as {name} = {level}",
+    )
+
+
+def no_count(cx: "Context", node: ast.Expr, value: Value) -> Value | None:
+    """The error of `floor_qty(50% of equity)`, so many shares; None where nothing is wrong."""
+    text = cx.module.source.text[slice(*value.span)]
+    if value.percent:
+        what, help = "a percentage", f"a percentage of what? Such as {text} of abs(position)"
+    elif value.type.kind == "money" or _of_account(node):
+        what, help = "money", f"write value = {text} in the order, or divide by a price: / close"
+    else:
+        return None
+    message = f"floor_qty takes a number of units, this is {what}"
+    return cx.error("QD0803", message, value.span, help=help)
+
+
+def size(cx: "Context", verb: str, node: ast.Expr, value: Value) -> str | None:
+    """How an order says the size that a percentage or money means; None where it is neither."""
+    text = cx.module.source.text[slice(*value.span)]
+    if value.type.kind == "money" or _of_account(node):
+        return f"value = {text}"
+    if not value.percent:
+        return None
+    if verb in ("sell", "cover"):
+        return f"qty = floor_qty({_atom(cx, value)} of abs(position))"
+    return f"value = {_atom(cx, value)} of equity"
+
+
+def _of_account(node: ast.Expr) -> bool:
+    """Whether this is so much of the account: `equity`, `50% of equity`, `0.95 * equity`."""
+    if isinstance(node, ast.Name):
+        return node.id in ACCOUNT
+    if not isinstance(node, ast.Binary):
+        return False
+    if node.op == "of":
+        return _of_account(node.right)
+    left, right = isinstance(node.left, ast.Num), isinstance(node.right, ast.Num)
+    return node.op == "*" and (
+        (left and _of_account(node.right)) or (right and _of_account(node.left))
     )
 
 

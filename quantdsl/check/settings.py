@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from quantdsl.check import arith
+from quantdsl.check import arith, elsewhere
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import Context
 from quantdsl.check.equations import for_all
@@ -88,7 +88,8 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
     for line in block.settings:
         name = line.name.id
         if name not in RISK:
-            unknown(cx, name, line.name.span, list(RISK), "in the risk block")
+            help = elsewhere.RISK.get(name)
+            unknown(cx, name, line.name.span, list(RISK), "in the risk block", help)
             continue
         if name in into.lines:
             cx.error("QD0208", f"{name!r} is limited already", line.name.span)
@@ -302,7 +303,8 @@ def backtest(strategy: "Strategy", cx: Context, block: ast.Block) -> list[Chosen
     for line in block.settings:
         name = line.name.id
         if name not in BACKTEST:
-            unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block")
+            help = elsewhere.BACKTEST.get(name)
+            unknown(cx, name, line.name.span, list(BACKTEST), "in the backtest block", help)
         elif name in strategy.costs:
             cx.error(
                 "QD0208",

@@ -131,6 +131,17 @@ def _target(cx: Context, node: ast.Expr) -> Value:
     return target
 
 
+def _undeclared(cx: Context, node: ast.Name) -> None:
+    """Report an assignment to a name that nothing declares: it may be a misspelt variable."""
+    variables = [
+        name
+        for name in cx.scope.visible()
+        if isinstance(found := cx.scope.find(name), Local) and found.value.writable
+    ]
+    help = f"write 'let {node.id} = ...', or declare a 'state' for what lasts from bar to bar"
+    unknown(cx, node.id, node.span, variables, "here", help)
+
+
 def _fixed_name(cx: Context, node: ast.Expr) -> None:
     """Report an assignment to what never changes; a local 'let' can become a 'var'."""
     root = node.value if isinstance(node, ast.Index) else node
@@ -169,6 +180,9 @@ def _fixed_name(cx: Context, node: ast.Expr) -> None:
 @executes(ast.Assign)
 def _assign(cx: Context, node: ast.Assign) -> None:
     if cx.parallel is not None and cx.parallel.assign(cx, node):
+        return
+    if isinstance(node.target, ast.Name) and cx.scope.find(node.target.id) is None:
+        _undeclared(cx, node.target)
         return
     target = _target(cx, node.target)
     value = cx.expr(node.value)

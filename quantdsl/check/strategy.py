@@ -9,6 +9,7 @@ from quantdsl import limits
 from quantdsl.check import (
     civil,
     consistency,
+    elsewhere,
     grid,
     hosted,
     lints,
@@ -553,7 +554,8 @@ class Strategy:
                 )
                 return
             known = [*EVENTS, *TICK_EVENTS, "ready"]
-            unknown(self.cx, event, node.event.span, known, "among the events")
+            help = elsewhere.EVENTS.get(event)
+            unknown(self.cx, event, node.event.span, known, "among the events", help)
             return
         clocks = self._clocks_of(node)
         if clocks is not None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from quantdsl import limits
+from quantdsl.check import civil
 from quantdsl.check.bindings import unknown
 from quantdsl.check.context import LimitExceeded
 from quantdsl.check.market import ENGINE
@@ -52,7 +53,10 @@ def at(strategy: "Strategy", node: ast.At) -> None:
     if isinstance(node.day, ast.Name):
         timer.on = node.day.id
     if node.day is not None and timer.on not in DAYS:
-        unknown(strategy.cx, timer.on, node.day.span, list(DAYS), "among the days")
+        weekday = timer.on in civil.WEEKDAYS
+        help = f"ask in the handler: if now.weekday == {timer.on}:" if weekday else None
+        known = [] if weekday else list(DAYS)
+        unknown(strategy.cx, timer.on, node.day.span, known, "among the days", help)
         return
     if isinstance(node.time, ast.Time):
         timer.at_s = node.time.seconds

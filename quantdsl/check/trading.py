@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from quantdsl.check import arith, consistency, percent
+from quantdsl.check import arith, consistency, elsewhere, percent
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding
 from quantdsl.check.context import Context
@@ -241,7 +241,7 @@ class _Intent:
                 "QD0802",
                 f"{self.function.verb} needs one amount: a quantity or value =",
                 self.node.span,
-                "such as 100 shares, or value = 10% of equity",
+                self._such(given),
             )
             for arg in given:
                 args.remove(arg)
@@ -266,6 +266,14 @@ class _Intent:
             return
         self.fields.append(("lots", value.ir))
 
+    def _such(self, given: list[ast.Arg]) -> str:
+        """What an order without one amount, or with two, may have been meant to be."""
+        if any(isinstance(arg.value, ast.Str) for arg in given):
+            return 'an instrument is named by a line \'instrument "XNYS:KO" as ko\': buy(ko, ...)'
+        if not given and self.function.verb in ("sell", "cover"):
+            return "close_position() leaves all of it; a part is such as 100 shares"
+        return "such as 100 shares, or value = 10% of equity"
+
     def _no_quantity(self, given: ast.Arg, value: Value, traded: Traded) -> None:
         """A number without a unit could be shares, lots or money; lots could be of another."""
         text = self.cx.module.source.text[slice(*given.value.span)]
@@ -277,17 +285,19 @@ class _Intent:
                 f"write floor_qty(float({text})) for as many of {traded.name}",
             )
             return
-        written = (
-            f"{text} shares"
-            if value.type == INT and value.const is not None
-            else (f"floor_qty({text})")
-        )
+        written = percent.size(self.cx, self.function.verb, given.value, value)
+        help, place = f"write {written}", given.span
+        if written is None:
+            place = given.value.span
+            counted = value.type == INT and value.const is not None
+            written = f"{text} shares" if counted else f"floor_qty({text})"
+            help = f"write {written}, or size by money: value = 10% of equity"
         self.cx.error(
             "QD0803",
             f"an order's size is a quantity, this is {an(value.type)}",
             given.value.span,
-            help=f"write {written}, or size by money: value = 10% of equity",
-            edit=(given.value.span, written),
+            help=help,
+            edit=(place, written),
         )
         self.bad = True
 
@@ -362,7 +372,7 @@ class _Intent:
     def _unknown(self, arg: ast.Arg) -> None:
         """An argument that no order has."""
         name = arg.name or ""
-        near = nearest(name, NAMED)
+        near = elsewhere.ARGUMENTS.get(name) or nearest(name, NAMED)
         place = (arg.span[0], arg.span[0] + len(name))
         self.cx.error(
             "QD0802",
@@ -582,6 +592,8 @@ class FloorQty(Binding):
         value = arith.plain(cx, cx.expr(node.args[0].value))
         if value.bad:
             return value
+        if (wrong := percent.no_count(cx, node.args[0].value, value)) is not None:
+            return wrong
         type_ = qty(of)
         unit = cx.units.of(cx, Value(type_, NOTHING, node.span))
         ir = arith.from_float(cx, value, unit, "floor")

@@ -102,10 +102,11 @@ class ItemParser(StatementParser):
         value = self.expr()
         node = ast.ExprStmt(self.span_from(start), value)
         if self.kind == "=":
+            declare = "write 'let', 'state' or 'param' before the name"
             self.error(
                 "QD0120",
                 "only a body assigns; here names are declared",
-                help="write 'let', 'state' or 'param' before the name",
+                help=words.ELSEWHERE.get(word, declare),
             )
         self.end_line()
         self.orphaned_block()
@@ -117,7 +118,7 @@ class ItemParser(StatementParser):
             where = "directly in the strategy" if word in _ITEMS else "at the left margin"
             advice = f"'{word}' belongs {where}"
         else:
-            advice = "statements belong in a handler, such as 'on bar:'"
+            advice = words.ELSEWHERE.get(word, "statements belong in a handler, such as 'on bar:'")
         self.error("QD0120", f"'{word}' cannot stand directly in {place}", help=advice)
         self.quiet = False
         method = _ITEMS.get(word) or _TOP.get(word)
@@ -136,11 +137,14 @@ class ItemParser(StatementParser):
         annotations: Annotations,
     ) -> ast.Item:
         """A line that begins with an unknown word: perhaps a misspelt one, then read it so."""
-        near = spelling.nearest(word, methods)
+        near = None if word in words.ELSEWHERE else spelling.nearest(word, methods)
+        advice = words.ELSEWHERE.get(word, "")
+        if word.startswith("on_") and not near:
+            advice = f"write 'on {word[3:]}:'"
         self.error(
             "QD0121",
             f"'{word}' begins no part of {place}",
-            help=f"did you mean '{near}'?" if near else "",
+            help=f"did you mean '{near}'?" if near else advice,
             edit=Edit(self.here(), near) if near else None,
         )
         if near:

@@ -178,11 +178,12 @@ class StatementParser(ExpressionParser):
                 help=f"'{word}' belongs {home_of(word)}",
             )
         else:
-            near = spelling.nearest(word, words.STATEMENT_WORDS)
+            known = words.STATEMENT_WORDS
+            near = None if word in words.ELSEWHERE else spelling.nearest(word, known)
             self.error(
                 "QD0121",
                 f"'{word}' begins no statement",
-                help=f"did you mean '{near}'?" if near else "",
+                help=f"did you mean '{near}'?" if near else words.ELSEWHERE.get(word, ""),
                 edit=Edit(self.here(), near) if near else None,
             )
         return True
@@ -237,6 +238,8 @@ class StatementParser(ExpressionParser):
     def declared(self) -> tuple[ast.Ident, ast.Type | None]:
         """The name after the word at the cursor, and its type if there is one."""
         self.advance()
+        if self.kind in ("[", "("):
+            self.error("QD0113", f"expected a name, found {self.shown()}", help=_WHOLE)
         name = self.name("a name")
         return name, self.type() if self.take(":") else None
 
@@ -244,8 +247,7 @@ class StatementParser(ExpressionParser):
         """`= value` of a declaration."""
         if self.kind == "," and not self.quiet:
             what = f"expected '=' and a value, found {self.shown()}"
-            way = "give the whole one name, b; its parts are b.upper, b.lower and so on"
-            self.error("QD0113", what, help=way)
+            self.error("QD0113", what, help=_WHOLE)
         if self.quiet or not self.expect("=", "'=' and a value"):
             start = self.start
             self.skip_line()
@@ -395,6 +397,9 @@ class StatementParser(ExpressionParser):
         if self.expect("for", "'for'"):
             name = self.name("a name for the loop's counter")
         over: ast.Expr = self.missing()
+        if self.kind == "=":
+            what = f"expected 'in' and a range, found {self.shown()}"
+            self.error("QD0113", what, help=f"write 'for {name.id} in 0..10:'")
         if not self.quiet and self.expect("in", "'in' and a range"):
             over = self.expr()
         reduce = self.reductions() if self.at_word("reduce") else ()
@@ -480,6 +485,7 @@ def home_of(word: str) -> str:
     return "directly in the strategy, one level below its name"
 
 
+_WHOLE = "give the whole one name, b; its parts are b.upper, b.lower and so on"
 _INFIX = frozenset("and or not is mod of crosses in if else".split())
 _TAKES_EXPRESSION = frozenset("require invariant every at assert match expect".split())
 _RESERVED_STATEMENTS: dict[str, Callable[..., ast.Stmt]] = {

@@ -73,5 +73,30 @@ UNIT_SYNONYMS = {
 }
 """What people write for a unit elsewhere; never accepted, only understood."""
 
+_COSTS = "costs and cash stand in 'backtest:', such as fees = 10bps, cash = 10_000 USD"
+_FN = "a function stands above the strategy: 'fn name(x: float) -> float:'"
+_LET = "write 'let x = 3', or 'var x = 3' for what changes in the handler"
+_BARS = "write 'bars 1d'"
+ELSEWHERE = {
+    "timeframe": _BARS,
+    "resolution": _BARS,
+    "interval": _BARS,
+    "input": "write 'param length = 20 in 5..50 step 5'",
+    "symbol": "write 'instrument \"XNYS:KO\" as ko', or leave it out for what --data holds",
+    "commission": _COSTS,
+    "capital": _COSTS,
+    "initial_capital": _COSTS,
+    "cash": _COSTS,
+    "fees": _COSTS,
+    "slippage": _COSTS,
+    "def": _FN,
+    "function": _FN,
+    "int": _LET,
+    "float": _LET,
+    "bool": _LET,
+    "var": "what changes from bar to bar is a 'state', an equation a 'let'",
+}
+"""Words that begin lines in other tools, and how what they mean is said here."""
+
 CLOSE_UNITS = TIME_UNITS | RATIO_UNITS | RISK_UNITS
 """Units that are written without a space: `5m`, `10%`, `2R`."""

@@ -26,6 +26,19 @@ FOREIGN_ITEMS = {
     "days of a bar's handler": "on bar on month_end:\n    flatten()",
     "consts of a run's units": "const LOTS = 5 shares\nconst CASH = 5 USD\n"
     "on bar:\n    buy(LOTS)\n    modify(CASH)",
+    "lengths for the series of an indicator": "let flow = ta.mfi(14)\n"
+    "let k = ta.stoch(close, 14, 3)\nplot(flow + k)",
+    "series for the length of an indicator": "plot(ta.atr(close, 14) + ta.vwma(close, volume, 9))",
+    "lines of other tools": "timeframe 1d\ninput n = 20\nsymbol \"KO\"\ncommission 0.1%\n"
+    "capital = 10000\nvar units = 0\non_bar:\n    buy(9 shares)\ndef f(x):\n    return x",
+    "events of other tools": "on close:\n    flatten()\non tick:\n    flatten()\n"
+    "on month_end:\n    flatten()\nat 15:45 on friday:\n    flatten()",
+    "blocks of other tools": "risk:\n    stop_loss = 5%\nbacktest:\n    commission = 0.1%\n"
+    "    initial_capital = 10_000 USD\n    start = 2020",
+    "names of other tools": "let p = close.shift(1)\nlet r = ref(close, 1)\nlet l = ln(close)\n"
+    "plot(p + r + l + prev_close)",
+    "list of names for two lines": "let [upper, lower] = ta.donchian(20)\n"
+    "let (m, s) = ta.macd(close)",
     "weight of thousands of percent": "risk:\n    max_weight = 25",
 }
 FOREIGN_STATEMENTS = {
@@ -48,6 +61,22 @@ FOREIGN_STATEMENTS = {
     "percentage off a price": "buy(9 shares, limit = close - 2%)",
     "price added to a percentage": "short(9 shares, limit = 1% + (high - low))",
     "percentage compared with money": "if open_profit > 5% or close < -1%:\n    flatten()",
+    "share of equity for a size": "buy(50% of equity)",
+    "part of cash for a size": "short(qty = 0.5 * cash, limit = high)",
+    "money for a size": "buy(9_000 USD)",
+    "percentage for a size": "buy(9 shares)\nsell(50%)",
+    "money for a number of units": "buy(floor_qty(50% of equity))\nsell(floor_qty(100%))\n"
+    "buy(floor_qty(50% of equity / close))",
+    "stops of ranges on the wrong side": "let far = 2 * ta.atr(14)\n"
+    "buy(9 shares, stop = close - far)\nbuy(9 shares, stop_loss = high + far)\n"
+    "short(9 shares, stop_loss = close - far, take_profit = close + ta.tr() / 2)\n"
+    "buy(9 shares, stop = high + far, stop_loss = close - far)\n"
+    "buy(9 shares, stop_loss = close - far, take_profit = close + far)",
+    "argument of another tool": "buy(9 shares, sl = low)",
+    "order without an amount": 'buy("KO", 9 shares)\nsell()',
+    "orders of other tools": "sell_short(9 shares)\nbuy_to_cover(9 shares)\nset_stop(low)\n"
+    "plot(close)\nsell(all)",
+    "declarations of other tools": "x = 5\nint z = 3\nfor i = 0 to 9:\n    flatten()",
     "words of other tools": "if True and isnan(close) and dayofweek == 1:\n    print(strategy)",
     "calendar by other names": "if now.date == 5 and weekday == 1 and now.dayofweek == 2:\n"
     "    flatten()\nlet monday = 3",
