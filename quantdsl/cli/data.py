@@ -164,6 +164,10 @@ def _facts(feed: Feed, tz: str) -> list[tuple[str, str]]:
         ("instrument", feed.instrument.statement()),
         ("sha256", reader.sha256()),
     ]
+    if scan.jump is not None:
+        jump = scan.jump
+        jumps = f"{scan.jumps:,} as by a split; the first is {jump.before:g} to {jump.after:g}"
+        facts.insert(-2, ("jumps", f"{jumps}, at {show_instant(jump.ts)}"))
     if reader.close_only:
         facts.insert(2, ("columns", "closes only: a market order fills at the next close"))
     return facts

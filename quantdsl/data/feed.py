@@ -191,6 +191,14 @@ def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list
             "closes only: each bar opens, peaks and ends at its close, so a market order "
             "fills at the next close and stops and limits are seen at closes only"
         )
+    if scan.jump is not None and not spec.actions:
+        ts, before, after = scan.jump
+        often = f", the first of {scan.jumps} such jumps" if scan.jumps > 1 else ""
+        facts.append(
+            f"{reader.name}: {times.show_instant(ts)} opens at {after:g} after a close of "
+            f"{before:g}, as a split makes it{often}, and nothing tells of one: it counts as a "
+            "loss or a gain. Take adjusted prices, or name a file of splits, data.actions"
+        )
     if not reader.has_volume:
         facts.append("no volume: it is read as 0, and with volume_share nothing fills")
     elif scan.volume_max == 0:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -46,6 +46,10 @@ POSITION_WORTH = 100_000
 STEP_EVIDENCE = 1_000
 """Prices needed before a step coarser than their last decimal is believed (0.25, 0.00005)."""
 
+JUMP = 1.9
+"""From this factor on an open is held against the close before it: a split of two, or more."""
+JUMP_NEAR = 0.03
+"""How far from a whole number such a factor may be: prices move on the day of a split too."""
 _ULPS = 1e-15
 _FEW = ("holds no usable row", "holds one usable row only")
 _QUOTES = ("USDT", "USDC", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "NZD", "BTC", "ETH")
@@ -78,6 +82,14 @@ class StepFinder:
         """The step; without enough numbers the last decimal rather than a chance multiple of it."""
         believed = self.count >= STEP_EVIDENCE and self.divisor > 0
         return Fraction(self.divisor if believed else 1, 10**self.digits)
+
+
+class Jump(NamedTuple):
+    """An open that is a whole part, or a whole multiple, of the close before it."""
+
+    ts: int
+    before: float
+    after: float
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -117,6 +129,10 @@ class Scan:
         self.first_ts = self.last_ts = 0
         self.price_min, self.price_max, self.volume_max = math.inf, 0.0, 0.0
         self.longest_gap: tuple[int, int] = (0, 0)
+        self.jump: Jump | None = None
+        """Where prices first jump as by a split, and how often they do."""
+        self.jumps = 0
+        self._last_close = math.nan
         if found is None:
             for rows in reader.chunks():
                 self._add(rows)
@@ -169,6 +185,7 @@ class Scan:
             self._step(np.array([self.last_ts, rows.ts[0]]))
         self._step(rows.ts)
         self._count_days(rows.ts)
+        self._find_jumps(rows)
         self.count += rows.size
         self.last_ts = int(rows.ts[-1])
         self.price_min = min(self.price_min, float(rows.low.min()))
@@ -192,6 +209,18 @@ class Scan:
         self.longest_gap = max(self.longest_gap, (int(steps[at]), int(ts[at])))
         lengths, counts = np.unique(steps, return_counts=True)
         self._steps.update(dict(zip(lengths.tolist(), counts.tolist(), strict=True)))
+
+    def _find_jumps(self, rows: Rows) -> None:
+        before = np.concatenate(([self._last_close], rows.close[:-1]))
+        self._last_close = float(rows.close[-1])
+        far = np.flatnonzero((rows.open * JUMP < before) | (rows.open > before * JUMP))
+        ratio = rows.open[far] / before[far]
+        ratio = np.maximum(ratio, 1 / ratio)
+        found = far[np.abs(ratio / np.rint(ratio) - 1) < JUMP_NEAR]
+        if len(found) and self.jump is None:
+            at = found[0]
+            self.jump = Jump(int(rows.ts[at]), float(before[at]), float(rows.open[at]))
+        self.jumps += len(found)
 
     def _count_days(self, ts: npt.NDArray[np.int64]) -> None:
         """Add the days that begin in these rows to those of their days of the week."""

@@ -53,6 +53,27 @@ def test_volumes_of_0_alone_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("opens", "told"),
+    [
+        ((100, 51, 52, 210), "after a close of 100, as a split makes it, the first of 2 such"),
+        ((100, 14.4, 14), "opens at 14.4 after a close of 100, as a split makes it, and nothing"),
+        ((100, 61, 40, 72), None),
+    ],
+)
+def test_a_jump_as_of_a_split_is_told_unless_a_file_of_splits_is_given(
+    tmp_path: Path, opens: tuple[float, ...], told: str | None
+) -> None:
+    """What is held of prices that are not adjusted loses six sevenths in a night."""
+    rows = [f"2024-01-{day:02},{x},{x},{x},{x},9" for day, x in enumerate(opens, 1)]
+    path = csv(tmp_path, "\n".join(["time,open,high,low,close,volume", *rows]) + "\n")
+    notes = [note for note in one(path).notes if "as a split" in note]
+    assert len(notes) == (told is not None)
+    assert all(str(told) in note for note in notes)
+    splits = csv(tmp_path, "time,action,value\n2024-01-02,split,2\n", "splits.csv")
+    assert not [note for note in one(path, actions=str(splits)).notes if "as a split" in note]
+
+
+@pytest.mark.parametrize(
     "times",
     [
         ("2024-01-02T10:00:00Z", "2024-01-02T10:01:00Z"),
