@@ -79,7 +79,12 @@ SIZES = click.option(
     help="A size of tensors of kernels; 64 where it is not given.",
 )
 HOSTS = click.option(
-    "--host", "hosts", multiple=True, metavar="MODULE", help="Let @host run this Python module."
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar=f"MODULE{LISTED}",
+    callback=lambda _context, _option, said: tuple(name for one in said for name in one.split(",")),
+    help="Let @host run these Python modules.",
 )
 
 

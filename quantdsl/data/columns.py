@@ -30,7 +30,8 @@ _LETTERS = {"o": "open", "h": "high", "l": "low", "c": "close", "v": "volume", "
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Column names by field. A close-only table has no open, high and low.
 
-    `clock` is a second column with the time of day where the date stands alone.
+    `clock` is a second column with the time of day where the date stands alone. Of a `wide` table
+    each other column is a ticker's closes, and an empty cell is no bar.
     """
 
     time: str
@@ -41,6 +42,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     volume: str | None = None
     symbol: str | None = None
     clock: str | None = None
+    wide: bool = False
 
     @property
     def close_only(self) -> bool:
@@ -48,7 +50,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     def used(self) -> list[str]:
         """Every column that has to be read, once each."""
-        given = [getattr(self, field) for field in self.__struct_fields__]
+        given = [getattr(self, field) for field in (*FIELDS, "clock")]
         return list(dict.fromkeys(name for name in given if name is not None))
 
 
@@ -59,11 +61,15 @@ def plain(name: str) -> str:
 
 
 def time_of(names: Sequence[str]) -> str | None:
-    """The column of the times; that of the dates where another has the time of day."""
+    """The column of the times of a wide table; that of the dates where another has the time of day.
+
+    TS is a ticker too, and so counts where nothing else can be the times.
+    """
     found = {plain(name): name for name in reversed(names)}
     if {"date", "time"} <= found.keys():
         return found["date"]
-    return next((found[alias] for alias in _ALIASES["time"] if alias in found), None)
+    known = (found[alias] for alias in _ALIASES["time"] if alias in found and alias != "ts")
+    return next(known, found.get("ts"))
 
 
 def recognise(
@@ -105,7 +111,8 @@ def recognise(
     if "time" not in found:
         raise DataError(_missing("time", names, where))
     if not any(field in found for field in PRICES):
-        return _wide(names, found["time"], ticker, where)
+        time = mapping.get("time") or time_of(names) or names[0]
+        return _wide(names, time, ticker, where)
     missing = [field for field in PRICES if field not in found]
     if missing and missing != ["open", "high", "low"]:
         raise DataError(_missing(missing[0], names, where))
@@ -144,7 +151,7 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
         raise DataError(f"{where}: the table has a time and nothing else")
     if ticker is None:
         if len(tickers) == 1:
-            return Columns(time=time, close=tickers[0])
+            return Columns(time=time, close=tickers[0], wide=True)
         raise DataError(
             f"{where}: holds no column open, high, low or close, so it is read as closes of "
             f"{len(tickers)} tickers ({_list(tickers)}): {one_of(tickers[0])}, "
@@ -156,7 +163,7 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
             f"{where}: has no column {ticker!r}; its columns are "
             f"{_list(names)}{_mean(ticker, tickers)}"
         )
-    return Columns(time=time, close=match)
+    return Columns(time=time, close=match, wide=True)
 
 
 def _missing(field: str, names: Sequence[str], where: str) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 _NOUN = re.compile(
-    r"\b(book|change|gap|line|message|number|price|quote|row|size|tick|time|trade|value|volume)\b"
+    r"\b(book|cell|change|gap|line|message|number|price|quote|row|size|tick|time|trade|value|volume)\b"
 )
 """The first of these that a kind is named by is what is counted."""
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from quantdsl.data import times
 from quantdsl.data.calendar import ALWAYS_OPEN, SessionSpec, schedule_of
-from quantdsl.data.counts import listed
+from quantdsl.data.counts import counted, listed
 from quantdsl.data.instrument import Instrument
 from quantdsl.data.recording import RecordedBars, is_recording, known
 from quantdsl.data.rows import SLACK, Reader, Reading, RowReader, Rows
@@ -177,10 +177,12 @@ def _built_in(spec: DataSpec, index: int, found: Found | None) -> Feed:
 
 def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list[str]:
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
-    facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}"]
+    told, gaps = (reader.told, reader.empty) if isinstance(reader, RowReader) else (reader.name, 0)
+    empty = f"; none in {counted(gaps, 'cell')} without a number" if gaps else ""
+    facts = [f"{told}: {scan.count:,} bars of {scan.interval} from {first} to {last}{empty}"]
     if reader.dropped:
         counts = listed(reader.dropped)
-        facts.append(f"{reader.name}: bad rows left out: {counts}")
+        facts.append(f"{told}: bad rows left out: {counts}")
     if not (reader.zoned or reader.dates_only):
         said = spec.tz or "UTC (--tz names another zone)"
         facts.append(f"times without a zone are read as {said}")

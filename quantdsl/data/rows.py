@@ -81,7 +81,8 @@ class RowReader:
     """The good rows of some tables, in order of time; readable any number of times.
 
     After a full reading `dropped` counts the bad rows by reason, `first_fault` tells of the first
-    one, and `zoned`, `dates_only`, `close_only` and `has_volume` describe what was found.
+    one, `empty` counts the cells without a number of a wide table, and `zoned`, `dates_only`,
+    `close_only` and `has_volume` describe what was found.
     """
 
     def __init__(self, name: str, tables: Sequence[Table], reading: Reading) -> None:
@@ -97,6 +98,13 @@ class RowReader:
         self.dates_only = True
         self.dropped: Counter[str] = Counter()
         self.first_fault = ""
+        self.empty = 0
+
+    @property
+    def told(self) -> str:
+        """What notes call it: of a wide table the column too."""
+        first = self._columns[0]
+        return f"{self.name}, column {first.close}" if first.wide else self.name
 
     def sha256(self) -> str:
         """SHA-256 of the file, or of the hashes of several."""
@@ -105,6 +113,7 @@ class RowReader:
     def chunks(self) -> Iterator[Rows]:
         """Rows with strictly increasing times; DataError names file and row of a bad one."""
         self.dropped.clear()
+        self.empty = 0
         last_ts = np.iinfo(np.int64).min
         for table, columns in zip(self._tables, self._columns, strict=True):
             row = 0
@@ -113,7 +122,7 @@ class RowReader:
             text = [name for name in (columns.time, columns.clock, columns.symbol) if name]
             dropped = self.dropped if self._reading.bad_rows == "drop" else None
             for batch in table.batches(text, _numbers(columns), dropped):
-                chosen = self._of_ticker(batch, columns, seen, table.name)
+                chosen = self._chosen(batch, columns, seen, table.name)
                 rows = self._good(batch, columns, chosen, table, row, last_ts, moments)
                 row += batch.num_rows
                 if rows.size:
@@ -134,18 +143,22 @@ class RowReader:
     def _ticker_in(self, seen: set[str]) -> bool:
         return (self._reading.ticker or "").upper() in {one.upper() for one in seen}
 
-    def _of_ticker(self, batch: Any, columns: Columns, seen: set[str], where: str) -> Bools | None:
-        """Which rows belong to the instrument, None for all of them."""
+    def _chosen(self, batch: Any, columns: Columns, seen: set[str], where: str) -> Bools | None:
+        """Which rows belong to the instrument, None for all of them; those that do not say whose
+        they are may."""
+        if columns.wide:
+            there = ~np.isnan(plain(batch.column(columns.close), null=np.nan))
+            self.empty += int(np.count_nonzero(~there))
+            return there
         if columns.symbol is None:
             return None
         import pyarrow.compute as pc
 
-        names = batch.column(columns.symbol)
-        seen.update(str(name) for name in pc.unique(names).to_pylist())
+        names = pc.cast(batch.column(columns.symbol), "string")
+        seen.update(name for name in pc.unique(names).to_pylist() if name and name.strip())
         ticker = self._reading.ticker
         if ticker is not None:
-            same = pc.equal(pc.utf8_upper(pc.cast(names, "string")), ticker.upper())
-            return plain(same)
+            return plain(pc.equal(pc.utf8_upper(names), ticker.upper())) | ~_named(names)
         if len(seen) > 1:
             raise DataError(
                 f"{where}: holds several instruments ({', '.join(sorted(seen)[:8])}): "
@@ -164,12 +177,14 @@ class RowReader:
         moments: Blocks,
     ) -> Rows:
         rows, stamps = self._columns_of(batch, columns, table, first_row, moments)
-        places, time_valid = np.arange(rows.size), stamps.valid
+        places = np.arange(rows.size) if chosen is None else np.flatnonzero(chosen)
         if chosen is not None:
-            rows, time_valid, places = rows.where(chosen), time_valid[chosen], places[chosen]
+            rows = rows.where(chosen)
         if not rows.size:
             return rows
-        fine = time_valid & _consistent(rows)
+        time_valid = stamps.valid[places]
+        whose = _named(batch.column(columns.symbol))[places] if columns.symbol else time_valid
+        fine = time_valid & whose & _consistent(rows)
         before = np.maximum.accumulate(
             np.concatenate(([last_ts], np.where(fine, rows.ts, last_ts)))
         )[:-1]
@@ -181,11 +196,14 @@ class RowReader:
             if not time_valid[at]:
                 fault = stamps.fault(int(places[at]))
                 return (NO_TIME, "its time is empty") if fault is None else (UNREAD, fault)
+            if not whose[at]:
+                return "no symbol", f"its {columns.symbol} is empty"
             return _reason(rows, before, at)
 
         at = int(np.argmin(fine))
         place = first_row + int(places[at])
-        fault = f"{place_of(table, place)}: {': '.join(reason(at))}"
+        cell = f", column {columns.close}" if columns.wide else ""
+        fault = f"{place_of(table, place)}{cell}: {': '.join(reason(at))}"
         joined = place == 0 and bool(time_valid[at]) and int(rows.ts[at]) <= last_ts
         if self._reading.bad_rows == "stop":
             if not time_valid.any():
@@ -247,6 +265,13 @@ LEAVE_OUT = (
     "a config."
 )
 NEWEST_FIRST = "The rows run from new to old: sort the file by time."
+
+
+def _named(symbols: Any) -> Bools:
+    """Which cells of a column of symbols say one."""
+    import pyarrow.compute as pc
+
+    return plain(pc.not_equal(pc.utf8_trim_whitespace(pc.cast(symbols, "string")), ""))
 
 
 def _newest_first(rows: Rows) -> bool:

@@ -72,7 +72,7 @@ def read_times(column: Any, time_format: str | None) -> TimeColumn:
     if not begin.any():  # as nearly always: nothing is copied
         return found
     others = found.ns[found.valid & ~begin]
-    if not len(others) or np.abs(others).min() <= _NEAR_NS:
+    if not len(others) or np.abs(others).min() <= _NEAR_NS or others.min() < 0 < others.max():
         return found
     return TimeColumn(
         np.where(begin, 0, found.ns),
@@ -345,7 +345,8 @@ def _unlike(original: str, at: int, *, zoned: bool) -> TimeTextError:
 
 
 _NEAR_NS = 366 * DAY_NS
-"""How near to the begin of 1970 other times are where that begin is one of them."""
+"""How near to the begin of 1970 other times are where that begin is one of them, if they do not lie
+on both sides of it."""
 _BEGIN = "the begin of 1970, or 0, far from all other times here: it stands for one that is missing"
 _FAR = "lies outside the years 1678 to 2261"
 _FORM_NAMED = ' or name its form, as in time_format = "%m/%d/%Y"'

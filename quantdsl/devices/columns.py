@@ -117,10 +117,14 @@ class Column:
     ) -> object:
         """A capsule of this memory; all that computed it is done, so no `stream` need wait.
 
-        Raises BufferError where a copy or another device is asked for.
+        Raises BufferError where another device is asked for, or a copy of what lies on a GPU.
         """
-        if copy or dl_device not in (None, self._place.device):
+        if dl_device not in (None, self._place.device):
             raise BufferError("this column is lent where it lies; copy what you take of it")
+        if copy:
+            if self._place.device[0] != CPU:
+                raise BufferError("a column of a GPU is lent where it lies; copy what you take")
+            return np.asarray(self).__dlpack__(max_version=max_version, copy=True)
         shape = (ctypes.c_int64 * 2)(*self.shape)
         strides = (ctypes.c_int64 * 2)(*(step // self.dtype.itemsize for step in self.strides))
         kind = _DataType(CODES[self.dtype.kind], 8 * self.dtype.itemsize, 1)

@@ -314,6 +314,7 @@ def test_the_command_line_and_python_allow_it_by_name(
     assert "add --host tests.backtest.host_models" in capsys.readouterr().err
     allowed = ["--host", *HOSTS]
     assert cli.run(["backtest", str(file), *allowed, "--out", str(tmp_path / "a")]) == 0
+    allowed = ["--host", ",".join(("quantdsl", *HOSTS))]  # several at once, as in other lists
     assert cli.run(["check", "--causality", str(file), *allowed]) == 0
     assert "no signal changes" in capsys.readouterr().out
     file.write_text(TEXT.replace(":move", ":ahead"), encoding="utf-8")

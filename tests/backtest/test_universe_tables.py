@@ -1,5 +1,6 @@
 """Whose bars a folder, a long table and a wide one hold, for a universe."""
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -76,6 +77,26 @@ def test_a_ticker_may_be_called_like_a_column_of_times(tmp_path: Path) -> None:
     wide.to_csv(tmp_path / "wide.csv", index=False)
     for data in (wide, tmp_path / "wide.csv"):
         assert rows(data) == {"A": 20, "TIME": 20}
+    named = wide.rename(columns={"Date": "index", "TIME": "TS"})
+    named.to_csv(tmp_path / "named.csv", index=False)
+    for data in (named, tmp_path / "named.csv"):
+        assert rows(data) == {"A": 20, "TS": 20}
+
+
+def test_a_cell_without_a_number_of_a_wide_table_is_no_bar(tmp_path: Path) -> None:
+    """Who is listed late was a bad row, and stopped the run without the name of its column."""
+    wide = pd.DataFrame({"date": DAYS, "A": [10.0 + day for day in range(20)]})
+    wide["LATE"] = wide["A"].where(wide.index >= 12)
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    for data in (wide, tmp_path / "wide.csv"):
+        assert rows(data) == {"A": 20, "LATE": 8}
+    notes = quantdsl.compile(TEXT).describe(tmp_path / "wide.csv").notes
+    told = r"wide.csv, column LATE: 8 bars of 1d .*; none in 12 cells without a number$"
+    assert any(re.search(told, note) for note in notes)
+    wide.loc[15, "LATE"] = -1.0
+    wide.to_csv(tmp_path / "wide.csv", index=False)
+    with pytest.raises(DataError, match=r"row 16 \(line 17\), column LATE: price not positive"):
+        rows(tmp_path / "wide.csv")
 
 
 def test_members_that_are_not_read_are_told_of() -> None:

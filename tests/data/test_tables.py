@@ -221,6 +221,18 @@ def test_table_of_several_symbols(tmp_path: Path) -> None:
         one(path, symbol="GE")
 
 
+@pytest.mark.parametrize("symbol", ["", "KO"])
+def test_a_row_that_does_not_say_whose_it_is_is_a_bad_one(tmp_path: Path, symbol: str) -> None:
+    """It was left out without a word, or of an instrument None."""
+    days = (f"2024-01-{day:02},{'' if day == 4 else 'KO'},{day}" for day in range(2, 9))
+    path = csv(tmp_path, "\n".join(("date,symbol,close", *days)))
+    with pytest.raises(DataError, match=r"row 3 \(line 4\): no symbol: its symbol is empty"):
+        one(path, symbol=symbol)
+    data = one(path, symbol=symbol, bad_rows="drop")
+    assert bars(data)["close"].tolist() == [2, 3, 5, 6, 7, 8]
+    assert f"{path}: bad rows left out: 1 no symbol" in data.notes
+
+
 def test_live_tables(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     index = pandas.date_range("2024-01-02 10:00", periods=3, freq="min")

@@ -135,6 +135,8 @@ def test_data_from_the_begin_of_1970_are_read():
     for step in (1, 86_400, 366 * 86_400):
         assert read_times(pa.array([0, step, 2 * step]), None).valid.all()
     assert read_times(pa.array(["1970-01-01", "1970-01-02", "1999-01-01"]), None).valid.all()
+    years = pa.array(["1960-01-04", "1965-01-04", "1970-01-01", "1975-01-02"])
+    assert read_times(years, None).valid.all()
 
 
 def test_a_0_among_times_in_text_is_no_time():

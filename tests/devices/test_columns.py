@@ -83,10 +83,23 @@ def test_a_capsule_that_nobody_takes_keeps_nothing() -> None:
     assert gone() is None
 
 
-@pytest.mark.parametrize("asked", [{"copy": True}, {"dl_device": (CUDA, 0)}])
-def test_it_is_lent_where_it_lies(asked: dict[str, object]) -> None:
+def test_it_is_lent_where_it_lies() -> None:
     with pytest.raises(BufferError, match="lent where it lies"):
-        on_host().column(0, "<i8").__dlpack__(**asked)  # type: ignore[arg-type]
+        on_host().column(0, "<i8").__dlpack__(dl_device=(CUDA, 0))
+    of_gpu = Matrices(Place(object(), 0x7F00_0000_0000, (CUDA, 1)), (100, 50), 120, 64)
+    with pytest.raises(BufferError, match="of a GPU is lent where it lies"):
+        of_gpu.column(3, "<f8").__dlpack__(copy=True)
+
+
+def test_a_copy_is_made_where_one_is_asked_for() -> None:
+    """It was refused."""
+    made = on_host()
+    column = made.column(1, "<i8")
+    taken = np.from_dlpack(column, copy=True)
+    before = taken.copy()
+    words_of(made)[1] += 1
+    assert taken.ctypes.data != column.address and taken.flags.writeable
+    assert np.array_equal(taken, before)
 
 
 def test_a_column_of_a_gpu_says_where_it_is() -> None:
