@@ -116,7 +116,7 @@ def recognise(
     missing = [field for field in PRICES if field not in found]
     if missing and missing != ["open", "high", "low"]:
         raise DataError(_missing(missing[0], names, where))
-    return Columns(clock=clock, **found)
+    return Columns(clock=clock, wide=False, **found)
 
 
 def _mapped(names: Sequence[str], mapping: Mapping[str, str], where: str) -> dict[str, str]:

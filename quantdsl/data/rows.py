@@ -147,7 +147,7 @@ class RowReader:
         """Which rows belong to the instrument, None for all of them; those that do not say whose
         they are may."""
         if columns.wide:
-            there = ~np.isnan(plain(batch.column(columns.close), null=np.nan))
+            there: Bools = ~np.isnan(plain(batch.column(columns.close), null=np.nan))
             self.empty += int(np.count_nonzero(~there))
             return there
         if columns.symbol is None:
