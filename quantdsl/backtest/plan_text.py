@@ -6,9 +6,10 @@ from pathlib import Path
 
 from quantdsl.backtest import points
 from quantdsl.backtest.panel_plan import panel_plan
+from quantdsl.backtest.prepare import hold_hosted
 from quantdsl.check import Checked, compile_file
 from quantdsl.check.columns import LOAD_CPU, LOAD_GPU, WORD_BYTES, Choice, Scope
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, UnavailableError
 
 EVENTS = 100_000
 """For how many bars the bytes are told."""
@@ -20,15 +21,17 @@ def plan_text(path: Path, ranges: Mapping[str, str]) -> str:
     """What a sweep over the grid of the file, with these ranges in place of its own, hoists, and
     what the kernels of its own and of its signals are.
 
-    Raises SourceError where the file has mistakes and ConfigError where there is nothing of that.
+    Raises SourceError where the file has mistakes and ConfigError or UnavailableError where there
+    is nothing of that.
     """
     checked = compile_file(path)
     kernels = [f"kernel {one.name}: {one}" for one in checked.library.kernels.values()]
     signals = [*panel_plan(checked)] if checked.strategy.universe is not None else []
     more = [*kernels, *(["", *signals] if signals else [])]
     try:
+        hold_hosted(checked, "a sweep")
         grid, _ = points.grid(checked.strategy.params, {}, ranges)
-    except ConfigError:
+    except (ConfigError, UnavailableError):
         if ranges or not more:
             raise
         return "\n".join([f"{checked.strategy.name}: nothing to sweep", *more])

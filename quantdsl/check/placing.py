@@ -48,9 +48,10 @@ def pins(strategy: "Strategy") -> Iterator[Pin]:
     own = (one for one in strategy.module.file.items if isinstance(one, ast.Kernel))
     for item in (*strategy.node.items, *(one for one in own if one.name.id in called)):
         if isinstance(item, ast.Let | ast.Kernel):
-            for note in item.annotations:
-                if note.name == NOTE and word(note) in WORDS[1:]:
-                    yield Pin(word(note), item.name.id, note.span)
+            # Of several, which is an error of its own, the first counts.
+            note = next((note for note in item.annotations if note.name == NOTE), None)
+            if note is not None and word(note) in WORDS[1:]:
+                yield Pin(word(note), item.name.id, note.span)
 
 
 def hold(cx: Context, strategy: "Strategy") -> None:

@@ -312,6 +312,8 @@ def test_the_command_line_and_python_allow_it_by_name(
     file.write_text(TEXT, encoding="utf-8")
     assert cli.run(["backtest", str(file), "--out", str(tmp_path / "a")]) == 2
     assert "add --host tests.backtest.host_models" in capsys.readouterr().err
+    assert cli.run(["explain", str(file), "--stage", "plan"]) == 2
+    assert "a sweep of a strategy with a '@host' indicator is" in capsys.readouterr().err
     allowed = ["--host", *HOSTS]
     assert cli.run(["backtest", str(file), *allowed, "--out", str(tmp_path / "a")]) == 0
     allowed = ["--host", ",".join(("quantdsl", *HOSTS))]  # several at once, as in other lists

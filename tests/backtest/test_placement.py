@@ -95,6 +95,13 @@ def test_two_places_are_one_error() -> None:
     assert error.message == "'rsi' is to be computed on cpu, 'atr' on cuda"
 
 
+def test_a_place_that_is_said_twice_of_one_equation_is_one_error() -> None:
+    """The equation was said to be in another place than itself, too."""
+    text = ALONG.replace("    let rsi", "    @device(cpu)\n    @device(cuda)\n    let rsi")
+    _, told = check_source(Source(text, "two.qdsl"))
+    assert [one.code for one in told if one.severity == "error"] == ["QD0219"]
+
+
 def test_the_plan_tells_of_each_stage_and_transfer() -> None:
     lines = [*placement_text(placed(), LARGE)]
     text = "\n".join(lines)
