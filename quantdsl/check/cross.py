@@ -123,7 +123,7 @@ def _matched(
             what = f"no argument {arg.name!r}" if arg.name else _at_most(len(places), by_name)
             cx.error("QD0308", f"xs.{name} takes {what}", arg.span, help=shape)
             return None
-        given = _argument(cx, param, arg)
+        given = _argument(cx, name, param, arg)
         if param.name in SHARES:
             given = within(cx, strategy, given, arg, HALF if name == "winsorize" else 1.0)
             if param.name != "p":  # where 1 is the largest value
@@ -146,7 +146,7 @@ def _at_most(places: int, names: Collection[str]) -> str:
     return f"{places} {noun} at most{' beside by' if BY in names else ''}"
 
 
-def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:
+def _argument(cx: Context, name: str, param: Parameter, arg: ast.Arg) -> Value:
     value = cx.expr(arg.value)
     if value.bad:
         return value
@@ -171,6 +171,13 @@ def _argument(cx: Context, param: Parameter, arg: ast.Arg) -> Value:
             )
         return value
     if value.type.kind == "bool":
+        if name == "count":
+            cx.warn(
+                "QD0308",
+                "xs.count counts who has a value, and false is one",
+                arg.span,
+                help="xs.sum counts of whom it is true",
+            )
         ir = ops.Select(value.ir, ops.f64(1.0), ops.f64(0.0))
         return Value(FLOAT, ir, value.span, series=value.series)
     return arith.as_float(cx, value)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from quantdsl.report.signal_report import SignalReport
 
-NOTES_MAX = 8
-"""A universe has one for each instrument."""
+ALL_NOTES = "describe.json of --describe"
 
 
 @click.command("signals")
@@ -53,6 +52,7 @@ def command(
     """
     from quantdsl.backtest.signals import CLOSE, ahead, prepare_signals
     from quantdsl.check import compile_file
+    from quantdsl.data.many import fewer
     from quantdsl.report.signal_files import hold_path, write
 
     target = out or Path("out") / f"{file.stem}.signals.parquet"
@@ -75,11 +75,8 @@ def command(
         told = f"{', '.join(sorted(silent))}: no value at any bar"
         why = "the history is shorter than what they wait for, or lacks it"
         click.echo(f"note: {told}: {'; '.join(prepared.empty_reasons) or why}")
-    notes = (*prepared.notes, *prepared.data.notes)
-    for note in notes[:NOTES_MAX]:
+    for note in fewer((*prepared.notes, *prepared.data.notes), ALL_NOTES):
         click.echo(f"note: {note}")
-    if len(notes) > NOTES_MAX:
-        click.echo(f"note: and {len(notes) - NOTES_MAX:,} more of the data")
     click.echo(f"{rows:,} rows of {len(prepared.columns)} equations  {target}")
 
 

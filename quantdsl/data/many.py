@@ -8,9 +8,10 @@ NAMED_MAX = 8
 NAMED_OF_MORE = 3
 OF_FILES = {
     "of what bars files hold": re.compile(r": [\d,]+ bars of \w+ from "),
+    "of ticks that were inferred": re.compile(r": tick \S+ \(inferred\), lot "),
     "of bad rows left out": re.compile(r": bad rows left out: "),
 }
-"""Notes that each file has of its own; all others, of money and positions above all, are told."""
+"""Notes that each file or instrument has of its own; all others, of money and positions above all, are told."""
 
 
 def named(names: Sequence[str]) -> str:

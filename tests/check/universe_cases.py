@@ -12,6 +12,7 @@ UNIVERSES = {
         "param tail = 50% in 10%..150%\n    plot(xs.spread(close, tail))"
     ),
     "share that reads as one": "plot(xs.mean(1.0 if xs.top(close, 1) else 0.0))",
+    "count of what is true": "plot(xs.count(close > open))",
     "gross below none": "plot(xs.sum(xs.scale(close, gross = -100%)))",
     "gross below none by a param": (
         "param g = 100% in -50%..100%\n    plot(xs.sum(xs.weights(close, gross = g)))"

@@ -41,6 +41,26 @@ def test_a_table_is_written_and_said(file: Path, capsys: pytest.CaptureFixture[s
     assert table["fast"].null_count == 2
 
 
+def test_bad_rows_that_were_left_out_are_told_of_many_instruments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All notes after the eighth were "more of the data"."""
+    folder = tmp_path / "bars"
+    folder.mkdir()
+    for n in range(12):
+        days = (f"2024-01-{day:02},{day}.{n + 10}\n" for day in range(2, 10 + n))
+        bad = "2024-02-01,-1\n" if n == 11 else ""
+        (folder / f"S{n}.csv").write_text(f"date,close\n{''.join(days)}{bad}")
+    file = tmp_path / "all.qdsl"
+    equation = "let up = close > close[1]"
+    file.write_text(f'language 1\nstrategy All:\n    bars 1d\n    universe "ALL"\n    {equation}\n')
+    options = ["--data", str(folder), "--bad-rows", "drop", "--out", str(tmp_path / "a.parquet")]
+    assert cli.run(["signals", str(file), *options]) == 0
+    said = capsys.readouterr().out
+    assert f"note: {folder}/S11.csv: bad rows left out: 1 price not positive\n" in said
+    assert "more notes of what bars files hold, all in describe.json of --describe" in said
+
+
 def test_a_description_is_kept_though_its_reader_has_gone(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
