@@ -11,7 +11,8 @@ OF_FILES = {
     "of ticks that were inferred": re.compile(r": tick \S+ \(inferred\), lot "),
     "of bad rows left out": re.compile(r": bad rows left out: "),
 }
-"""Notes that each file or instrument has of its own; all others, of money and positions above all, are told."""
+"""Notes that each file or instrument has of its own; all others, of money and positions above all,
+are told."""
 
 
 def named(names: Sequence[str]) -> str:
