@@ -9,7 +9,7 @@ of the last close opens after it.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -202,7 +202,7 @@ class Data:
             comma = "," if len(coarse) > 1 else ""
             raise DataError(
                 f"{_holding(coarse)}{comma} and the strategy asks for bars of {finest}: finer data "
-                f"are needed, or --bars {longest}"
+                f"are needed, or --bars {longest}{self._left_out(coarse)}"
             )
         parts = () if finest.is_calendar else lengths.items()
         odd = {n: one for n, one in parts if finest.nominal_ns % one.nominal_ns}
@@ -214,6 +214,10 @@ class Data:
                 f"{named(kinds)} {verb} not divide {finest}"
             )
         return clocks
+
+    def _left_out(self, names: Iterable[str]) -> str:
+        """What was left out of the first of these files, as it may be why its bars are long."""
+        return next((feed.scan.left_out() for feed in self.feeds if feed.name in names), "")
 
 
 def _holding(lengths: dict[str, Interval]) -> str:

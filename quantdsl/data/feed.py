@@ -39,6 +39,7 @@ class Feed:
 
     def __init__(
         self,
+        name: str,
         reader: Reader,
         scan: Scan,
         instrument: Instrument,
@@ -47,7 +48,7 @@ class Feed:
         at_close: bool,
         strict: bool,
     ) -> None:
-        self.name, self.reader, self.scan, self.instrument = reader.name, reader, scan, instrument
+        self.name, self.reader, self.scan, self.instrument = name, reader, scan, instrument
         self.notes, self.at_close, self._strict = list(notes), at_close, strict
 
     def rows(self) -> Iterator[Rows]:
@@ -91,8 +92,9 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
         return _recorded(spec, RecordedBars(Path(path), ticker or symbol), source.instrument)
     tables = _tables(path, symbol)
     folder = Path(path[0]).parent if isinstance(path, list) else path
+    name = tables[0].name if len(tables) == 1 else str(folder)
     reader = RowReader(
-        tables[0].name if len(tables) == 1 else str(folder),
+        name,
         tables,
         Reading(
             columns=spec.columns,
@@ -104,7 +106,7 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     )
     if ticker is not None and not reader.by_ticker:
         raise DataError(
-            f"{reader.name}: has neither a column of symbols nor one named {ticker!r}: leave "
+            f"{name}: has neither a column of symbols nor one named {ticker!r}: leave "
             f"'#{ticker}' out, or map the column in the config, as in symbol = \"NAME\""
         )
     _refuse_shared(spec, index, reader)
@@ -114,7 +116,8 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
     # A tick that was inferred fits by itself; one that the user named may be wrong.
     strict = "tick" in instrument.named and instrument.prices == "traded"
-    return Feed(reader, scan, instrument, notes, at_close=spec.time == "close", strict=strict)
+    at_close = spec.time == "close"
+    return Feed(name, reader, scan, instrument, notes, at_close=at_close, strict=strict)
 
 
 def _recorded(spec: DataSpec, reader: RecordedBars, given: Instrument | None) -> Feed:
@@ -122,7 +125,7 @@ def _recorded(spec: DataSpec, reader: RecordedBars, given: Instrument | None) ->
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
     instrument = known(given, reader.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement()]
-    return Feed(reader, scan, instrument, notes, at_close=False, strict=True)
+    return Feed(reader.name, reader, scan, instrument, notes, at_close=False, strict=True)
 
 
 def _refuse_shared(spec: DataSpec, index: int, reader: RowReader) -> None:
@@ -172,17 +175,17 @@ def _built_in(spec: DataSpec, index: int, found: Found | None) -> Feed:
         f"{scan.count:,} bars of {scan.interval} from {first_time} to {last_time}",
         instrument.statement(),
     ]
-    return Feed(reader, scan, instrument, notes, at_close=False, strict=False)
+    return Feed(reader.name, reader, scan, instrument, notes, at_close=False, strict=False)
 
 
 def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list[str]:
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
-    told, gaps = (reader.told, reader.empty) if isinstance(reader, RowReader) else (reader.name, 0)
+    gaps = reader.empty if isinstance(reader, RowReader) else 0
     empty = f"; none in {counted(gaps, 'cell')} without a number" if gaps else ""
-    facts = [f"{told}: {scan.count:,} bars of {scan.interval} from {first} to {last}{empty}"]
+    facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}{empty}"]
     if reader.dropped:
         counts = listed(reader.dropped)
-        facts.append(f"{told}: bad rows left out: {counts}")
+        facts.append(f"{reader.name}: bad rows left out: {counts}")
     if not (reader.zoned or reader.dates_only):
         said = spec.tz or "UTC (--tz names another zone)"
         facts.append(f"times without a zone are read as {said}")

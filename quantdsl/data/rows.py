@@ -86,11 +86,12 @@ class RowReader:
     """
 
     def __init__(self, name: str, tables: Sequence[Table], reading: Reading) -> None:
-        self.name, self._tables, self._reading = name, tables, reading
+        self._tables, self._reading = tables, reading
         self._columns = [
             recognise(table.columns(), reading.columns, reading.ticker, table.name)
             for table in tables
         ]
+        self.name = _with_column(name, self._columns[0])
         self.close_only = self._columns[0].close_only
         self.by_ticker = all(_chosen_by(columns, reading.ticker) for columns in self._columns)
         self.has_volume = all(columns.volume is not None for columns in self._columns)
@@ -99,12 +100,6 @@ class RowReader:
         self.dropped: Counter[str] = Counter()
         self.first_fault = ""
         self.empty = 0
-
-    @property
-    def told(self) -> str:
-        """What notes call it: of a wide table the column too."""
-        first = self._columns[0]
-        return f"{self.name}, column {first.close}" if first.wide else self.name
 
     def sha256(self) -> str:
         """SHA-256 of the file, or of the hashes of several."""
@@ -202,8 +197,8 @@ class RowReader:
 
         at = int(np.argmin(fine))
         place = first_row + int(places[at])
-        cell = f", column {columns.close}" if columns.wide else ""
-        fault = f"{place_of(table, place)}{cell}: {': '.join(reason(at))}"
+        where = f"{_with_column(table.name, columns)}: {shown_row(table, place)}"
+        fault = f"{where}: {': '.join(reason(at))}"
         joined = place == 0 and bool(time_valid[at]) and int(rows.ts[at]) <= last_ts
         if self._reading.bad_rows == "stop":
             if not time_valid.any():
@@ -265,6 +260,11 @@ LEAVE_OUT = (
     "a config."
 )
 NEWEST_FIRST = "The rows run from new to old: sort the file by time."
+
+
+def _with_column(name: str, columns: Columns) -> str:
+    """What messages call a table; of a wide one the column too."""
+    return f"{name}, column {columns.close}" if columns.wide else name
 
 
 def _named(symbols: Any) -> Bools:

@@ -231,7 +231,7 @@ class Scan:
             some[0] = False
         self._weekdays += np.bincount(days[some] % 7, minlength=7)
 
-    def _left_out(self) -> str:
+    def left_out(self) -> str:
         """Why there are so few rows, where bad ones are left out."""
         dropped = self._reader.dropped
         if not dropped:
@@ -244,7 +244,7 @@ class Scan:
         if not self._steps:
             raise DataError(
                 f"{self._reader.name}: {_FEW[self.count]}: a run needs two at least, to tell how "
-                f"long a bar is{self._left_out()}"
+                f"long a bar is{self.left_out()}"
             )
         named: Counter[Interval] = Counter()
         for step, n in self._steps.items():

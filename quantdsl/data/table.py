@@ -420,6 +420,13 @@ class ObjectTable:
         import pyarrow as pa
 
         self.name = name or f"the {type(source).__name__} given"
+        if (levels := getattr(getattr(source, "columns", None), "nlevels", 1)) > 1:
+            first = source.columns[0]  # type: ignore[attr-defined]
+            raise DataError(
+                f"{self.name}: its columns have {levels} levels, such as {first!r}\n"
+                "help: make one of them: df.stack(LEVEL).reset_index() has a column of that level, "
+                "as of symbols, and df.droplevel(LEVEL, axis=1) goes without it"
+            )
         if type(getattr(source, "index", None)).__name__ == "DatetimeIndex":
             source = source.reset_index()  # type: ignore[attr-defined]  # pandas: the index is time
         if isinstance(source, pa.Table):

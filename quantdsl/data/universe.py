@@ -127,7 +127,7 @@ def _column(source: Any, tables: Sequence[Any], time: str, name: str) -> Any:
     """One column of a table of closes."""
     if isinstance(source, str | Path):
         return f"{source}#{name}"
-    return ObjectTable(tables[0]._table.select([time, name]), f"{tables[0].name}, column {name}")
+    return ObjectTable(tables[0]._table.select([time, name]), tables[0].name)
 
 
 def _parts(table: Any, symbol: str) -> dict[str, Any]:

@@ -95,8 +95,26 @@ def test_a_cell_without_a_number_of_a_wide_table_is_no_bar(tmp_path: Path) -> No
     assert any(re.search(told, note) for note in notes)
     wide.loc[15, "LATE"] = -1.0
     wide.to_csv(tmp_path / "wide.csv", index=False)
-    with pytest.raises(DataError, match=r"row 16 \(line 17\), column LATE: price not positive"):
+    with pytest.raises(DataError, match=r", column LATE: row 16 \(line 17\): price not positive"):
         rows(tmp_path / "wide.csv")
+
+
+def test_columns_of_two_levels_are_refused() -> None:
+    """Each was an instrument of its own, such as ('CLOSE', 'A')."""
+    closes = pd.DataFrame({"date": DAYS, "A": [10.0 + day for day in range(20)]}).set_index("date")
+    frame = pd.concat(dict.fromkeys(("open", "high", "low", "close"), closes), axis=1)
+    with pytest.raises(DataError, match=r"have 2 levels, such as \('open', 'A'\)\nhelp: make one"):
+        rows(frame)
+    frame.columns.names = ["price", "symbol"]
+    assert rows(frame.stack("symbol").reset_index()) == {"A": 20}
+
+
+def test_rows_that_are_in_no_order_are_said_to_be_left_out() -> None:
+    """It was said that finer data are needed."""
+    table = pd.concat([bars("A"), bars("B").iloc[[0, 5, 1, 10, 2, 15, 3]]])
+    options = {"data": {"bad_rows": "drop"}}
+    with pytest.raises(DataError, match=r"rows of B: holds bars of .*\nhelp: left out are .* back"):
+        quantdsl.compile(TEXT).signals(table, config=options)
 
 
 def test_members_that_are_not_read_are_told_of() -> None:
