@@ -246,8 +246,11 @@ def day_of(text: str, where: str, missing: int) -> int:
 
 
 def symbols_in(path: str) -> list[str]:
-    """The symbols of a table in order of their first line."""
-    return list(dict.fromkeys(row["symbol"].upper() for _, row in rows(path, ["symbol"])))
+    """The symbols of a table in order of their first line; DataError where there is none."""
+    found = list(dict.fromkeys(row["symbol"].upper() for _, row in rows(path, ["symbol"])))
+    if not found:
+        raise DataError(f"{path}: names no instrument\nhelp: write a symbol in each line")
+    return found
 
 
 def spans(path: str, which: Trait, index: Mapping[str, int]) -> list[Change]:

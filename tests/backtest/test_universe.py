@@ -246,6 +246,13 @@ def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> N
         Panels(TEXT, data=table(walks(1, 9)), more=members(tmp_path, rows))
 
 
+def test_a_list_that_names_nobody_is_refused(tmp_path: Path) -> None:
+    """It stood for all that the data hold."""
+    listed = write(tmp_path, "list.csv", "symbol", [])
+    with pytest.raises(DataError, match="list.csv: names no instrument"):
+        Panels(TEXT, data=table(walks(3, 9)), more={"universe.symbols": listed})
+
+
 @pytest.mark.parametrize(("sign", "word"), [(";", "semicolons"), ("\t", "tabs")])
 def test_another_separator_than_commas_is_named(sign: str, word: str, tmp_path: Path) -> None:
     header = sign.join(("symbol", "entry", "exit"))
