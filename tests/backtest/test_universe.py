@@ -249,7 +249,7 @@ def test_a_bad_line_is_named(rows: list[str], message: str, tmp_path: Path) -> N
 def test_a_list_that_names_nobody_is_refused(tmp_path: Path) -> None:
     """It stood for all that the data hold."""
     listed = write(tmp_path, "list.csv", "symbol", [])
-    with pytest.raises(DataError, match="list.csv: names no instrument"):
+    with pytest.raises(DataError, match=r"list.csv: names no instrument"):
         Panels(TEXT, data=table(walks(3, 9)), more={"universe.symbols": listed})
 
 
