@@ -52,6 +52,10 @@ def at(strategy: "Strategy", node: ast.At) -> None:
     timer = _timer(strategy, node.span)
     if isinstance(node.day, ast.Name):
         timer.on = node.day.id
+    elif node.day is not None:
+        said = "a handler's days are one word"
+        strategy.cx.error("QD0212", said, node.day.span, help=f"one of {', '.join(DAYS)}")
+        return
     if node.day is not None and timer.on not in DAYS:
         weekday = timer.on in civil.WEEKDAYS
         help = f"ask in the handler: if now.weekday == {timer.on}:" if weekday else None

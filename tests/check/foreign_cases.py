@@ -23,6 +23,7 @@ FOREIGN_ITEMS = {
     "fees of all there is": "backtest:\n    fees = 1",
     "slippage of all there is": "backtest:\n    fees = 1bps\n    slippage = 1",
     "maker fee of a tenth": "backtest:\n    fees = 0.01\n    maker_fee = 0.1",
+    "days that are reckoned": "at 15:45 on month_end - 1:\n    flatten()",
     "days of a bar's handler": "on bar on month_end:\n    flatten()",
     "consts of a run's units": "const LOTS = 5 shares\nconst CASH = 5 USD\n"
     "on bar:\n    buy(LOTS)\n    modify(CASH)",
