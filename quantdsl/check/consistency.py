@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from quantdsl.check import arith, levels
 from quantdsl.check.context import Context
 from quantdsl.check.literals import LOTS, UNITS_OF_QTY, signed
+from quantdsl.check.nodes import inside
 from quantdsl.check.proofs import linear
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
@@ -256,3 +257,34 @@ def across(strategy: "Strategy") -> None:
                     if leave == "sell"
                     else "open a long with buy(...)",
                 )
+    _exits_while_flat(strategy)
+
+
+def _exits_while_flat(strategy: "Strategy") -> None:
+    """Warn of a sell or a cover in a branch that asks for `flat`: its entry fills later."""
+    branches = (
+        suite
+        for node in inside(strategy.node)
+        if isinstance(node, ast.If)
+        for cond, suite in node.branches
+        if _asks_for_flat(cond)
+    )
+    flat = {id(node) for suite in branches for node in inside(suite)}
+    for order in strategy.orders:
+        leaves = order.verb in ("sell", "cover") and "after" not in order.args
+        if leaves and id(order.node) in flat:
+            strategy.cx.warn(
+                "QD0811",
+                f"nothing is held here that this could {order.verb}",
+                order.node.func.span,
+                reason="an order of this handler fills later, so this one is refused",
+                help="an exit belongs to its entry: stop_loss = or take_profit =, or give the "
+                "entry a tag and this order after =",
+            )
+
+
+def _asks_for_flat(cond: ast.Expr) -> bool:
+    """Whether a condition holds only where nothing is held."""
+    if isinstance(cond, ast.Binary) and cond.op == "and":
+        return _asks_for_flat(cond.left) or _asks_for_flat(cond.right)
+    return isinstance(cond, ast.Name) and cond.id == "flat"

@@ -9,7 +9,7 @@ from quantdsl.report.metrics import BY_NAME
 from quantdsl.report.result import DEFAULT, RunResult
 from quantdsl.report.store import RUN
 from quantdsl.report.terminal import EMPTY, Column, Terminal, Text, table, text
-from quantdsl.report.verdict import verdict
+from quantdsl.report.verdict import rejections, verdict
 from quantdsl.report.words import date, figure, plural
 
 SHOWN = """
@@ -42,7 +42,8 @@ def show(result: RunResult, metrics: Mapping[str, float], terminal: Terminal) ->
     if len(result.curve_equity):
         terminal.print(_sparkline(result, width - 4), EMPTY)
     terminal.print(*_figures(result, metrics, width))
-    terminal.print(*(text(f"warning: {warning}", "yellow") for warning in result.warnings))
+    warnings = (*filter(None, [rejections(result)]), *result.warnings)
+    terminal.print(*(text(f"warning: {warning}", "yellow") for warning in warnings))
     terminal.print(*(text(f"note: {note}", "dim") for note in fewer(result.notes, RUN)), EMPTY)
     terminal.print(*_settings(result, width))
 

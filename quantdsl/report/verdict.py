@@ -10,11 +10,23 @@ def verdict(result: RunResult) -> str:
     orders = int(result.accumulators["orders"])
     rejected = int(result.accumulators["orders_rejected"])
     if orders and 2 * rejected > orders:
-        reasons = _counted(result.reasons_of(Kind.REJECT))
-        return f"Most orders were rejected: {rejected:,} of {orders:,}. Reasons: {reasons}."
+        return f"Most orders were rejected: {_rejected(result)}"
     if not result.accumulators["fills"]:
         return f"Nothing was traded: {_why_silent(result, orders)}"
     return ""
+
+
+def rejections(result: RunResult) -> str:
+    """How many orders were rejected, and why; '' where none was, or the verdict says so."""
+    if not int(result.accumulators["orders_rejected"]) or verdict(result):
+        return ""
+    return f"orders were rejected: {_rejected(result)}"
+
+
+def _rejected(result: RunResult) -> str:
+    orders, rejected = (int(result.accumulators[name]) for name in ("orders", "orders_rejected"))
+    reasons = _counted(result.reasons_of(Kind.REJECT))
+    return f"{rejected:,} of {orders:,}. Reasons: {reasons}."
 
 
 def _why_silent(result: RunResult, orders: int) -> str:

@@ -31,6 +31,11 @@ def test_parts_of_prices_that_add_up_are_a_price():
     assert check_source(Source(TEXT.replace("100 shares", limit), "example.qdsl"))[1] == []
 
 
+def test_an_exit_that_waits_for_its_entry_holds_something():
+    both = 'buy(100 shares, tag = "in")\n            sell(100 shares, stop = low, after = "in")'
+    assert check_source(Source(TEXT.replace("buy(100 shares)", both), "example.qdsl"))[1] == []
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

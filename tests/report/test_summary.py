@@ -53,6 +53,12 @@ def test_a_run_whose_orders_were_mostly_rejected_says_so_first():
     assert first == "Most orders were rejected: 6 of 10. Reasons: max_notional (1)."
 
 
+def test_a_run_says_why_some_of_its_orders_were_rejected():
+    told = summary(altered(orders=10, orders_rejected=1)).splitlines()
+    assert "warning: orders were rejected: 1 of 10. Reasons: max_notional (1)." in told
+    assert not any("rejected:" in line for line in summary(altered(orders_rejected=0)).splitlines())
+
+
 def test_a_run_without_a_trade_says_why_first():
     silent = altered(fills=0, orders=0, orders_rejected=0)
     assert summary(silent).startswith("Nothing was traded: the strategy placed no order.")
