@@ -1,6 +1,7 @@
 """A prepared sweep from the first lane to its files, with what is said on the way."""
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from quantdsl.backtest.lane_study import study_on
 from quantdsl.backtest.precision import measured
 from quantdsl.backtest.spans import asked
 from quantdsl.backtest.sweep import Progress, Sweep, run
-from quantdsl.backtest.sweep_parts import Parts
+from quantdsl.backtest.sweep_parts import MANIFEST, Parts
 from quantdsl.backtest.sweep_table import result_of
 from quantdsl.backtest.walkforward import walk_forward
 from quantdsl.config import DEFAULT, INSTRUMENT, STRATEGY, Resolved
@@ -28,7 +29,7 @@ from quantdsl.report.columns import choices
 from quantdsl.report.statistics_grid import neighbourhood
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_result import SweepResult
-from quantdsl.report.sweep_store import POINTS, save
+from quantdsl.report.sweep_store import NAMES, POINTS, forget, save
 from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.tables import trades
@@ -211,12 +212,16 @@ def save_all(folders: Sequence[Path], folder: Path) -> None:
     write_table(pa.concat_tables(tables), folder, POINTS)
 
 
+def clear(folder: Path) -> None:
+    """Remove what a sweep left in `folder`, where several are to have folders of their own: until
+    they are done there is no table of all, and never a report of one."""
+    forget(folder)
+    for name in (*NAMES, MANIFEST):
+        (folder / name).unlink(missing_ok=True)
+
+
 def save_trades(sweep: Sweep, numbers: Sequence[int], folder: Path) -> None:
-    """Write the trades of these points, those of their single backtests, in place of all that an
-    earlier sweep left: its points of these numbers may be others."""
-    for path in folder.iterdir():
-        if re.fullmatch(r"trades-\d+\.(arrow|parquet)", path.name):
-            path.unlink()
+    """Write the trades of these points, those of their single backtests."""
     for number in numbers:
         write_table(trades(sweep.single(sweep.place(number))), folder, f"trades-{number}")
 
@@ -229,14 +234,18 @@ def best_config(sweep: Sweep, result: SweepResult, target: Path) -> str:
         if entry.source not in (DEFAULT, STRATEGY, INSTRUMENT) and table != "sweep":
             tables.setdefault(table, {})[key] = entry.value
     tables.pop("")
-    params = sweep.params(sweep.place(best_point(result)))
+    row = int(result.ranked(1)[0])
+    params = sweep.params(sweep.place(result.number(row)))
     tables["params"] = {
         name: json.loads(text) if NUMBER.fullmatch(text) else text for name, text in params.items()
     }
     begin = ("--from", sweep.start)
     again = ("quantdsl", "backtest", str(sweep.path), "--config", str(target), *begin)
+    which = f"The best of {plural(len(result), 'point')} by {result.objective}"
+    if result.score[row] == -math.inf:
+        which = f"{result.objective} is not defined for any point: the first of {len(result):,}"
     lines = [
-        f"# The best of {len(result):,} points by {result.objective}. Run it with:",
+        f"# {which}. Run it with:",
         f"# {shlex.join(again)}",
         "# Without --from it trades as soon as it is warm itself, not from where all points did.",
     ]

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from quantdsl.backtest.sweep import Progress, Sweep
 
 EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
-TRACE = "trace.json"
 OF_THE_SWEEP = """
     points seed objective metrics top device on precision walk_forward choose bootstrap
 """.split()
@@ -95,7 +94,7 @@ def command(
     A param with a range is swept, and `require` says which points are left out. All points start
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
-    from quantdsl.backtest.conduct import complete, hold, save_all
+    from quantdsl.backtest.conduct import clear, complete, hold, save_all
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
     from quantdsl.files import writable
@@ -109,6 +108,10 @@ def command(
     folders = _folders(folder, files) if several else [folder]
     sweeps = prepare_sweeps(checked, file, files, hold=hold, **_prepared(**options))
     for sweep, place in zip(sweeps, folders, strict=True):
+        for number in traded:
+            sweep.place(number)
+        if several:
+            clear(folder)
         if several and resume and complete(sweep, place):
             click.echo(f"{place} is complete")
             continue
@@ -141,9 +144,8 @@ def _one(sweep: "Sweep", folder: Path, extras: Extras, *, resume: bool) -> int:
     from quantdsl.backtest.conduct import GOES_ON, KeptInterrupt, best_config, conduct, save_trades
     from quantdsl.devices.profile import Profile
     from quantdsl.files import whole
+    from quantdsl.report.sweep_store import TRACE
 
-    for number in extras.traded:
-        sweep.place(number)
     profile = Profile() if extras.profile else None
     try:
         with _progress(sweep.path.name) as progress:

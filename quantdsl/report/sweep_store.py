@@ -8,6 +8,7 @@ The files take their names together, result.json last; equal sweeps give equal f
 """
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.sweep_words import extent, sentences, verdict, walk_sentences
 
 POINTS, RESULT, PAGE = "points", "result.json", "report.html"
+NAMES = (f"{POINTS}.parquet", f"{POINTS}.arrow", RESULT, PAGE)
+"""All files of a sweep."""
+TRACE = "trace.json"
+BESIDE = re.compile(rf"trades-\d+\.(arrow|parquet)|{re.escape(TRACE)}")
+"""What is written beside them where it is asked for."""
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of the resamples that are kept."""
 
@@ -42,7 +48,16 @@ def save(
         encoded = msgspec.json.format(msgspec.json.encode(said), indent=2)
         (apart / RESULT).write_bytes(encoded + b"\n")
         (apart / PAGE).write_text(page(result, study, top, walk), encoding="utf-8")
+        forget(folder)
     return folder / PAGE
+
+
+def forget(folder: Path) -> None:
+    """Remove what an earlier sweep left beside its files: its points of these numbers may be
+    others."""
+    for path in folder.glob("*"):
+        if BESIDE.fullmatch(path.name):
+            path.unlink()
 
 
 def summary(result: SweepResult, study: Study, top: int) -> dict[str, Any]:

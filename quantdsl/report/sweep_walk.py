@@ -1,8 +1,8 @@
 """`WalkForward`: what the best point of each stretch of the past did in the stretch after it.
 
 The stretches after are stitched into one equity curve: each test begins flat and with the same
-cash, and its growth multiplies what the tests before it left. A position that is open when a test
-ends is counted at its last price.
+cash, and its growth multiplies what the tests before it left, until nothing is left: a debt does
+not grow. A position that is open when a test ends is counted at its last price.
 """
 
 import math
@@ -64,7 +64,7 @@ class WalkForward(Struct, frozen=True, kw_only=True):
 
     @property
     def inside_annual(self) -> float:
-        """Mean annual return of the chosen points in their training."""
+        """Mean annual return of the chosen points in their training; NaN if one lost all."""
         return float(np.mean([step.inside["annual_return"] for step in self.steps]))
 
     @property
@@ -74,10 +74,25 @@ class WalkForward(Struct, frozen=True, kw_only=True):
         return self.metrics["annual_return"] / inside if inside > 0.0 else math.nan
 
     @property
+    def ruined(self) -> tuple[int, int]:
+        """Trainings and tests at whose end nothing was left."""
+        inside, outside = zip(*((step.inside, step.outside) for step in self.steps), strict=True)
+        return sum(map(_lost, inside)), sum(map(_lost, outside))
+
+    @property
+    def unranked(self) -> int:
+        """Trainings in which no point had the objective: there the first of the grid was taken."""
+        return sum(math.isnan(step.inside[self.objective]) for step in self.steps)
+
+    @property
     def changes(self) -> int:
         """How often the chosen point was another than in the window before."""
         pairs = zip(self.steps, self.steps[1:], strict=False)
         return sum(before.params != after.params for before, after in pairs)
+
+
+def _lost(metrics: Mapping[str, float]) -> bool:
+    return metrics["total_return"] <= -1.0
 
 
 def figures(run: RunResult) -> dict[str, float]:
@@ -132,7 +147,7 @@ def stitched(steps: Sequence[Step], run: RunResult) -> tuple[dict[str, float], I
     level = 1.0
     parts = []
     for step in steps:
-        parts.append(level * step.growth)
+        parts.append(level * (step.growth if level > 0.0 else np.ones_like(step.growth)))
         level = float(parts[-1][-1]) if len(step.growth) else level
     curve = np.concatenate([[1.0], *parts])
     high = np.maximum.accumulate(curve)

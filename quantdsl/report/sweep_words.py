@@ -190,31 +190,45 @@ def _quantiles(values: Float64s, *shares: float) -> list[float]:
 
 def walk_sentences(walk: WalkForward) -> tuple[str, ...]:
     """What the tests of a walk-forward say together."""
-    outside = walk.metrics["annual_return"]
+    windows = len(walk.steps)
+    inside, outside = (
+        f"{annual * 100:z.1f} % a year" if math.isfinite(annual) else f"{UNDEFINED} a year"
+        for annual in (walk.inside_annual, walk.metrics["annual_return"])
+    )
     point = "point with the best surroundings" if walk.steady else "best point"
     made = (
-        f"In {plural(len(walk.steps), 'window')} the {point} over {walk.train} made "
-        f"{walk.inside_annual * 100:z.1f} % a year there, and {outside * 100:z.1f} % a year in the "
-        f"{walk.test.removeprefix('1 ')} after"
+        f"In {plural(windows, 'window')} the {point} over {walk.train} made {inside} there, and "
+        f"{outside} in the {walk.test.removeprefix('1 ')} after"
     )
     if math.isfinite(walk.efficiency):
         made += f": a walk-forward efficiency of {walk.efficiency * 100:z.0f} %"
+    said = [
+        f"{made}.",
+        f"{walk.gains} of {plural(windows, 'test')} made money; stitched together they "
+        f"have a Sharpe ratio of {figure(walk.metrics['sharpe'], 'ratio')} and a drawdown of "
+        f"{-walk.metrics['max_drawdown'] * 100:z.1f} %.",
+    ]
+    if any(walk.ruined):
+        trainings, tests = walk.ruined
+        said.append(
+            f"All that an account had was lost in {plural(trainings, 'training')} and in "
+            f"{plural(tests, 'test')}: an annual return is not defined there."
+        )
+    if walk.unranked:
+        said.append(
+            f"In {plural(walk.unranked, 'training')} {BY_NAME[walk.objective].title} is not "
+            "defined for any point: the first of the grid stands for the best there."
+        )
     begins = (
         "Each test begins flat and with the same cash; what is open at its end counts at its last "
         "price."
     )
-    if len(walk.steps) > 1:
+    if windows > 1:
         begins = (
-            f"Another point was chosen {walk.changes} of {len(walk.steps) - 1} times from one "
+            f"Another point was chosen {walk.changes} of {windows - 1} times from one "
             f"window to the next. {begins}"
         )
-    return (
-        f"{made}.",
-        f"{walk.gains} of {plural(len(walk.steps), 'test')} made money; stitched together they "
-        f"have a Sharpe ratio of {figure(walk.metrics['sharpe'], 'ratio')} and a drawdown of "
-        f"{-walk.metrics['max_drawdown'] * 100:z.1f} %.",
-        begins,
-    )
+    return (*said, begins)
 
 
 # ---- figures ---------------------------------------------------------------------------------
@@ -257,9 +271,9 @@ def extent(levels: Sequence[str]) -> str:
 
 def of_100(share: float) -> str:
     """'23 of 100'; nothing is never said of what was only not seen."""
-    if share < 0.005:
+    if share <= 0.005:  # a half rounds to the even number beside it: to none
         return "fewer than 1 of 100"
-    if share > 0.995:
+    if share >= 0.995:
         return "more than 99 of 100"
     return f"{share * 100:.0f} of 100"
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from quantdsl.report.sweep_store import save
 from quantdsl.report.sweep_study import study
 from quantdsl.report.sweep_summary import show
+from quantdsl.report.sweep_walk import stitched
 from quantdsl.report.sweep_words import (
     apart_text,
     chance,
@@ -140,6 +141,8 @@ def test_nothing_is_ever_certain():
     assert of_100(0.0) == "fewer than 1 of 100"
     assert of_100(1.0) == "more than 99 of 100"
     assert of_100(0.234) == "23 of 100"
+    assert of_100(0.005) == "fewer than 1 of 100"  # it was 0 of 100, of 1 draw in 200
+    assert of_100(0.995) == "more than 99 of 100"
     assert [chance(share) for share in (0.0, 0.5, 0.9951)] == ["below 0.01", "0.50", "above 0.99"]
     assert [years(n) for n in (0.01, 0.5, 1.6, 9_000.0)] == [
         "1 month",
@@ -173,10 +176,45 @@ def test_a_walk_forward_of_one_window_and_of_lengths_of_one_reads_well():
 def test_walk_forward_has_no_efficiency_without_a_gain_in_training():
     walk = synthetic_walk()
     lost = replace(
-        walk, steps=tuple(replace(s, inside={"annual_return": -0.1}) for s in walk.steps)
+        walk,
+        steps=tuple(replace(s, inside={**s.inside, "annual_return": -0.1}) for s in walk.steps),
     )
     assert math.isnan(lost.efficiency)
     assert "efficiency" not in walk_sentences(lost)[0]
+
+
+def test_a_walk_forward_says_which_of_its_windows_lost_all():
+    """It said that the best point made nan % a year."""
+    walk = synthetic_walk()
+    first, *others = walk.steps
+    bust = {**first.inside, "total_return": -1.004, "annual_return": math.nan}
+    said = walk_sentences(replace(walk, steps=(replace(first, inside=bust), *others)))
+    assert " made na a year there" in said[0]
+    assert said[2].startswith("All that an account had was lost in 1 training and in 0 tests")
+
+
+def test_a_walk_forward_says_where_nothing_could_be_ranked():
+    """The first point of the grid passed for the best one."""
+    walk = synthetic_walk()
+    steps = [replace(s, inside={**s.inside, "sharpe": math.nan}) for s in walk.steps[:2]]
+    said = walk_sentences(replace(walk, steps=(*steps, *walk.steps[2:])))
+    assert said[2] == (
+        "In 2 trainings Sharpe ratio is not defined for any point: the first of the grid stands "
+        "for the best there."
+    )
+
+
+def test_a_debt_does_not_grow_in_the_tests_after_it():
+    """Two accounts below zero multiplied to a fortune."""
+    walk = synthetic_walk()
+    growth = np.linspace(1.0, -0.5, len(walk.steps[0].growth))
+    steps = [replace(s, growth=growth) if n in (1, 2) else s for n, s in enumerate(walk.steps)]
+    metrics, _, level = stitched(steps, NOISE.best)
+    at_ruin = 2 * len(growth) - 1
+    assert level[at_ruin] < 0.0
+    assert (level[at_ruin:] == level[at_ruin]).all()
+    assert metrics["total_return"] == level[at_ruin] - 1.0
+    assert math.isnan(metrics["annual_return"])
 
 
 # ---- terminal --------------------------------------------------------------------------------

@@ -1,0 +1,54 @@
+"""What a sweep finds in its folder and beside it, and what it leaves there."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import quantdsl
+from tests.cli.test_sweep import RANGES, STRATEGY, Stopping, swept
+from tests.truth.test_oracle import market
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "bars.parquet"
+    pq.write_table(market(2_000), path)
+    return path
+
+
+def test_what_sweeps_left_goes_before_several_files_are_swept(data, tmp_path, monkeypatch):
+    """Ctrl-C left the table of all files of an earlier run, and the report of one file's sweep."""
+    other, out = tmp_path / "other.parquet", tmp_path / "out"
+    other.write_bytes(data.read_bytes())
+    both = ("--data", f"{data},{other}", *RANGES, "--out", out)
+    assert swept("--data", data, *RANGES, "--out", out, "--trades", 20) == 0
+    kept = {path.name for path in out.iterdir()}
+    assert swept(*both, "--trades", 9999) == 2  # what is refused takes nothing away
+    assert {path.name for path in out.iterdir()} == kept
+    assert swept(*both) == 0
+    names = {"bars", "other", "points.arrow", "points.parquet"}
+    assert {path.name for path in out.iterdir()} == names
+    monkeypatch.setattr("quantdsl.backtest.conduct.runner", lambda *_: Stopping(1))
+    assert swept(*both) == 130
+    assert {path.name for path in out.iterdir()} == {"bars", "other"}
+
+
+def test_the_trace_of_an_earlier_sweep_does_not_stay(data, tmp_path):
+    out = tmp_path / "out"
+    assert swept("--data", data, *RANGES, "--out", out, "--profile", "--trades", 20) == 0
+    assert (out / "trace.json").exists()
+    ranges = dict(one.split("=") for one in RANGES[1::2])
+    quantdsl.sweep(STRATEGY, str(data), ranges=ranges, device="cpu", out=out)
+    assert not [*out.glob("trace*"), *out.glob("trades-*")]
+
+
+def test_a_best_point_of_no_objective_is_not_said_to_be_the_best(data, tmp_path):
+    """Its file said "The best of 28 points by sharpe"."""
+    best = tmp_path / "best.toml"
+    ends = ("--to", "2020-01-01T01:33:00Z")  # two bars, in which nothing is traded
+    arguments = ("--data", data, *RANGES, *ends, "--out", tmp_path / "out")
+    assert swept(*arguments, "--save-best", best) == 0
+    assert best.read_text().startswith(
+        "# sharpe is not defined for any point: the first of 28. Run it with:\n"
+    )
