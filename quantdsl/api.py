@@ -13,10 +13,11 @@ out as pyarrow. In a notebook a report shows its page.
 """
 
 import datetime as dt
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +94,7 @@ class Report:
 
     def save(self, folder: str | Path) -> Path:
         """Write page, tables and metrics into a folder; returns the path of the page."""
-        return save(self.result, self.metrics, Path(folder))
+        return save(self.result, self.metrics, Path(_path("folder", folder)))
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -153,7 +154,7 @@ class Strategy:
             start=_moment("start", start),
             end=_moment("end", end),
             **_config(config),
-            benchmark=_path("benchmark", benchmark),
+            benchmark=None if benchmark is None else _path("benchmark", benchmark),
             hosts=_hosts(hosts),
             caller=PYTHON,
         )
@@ -271,14 +272,13 @@ class Strategy:
                     f"a sweep has no setting {name}{f'; did you mean {near}?' if near else ''}\n"
                     f"help: it has {', '.join(_SWEEP)}; all others are those of a config"
                 )
-        place = _path("out", out)
-        folder = Path(place) if place is not None else None
+        folder = None if out is None else Path(_path("out", out))
         if folder is None and resume:
             raise ConfigError(
                 "resume = True without a folder to go on from\nhelp: give out= as in the run before"
             )
         if folder is not None and folder.exists() and not folder.is_dir():
-            raise ConfigError(f"out = {place}: that is a file\nhelp: name a folder")
+            raise ConfigError(f"out = {out}: that is a file\nhelp: name a folder")
         sweep = prepare_sweep(
             self.checked,
             Path(self.checked.source.path),
@@ -312,7 +312,7 @@ class SweepReport:
 
     def best(self, top: int = 10) -> pa.Table:
         """The rows of the best points by the objective, best first."""
-        return self.table.take(self.result.ranked(top))
+        return self.table.take(self.result.ranked(_count("top", top)))
 
     def params(self, rank: int = 0) -> dict[str, str]:
         """The swept params of a point by its rank, as `backtest` takes them."""
@@ -329,10 +329,11 @@ class SweepReport:
 
     def save(self, folder: str | Path) -> Path:
         """Write the page and the tables into a folder; returns the path of the page."""
-        top = self.outcome.sweep.config.top
-        return save_sweep(self.result, self.outcome.study, Path(folder), top, self.outcome.walk)
+        top, place = self.outcome.sweep.config.top, Path(_path("folder", folder))
+        return save_sweep(self.result, self.outcome.study, place, top, self.outcome.walk)
 
     def _row(self, rank: int) -> int:
+        rank = _count("rank", rank)
         if not 0 <= rank < len(self):
             raise ConfigError(
                 f"rank {rank}: the sweep has {plural(len(self), 'point')}, and the best has rank 0"
@@ -435,10 +436,15 @@ def _named(what: str, given: object) -> Iterable[tuple[str, Any]]:
     return given.items()
 
 
-def _path(what: str, given: object) -> str | None:
+def _count(what: str, given: object) -> int:
+    """A whole number, NumPy's too."""
+    if isinstance(given, SupportsIndex):
+        return operator.index(given)
+    raise ConfigError(f"{what} = {given!r} is no whole number")
+
+
+def _path(what: str, given: object) -> str:
     """A path as text."""
-    if given is None:
-        return None
     if not isinstance(given, str | Path):
         raise ConfigError(f"{what} is a path, not a {type(given).__name__}")
     if not str(given).strip():  # as text from the environment may be
@@ -487,7 +493,7 @@ def _config(given: object) -> dict[str, Any]:
             f"config = {given!r} is no config\nhelp: give a file, the name of a shipped one, or "
             "settings, as config={'fees': {'taker_bps': 1}}"
         )
-    return {"config": find(str(_path("config", given)))}
+    return {"config": find(_path("config", given))}
 
 
 def _plain(given: Any) -> Any:

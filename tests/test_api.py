@@ -256,6 +256,14 @@ def test_a_sweep_gives_a_table_and_the_backtests_of_its_points(table, tmp_path):
     for rank in (-1, len(found)):
         with pytest.raises(ConfigError, match=f"^rank {rank}: the sweep has .* points, and the be"):
             found.params(rank)
+    for call in (found.best, found.params, found.command, found.backtest):
+        with pytest.raises(ConfigError, match=r"^(top|rank) = '2' is no whole number$"):
+            call("2")
+    for report in (found, found.backtest()):
+        with pytest.raises(ConfigError, match=r"^folder is a path, not a int$"):
+            report.save(5)
+        with pytest.raises(ConfigError, match=r"^folder names nothing"):
+            report.save("")
     assert "9 of 9 points" in repr(found)
     assert "<iframe" in found._repr_html_()
     assert found.save(tmp_path / "out").exists()

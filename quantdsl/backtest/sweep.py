@@ -9,7 +9,7 @@ row is to the bit what `quantdsl backtest` says of it with the same `--from`.
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -271,7 +271,7 @@ def _chosen(
     def judged(resolved: Resolved) -> None:
         """Refuse what no data can mend before they are read."""
         _supported(resolved, sweep or {})
-        _hold_ranges(checked, resolved, options.get("config"))
+        _hold_ranges(checked, resolved, {**params, **ranges}, options.get("config"))
         _grid(checked, resolved, params, ranges)
         hold(resolved)
 
@@ -456,11 +456,15 @@ def _metrics(config: SweepConfig) -> tuple[str, ...]:
     return tuple(name for name in LANE_METRICS if name in asked)
 
 
-def _hold_ranges(checked: Checked, resolved: Resolved, config: Path | None) -> None:
-    """ConfigError where a config's range is of no param, or none that it has."""
+def _hold_ranges(
+    checked: Checked, resolved: Resolved, told: Collection[str], config: Path | None
+) -> None:
+    """ConfigError where a config's range is of no param, or none that it has; that of a param which
+    the caller has told of is not looked at."""
     for name, text in resolved.config.sweep.ranges.items():
-        with said_in(config, resolved, f"sweep.ranges.{name}"):
-            pointing.ranged(values.named(checked.strategy.params, name), text)
+        if name not in told:
+            with said_in(config, resolved, f"sweep.ranges.{name}"):
+                pointing.ranged(values.named(checked.strategy.params, name), text)
 
 
 def _grid(

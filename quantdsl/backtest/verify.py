@@ -362,8 +362,8 @@ def _said(checked: Checked, path: str) -> str:
 def draw(
     checked: Checked, arranged: Arranged, count: int, rng: np.random.Generator
 ) -> tuple[Mapping[str, Fraction], ...]:
-    """The point that the settings name, then ones drawn from the ranges of the params that they
-    leave open: those that `require` admits. ConfigError where it admits none."""
+    """The point that the settings name, then others drawn from the ranges of the params that they
+    leave open: those that `require` admits, each once. ConfigError where it admits none."""
     params = checked.strategy.params
     named = values.chosen(params, arranged.given)
     module = checked.lane_module(arranged.uses)
@@ -375,11 +375,15 @@ def draw(
         if param.low is not None and param.high is not None and param.name not in arranged.given
     ]
     found: list[Mapping[str, Fraction]] = []
+    seen: set[tuple[Fraction, ...]] = set()
     for number in range(1 + DRAWS * count if swept else 1):
         point = dict(named)
         for param in swept if number else ():
             steps = range_of(param)
             point[param.name] = steps[int(rng.integers(len(steps)))]
+        if tuple(point.values()) in seen:
+            continue
+        seen.add(tuple(point.values()))
         values.write(memory, params, point)
         if not checked.strategy.requires or interpreter.call("admits", memory.words) < 0:
             found.append(point)

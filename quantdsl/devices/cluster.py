@@ -150,7 +150,7 @@ def _connected() -> Any:
         ray: Any = importlib.import_module("ray")
     except ImportError:
         raise UnavailableError(
-            "--on ray needs the package ray\nhelp: pip install 'quantdsl-engine[cluster]'"
+            "a sweep on Ray needs the package ray\nhelp: pip install 'quantdsl-engine[cluster]'"
         ) from None
     if not ray.is_initialized():
         ray.init(include_dashboard=False, log_to_driver=False)

@@ -117,6 +117,13 @@ def test_a_param_that_is_set_has_its_value_at_every_point(capsys) -> None:
     assert len({point["stop_k"] for point in points}) > 1
 
 
+def test_a_point_is_drawn_once() -> None:
+    """A grid of nine points was said to be 200."""
+    arranged = arrange(checked_of(SMA_CROSS), params={"fast": 5, "slow": 20})
+    points = draw(checked_of(SMA_CROSS), arranged, 200, np.random.default_rng(0))
+    assert sorted(point["stop_k"] for point in points) == [n / 2 for n in range(2, 11)]
+
+
 def test_a_point_that_a_backtest_refuses_is_not_run(capsys) -> None:
     broken = ["--set", "fast=50", "--set", "slow=20"]
     assert cli.run(["verify", str(SMA_CROSS), *broken]) == 2

@@ -52,3 +52,14 @@ def test_a_best_point_of_no_objective_is_not_said_to_be_the_best(data, tmp_path)
     assert best.read_text().startswith(
         "# sharpe is not defined for any point: the first of 28. Run it with:\n"
     )
+
+
+def test_a_range_of_a_config_that_another_replaces_is_not_looked_at(data, tmp_path, capfd):
+    """It was refused, with the very --range that was to mend it."""
+    config = tmp_path / "own.toml"
+    config.write_text('[sweep.ranges]\nfast = "2..2_000_000:3"\nslow = "30..90:20"\n')
+    arguments = ("--data", data, "--config", config, "--out", tmp_path / "out")
+    assert swept(*arguments) == 2
+    assert f"{config}:2: sweep.ranges.fast: " in capfd.readouterr().err
+    for replaced in (("--range", "fast=2,5"), ("--set", "fast=2")):
+        assert swept(*arguments, *replaced) == 0
