@@ -37,14 +37,14 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def writable(path: Path, source: Path) -> None:
+def writable(path: Path, *sources: Path) -> None:
     """Raises what `whole` would raise at its end, before the work whose result goes there.
 
-    ConfigError where that is the file that the work is made from.
+    ConfigError where that is one of the files that the work is made from.
     """
-    if path.exists() and path.samefile(source):
+    if path.exists() and any(one.exists() and path.samefile(one) for one in sources):
         raise ConfigError(
-            f"{path}: is the strategy itself, which would be lost\n"
+            f"{path}: is what this command reads, and would be lost\n"
             "help: give the output another name"
         )
     part = _part(path)

@@ -95,19 +95,26 @@ def command(
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
     from quantdsl.backtest.conduct import clear, complete, hold, save_all
+    from quantdsl.backtest.prepare import files_named
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
+    from quantdsl.data.feed import split_source
     from quantdsl.files import writable
 
-    if save_best is not None:
-        writable(save_best, file)
     folder = out or Path("out") / f"{file.stem}.sweep"
     checked = compile_file(file)
-    files = files_of(checked, options.pop("data"))
+    data = options.pop("data")
+    files = files_of(checked, data)
     several = len(files) > 1
     folders = _folders(folder, files) if several else [folder]
+    bests = [save_best] * len(files)
+    if save_best is not None and several:
+        bests = [save_best.with_stem(f"{save_best.stem}-{one.name}") for one in folders]
+    read = [file, *(Path(split_source(one)[0]) for one in files_named(data or ""))]
+    for target in filter(None, bests):
+        writable(target, *read, *filter(None, [options["config"]]))
     sweeps = prepare_sweeps(checked, file, files, hold=hold, **_prepared(**options))
-    for sweep, place in zip(sweeps, folders, strict=True):
+    for sweep, place, best in zip(sweeps, folders, bests, strict=True):
         for number in traded:
             sweep.place(number)
         if several:
@@ -115,9 +122,6 @@ def command(
         if several and resume and complete(sweep, place):
             click.echo(f"{place} is complete")
             continue
-        best = save_best
-        if best is not None and several:
-            best = best.with_stem(f"{best.stem}-{place.name}")
         extras = Extras(traded, best, profile)
         status = _one(sweep, place, extras, resume=resume)
         if status:

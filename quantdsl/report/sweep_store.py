@@ -56,7 +56,7 @@ def forget(folder: Path) -> None:
     """Remove what an earlier sweep left beside its files: its points of these numbers may be
     others."""
     for path in folder.glob("*"):
-        if BESIDE.fullmatch(path.name):
+        if BESIDE.fullmatch(path.name) and path.is_file():
             path.unlink()
 
 

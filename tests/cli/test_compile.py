@@ -50,7 +50,7 @@ def test_the_output_never_takes_the_place_of_the_strategy(tmp_path, capsys):
         ["sweep", path, "--points", "sobol:1", "--save-best", "./mine.qdsl"],
     ):
         assert cli.run(list(map(str, command))) == 2
-        assert "mine.qdsl: is the strategy itself" in capsys.readouterr().err
+        assert "mine.qdsl: is what this command reads" in capsys.readouterr().err
         assert path.read_text(encoding="utf-8") == source
     assert [one.name for one in tmp_path.iterdir()] == ["mine.qdsl"]
 

@@ -54,6 +54,20 @@ def test_a_best_point_of_no_objective_is_not_said_to_be_the_best(data, tmp_path)
     )
 
 
+def test_the_best_point_never_takes_the_place_of_what_is_read(data, tmp_path, capfd):
+    """The config of the sweep, or its data, were lost."""
+    config = tmp_path / "own.toml"
+    config.write_text("[sweep]\ntop = 3\n")
+    before = data.read_bytes()
+    arguments = ("--data", data, "--config", config, *RANGES, "--out", tmp_path / "out")
+    for best in (config, data):
+        assert swept(*arguments, "--save-best", best) == 2
+        assert f"{best}: is what this command reads, and would be lost" in capfd.readouterr().err
+    assert config.read_text() == "[sweep]\ntop = 3\n"
+    assert data.read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_range_of_a_config_that_another_replaces_is_not_looked_at(data, tmp_path, capfd):
     """It was refused, with the very --range that was to mend it."""
     config = tmp_path / "own.toml"
