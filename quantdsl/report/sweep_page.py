@@ -3,6 +3,7 @@
 Every text of a strategy or a data file is escaped.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
@@ -87,10 +88,11 @@ def _grid(result: SweepResult) -> str:
 def _cards(result: SweepResult, study: Study) -> list[tuple[str, str]]:
     best = UNDEFINED if study.best is None else metric_text(result, result.objective, study.best)
     luck, splits = study.luck, study.splits
+    expected = math.nan if luck is None else luck.expected_best
     return [
         (best, f"{result.objective_title}, best point"),
         (f"{result.trials:,}", "Points tried"),
-        (UNDEFINED if luck is None else f"{luck.expected_best:.2f}", "Best Sharpe ratio by luck"),
+        (figure(expected, "ratio"), "Best Sharpe ratio by luck"),
         (UNDEFINED if luck is None else chance(luck.deflated), "Deflated Sharpe ratio"),
         (
             UNDEFINED if splits is None else chance(splits.overfit_probability),

@@ -93,7 +93,7 @@ def _luck(result: SweepResult, best: int) -> Luck | None:
     n = int(result.best.accumulators["ret_n"])
     sample = replace(shape, sharpe=float(over_trials[best]), n=n)
     known = over_trials[np.isfinite(over_trials)]
-    variance = float(known.var(ddof=1)) if len(known) > 1 else 0.0
+    variance = float(known.var(ddof=1)) if len(known) > 1 else math.nan
     return Luck(
         sharpe=sample.sharpe / per_sample,
         skew=sample.skew,

@@ -280,6 +280,8 @@ def of_100(share: float) -> str:
 
 def chance(share: float) -> str:
     """A probability with two digits, of which none is ever certain."""
+    if math.isnan(share):
+        return UNDEFINED
     if share < 0.005:
         return "below 0.01"
     return f"{share:.2f}" if share < 0.995 else "above 0.99"

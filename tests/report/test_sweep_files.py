@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from quantdsl.report.sweep_page import page
 from quantdsl.report.sweep_store import save
 from quantdsl.report.sweep_study import study
 from quantdsl.report.sweep_summary import show
@@ -125,6 +126,18 @@ def test_one_point_was_not_chosen():
     texts = sentences(one, study(one))
     assert texts[0].startswith("Only one point was tried, so its Sharpe ratio of ")
     assert "surroundings are unknown" in texts[-1]
+
+
+def test_luck_among_points_that_did_not_trade_is_not_known():
+    """One Sharpe ratio has no variance, so luck was expected to show one of 0.00 at best."""
+    sweep = synthetic_sweep([numbers("a", range(5))])
+    scores = np.where(np.arange(5) == np.argmax(sweep.metric("sharpe")), 2.0, math.nan)
+    at = sweep.table.column_names.index("sharpe")
+    alone = replace(sweep, table=sweep.table.set_column(at, "sharpe", [scores]))
+    found = study(alone)
+    assert "how far the best point's 2.00 is luck cannot be said" in sentences(alone, found)[0]
+    assert chance(found.luck.deflated) == "na"  # it was "above 0.99"
+    assert ">nan<" not in page(alone, found)
 
 
 @pytest.mark.parametrize(
