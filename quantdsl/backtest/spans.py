@@ -114,15 +114,19 @@ def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
     return found
 
 
-def windows_of(plan: Plan, start_ns: int, bar_ns: Int64s, moment: str) -> list[Window]:
-    """The windows of the bars that close, or moments that come, at `bar_ns`, but for those whose
-    test has none, as a weekend has none.
+def windows_of(plan: Plan, start_ns: int, bar_ns: Int64s, *, ticks: bool) -> list[Window]:
+    """The windows of the bars that close, or of the `ticks` that come, at `bar_ns`, but for those
+    whose test has none, as a weekend has none.
 
-    ConfigError where a training has none: nothing could be chosen in it.
+    What closes at the end of a span is of it, what comes then is not: the last test ends after the
+    last tick. ConfigError where a training has none: nothing could be chosen in it.
     """
+    last_ns, moment = int(bar_ns[-1]), "tick moment" if ticks else "bar"
+    if ticks:
+        last_ns = (last_ns // US + 1) * US  # as far as --to says it
     found = []
-    for window in windows(plan, start_ns, int(bar_ns[-1])):
-        train, test, end = np.searchsorted(bar_ns, astuple(window), side="right")
+    for window in windows(plan, start_ns, last_ns):
+        train, test, end = np.searchsorted(bar_ns, astuple(window), "left" if ticks else "right")
         if test == end:
             continue
         if train == test:

@@ -385,7 +385,8 @@ def _hold_spans(chosen: Chosen, events: Int64s, start_ns: int) -> None:
     if plan is None:
         return
     try:
-        spans.windows_of(plan, start_ns, market_times(events), chosen.moment)
+        ticks = bool(chosen.checked.strategy.ticks)
+        spans.windows_of(plan, start_ns, market_times(events), ticks=ticks)
     except (ConfigError, LimitError) as wrong:
         raise type(wrong)(f"{chosen.arranged.data.name}: {wrong}") from None
 

@@ -33,7 +33,9 @@ def walk_forward(
     done is kept in `folder`, until `Parts.finish`, and `resume` goes on from there, but for windows
     of another plan; `progress` is of all trainings.
     """
-    cuts = windows_of(plan, sweep.start_ns, sweep.bar_ns, sweep.moment)
+    cuts = windows_of(
+        plan, sweep.start_ns, sweep.bar_ns, ticks=bool(sweep.checked.strategy.ticks)
+    )
     steps: list[Step] = []
     parts: Parts | None = None
     for number, window in enumerate(cuts):

@@ -313,3 +313,19 @@ def test_a_sweep_beside_it_is_left_alone_whatever_its_name(sweep: Sweep, tmp_pat
     whole.finish()
     assert other.complete
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, "window-1"}
+
+
+def test_the_last_tick_is_tested(tmp_path: Path) -> None:
+    """The last test left it out; where it was alone there, the sweep failed when all was done."""
+    path, data = tmp_path / "maker.qdsl", tmp_path / "quotes.csv"
+    path.write_text(
+        "language 1\n\nstrategy Buyer:\n    quotes\n\n    param n = 1 in 1..2\n\n"
+        "    on quote:\n        if flat and n > 0:\n            buy(1 lot)\n"
+    )
+    times = [*(f"2024-01-01T23:59:{second}.000000100Z" for second in range(10, 59))]
+    rows = [f"{time},{100 + row},{101 + row},5,5" for row, time in enumerate(times)]
+    rows.append("2024-01-02T00:00:00.700000300Z,200,201,5,5")
+    data.write_text("\n".join(["time,bid,ask,bid_size,ask_size", *rows, ""]))
+    sweep = prepare_sweep(compile_file(path), path, data=str(data))
+    walk = walk_forward(sweep, parse("train=1d test=1d"), CpuRunner())
+    assert [step.outside["orders"] for step in walk.steps] == [1.0]
