@@ -13,6 +13,7 @@ from quantdsl.codegen.foreign import (
     AMD_ARCHITECTURES,
     SPIRV_ARCHITECTURE,
     amd_code,
+    amd_used,
     spirv_capabilities,
     spirv_code,
 )
@@ -121,7 +122,16 @@ def _gpu(text: str, architecture: str) -> Artifact:
 
 def _amdgcn(module: Module, architecture: str, level: int) -> Artifact:
     code = amd_code(module, architecture, level)
-    return Artifact(code, (architecture, "f64"), AMD_THREADS, AMD_THREADS)
+    registers, stack_bytes, shared_bytes = amd_used(code)
+    return Artifact(
+        code,
+        (architecture, "f64"),
+        AMD_THREADS,
+        AMD_THREADS,
+        registers=registers,
+        stack_bytes=stack_bytes,
+        shared_bytes=shared_bytes,
+    )
 
 
 def _spirv(module: Module, _: str, level: int) -> Artifact:

@@ -23,6 +23,8 @@ AMD_ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
 AMD_STACK = 5
 AMD_FRAME_BYTES, AMD_SPILL_BYTES = 131_056, 16_384
 """What LLVM lets a function have on its stack, and how much of it registers may need."""
+AMD_NOTE = b"AMDGPU\0\0"
+AMD_USED = "vgpr_count", "private_segment_fixed_size", "group_segment_fixed_size"
 THREADS = 128
 """Of a block; fixed, since an AMD kernel is not told."""
 
@@ -77,6 +79,16 @@ def amd_code(module: Module, architecture: str, level: int) -> bytes:
         )
     code: bytes = machine.emit_object(parsed)
     return code
+
+
+def amd_used(code: bytes) -> list[int]:
+    """Vector registers, bytes of stack and bytes shared of the kernel in an object file, as LLVM
+    notes them there for who loads it."""
+    at = code.index(AMD_NOTE)
+    size = int.from_bytes(code[at - 8 : at - 4], "little")
+    at += len(AMD_NOTE)
+    (kernel,) = msgspec.msgpack.decode(code[at : at + size])["amdhsa.kernels"]
+    return [kernel[f".{name}"] for name in AMD_USED]
 
 
 def _kept_bytes(function: str) -> int:

@@ -93,6 +93,9 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
         assert told["variables"]["block"] == [1, 128]
     if backend == "amdgcn":  # the kernel counts in blocks of just so many
         assert told["variables"]["block"] == [128, 128]
+        assert 64 < told["registers"] <= 512
+        assert told["stack_bytes"] > 8 * told["sizes"]["own_words"]
+        assert told["shared_bytes"] == 0
     if backend == "spirv":
         assert {"Int8", "Int64", "Float64", "Kernel"} <= set(told["features"])
         assert not any("capability" in name for name in told["features"])
