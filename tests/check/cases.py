@@ -534,8 +534,6 @@ STATEMENTS = {
     "resting market": "buy(1 shares, post_only = true)",
     "only sells": "sell(5 shares)",
     "only covers": "cover(5 shares)",
-    "sells before it holds": "if flat and close > open:\n            buy(5 shares)\n"
-    "            sell(5 shares, stop = low)",
     "message": "mark(close)",
     "value in a message": 'log("up {close + 1.0}")',
     "brace in a message": 'alert("up { {close}")',

@@ -85,4 +85,6 @@ FOREIGN_STATEMENTS = {
     "history of the calendar in a handler": "if now.day != now.day[1]:\n    flatten()",
     "entry price while flat": "if flat and entry_price > 9.0 or long and entry_price > 9.0:\n"
     "    flatten()",
+    "sells before it holds": "if flat and close > open:\n            buy(5 shares)\n"
+    "            sell(5 shares, stop = low)",
 }
