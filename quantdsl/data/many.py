@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 NAMED_MAX = 8
 """So many names are all told; of more the first few."""
 NAMED_OF_MORE = 3
+COLUMN = ", column "
+"""Between a file and the column of it that is meant."""
 OF_FILES = {
     "of what bars files hold": re.compile(r": [\d,]+ bars of \w+ from "),
     "of ticks that were inferred": re.compile(r": tick \S+ \(inferred\), lot "),
@@ -35,8 +37,16 @@ def grouped(lines: Iterable[str]) -> list[str]:
     for line in alone:
         _, colon, what = line.partition(": ")
         many = names[what] if colon else []
-        found[f"{named(many)}: {what}" if len(many) > NAMED_MAX else line] = None
+        found[f"{_together(many)}: {what}" if len(many) > NAMED_MAX else line] = None
     return list(found)
+
+
+def _together(names: Sequence[str]) -> str:
+    """Names as one; those of columns of one file tell the file once."""
+    parts = [name.partition(COLUMN) for name in names]
+    if len({file for file, _, _ in parts}) > 1 or not all(column for _, _, column in parts):
+        return named(names)
+    return f"{parts[0][0]}, columns {named([column for _, _, column in parts])}"
 
 
 def fewer(notes: Sequence[str], where: str) -> list[str]:

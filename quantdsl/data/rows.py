@@ -11,6 +11,7 @@ import numpy.typing as npt
 from quantdsl.data import times
 from quantdsl.data.arrow import plain
 from quantdsl.data.columns import Columns, one_of, recognise
+from quantdsl.data.many import COLUMN
 from quantdsl.data.table import Table, joined_sha256
 from quantdsl.data.time_columns import Blocks, TimeColumn, TimeTextError
 from quantdsl.errors import DataError
@@ -264,7 +265,7 @@ NEWEST_FIRST = "The rows run from new to old: sort the file by time."
 
 def _with_column(name: str, columns: Columns) -> str:
     """What messages call a table; of a wide one the column too."""
-    return f"{name}, column {columns.close}" if columns.wide else name
+    return f"{name}{COLUMN}{columns.close}" if columns.wide else name
 
 
 def _named(symbols: Any) -> Bools:

@@ -38,7 +38,7 @@ def _why_silent(result: RunResult, orders: int) -> str:
     if orders:
         ends = result.reasons_of(Kind.REJECT, Kind.CANCEL)
         return f"{plural(orders, 'order')} and no fill: {_counted(ends) or 'they still work'}."
-    return "the strategy placed no order."
+    return "the strategy placed no order; a size of less than one lot makes none."
 
 
 def _counted(reasons: dict[str, int]) -> str:

@@ -18,6 +18,14 @@ def test_notes_alike_are_one_line_where_the_first_stood() -> None:
     assert grouped(lines) == ["first", "S0, S1, S2 and 6 more: tick 0.01, lot 1", "T: tick 1"]
 
 
+def test_columns_of_one_file_name_it_once() -> None:
+    lines = [f"w.csv, column {name}: 9 bars of 1d" for name in MANY]
+    assert grouped(lines) == ["w.csv, columns S0, S1, S2 and 6 more: 9 bars of 1d"]
+    of_two = [f"{name}.csv, column A: 9 bars of 1d" for name in MANY]
+    first = ", ".join(f"{name}.csv, column A" for name in MANY[:3])
+    assert grouped(of_two) == [f"{first} and 6 more: 9 bars of 1d"]
+
+
 def test_few_notes_alike_stay_apart() -> None:
     lines = [f"{name}: tick 0.01" for name in MANY[:NAMED_MAX]]
     assert grouped(lines) == lines

@@ -61,7 +61,9 @@ def test_a_run_says_why_some_of_its_orders_were_rejected():
 
 def test_a_run_without_a_trade_says_why_first():
     silent = altered(fills=0, orders=0, orders_rejected=0)
-    assert summary(silent).startswith("Nothing was traded: the strategy placed no order.")
+    assert summary(silent, 160).splitlines()[0] == (
+        "Nothing was traded: the strategy placed no order; a size of less than one lot makes none."
+    )
     said = replace(silent, no_trade_reasons=("the warm-up of 300 bars is longer than the data",))
     assert summary(said).startswith("Nothing was traded: the warm-up of 300 bars is longer")
     unfilled = summary(altered(fills=0, orders=2, orders_rejected=0))
