@@ -94,7 +94,7 @@ def command(
     A param with a range is swept, and `require` says which points are left out. All points start
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
-    from quantdsl.backtest.conduct import clear, complete, hold, save_all
+    from quantdsl.backtest.conduct import clear, complete, hold, save_all, save_trades
     from quantdsl.backtest.prepare import files_named
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
@@ -120,7 +120,10 @@ def command(
         if several:
             clear(folder)
         if several and resume and complete(sweep, place):
-            click.echo(f"{place} is complete")
+            save_trades(sweep, traded, place)
+            missing = best is not None and not best.exists()
+            later = f"; {best} is written by a run without --resume" if missing else ""
+            click.echo(f"{place} is complete{later}")
             continue
         extras = Extras(traded, best, profile)
         status = _one(sweep, place, extras, resume=resume)

@@ -534,6 +534,10 @@ def test_several_files_are_swept_one_by_one(data, tmp_path, capfd):
     assert swept(*arguments, "--resume") == 0
     assert capfd.readouterr().out.count("is complete") == 2
     assert points_of(out).equals(table)
+    more = ("--trades", 0, "--save-best", tmp_path / "best.toml")  # which nobody asked for so far
+    assert swept(*arguments, "--resume", *more) == 0
+    assert (out / "other/trades-0.parquet").is_file()
+    assert capfd.readouterr().out.count(".toml is written by a run without --resume") == 2
     assert swept(*arguments, "--resume", "--bootstrap", 10) == 0  # which nobody made so far
     assert "bootstrap" in json.loads((out / "other/result.json").read_text())["statistics"]
     pair = ROOT / "strategies/pairs_z.qdsl"
