@@ -14,6 +14,7 @@ out as pyarrow. In a notebook a report shows its page.
 
 import datetime as dt
 import operator
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -445,11 +446,12 @@ def _count(what: str, given: object) -> int:
 
 def _path(what: str, given: object) -> str:
     """A path as text."""
-    if not isinstance(given, str | Path):
+    if not isinstance(given, str | os.PathLike):
         raise ConfigError(f"{what} is a path, not a {type(given).__name__}")
-    if not str(given).strip():  # as text from the environment may be
+    path = os.fsdecode(given)
+    if not path.strip():  # as text from the environment may be
         raise ConfigError(f"{what} names nothing\nhelp: leave it out, or name what it is for")
-    return str(given)
+    return path
 
 
 def _data(given: object) -> object:

@@ -42,7 +42,7 @@ def writable(path: Path, *sources: Path) -> None:
 
     ConfigError where that is one of the files that the work is made from.
     """
-    if path.exists() and any(one.exists() and path.samefile(one) for one in sources):
+    if any(_same(path, one) for one in sources):
         raise ConfigError(
             f"{path}: is what this command reads, and would be lost\n"
             "help: give the output another name"
@@ -53,6 +53,13 @@ def writable(path: Path, *sources: Path) -> None:
     except OSError as refused:
         raise OSError(refused.errno, refused.strerror, str(path)) from None
     part.unlink()
+
+
+def _same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # one is not there, or can be no name of a file
+        return False
 
 
 def _part(path: Path) -> Path:

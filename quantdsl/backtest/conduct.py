@@ -29,7 +29,7 @@ from quantdsl.report.columns import choices
 from quantdsl.report.statistics_grid import neighbourhood
 from quantdsl.report.store import write_table
 from quantdsl.report.sweep_result import SweepResult
-from quantdsl.report.sweep_store import NAMES, POINTS, forget, save
+from quantdsl.report.sweep_store import PAGE, POINTS, RESULT, TABLES, forget, save
 from quantdsl.report.sweep_study import Study
 from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.tables import trades
@@ -215,9 +215,12 @@ def save_all(folders: Sequence[Path], folder: Path) -> None:
 def clear(folder: Path) -> None:
     """Remove what a sweep left in `folder`, where several are to have folders of their own: until
     they are done there is no table of all, and never a report of one."""
-    forget(folder)
-    for name in (*NAMES, MANIFEST):
+    for name in TABLES:
         (folder / name).unlink(missing_ok=True)
+    if (folder / RESULT).is_file():  # else it may be a backtest that left a report
+        forget(folder)
+        for name in (RESULT, PAGE, MANIFEST):
+            (folder / name).unlink(missing_ok=True)
 
 
 def save_trades(sweep: Sweep, numbers: Sequence[int], folder: Path) -> None:

@@ -13,7 +13,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from quantdsl.config import Resolved
 from quantdsl.data.times import show_instant
@@ -122,10 +122,11 @@ def windows_of(plan: Plan, start_ns: int, bar_ns: Int64s, *, ticks: bool) -> lis
     last tick. ConfigError where a training has none: nothing could be chosen in it.
     """
     last_ns, moment = int(bar_ns[-1]), "tick moment" if ticks else "bar"
+    *before, last = windows(plan, start_ns, last_ns)
     if ticks:
-        last_ns = (last_ns // US + 1) * US  # as far as --to says it
+        last = replace(last, end_ns=(last_ns // US + 1) * US)  # as far as --to says it
     found = []
-    for window in windows(plan, start_ns, last_ns):
+    for window in (*before, last):
         train, test, end = np.searchsorted(bar_ns, astuple(window), "left" if ticks else "right")
         if test == end:
             continue

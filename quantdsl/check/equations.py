@@ -50,7 +50,7 @@ def for_all(cx: Context, value: Value, help: str) -> Value:
 
 
 MARKET = frozenset({"open", "high", "low", "close", "volume"})
-"""Parameters of these names take the market's own series."""
+"""Parameters of these names take the market's own series, of an indicator of the library."""
 
 
 def _still(routine: Routine, values: list[Value], node: ast.Call) -> Parameter | None:
@@ -65,9 +65,10 @@ def _still(routine: Routine, values: list[Value], node: ast.Call) -> Parameter |
         if position < len(node.args) - len(named - {None}) or param.name in named
     }
     moving = {name for name, value in written.items() if value.series and value.series.clocks}
+    market = MARKET if isinstance(node.func, ast.Attr) else frozenset()
     for param in routine.params:
         fixed = param.series and param.name in written and param.name not in moving
-        if fixed and (not moving or param.name in MARKET):
+        if fixed and (not moving or param.name in market):
             return param
     return None
 

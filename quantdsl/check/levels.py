@@ -120,13 +120,14 @@ def _positive(cx: "Context", node: ast.Expr) -> bool:
 
 
 def _formula(cx: "Context", node: ast.Expr) -> ast.Expr:
-    """What a name of one 'let' or 'param' stands for, of others the name itself."""
+    """What a name of one 'let' or 'param' stands for, of a range its low end; of others the name
+    itself."""
     for _ in range(DEPTH):
         found = _declared(cx, node.id) if isinstance(node, ast.Name) else None
         if isinstance(found, ast.Let):
             node = found.value
-        elif isinstance(found, ast.ParamDecl):
-            node = found.default
+        elif isinstance(found, ast.ParamDecl) and isinstance(found.domain, ast.Range):
+            node = found.domain.low
         else:
             break
     return node

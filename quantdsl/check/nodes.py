@@ -19,3 +19,9 @@ def _nodes(part: object) -> Iterator[ast.Node]:
     elif isinstance(part, tuple):
         for one in part:
             yield from _nodes(one)
+
+
+def declares(node: ast.Node, name: str) -> bool:
+    """Whether something in it is given this name."""
+    named = ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param | ast.For
+    return any(isinstance(one, named) and one.name.id == name for one in inside(node))

@@ -7,6 +7,7 @@ they would silently be read as one: `stop_loss = 5%` as a stop at 0.05.
 import re
 from typing import TYPE_CHECKING
 
+from quantdsl.check.nodes import declares
 from quantdsl.check.types import FIXED
 from quantdsl.check.values import Value
 from quantdsl.lang import ast
@@ -99,9 +100,9 @@ def no_level(cx: "Context", name: str, value: Value, up: bool) -> Value | None:
 def no_count(cx: "Context", node: ast.Expr, value: Value) -> Value | None:
     """The error of `floor_qty(50% of equity)`, so many shares; None where nothing is wrong."""
     text = cx.module.source.text[slice(*value.span)]
-    if value.percent:
+    if value.percent and isinstance(node, ast.Num):
         what, help = "a percentage", f"a percentage of what? Such as {text} of abs(position)"
-    elif value.type.kind == "money" or _of_account(node):
+    elif value.type.kind == "money" or _of_account(cx, node):
         what, help = "money", f"write value = {text} in the order, or divide by a price: / close"
     else:
         return None
@@ -112,7 +113,7 @@ def no_count(cx: "Context", node: ast.Expr, value: Value) -> Value | None:
 def size(cx: "Context", verb: str, node: ast.Expr, value: Value) -> str | None:
     """How an order says the size that a percentage or money means; None where it is neither."""
     text = cx.module.source.text[slice(*value.span)]
-    if value.type.kind == "money" or _of_account(node):
+    if value.type.kind == "money" or _of_account(cx, node):
         return f"value = {text}"
     if not value.percent:
         return None
@@ -121,17 +122,17 @@ def size(cx: "Context", verb: str, node: ast.Expr, value: Value) -> str | None:
     return f"value = {_atom(cx, value)} of equity"
 
 
-def _of_account(node: ast.Expr) -> bool:
+def _of_account(cx: "Context", node: ast.Expr) -> bool:
     """Whether this is so much of the account: `equity`, `50% of equity`, `0.95 * equity`."""
     if isinstance(node, ast.Name):
-        return node.id in ACCOUNT
+        return node.id in ACCOUNT and not declares(cx.strategy.node, node.id)
     if not isinstance(node, ast.Binary):
         return False
     if node.op == "of":
-        return _of_account(node.right)
+        return _of_account(cx, node.right)
     left, right = isinstance(node.left, ast.Num), isinstance(node.right, ast.Num)
     return node.op == "*" and (
-        (left and _of_account(node.right)) or (right and _of_account(node.left))
+        (left and _of_account(cx, node.right)) or (right and _of_account(cx, node.left))
     )
 
 

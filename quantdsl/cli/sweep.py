@@ -114,10 +114,10 @@ def command(
     for target in filter(None, bests):
         writable(target, *read, *filter(None, [options["config"]]))
     sweeps = prepare_sweeps(checked, file, files, hold=hold, **_prepared(**options))
-    for sweep, place, best in zip(sweeps, folders, bests, strict=True):
+    for turn, (sweep, place, best) in enumerate(zip(sweeps, folders, bests, strict=True)):
         for number in traded:
             sweep.place(number)
-        if several:
+        if several and not turn:  # nothing of the first was refused
             clear(folder)
         if several and resume and complete(sweep, place):
             save_trades(sweep, traded, place)

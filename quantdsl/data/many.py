@@ -12,6 +12,7 @@ OF_FILES = {
     "of what bars files hold": re.compile(r": [\d,]+ bars of \w+ from "),
     "of ticks that were inferred": re.compile(r": tick \S+ \(inferred\), lot "),
     "of bad rows left out": re.compile(r": bad rows left out: "),
+    "of prices that jump": re.compile(r": .* opens at \S+ after a close of "),
 }
 """Notes that each file or instrument has of its own; all others, of money and positions above all,
 are told."""

@@ -119,7 +119,8 @@ class RowReader:
             dropped = self.dropped if self._reading.bad_rows == "drop" else None
             for batch in table.batches(text, _numbers(columns), dropped):
                 chosen = self._chosen(batch, columns, seen, table.name)
-                rows = self._good(batch, columns, chosen, table, row, last_ts, moments)
+                whose = columns.symbol if seen or self._reading.ticker else None
+                rows = self._good(batch, columns, chosen, whose, table, row, last_ts, moments)
                 row += batch.num_rows
                 if rows.size:
                     last_ts = int(rows.ts[-1])
@@ -167,6 +168,7 @@ class RowReader:
         batch: Any,
         columns: Columns,
         chosen: Bools | None,
+        symbol: str | None,
         table: Table,
         first_row: int,
         last_ts: int,
@@ -179,7 +181,8 @@ class RowReader:
         if not rows.size:
             return rows
         time_valid = stamps.valid[places]
-        whose = _named(batch.column(columns.symbol))[places] if columns.symbol else time_valid
+        # A column that names nobody says nothing of anyone's rows.
+        whose = _named(batch.column(symbol))[places] if symbol else time_valid
         fine = time_valid & whose & _consistent(rows)
         before = np.maximum.accumulate(
             np.concatenate(([last_ts], np.where(fine, rows.ts, last_ts)))
@@ -193,7 +196,7 @@ class RowReader:
                 fault = stamps.fault(int(places[at]))
                 return (NO_TIME, "its time is empty") if fault is None else (UNREAD, fault)
             if not whose[at]:
-                return "no symbol", f"its {columns.symbol} is empty"
+                return "no symbol", f"its {symbol} is empty"
             return _reason(rows, before, at)
 
         at = int(np.argmin(fine))

@@ -46,10 +46,12 @@ POSITION_WORTH = 100_000
 STEP_EVIDENCE = 1_000
 """Prices needed before a step coarser than their last decimal is believed (0.25, 0.00005)."""
 
-JUMP = 1.9
-"""From this factor on an open is held against the close before it: a split of two, or more."""
+JUMP, JUMP_MOST = 1.9, 50.0
+"""Between these factors an open is held against the close before it: a split of two, or more."""
 JUMP_NEAR = 0.03
 """How far from a whole number such a factor may be: prices move on the day of a split too."""
+JUMPS_FEW, ROWS_A_JUMP = 4, 250
+"""Where more than a few come more often, prices are wild or some ticks high: no split."""
 _ULPS = 1e-15
 _FEW = ("holds no usable row", "holds one usable row only")
 _QUOTES = ("USDT", "USDC", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "NZD", "BTC", "ETH")
@@ -136,6 +138,8 @@ class Scan:
         if found is None:
             for rows in reader.chunks():
                 self._add(rows)
+            if self.jumps > max(self.count // ROWS_A_JUMP, JUMPS_FEW):
+                self.jump = None
         else:
             self._restore(found)
         self.interval = self._interval()
@@ -216,7 +220,7 @@ class Scan:
         far = np.flatnonzero((rows.open * JUMP < before) | (rows.open > before * JUMP))
         ratio = rows.open[far] / before[far]
         ratio = np.maximum(ratio, 1 / ratio)
-        found = far[np.abs(ratio / np.rint(ratio) - 1) < JUMP_NEAR]
+        found = far[(np.abs(ratio / np.rint(ratio) - 1) < JUMP_NEAR) & (ratio < JUMP_MOST)]
         if len(found) and self.jump is None:
             at = found[0]
             self.jump = Jump(int(rows.ts[at]), float(before[at]), float(rows.open[at]))

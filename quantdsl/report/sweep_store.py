@@ -25,8 +25,7 @@ from quantdsl.report.sweep_walk import WalkForward
 from quantdsl.report.sweep_words import extent, sentences, verdict, walk_sentences
 
 POINTS, RESULT, PAGE = "points", "result.json", "report.html"
-NAMES = (f"{POINTS}.parquet", f"{POINTS}.arrow", RESULT, PAGE)
-"""All files of a sweep."""
+TABLES = f"{POINTS}.parquet", f"{POINTS}.arrow"
 TRACE = "trace.json"
 BESIDE = re.compile(rf"trades-\d+\.(arrow|parquet)|{re.escape(TRACE)}")
 """What is written beside them where it is asked for."""
@@ -43,12 +42,14 @@ def save(
 ) -> Path:
     """Write every file of a sweep into `folder`, made if absent; the path of the page."""
     said = summary(result, study, top) | ({} if walk is None else {"walk_forward": _walk(walk)})
+    earlier = (folder / RESULT).is_file()
     with renewed(folder, RESULT) as apart:
         write_table(result.table, apart, POINTS)
         encoded = msgspec.json.format(msgspec.json.encode(said), indent=2)
         (apart / RESULT).write_bytes(encoded + b"\n")
         (apart / PAGE).write_text(page(result, study, top, walk), encoding="utf-8")
-        forget(folder)
+        if earlier:
+            forget(folder)
     return folder / PAGE
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest import walkforward
-from quantdsl.backtest.spans import parse, windows
+from quantdsl.backtest.spans import parse, windows, windows_of
 from quantdsl.backtest.sweep import Sweep, prepare_sweep, run
 from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
 from quantdsl.backtest.sweep_table import result_of
@@ -313,6 +313,14 @@ def test_a_sweep_beside_it_is_left_alone_whatever_its_name(sweep: Sweep, tmp_pat
     whole.finish()
     assert other.complete
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, "window-1"}
+
+
+def test_a_last_tick_at_the_end_of_a_test_makes_no_test_of_its_own() -> None:
+    moments = np.array([day(f"2024-01-0{n}") for n in range(1, 6)])
+    plan = parse("train=2d test=1d")
+    found = windows_of(plan, day("2024-01-01"), moments, ticks=True)
+    assert [window.test_ns for window in found] == [day("2024-01-03"), day("2024-01-04")]
+    assert found[-1].end_ns > moments[-1]
 
 
 def test_the_last_tick_is_tested(tmp_path: Path) -> None:

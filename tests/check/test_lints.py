@@ -31,6 +31,38 @@ def test_parts_of_prices_that_add_up_are_a_price():
     assert check_source(Source(TEXT.replace("100 shares", limit), "example.qdsl"))[1] == []
 
 
+NEITHER = """\
+strategy Own:
+    bars 1d
+    param cash = 100.0 in 50.0..200.0 step 50.0
+    param share = 50% in 10%..90% step 10%
+    param gap = 0.5 in -2.0..2.0 step 0.5
+    let flat = ta.rsi(close, 14) > 45 and ta.rsi(close, 14) < 55
+    on bar:
+        if gap < 0.0:
+            buy(10 shares, stop = close - gap * ta.atr(14))
+        let n = 1000 * share
+        buy(floor_qty(n))
+        buy(floor_qty(200 * 50%))
+        buy(floor_qty(cash))
+        if flat and long:
+            sell(10 shares)
+"""
+
+
+def test_what_only_looks_like_a_mistake_is_none():
+    """A param called cash, one that may be below zero, and an own `flat`."""
+    found = check_source(Source(NEITHER, "example.qdsl"))[1]
+    assert {one.code for one in found} <= {"QD0206", "QD0805", "QD0806"}
+
+
+def test_a_level_stands_for_a_series_of_an_own_indicator():
+    head = "indicator above(src: series[float], low: series[float]) -> float:"
+    own = f"{head}\n    return src - low\n"
+    text = TEXT.replace("ta.sma(close, n)", "above(close, 30.0 + n)")
+    assert check_source(Source(own + text, "example.qdsl"))[1] == []
+
+
 def test_an_exit_that_waits_for_its_entry_holds_something():
     both = 'buy(100 shares, tag = "in")\n            sell(100 shares, stop = low, after = "in")'
     assert check_source(Source(TEXT.replace("buy(100 shares)", both), "example.qdsl"))[1] == []

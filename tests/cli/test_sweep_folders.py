@@ -34,6 +34,21 @@ def test_what_sweeps_left_goes_before_several_files_are_swept(data, tmp_path, mo
     assert {path.name for path in out.iterdir()} == {"bars", "other"}
 
 
+def test_what_no_sweep_left_stays(data, tmp_path):
+    """The report of a backtest was taken away, and files that are only called like a sweep's."""
+    other, out = tmp_path / "other.parquet", tmp_path / "out"
+    other.write_bytes(data.read_bytes())
+    out.mkdir()
+    own = {"report.html", "trace.json", "trades-7.parquet"}
+    for name in own:
+        (out / name).touch()
+    assert swept("--data", f"{data},{other}", *RANGES, "--out", out) == 0
+    assert own <= {path.name for path in out.iterdir()}
+    ranges = dict(one.split("=") for one in RANGES[1::2])
+    quantdsl.sweep(STRATEGY, str(data), ranges=ranges, device="cpu", out=out)
+    assert own <= {path.name for path in out.iterdir()}
+
+
 def test_the_trace_of_an_earlier_sweep_does_not_stay(data, tmp_path):
     out = tmp_path / "out"
     assert swept("--data", data, *RANGES, "--out", out, "--profile", "--trades", 20) == 0

@@ -58,6 +58,7 @@ def test_volumes_of_0_alone_are_told(tmp_path: Path) -> None:
         ((100, 51, 52, 210), "after a close of 100, as a split makes it, the first of 2 such"),
         ((100, 14.4, 14), "opens at 14.4 after a close of 100, as a split makes it, and nothing"),
         ((100, 61, 40, 72), None),
+        ((1, 2, 1, 2, 1, 2, 1), None),  # of ticks
     ],
 )
 def test_a_jump_as_of_a_split_is_told_unless_a_file_of_splits_is_given(
@@ -71,6 +72,14 @@ def test_a_jump_as_of_a_split_is_told_unless_a_file_of_splits_is_given(
     assert all(str(told) in note for note in notes)
     splits = csv(tmp_path, "time,action,value\n2024-01-02,split,2\n", "splits.csv")
     assert not [note for note in one(path, actions=str(splits)).notes if "as a split" in note]
+
+
+def test_a_column_of_symbols_that_names_nobody_says_nothing(tmp_path: Path) -> None:
+    rows = "2024-01-02,,1\n2024-01-03,,2\n"
+    assert bars(one(csv(tmp_path, f"date,symbol,close\n{rows}")))["close"].tolist() == [1, 2]
+    named = csv(tmp_path, f"date,symbol,close\n{rows}2024-01-04,KO,3\n", "named.csv")
+    with pytest.raises(DataError, match=r"row 1.*no symbol"):
+        one(named)
 
 
 @pytest.mark.parametrize(
