@@ -1,6 +1,7 @@
 """The Python API: the same run as the command line, from any table, with tables out."""
 
 import datetime as dt
+import os
 import re
 import subprocess
 import sys
@@ -90,6 +91,8 @@ def test_a_report_holds_tables_figures_and_its_page(table, tmp_path):
     assert report.days.num_rows > 80
     assert "<iframe" in report._repr_html_()
     assert report.save(tmp_path / "run").read_text().startswith("<!doctype html>")
+    (entry,) = os.scandir(tmp_path)  # a path of another kind
+    assert report.save(entry) == tmp_path / "run/report.html"
 
 
 def test_it_is_the_run_of_the_command_line(table, tmp_path, monkeypatch):
