@@ -231,7 +231,8 @@ def test_what_llvm_would_end_the_process_over_is_refused():
 def test_explain_shows_the_code_of_a_gpu_and_what_a_thread_takes(stage, line, capsys):
     assert cli.run(["explain", "--stage", stage, EMA_CROSS]) == 0
     out = capsys.readouterr().out
-    assert re.match(r"// sm_90: 128 registers, [1-9]\d* bytes shared, ", out)
+    # Of four blocks of 128 threads each thread may have 128; how many it needs is the assembler's.
+    assert re.match(r"// sm_90: 12[0-8] registers, [1-9]\d* bytes shared, ", out)
     assert "4 blocks of 128 threads on a multiprocessor: 25% of its 2,048 threads" in out
     assert line in out
 
