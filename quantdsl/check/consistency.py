@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from quantdsl.check import arith, levels
 from quantdsl.check.context import Context
 from quantdsl.check.literals import LOTS, UNITS_OF_QTY, signed
-from quantdsl.check.nodes import declares, inside
+from quantdsl.check.nodes import declared, inside
 from quantdsl.check.proofs import linear
 from quantdsl.check.types import FLOAT
 from quantdsl.check.values import Value
@@ -262,7 +262,7 @@ def across(strategy: "Strategy") -> None:
 
 def _exits_while_flat(strategy: "Strategy") -> None:
     """Warn of a sell or a cover in a branch that asks for `flat`: its entry fills later."""
-    if declares(strategy.node, "flat"):  # something else
+    if declared(strategy.node, "flat"):  # something else
         return
     branches = (
         suite

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from quantdsl.check.literals import FRACTION, signed
-from quantdsl.check.nodes import inside
+from quantdsl.check.nodes import Declaration, declared
 from quantdsl.lang import ast
 
 if TYPE_CHECKING:
@@ -133,14 +133,9 @@ def _formula(cx: "Context", node: ast.Expr) -> ast.Expr:
     return node
 
 
-def _declared(cx: "Context", name: str) -> ast.Node | None:
+def _declared(cx: "Context", name: str) -> Declaration | None:
     """The one declaration of that name in the strategy."""
-    found = [
-        one
-        for one in inside(cx.strategy.node)
-        if isinstance(one, ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param)
-        and one.name.id == name
-    ]
+    found = declared(cx.strategy.node, name)
     return found[0] if len(found) == 1 else None
 
 

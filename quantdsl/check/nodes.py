@@ -21,7 +21,9 @@ def _nodes(part: object) -> Iterator[ast.Node]:
             yield from _nodes(one)
 
 
-def declares(node: ast.Node, name: str) -> bool:
-    """Whether something in it is given this name."""
-    named = ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param | ast.For
-    return any(isinstance(one, named) and one.name.id == name for one in inside(node))
+Declaration = ast.Let | ast.Var | ast.State | ast.ParamDecl | ast.Param | ast.For
+
+
+def declared(node: ast.Node, name: str) -> list[Declaration]:
+    """All in it that is given this name."""
+    return [one for one in inside(node) if isinstance(one, Declaration) and one.name.id == name]

@@ -7,7 +7,7 @@ they would silently be read as one: `stop_loss = 5%` as a stop at 0.05.
 import re
 from typing import TYPE_CHECKING
 
-from quantdsl.check.nodes import declares
+from quantdsl.check.nodes import declared
 from quantdsl.check.types import FIXED
 from quantdsl.check.values import Value
 from quantdsl.lang import ast
@@ -125,7 +125,7 @@ def size(cx: "Context", verb: str, node: ast.Expr, value: Value) -> str | None:
 def _of_account(cx: "Context", node: ast.Expr) -> bool:
     """Whether this is so much of the account: `equity`, `50% of equity`, `0.95 * equity`."""
     if isinstance(node, ast.Name):
-        return node.id in ACCOUNT and not declares(cx.strategy.node, node.id)
+        return node.id in ACCOUNT and not declared(cx.strategy.node, node.id)
     if not isinstance(node, ast.Binary):
         return False
     if node.op == "of":

@@ -16,13 +16,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
 from quantdsl.codegen.emit import COMMON, emit
 from quantdsl.codegen.function import Shared, Signature
-from quantdsl.codegen.jit import (
-    SPEED_LEVEL,
-    numbered,
-    optimised,
-    plain,
-    straight_assembly,
-)
+from quantdsl.codegen.jit import SPEED_LEVEL, numbered, optimised, plain, straight_assembly
 from quantdsl.codegen.lanes import KERNEL
 from quantdsl.codegen.primitives import (
     COPIES_AT_ONCE,
