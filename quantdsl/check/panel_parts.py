@@ -9,6 +9,7 @@ windows alone may be cut in time, too (panel_windows.py).
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from quantdsl.check.columns import live
@@ -17,12 +18,17 @@ from quantdsl.check.panel_kernels import Form, kernels
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage, stages
 from quantdsl.check.panel_windows import keeps, window
+from quantdsl.ir.own import Window
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
 
 PARTS_MAX = 16
 """Of a stage: each is a kernel to compile, and reads its columns once more."""
+IN_STEP = 64
+"""Bars of the blocks of parts that are as one: shared memory has room for what is kept of them."""
+Group = list[tuple[int | str, frozenset[int]]]
+"""Outputs of a part, each with the equations that it is computed from."""
 
 
 def parts(turn: "Signals") -> tuple[tuple[Stage, ...], ...]:
@@ -45,14 +51,14 @@ class _Cutter:
 
     def cut(self, stage: Stage, writes: Iterable[str]) -> list[Stage]:
         """The parts of a stage along time that writes these columns for later ones."""
-        outputs: list[tuple[int | str, frozenset[int]]] = []
+        outputs: Group = []
         for number in stage.shown:
             column = self.turn.table[number]
             outputs.append((number, self.needed(stage, used(column.value, column.defined))))
         for name in writes:
             roots = {(name.partition(".")[0], "")}
             outputs.append((name, self.needed(stage, roots)))
-        groups: list[list[tuple[int | str, frozenset[int]]]] = []
+        groups: list[Group] = []
         for output in outputs:
             dear = self.dear(output[1])
             near = [g for g in groups if dear & self.dear(n for one in g for n in one[1])]
@@ -60,13 +66,33 @@ class _Cutter:
                 near = [g for g in groups if not self.dear(n for one in g for n in one[1])]
             groups = [g for g in groups if g not in near]
             groups.append([*(one for g in near for one in g), output])
+        groups = self.in_step(groups)
         groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
         while len(groups) > PARTS_MAX:  # the cheapest ones together
             groups = [groups[0] + groups[1], *groups[2:]]
             groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
         return [self.part(group) for group in groups]
 
-    def part(self, outputs: list[tuple[int | str, frozenset[int]]]) -> Stage:
+    def in_step(self, groups: list[Group]) -> list[Group]:
+        """Groups with those as one whose blocks are of one thing and end together: what they read
+        is computed once."""
+        found: dict[tuple[Window, frozenset[int]], list[Group]] = {}
+        made: list[Group] = []
+        for group in groups:
+            part = self.part(group)
+            dear = self.dear(part.equations)
+            read = frozenset(n for one in dear for n in self.graph.inputs(one))
+            if part.window is None or part.window.period == 1:
+                made.append(group)
+            else:
+                found.setdefault((part.window, read), []).append(group)
+        for (windows, _), alike in found.items():
+            many = max(IN_STEP // windows.period, 1)
+            firsts = range(0, len(alike), many)
+            made += [list(chain(*alike[first : first + many])) for first in firsts]
+        return made
+
+    def part(self, outputs: Group) -> Stage:
         """The stage of some outputs alone."""
         equations = tuple(sorted({n for _, numbers in outputs for n in numbers}))
         shown = tuple(sorted(one for one, _ in outputs if isinstance(one, int)))

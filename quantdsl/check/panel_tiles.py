@@ -2,17 +2,20 @@
 
 Memory is far away, and a lane that goes along time has few others beside it to wait with. So words
 are loaded a tile ahead into registers, which move down by one at each bar: an array would lie in
-local memory, and what windows keep drives it out of the cache.
+local memory, and what windows keep drives it out of the cache. What is loaded from behind the last
+bar is read by nobody: there are SPARE rows (ir/own.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from quantdsl.check.panel_words import READ, at
 from quantdsl.ir import ops
+from quantdsl.ir.own import SPARE
 
 TILE, LONG_TILE = 4, 8
 """Bars, of lanes that have others beside them and of those that go through all bars by themselves:
 for so many a lane takes longer than memory does to answer."""
+assert SPARE >= 2 * LONG_TILE
 
 
 def tiled(name: str) -> ops.Var:
@@ -31,13 +34,12 @@ def in_tiles(
     The columns have numbers; `where` tells how far in one a bar is. A tile has `size` bars.
     """
     n, first, tile = ops.Var("n"), ops.Var("first"), ops.i64(size)
-    last = ops.Binary("imax", ops.Binary("isub", n, ops.i64(1)), ops.i64(0))
 
     def loads(begin: ops.Expr, name: str) -> Iterator[ops.Let]:
-        """The words from a bar on; past the end they are those of the last bar."""
+        """The words from a bar on."""
         for turn in range(size):
-            bar = ops.Binary("imin", ops.Binary("iadd", begin, ops.i64(turn)), last)
             place = ops.Var(f"{name}.{turn}")
+            bar = ops.Binary("iadd", begin, ops.i64(turn))
             yield ops.Let(place.name, ops.I64_T, where(bar))
             for column, number in columns.items():
                 word = at(READ, number, place)
@@ -45,12 +47,12 @@ def in_tiles(
 
     words = [f"{column}.{turn}" for turn in range(size) for column in columns]
     coming = [ops.Let(f"next.{word}", ops.I64_T, ops.Var(f"begin.{word}")) for word in words]
-    here = [ops.Let(f"here.{word}", ops.I64_T, ops.i64(0)) for word in words]
     # Not a copy: else an assembler loads somewhere else, and waits for the word to move it.
     zero = ops.Let("zero", ops.I64_T, ops.Binary("imin", n, ops.i64(0)))
     takes = [
-        ops.Assign(
-            ops.Var(f"here.{word}"),
+        ops.Let(
+            f"here.{word}",
+            ops.I64_T,
             ops.Binary("iadd", ops.Var(f"next.{word}"), ops.Var(zero.name)),
         )
         for word in words
@@ -65,4 +67,4 @@ def in_tiles(
     after = loads(ops.Binary("iadd", first, tile), "ahead")
     tiles = ops.Binary("idiv", ops.Binary("iadd", n, ops.i64(size - 1)), tile)
     loop = ops.For("tile", ops.i64(0), tiles, (begin, *takes, *after, *asks, turns))
-    return [zero, *loads(ops.i64(0), "begin"), *coming, *here, loop]
+    return [zero, *loads(ops.i64(0), "begin"), *coming, loop]

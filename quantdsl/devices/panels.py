@@ -24,7 +24,7 @@ from quantdsl.devices.columns import HOST, Matrices, Place
 from quantdsl.devices.simulated import SimulatedKernel, kernel_of
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
-from quantdsl.ir.own import Window
+from quantdsl.ir.own import SPARE, Window
 from quantdsl.passes import along_passes
 
 LANES = 32
@@ -219,7 +219,9 @@ class SimulatedPanel:
     def __init__(self, work: PanelWork, shared_bytes: int = SHARED_BYTES) -> None:
         self.shared_words = shared_bytes // 8
         self.slots = [np.zeros(work.words(work.given), np.int64) for _ in range(SLOTS)]
-        self.own = np.zeros(work.words(work.columns), np.int64)
+        rows = work.columns * work.instants
+        words = np.zeros((rows + SPARE, work.lanes), np.int64)
+        self.own = words[:rows].reshape(work.words(work.columns))
         self.made = [np.zeros(work.words(work.shown), np.int64) for _ in range(SLOTS)]
         self.states: dict[tuple[int, int], Words] = {}
         self.kernels: dict[int, SimulatedKernel] = {}

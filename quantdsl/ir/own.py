@@ -19,6 +19,10 @@ ROW = "OWN_ROW"
 """Another: words of a column from an instant to the next."""
 
 
+SPARE = 16
+"""Rows behind the last one of flat columns, which lanes load and nobody reads."""
+
+
 class Steps(NamedTuple):
     """Words from lane to lane of a group, for each lane of the groups before, and in `made`."""
 

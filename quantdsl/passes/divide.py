@@ -15,50 +15,48 @@ import msgspec
 
 from quantdsl.ir import ops
 from quantdsl.ir.walk import nodes_in, rebuild_blocks, rebuild_expr, rebuild_stmt
-from quantdsl.passes.places import Path, path_of
+from quantdsl.passes.places import path_of
 from quantdsl.passes.scopes import assigned_names, names_in
 
-LEAST, MOST = ops.f64(2.0**-400), ops.f64(2.0**400)
+RANGE = 400
+LEAST, MOST = ops.f64(2.0**-RANGE), ops.f64(2.0**RANGE)
 """Of a and d: what is formed of them then keeps all its bits."""
 
 
 def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
     """The module whose entry divides so in its loops."""
     funcs = (
-        _Divider(f, _units(module, f)).func() if f.name == entry else f for f in module.funcs
+        _Divider(f, units(module, f)).func() if f.name == entry else f for f in module.funcs
     )
     return msgspec.structs.replace(module, funcs=tuple(funcs))
 
 
-def _units(module: ops.Module, func: ops.Func) -> frozenset[Path]:
-    """The paths in a function's State of what turns counts of ticks or lots into floats."""
+def units(module: ops.Module, func: ops.Func) -> frozenset[str]:
+    """Locals of a function that turn counts of ticks or lots into floats, and stay.
+
+    They are whole numbers above 0 and below 2^53.
+    """
     structs = {struct.name: struct.fields for struct in module.structs}
     state = func.params[0]
     assert isinstance(state.type, ops.StructType)
-    return frozenset(
+    paths = frozenset(
         (state.name, outer.name, inner.name)
         for outer in structs[state.type.name]
         if isinstance(outer.type, ops.StructType)
         for inner in structs[outer.type.name]
         if inner.unit
     )
+    lets = (one for one in func.body if isinstance(one, ops.Let) and one.type == ops.F64_T)
+    found = {one.name for one in lets if one.value is not None and path_of(one.value) in paths}
+    return frozenset(found - assigned_names(func.body))
 
 
 class _Divider:
-    def __init__(self, func: ops.Func, units: frozenset[Path]) -> None:
-        self.old, self.count = func, 0
+    def __init__(self, func: ops.Func, units: frozenset[str]) -> None:
+        self.old, self.count, self.units = func, 0, units
         words = {s.name for s in func.body if isinstance(s, ops.Let) and s.type == ops.F64_T}
         self.steady = words - assigned_names(func.body)
         """Locals that are the same all the way."""
-        self.units = {
-            stmt.name
-            for stmt in func.body
-            if isinstance(stmt, ops.Let)
-            and stmt.name in self.steady
-            and stmt.value is not None
-            and path_of(stmt.value) in units
-        }
-        """Those that turn counts into floats: whole numbers above 0 and below 2^53."""
         self.reciprocals: dict[ops.Expr, ops.Let] = {}
         self.found: dict[tuple[ops.Expr, ops.Expr], ops.Var] = {}
         """Quotients of this block whose dividends are of locals and are still the same."""
@@ -134,8 +132,8 @@ class _Divider:
             nearer,
         ]
         if not self.counted(a, d):
-            fits = ops.Binary("and", _fits(x), _fits(d))
-            self.before.append(ops.If(ops.Unary("not", fits), _really(q, x, d), ()))
+            both = ops.Binary("and", fits(x), fits(d))
+            self.before.append(ops.If(ops.Unary("not", both), _really(q, x, d), ()))
         if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes_in(a)):
             self.found[a, d] = q
         return q
@@ -158,9 +156,12 @@ def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
     )
 
 
-def _fits(value: ops.Expr) -> ops.Expr:
+def fits(value: ops.Expr) -> ops.Expr:
+    """Whether a number is neither so small nor so large that what a quotient or a root is formed of
+    loses bits; one that is missing makes them missing."""
     size = ops.Unary("fabs", value)
-    return ops.Binary("and", ops.Binary("fle", LEAST, size), ops.Binary("fle", size, MOST))
+    small, large = ops.Binary("flt", size, LEAST), ops.Binary("flt", MOST, size)
+    return ops.Unary("not", ops.Binary("or", small, large))
 
 
 def is_fallback(stmt: ops.If) -> bool:

@@ -60,19 +60,7 @@ class Folder:
     def expr(self, expr: Expr) -> Expr:
         if type(expr) is Var:
             return self.known.get(expr.name, expr)
-        new = rebuild_expr(expr, self.expr)
-        if type(new) is Binary:
-            x, y = new.x, new.y
-            if type(x) is Const and type(y) is Const:
-                bits = fold_binary(new.op, x.bits, y.bits)
-                return new if bits is None else Const(BINARY[new.op].result, bits)
-            return _absorbed(new)
-        if type(new) is Unary:
-            bits = fold_unary(new.op, new.x.bits) if type(new.x) is Const else None
-            return new if bits is None else Const(UNARY[new.op].result, bits)
-        if type(new) is Select and type(new.cond) is Const:
-            return new.x if new.cond.bits else new.y
-        return new
+        return settled(rebuild_expr(expr, self.expr))
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         new: list[Stmt] = []
@@ -115,6 +103,22 @@ class Folder:
         if cond is stmt.cond and then is stmt.then and otherwise is stmt.otherwise:
             return (stmt,)
         return (If(cond, then, otherwise, stmt.line),)
+
+
+def settled(expr: Expr) -> Expr:
+    """An expression of operands that are settled: what is known in place of its computation."""
+    if type(expr) is Binary:
+        x, y = expr.x, expr.y
+        if type(x) is Const and type(y) is Const:
+            bits = fold_binary(expr.op, x.bits, y.bits)
+            return expr if bits is None else Const(BINARY[expr.op].result, bits)
+        return _absorbed(expr)
+    if type(expr) is Unary:
+        bits = fold_unary(expr.op, expr.x.bits) if type(expr.x) is Const else None
+        return expr if bits is None else Const(UNARY[expr.op].result, bits)
+    if type(expr) is Select and type(expr.cond) is Const:
+        return expr.x if expr.cond.bits else expr.y
+    return expr
 
 
 def _absorbed(expr: Binary) -> Expr:

@@ -1,10 +1,10 @@
-"""Quotients and roots in a straight line, and whether they are right.
+"""Quotients and roots in a straight line.
 
 A GPU has instructions for neither. Its assembler starts from an approximation that the GPU does
 have, brings it nearer, and asks whether the numbers are ones for which that is enough; else it
-branches to a longer way, and bar cannot overlap with bar. These are its steps, with a question of
-our own in place of the branch: a result is the rounded one where the question is answered yes, and
-anything elsewhere. A test compares the assembler's machine code with that of ours.
+branches to a longer way, and bar cannot overlap with bar. These are its steps without the branch: a
+result is the rounded one for numbers that fit (divide.py), and anything for others. A test compares
+the assembler's machine code with that of ours.
 
 `INVERSE` and `INVERSE_ROOT` are as near as a target has them at once (codegen/short.py), and
 quotients and roots are the same for all of them.
@@ -14,21 +14,16 @@ from collections.abc import Sequence
 
 from quantdsl.ir import ops
 from quantdsl.ir.ops import Binary, Call, Expr, Fma, Let, Unary, Var, f64
-from quantdsl.passes.straight import all_of
 
 INVERSE, INVERSE_ROOT = "short.inverse", "short.inverse_root"
-QUOTIENT, DIVIDED = "short.quotient", "short.divided"
-ROOT, ROOTED = "short.root", "short.rooted"
-SMALL, LARGE = f64(2.0**-900), f64(2.0**900)
-"""From the one to the other nothing that is formed on the way loses a bit."""
-X, Y, Q, ONE = Var("x"), Var("y"), Var("q"), f64(1.0)
+QUOTIENT, ROOT = "short.quotient", "short.root"
+X, Y, ONE = Var("x"), Var("y"), f64(1.0)
 
 
 def _func(name: str, params: Sequence[Var], steps: dict[str, Expr], result: Expr) -> ops.Func:
     decls = tuple(ops.ParamDecl(one.name, ops.F64_T) for one in params)
     lets = (Let(name, ops.F64_T, value) for name, value in steps.items())
-    asks = name in (DIVIDED, ROOTED)
-    return ops.Func(name, decls, ops.BOOL_T if asks else ops.F64_T, (*lets, ops.Return(result)))
+    return ops.Func(name, decls, ops.F64_T, (*lets, ops.Return(result)))
 
 
 def _quotient() -> ops.Func:
@@ -62,11 +57,5 @@ SHORT = (
     _func(INVERSE, (X,), {}, Binary("fdiv", ONE, X)),
     _func(INVERSE_ROOT, (X,), {}, Binary("fdiv", ONE, Unary("sqrt", X))),
     _quotient(),
-    _func(DIVIDED, (X, Y, Q), {}, all_of((
-        Binary("fle", SMALL, Unary("fabs", X)),
-        Binary("fle", Unary("fabs", Y), LARGE),
-        Binary("fle", SMALL, Unary("fabs", Q)),
-    ))),
     _root(),
-    _func(ROOTED, (X,), {}, Binary("and", Binary("fle", SMALL, X), Binary("fle", X, LARGE))),
-)  # fmt: skip
+)

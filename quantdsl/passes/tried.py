@@ -7,21 +7,24 @@ stores wait. Where one of the answers is no, the tile's bars are made one by one
 been tried.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import rebuild_body, rebuild_expr
-from quantdsl.passes.divide import is_fallback
+from quantdsl.passes.divide import fits, is_fallback, units
+from quantdsl.passes.fold import settled
+from quantdsl.passes.magnitudes import UNIT, Magnitudes, exponent
 from quantdsl.passes.places import Path, as_place, overlap, path_of, type_at
 from quantdsl.passes.scopes import assigned_names, declared_names, local_types, renamed
-from quantdsl.passes.short import DIVIDED, QUOTIENT, ROOT, ROOTED, SHORT
+from quantdsl.passes.short import QUOTIENT, ROOT, SHORT
 from quantdsl.passes.warm import is_line, only_stores
 
 Block = tuple[ops.Stmt, ...]
-DONE = "tried.done"
+DONE = "done"
+"""The end of the name of what tells whether a line was right."""
 
 
 def try_straight(module: ops.Module, entry: str) -> ops.Module:
@@ -29,15 +32,18 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
     layout = Layout(module.structs)
 
     def func(old: ops.Func) -> ops.Func:
-        types = local_types(old)
+        types, known = local_types(old), _known(module, old)
 
         def stmt(one: ops.Stmt) -> ops.Stmt:
             match one:
-                case ops.For(body=(*before, ops.If(_, line, (ops.For() as bars,)) as tile)):
-                    if not is_line(line, bars):
-                        return one
-                    made = _Line(layout, types, line).tried(tile)
-                    return msgspec.structs.replace(one, body=(*before, *made)) if made else one
+                case ops.For(body=(*before, ops.If() as tile)) | ops.While(
+                    body=(*before, ops.If() as tile)
+                ) if is_line(tile.then):
+                    beside = rebuild_body(tile.otherwise, stmt)
+                    tile = msgspec.structs.replace(tile, otherwise=beside)
+                    line = _Line(layout, types, known, tile.then)
+                    made = line.tried(tile, declared_names(tuple(before)))
+                    return msgspec.structs.replace(one, body=(*before, *made))
             return one
 
         return msgspec.structs.replace(old, body=rebuild_body(old.body, stmt))
@@ -48,6 +54,20 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
     return msgspec.structs.replace(module, funcs=(*SHORT, *funcs))
 
 
+def _known(module: ops.Module, func: ops.Func) -> dict[str, int]:
+    """The magnitudes of a function's units and of reciprocals."""
+    known = dict.fromkeys(units(module, func), UNIT)
+    for stmt in func.body:
+        match stmt:
+            case ops.Let(name, _, ops.Binary("fdiv", ops.Const(), ops.Var(unit))) if unit in known:
+                known[name] = 0
+            case ops.Let(name, _, ops.Binary("fdiv", ops.Const(), ops.Const() as divisor)):
+                most = exponent(divisor)
+                if most is not None:
+                    known[name] = 1 - most
+    return known
+
+
 class _RefusedError(Exception):
     """A line that cannot wait with its stores."""
 
@@ -55,8 +75,17 @@ class _RefusedError(Exception):
 class _Line:
     """The bars of a tile in a straight line, on their way to being tried."""
 
-    def __init__(self, layout: Layout, types: Mapping[str, ops.Type], line: Block) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        types: Mapping[str, ops.Type],
+        known: Mapping[str, int],
+        line: Block,
+    ) -> None:
         self.layout, self.types, self.line = layout, types, line
+        self.sizes = Magnitudes(known)
+        assert isinstance(line[0], ops.Let)  # as is_line says
+        self.name = f"tried.{line[0].name.partition('.')[0]}"
         self.outer = assigned_names(line) - declared_names(line)
         """Locals of outside that bars change."""
         self.made: list[ops.Stmt] = []
@@ -65,22 +94,29 @@ class _Line:
         self.count = 0
         self.indices = _Indices()
 
-    def tried(self, tile: ops.If) -> Block | None:
-        """The tile with its line tried; None where that cannot be, or would be no gain."""
+    def tried(self, tile: ops.If, passing: Set[str]) -> Block:
+        """The tile with its line tried, unless that cannot be or would be no gain.
+
+        Nobody reads the locals in `passing` behind it.
+        """
         try:
             for stmt in self.line:
                 self.stmt(stmt)
         except _RefusedError:
-            return None
+            return (tile,)
         if not self.count:
-            return None
-        names = {name: f"tried.{name}" for name in sorted(self.outer)}
+            return (tile,)
+        names = {name: f"{self.name}.{name}" for name in sorted(self.outer)}
         doubles = [ops.Let(new, self.types[old], ops.Var(old)) for old, new in names.items()]
-        commits = [ops.Assign(ops.Var(old), ops.Var(new)) for old, new in names.items()]
-        done = ops.Var(DONE)
+        commits = [
+            ops.Assign(ops.Var(old), ops.Var(new))
+            for old, new in names.items()
+            if old not in passing
+        ]
+        done = ops.Var(f"{self.name}.{DONE}")
         kept = ops.If(self.sure, (*commits, *self.kept, ops.Assign(done, ops.boolean(True))))
         return (
-            ops.Let(DONE, ops.BOOL_T, ops.boolean(False)),
+            ops.Let(done.name, ops.BOOL_T, ops.boolean(False)),
             ops.If(tile.cond, (*doubles, *renamed(tuple(self.made), names), kept)),
             ops.If(ops.Unary("not", done), tile.otherwise),
         )
@@ -88,19 +124,30 @@ class _Line:
     @property
     def sure(self) -> ops.Var:
         """Whether all is right so far."""
-        return ops.Var(f"tried.sure.{self.count}")
+        return ops.Var(f"{self.name}.sure.{self.count}")
 
     def let(self, what: str, type_: ops.ScalarType, value: ops.Expr) -> ops.Var:
         """A local of the line."""
-        name = f"tried.{what}.{len(self.made)}"
+        name = f"{self.name}.{what}.{len(self.made)}"
         self.made.append(ops.Let(name, type_, value))
         return ops.Var(name)
 
     def ask(self, cond: ops.Expr) -> None:
         """One more thing that must hold."""
+        if cond == ops.boolean(True):
+            return
         value = ops.Binary("and", self.sure, cond) if self.count else cond
         self.count += 1
         self.made.append(ops.Let(self.sure.name, ops.BOOL_T, value))
+
+    def number(self, what: str, value: ops.Expr) -> ops.Var:
+        """One that a quotient or a root is formed of; it must fit."""
+        number = self.let(what, ops.F64_T, value)
+        self.sizes.assign(number.name, self.sizes.most(value))
+        whole = isinstance(value, ops.Unary) and value.op == "i64_to_f64"
+        some = ops.Binary("fne", number, ops.f64(0.0)) if whole else self.expr(fits(number))
+        self.ask(some)
+        return number
 
     def stmt(self, stmt: ops.Stmt) -> None:
         match stmt:
@@ -111,6 +158,7 @@ class _Line:
                 value = self.expr(stmt.value)
                 self.made.append(msgspec.structs.replace(stmt, value=value))
                 self.indices.let(name, value)
+                self.sizes.assign(name, self.sizes.most(value))
             case ops.Assign():
                 self.kept.append(self.store(stmt))
             case ops.If(ops.Unary("not", cond)) if is_fallback(stmt):
@@ -148,18 +196,19 @@ class _Line:
             case ops.Call():  # it may change what it is given, or read what waits
                 raise _RefusedError
         made = rebuild_expr(expr, self.expr)
+        answer = self.sizes.answer(made)
+        if answer is not None:
+            return ops.boolean(answer)
         match made:
             case ops.Binary("fdiv", dividend, divisor):
-                x, y = self.let("of", ops.F64_T, dividend), self.let("by", ops.F64_T, divisor)
+                x, y = self.number("of", dividend), self.number("by", divisor)
                 quotient = self.let("quotient", ops.F64_T, ops.Call(QUOTIENT, (x, y)))
-                self.ask(ops.Call(DIVIDED, (x, y, quotient)))
+                self.sizes.assign(quotient.name, self.sizes.quotient(dividend, divisor))
                 return quotient
             case ops.Unary("sqrt", radicand):
-                x = self.let("of", ops.F64_T, radicand)
-                root = self.let("root", ops.F64_T, ops.Call(ROOT, (x,)))
-                self.ask(ops.Call(ROOTED, (x,)))
-                return root
-        return made
+                x = self.number("of", radicand)
+                return self.let("root", ops.F64_T, ops.Call(ROOT, (x,)))
+        return settled(made)
 
 
 Offset = tuple[object, int]

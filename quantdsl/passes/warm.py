@@ -8,6 +8,7 @@ values, and bar follows bar. While a result of one bar is waited for, what anoth
 itself is computed; a lane that goes along time has little else to wait with.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Set
 
 import msgspec
@@ -31,6 +32,8 @@ TILE_MAX = 8
 """Bars of a tile."""
 TILES_MIN = 4
 """Tiles in a block, where it is worth to have those of its end apart."""
+LINE = re.compile(r"bar\d+\.turn$")
+"""What the first local of a line is called."""
 DEAR = {"fdiv": 24, "sqrt": 24, "idiv": 24, "imod": 24}
 """Operations that count as so many."""
 
@@ -79,18 +82,31 @@ class _Tiles:
 
     def bars(self, bars: ops.For, rest: ops.Expr, size: int) -> Block:
         """The bars of a tile: `rest`, or `size` where that is less. In a line where they can be."""
-        asked = _Questions(self, bars, size)
-        body = asked.body()
-        straight = tuple(_chosen(body, bars.name, asked.waits))
-        if not all(isinstance(s, ops.Let | ops.Assign) or asked.waits(s) for s in straight):
-            return (bars,)
-        if sum(map(_operations, expressions(straight))) * size > LINE_MAX:
-            return (bars,)
-        if not all(_counts_once(straight, name) for name in asked.blocks):
-            return (bars,)
-        line = [stmt for n in range(size) for stmt in _turn(straight, bars.name, n)]
-        needs = (ops.Binary("ige", rest, ops.i64(size)), *asked.needs)
-        return (*asked.told.values(), ops.If(all_of(needs), tuple(line), (bars,)))
+        asked = _Questions(self, bars, range(size))
+        made = asked.tile(rest, (bars,))
+        if made is None or not asked.blocks:
+            return made or (bars,)
+        *told, tile = made
+        beside = self.beside(bars, rest, size)
+        return (*told, msgspec.structs.replace(tile, otherwise=beside or (bars,)))
+
+    def beside(self, bars: ops.For, rest: ops.Expr, size: int) -> Block | None:
+        """The bars of a tile one by one, but for those beside one with which a block ends."""
+        turn = ops.Var(bars.name)
+
+        def goes_on(count: int) -> ops.Stmt:
+            return ops.Assign(turn, ops.Binary("iadd", turn, ops.i64(count)))
+
+        end = ops.Binary("imin", rest, ops.i64(size))
+        asked = _Questions(self, bars, range(size, 2 * size - 1), turn)
+        made = asked.tile(ops.Binary("isub", end, turn), (*bars.body, goes_on(1)))
+        if made is None:
+            return None
+        *told, tile = made
+        assert isinstance(tile, ops.If)
+        body = (*told, msgspec.structs.replace(tile, then=(*tile.then, goes_on(size - 1))))
+        begin, more = ops.Let(turn.name, ops.I64_T, ops.i64(0)), ops.Binary("ilt", turn, end)
+        return begin, ops.While(more, ops.i64(size), body)
 
     def stays(self, bound: ops.Expr) -> bool:
         """Whether it is the same in all tiles."""
@@ -100,45 +116,100 @@ class _Tiles:
 
 
 class _Questions:
-    """The questions of the bars of a tile that have one answer in all of them."""
+    """The questions that have one answer in some bars of a tile, which may then stand in a line.
 
-    def __init__(self, tiles: _Tiles, bars: ops.For, size: int) -> None:
-        self.tiles, self.bars, self.size = tiles, bars, size
+    Names have the `numbers` of the bars. They begin at `turn` of the tile, or with it.
+    """
+
+    def __init__(
+        self, tiles: _Tiles, bars: ops.For, numbers: range, turn: ops.Expr | None = None
+    ) -> None:
+        self.tiles, self.bars, self.numbers, self.turn = tiles, bars, numbers, turn
+        self.size = len(numbers)
         self.needs: dict[ops.Expr, None] = {}
         """What must hold for the answers."""
         self.blocks: dict[str, int] = {}
-        """Where the blocks end of which none ends in the tile, by their counters."""
+        """Where the blocks end of which none ends in the line, by their counters."""
         self.told: dict[str, ops.Let] = {}
-        """Whether the tile's bars are told, if none or all of them are."""
+        """Whether the bars are told, if none or all of them are."""
+        self.only: ops.Var | None = None
+        """Which of those decides whether an answer matters."""
         # Locals that are a counter as it was at some moment of this bar, or that count bars -> what
-        # is known of them at the tile's beginning.
+        # is known of them at the line's beginning.
         self.of = {name: name for name in tiles.counters}
         for stmt in statements(bars.body):
             match stmt:
                 case ops.Let(name, _, ops.Var(other)) if other in self.of:
                     if name not in tiles.changed:
                         self.of[name] = self.of[other]
-                case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), turn)):
-                    if turn == ops.Var(bars.name) and first in tiles.firsts:
+                case ops.Let(name, _, ops.Binary("iadd", ops.Var(first), more)):
+                    if more == ops.Var(bars.name) and first in tiles.firsts:
                         self.of[name] = first
+        self.all = not any(map(self.tells, statements(bars.body)))
+        """Whether all questions are asked. Lanes that begin amid time are cold in many of their
+        tiles: there what may be a choice is one."""
+
+    def tile(self, rest: ops.Expr, otherwise: Block) -> Block | None:
+        """The bars in a line where there are so many and their answers are known, else `otherwise`;
+        None where they are not straight."""
+        straight = tuple(_chosen(self.body(), self.bars.name, self.waits))
+        if not all(isinstance(s, ops.Let | ops.Assign) or self.waits(s) for s in straight):
+            return None
+        if sum(map(_operations, expressions(straight))) * self.size > LINE_MAX:
+            return None
+        if not all(_counts_once(straight, name) for name in self.blocks):
+            return None
+        line = [stmt for n in self.numbers for stmt in self.bar(straight, n)]
+        needs = (ops.Binary("ige", rest, ops.i64(self.size)), *self.needs)
+        return (*self.told.values(), ops.If(all_of(needs), tuple(line), otherwise))
+
+    def bar(self, body: Block, number: int) -> Block:
+        """The bar of this number, with names of its own; the first tells its place in the tile."""
+        name = self.bars.name
+        names = {one: f"bar{number}.{one}" for one in (name, *declared_names(body))}
+        which: ops.Expr = ops.i64(number - self.numbers.start)
+        if self.turn is not None:
+            which = ops.Binary("iadd", self.turn, which)
+        return ops.Let(names[name], ops.I64_T, which), *renamed(body, names)
 
     def body(self) -> Block:
         """The bars' body with answers in place of questions."""
+        if not self.all:
+            self.ask_where_bars_part()
         body = rebuild_body(rebuild_body(self.bars.body, self.answered), self.settled)
         return Folder(assigned_names(self.bars.body)).body(body)
 
-    def answered(self, stmt: ops.Stmt) -> ops.Stmt:
+    def ask_where_bars_part(self) -> None:
+        """Ask what is no choice."""
+        self.all = True
+        for stmt in statements(self.bars.body):
+            if isinstance(stmt, ops.If) and not self.tells(stmt):
+                made = _chosen((stmt,), self.bars.name, self.waits)
+                if any(isinstance(one, ops.If) for one in made):
+                    self.expr(stmt.cond)
+        self.all = False
+
+    def tells(self, stmt: ops.Stmt) -> bool:
+        """Whether a branch stores something from some bar on, and does nothing else."""
         match stmt:
             case ops.If(ops.Binary("ige", ops.Var(name), bound)) if only_stores(stmt):
-                first = self.of.get(name, "")
-                if first in self.tiles.firsts and self.tiles.stays(bound):
-                    told = self.all_or_none(ops.Var(first), bound)
-                    stmt = msgspec.structs.replace(stmt, cond=told)
+                return self.of.get(name) in self.tiles.firsts and self.tiles.stays(bound)
+        return False
+
+    def answered(self, stmt: ops.Stmt) -> ops.Stmt:
+        match stmt:
+            case ops.If(ops.Binary(_, ops.Var(name), bound)) if self.tells(stmt):
+                told = self.only = self.all_or_none(ops.Var(self.of[name]), bound)
+                then = rebuild_body(stmt.then, self.answered)
+                self.only = None
+                return msgspec.structs.replace(stmt, cond=told, then=then)
         return rebuild_stmt(stmt, self.expr, self.answered)
 
-    def all_or_none(self, first: ops.Var, bound: ops.Expr) -> ops.Var:
+    def all_or_none(self, first: ops.Expr, bound: ops.Expr) -> ops.Var:
         """Whether all bars come at `bound` or behind it, where not some do and others do not."""
-        name = f"{self.bars.name}.told.{first.name}.{show_node(bound)}"
+        if self.turn is not None:
+            first = ops.Binary("iadd", first, self.turn)
+        name = f"{self.bars.name}.told{self.numbers.start}.{show_node(bound)}"
         self.told[name] = ops.Let(name, ops.BOOL_T, ops.Binary("ige", first, bound))
         behind = ops.Binary("iadd", first, ops.i64(self.size))
         self.needs[ops.Binary("or", ops.Var(name), ops.Binary("ile", behind, bound))] = None
@@ -151,16 +222,26 @@ class _Questions:
     def expr(self, node: ops.Expr) -> ops.Expr:
         match node:
             case ops.Binary(op, ops.Var(name), bound) if op in BEYOND and name in self.of:
-                if self.tiles.stays(bound):
-                    self.needs[ops.Binary("igt", ops.Var(self.of[name]), bound)] = None
+                beyond = ops.Binary("igt", ops.Var(self.of[name]), bound)
+                if self.tiles.stays(bound) and self.asks(beyond):
                     return ops.boolean(BEYOND[op])
             case ops.Binary("ieq", ops.Var(name) as place, ops.Const(bits=end)):
+                begun = ops.Binary("ige", place, ops.i64(0))
+                lasts = ops.Binary("ilt", place, ops.i64(end - self.size))
                 if name in self.tiles.rising and end >= TILES_MIN * self.size:
                     self.blocks[name] = end
-                    self.needs[ops.Binary("ige", place, ops.i64(0))] = None
-                    self.needs[ops.Binary("ilt", place, ops.i64(end - self.size))] = None
+                    self.needs |= dict.fromkeys((begun, lasts))
                     return ops.boolean(False)
         return rebuild_expr(node, self.expr)
+
+    def asks(self, need: ops.Expr) -> bool:
+        """Whether a question is asked, the answer to which is known where this holds."""
+        if self.only is not None:
+            need = ops.Binary("or", ops.Unary("not", self.only), need)
+        elif not self.all and need not in self.needs:
+            return False
+        self.needs[need] = None
+        return True
 
     def settled(self, stmt: ops.Stmt) -> ops.Stmt:
         """A statement with places in blocks as they are."""
@@ -177,13 +258,16 @@ class _Questions:
 
 def only_stores(stmt: ops.If) -> bool:
     """Whether a branch does nothing but store words in arrays."""
-    stores = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stmt.then)
-    return not stmt.otherwise and all(stores)
+    kinds = (
+        isinstance(s.place, ops.Elem) if isinstance(s, ops.Assign) else isinstance(s, ops.Let)
+        for s in stmt.then
+    )
+    return not stmt.otherwise and all(kinds)
 
 
-def is_line(line: Block, bars: ops.For) -> bool:
-    """Whether a block is what the bars of a tile were made, in a line."""
-    return line[:1] == (ops.Let(f"bar0.{bars.name}", ops.I64_T, ops.i64(0)),)
+def is_line(block: Block) -> bool:
+    """Whether a block is bars of a tile in a line."""
+    return bool(block) and LINE.match(getattr(block[0], "name", "")) is not None
 
 
 def _counts(stmt: ops.Assign) -> bool:
@@ -198,14 +282,18 @@ def _counts_once(body: Block, name: str) -> bool:
 
 
 def _chosen(body: Block, name: str, stays: Callable[[ops.Stmt], bool]) -> Iterator[ops.Stmt]:
-    """A block whose small branches are choices of values, but those for which `stays` holds."""
+    """A block whose small branches are choices of values, but stores for which `stays` holds."""
     count = 0
 
     def block(inner: Iterable[ops.Stmt]) -> Iterator[ops.Stmt]:
         nonlocal count
         for stmt in inner:
             match stmt:
-                case ops.If(cond, then, otherwise, line) if not stays(stmt):
+                case ops.If(then=then) if stays(stmt):
+                    yield from (one for one in then if isinstance(one, ops.Let))
+                    stores = tuple(one for one in then if isinstance(one, ops.Assign))
+                    yield msgspec.structs.replace(stmt, then=stores)
+                case ops.If(cond, then, otherwise, line):
                     sides = tuple(block(then)), tuple(block(otherwise))
                     if not all(map(_may_be_in_vain, sides)):
                         yield ops.If(cond, *sides, line)
@@ -250,10 +338,3 @@ def _operations(node: ops.Expr) -> int:
         case ops.Unary(op) | ops.Binary(op):
             return DEAR.get(op, 1)
     return int(isinstance(node, ops.Fma | ops.Select))
-
-
-def _turn(body: Block, name: str, number: int) -> Block:
-    """The bar of this number in a tile, with names of its own; the first tells the number."""
-    names = {one: f"bar{number}.{one}" for one in (name, *declared_names(body))}
-    which = ops.Let(names[name], ops.I64_T, ops.i64(number))
-    return which, *renamed(body, names)

@@ -213,7 +213,7 @@ class FakeDriver:
         self._inside(target, size)
         ctypes.memset(target, value, size)
 
-    def cuStreamCreate(self, flags):
+    def cuStreamCreateWithPriority(self, flags, priority):
         return self._made("stream")
 
     def cuStreamDestroy(self, stream):

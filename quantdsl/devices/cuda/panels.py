@@ -6,6 +6,7 @@ the States of lanes and the columns between kernels stay in device memory.
 
 import itertools
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from quantdsl.devices.columns import CUDA, Matrices, Place
 from quantdsl.devices.cuda.device import CudaDevice
 from quantdsl.devices.cuda.kernel import Kernel, Launch, Library
 from quantdsl.devices.cuda.memory import Buffer, Pinned
-from quantdsl.devices.cuda.stream import Event, Stream
+from quantdsl.devices.cuda.stream import URGENT, Event, Stream
 from quantdsl.devices.panels import (
     LANES,
     SHARED_BYTES,
@@ -35,10 +36,13 @@ from quantdsl.devices.panels import (
 )
 from quantdsl.devices.work import Words
 from quantdsl.ir.ops import Module
+from quantdsl.ir.own import SPARE
 from quantdsl.passes import along_passes
 
 BOUNDS = Bounds(threads=LANES, blocks=8)
 """Of a kernel along time: small blocks, so that few lanes are dealt to all multiprocessors."""
+Launched = Callable[[Stream], None]
+"""Starts a kernel on a stream."""
 THREADS = 1024
 """Of a block across: an instant has thousands of instruments."""
 
@@ -110,7 +114,8 @@ class CudaPanel:
         self.target = target_of(self.architecture, (version // 1000, version % 1000 // 10))
         device.use()
         self.up, self.main, self.down = (device.streams.take() for _ in range(3))
-        self.beside: list[Stream] = []
+        self.beside: dict[int, list[Stream]] = {}
+        """By how urgent they are."""
         self.seconds = [0.0] * len(work.steps)
         self._own: dict[int, Buffer] = {}
         self._made: dict[int, Buffer] = {}
@@ -153,10 +158,15 @@ class CudaPanel:
         marks = [self.main.mark()]
         for at, step in enumerate(work.steps):
             going_up = self._going_up[slot]
-            launches: list[Callable[[Stream], None]] = []
-            # Lanes that go through most bars take longest.
-            for part, kernel in sorted(enumerate(step), key=lambda one: -one[1].longest(n, before)):
-                launches += self._launches(kernel, (at, part), (own, made), n, before, going_up)
+            launches: list[tuple[int, Launched]] = []
+            # Lanes that go through most bars take longest. One kernel after the other gets its
+            # blocks started, so that not all of them lie on each multiprocessor: where several
+            # find room at once, it would be chance which.
+            longest = sorted(enumerate(step), key=lambda one: -one[1].longest(n, before))
+            for rank, (part, kernel) in enumerate(longest):
+                urgent = URGENT - (URGENT + 1) * rank // len(step)
+                one = self._launches(kernel, (at, part), (own, made), n, before, going_up)
+                launches += [(urgent, launch) for launch in one]
             self._run(launches)
             marks.append(self.main.mark())
         self.down.wait_for(marks[-1])
@@ -209,7 +219,8 @@ class CudaPanel:
             buffer.free(self.main)
         for pinned in self._pinned.values():
             self.device.pinned.give(pinned)
-        for stream in (self.up, self.main, self.down, *self.beside):
+        beside = itertools.chain(*self.beside.values())
+        for stream in (self.up, self.main, self.down, *beside):
             self.device.streams.give(stream)
 
     # ---- memory ----
@@ -230,27 +241,28 @@ class CudaPanel:
     def _buffer(self, kept: dict[int, Buffer], slot: int, columns: int) -> Buffer:
         if slot not in kept:
             columns, instants, lanes = self.work.words(columns)
-            size = 8 * columns * instants * lanes
+            size = 8 * (columns * instants + SPARE) * lanes
             kept[slot] = self.device.pool.allocate(size, self.main, f"{columns} columns")
             self.up.follow(self.main)
         return kept[slot]
 
     # ---- kernels ----
 
-    def _run(self, launches: list[Callable[[Stream], None]]) -> None:
-        """Start kernels beside each other, after what is on the main stream."""
-        first, *others = launches
-        while len(self.beside) < len(others):
-            self.beside.append(self.device.streams.take())
-        streams = self.beside[: len(others)]
-        begin = self.main.mark()
-        for stream in streams:
+    def _run(self, launches: list[tuple[int, Launched]]) -> None:
+        """Start kernels, each as urgent as it is, after what is on the main stream."""
+        begin, used = self.main.mark(), Counter[int]()
+        for urgent, launch in launches:
+            streams = self.beside.setdefault(urgent, [])
+            if used[urgent] == len(streams):
+                streams.append(self.device.streams.take(urgent))
+            stream = streams[used[urgent]]
+            used[urgent] += 1
             stream.wait_for(begin)
-        begin.close()
-        for launch, stream in zip((first, *others), (self.main, *streams), strict=True):
             launch(stream)
-        for stream in streams:
-            self.main.follow(stream)
+        begin.close()
+        for urgent, count in used.items():
+            for stream in self.beside[urgent][:count]:
+                self.main.follow(stream)
 
     def _launches(
         self,
@@ -260,7 +272,7 @@ class CudaPanel:
         n: int,
         before: int,
         going_up: list[Words],
-    ) -> list[Callable[[Stream], None]]:
+    ) -> list[Launched]:
         """A kernel over a chunk, ready to start: its pieces may go beside each other."""
         ready = self._ready.get(id(work)) or self._prepared(work)
         own, made = (buffer.address for buffer in columns)
@@ -279,14 +291,14 @@ class CudaPanel:
         columns: tuple[int, int],
         n: int,
         before: int,
-    ) -> list[Callable[[Stream], None]]:
+    ) -> list[Launched]:
         """The pieces of a chunk: the first one reads States, the last one writes some."""
         cut = work.pieces(n, before)
         states, arrays = self._states.setdefault(key, []), work.arrays()
         size = max(8 * len(work.template) * self.work.lanes, 8)
         while len(states) < min(len(cut), 2):
             states.append(self.device.pool.allocate(size, self.main, "states of lanes"))
-        launches: list[Callable[[Stream], None]] = []
+        launches: list[Launched] = []
         for piece in cut:
             ends = piece is cut[-1]
             template, params, points = (ready.buffers[name].address for name in piece.start)

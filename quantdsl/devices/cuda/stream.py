@@ -48,13 +48,20 @@ class Event:
         self.device.call("cuEventDestroy", self.handle)
 
 
-class Stream:
-    """Work of a GPU in order; streams run beside each other. For one thread at a time."""
+URGENT = 5
+"""As urgent as a stream can be; usual ones are 0."""
 
-    def __init__(self, device: "CudaDevice") -> None:
-        self.device = device
+
+class Stream:
+    """Work of a GPU in order; streams run beside each other. For one thread at a time.
+
+    Blocks of a more `urgent` one start before those of others that wait.
+    """
+
+    def __init__(self, device: "CudaDevice", urgent: int = 0) -> None:
+        self.device, self.urgent = device, urgent
         non_blocking = device.driver.enum("CUstream_flags", "CU_STREAM_NON_BLOCKING")
-        self.handle = device.call("cuStreamCreate", non_blocking)
+        self.handle = device.call("cuStreamCreateWithPriority", non_blocking, -urgent)
         self._synchronize = device.driver.api.cuStreamSynchronize
 
     def upload(self, target: "Buffer", source: npt.NDArray[Any], offset: int = 0) -> None:
@@ -160,12 +167,13 @@ class StreamPool:
 
     def __init__(self, device: "CudaDevice") -> None:
         self.device = device
-        self._free: list[Stream] = []
+        self._free: dict[int, list[Stream]] = {}
 
-    def take(self) -> Stream:
+    def take(self, urgent: int = 0) -> Stream:
         """A stream on which nothing waits."""
-        return self._free.pop() if self._free else Stream(self.device)
+        free = self._free.get(urgent)
+        return free.pop() if free else Stream(self.device, urgent)
 
     def give(self, stream: Stream) -> None:
         """Keep it for the next `take`; its work must be done."""
-        self._free.append(stream)
+        self._free.setdefault(stream.urgent, []).append(stream)
