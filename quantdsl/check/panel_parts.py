@@ -9,7 +9,6 @@ windows alone may be cut in time, too (panel_windows.py).
 """
 
 from collections.abc import Iterable
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from quantdsl.check.columns import live
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
 
 PARTS_MAX = 16
 """Of a stage: each is a kernel to compile, and reads its columns once more."""
-IN_STEP = 64
-"""Bars of the blocks of parts that are as one: shared memory has room for what is kept of them."""
+PAIRED_MAX = 32
+"""Bars of a block up to which two parts are as one: shared memory has room for what both keep, and
+registers for no third one."""
 Group = list[tuple[int | str, frozenset[int]]]
 """Outputs of a part, each with the equations that it is computed from."""
 
@@ -66,31 +66,31 @@ class _Cutter:
                 near = [g for g in groups if not self.dear(n for one in g for n in one[1])]
             groups = [g for g in groups if g not in near]
             groups.append([*(one for g in near for one in g), output])
-        groups = self.in_step(groups)
+        groups = self.paired(groups)
         groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
         while len(groups) > PARTS_MAX:  # the cheapest ones together
             groups = [groups[0] + groups[1], *groups[2:]]
             groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
         return [self.part(group) for group in groups]
 
-    def in_step(self, groups: list[Group]) -> list[Group]:
-        """Groups with those as one whose blocks are of one thing and end together: what they read
-        is computed once."""
-        found: dict[tuple[Window, frozenset[int]], list[Group]] = {}
+    def paired(self, groups: list[Group]) -> list[Group]:
+        """Groups, with two as one where their blocks are of one thing and end together: what they
+        read is computed once."""
         made: list[Group] = []
+        waiting: dict[tuple[Window, frozenset[int]], Group] = {}
         for group in groups:
             part = self.part(group)
-            dear = self.dear(part.equations)
-            read = frozenset(n for one in dear for n in self.graph.inputs(one))
-            if part.window is None or part.window.period == 1:
+            read = (n for one in self.dear(part.equations) for n in self.graph.inputs(one))
+            if part.window is None or not 1 < part.window.period <= PAIRED_MAX:
                 made.append(group)
+                continue
+            key = part.window, frozenset(read)
+            other = waiting.pop(key, None)
+            if other is None:
+                waiting[key] = group
             else:
-                found.setdefault((part.window, read), []).append(group)
-        for (windows, _), alike in found.items():
-            many = max(IN_STEP // windows.period, 1)
-            firsts = range(0, len(alike), many)
-            made += [list(chain(*alike[first : first + many])) for first in firsts]
-        return made
+                made.append(other + group)
+        return [*made, *waiting.values()]
 
     def part(self, outputs: Group) -> Stage:
         """The stage of some outputs alone."""

@@ -36,7 +36,7 @@ CACHE_BYTES = 20 << 20
 a GPU has, since columns go through it."""
 ENOUGH_LANES = 1 << 16
 """Lanes of a part, its pieces counted, that are enough for the largest GPU."""
-PIECE_LEADS = 8
+PIECE_LEADS = 6
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""

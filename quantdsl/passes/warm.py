@@ -1,11 +1,13 @@
-"""Bars of a GPU's lane after all that warms up is warm: a tile of them in a straight line.
+"""Bars of a GPU's lane in a straight line: a tile of them of which is known what would part them.
 
 An indicator asks at each bar whether it has seen enough: a counter that only grows is compared with
-what does not change. Once a counter is beyond all that it is compared with, the answers are known.
-So are they of what is done where a block of bars ends, if none ends in a tile. A tile of which all
-is known at its beginning goes through a body without these questions: small branches are choices of
-values, and bar follows bar. While a result of one bar is waited for, what another one needs for
-itself is computed; a lane that goes along time has little else to wait with.
+what does not change. Once a counter is beyond all that it is compared with, the answers are known;
+of what is only told they need not be where no bar of the tile is told. They are known too of what
+is done where a block of bars ends, if none ends in a tile; beside one with which a block ends the
+others are in a line that is shorter by it. A tile of which all is known at its beginning goes
+through a body without these questions: small branches are choices of values, and bar follows bar.
+While a result of one bar is waited for, what another one needs for itself is computed; a lane that
+goes along time has little else to wait with.
 """
 
 import re

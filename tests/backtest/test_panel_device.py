@@ -298,7 +298,7 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
     assert piece_rows(window, (320, 5024), 200) == 161
     assert 13 * 5024 < ENOUGH_LANES < 14 * 5024  # that is for States in shared memory
     assert piece_rows(window, (2520, 5024), 100) == 196
-    assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 77
+    assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 56
     rows = 21
     for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):
         cut = pieces(window, rows, n, before)
@@ -335,6 +335,9 @@ def test_parts_share_no_indicator_and_lose_no_column() -> None:
     assert [stage.across for stage in across] == [True]
     shown = sorted(n for stage in (*along, *across) for n in stage.shown)
     assert shown == list(range(len(turn.table)))
+    together = [{turn.table[n].name for n in stage.shown} for stage in along]
+    assert {"mean20", "std20", "z20"} in together  # blocks of 20 returns, which end together
+    assert {"mean60"} in together  # two of 60 would have no room
     written = [name for stage in along for name in stage.only or ()]
     assert len(written) == len(set(written)) == 5
 

@@ -221,6 +221,7 @@ def test_events_measure_and_order(device, stream):
 def test_streams_are_used_again(device):
     stream = device.streams.take()
     device.streams.give(stream)
+    assert device.streams.take(2).urgent == 2
     assert device.streams.take() is stream
 
 

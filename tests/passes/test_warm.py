@@ -12,8 +12,8 @@ from quantdsl.ir import ops
 from quantdsl.ir.interp import Interpreter
 from quantdsl.ir.ops import Assign, Binary, Elem, Field, If, Let, Select, Stmt, Unary, Var, f64, i64
 from quantdsl.ir.verify import verify
-from quantdsl.ir.walk import statements
-from quantdsl.passes.warm import split_warm
+from quantdsl.ir.walk import nodes_in, statements
+from quantdsl.passes.warm import is_line, split_warm
 
 S, K = Var("s"), Var("k")
 LEN = 5
@@ -75,12 +75,13 @@ def blocks(*, end: Stmt | None = None) -> list[Stmt]:
 def module(*body: Stmt) -> ops.Module:
     """A lane that tells average and sum of a column, from the bars on that are not skipped."""
     warm = Select(Binary("ige", SEEN, i64(LEN)), MEAN, f64(np.nan))
-    told = Assign(at(READ, 1), Unary("bits", Binary("fadd", warm, SUM)))
+    both = Let("both", ops.F64_T, Binary("fadd", warm, SUM))
+    told = (both, Assign(at(READ, 1), Unary("bits", Var(both.name))))
     stmts = [
         Let("at", ops.I64_T, K),
         Let(X.name, ops.F64_T, Unary("from_bits", tiled("x"))),
         *body,
-        If(Binary("ige", K, SKIPPED), (told,)),
+        If(Binary("ige", K, SKIPPED), told),
     ]
     words = [Var(f"{name}@s") for name in WORDS]
     fields = [Field(S, name) for name in WORDS]
@@ -139,6 +140,21 @@ def test_blocks_stand_in_a_line_where_none_ends() -> None:
     places = [one.value for one in lets if re.fullmatch(rf"bar\d\.{HERE.name}", one.name)]
     assert places == [PLACE] * (TILE + BESIDE)
     hold(old, made)
+
+
+def test_bars_that_are_not_told_need_not_be_warm() -> None:
+    """What is told alone asks for a state that has seen enough."""
+    made = split_warm(module(*blocks()), "lane")
+    lines = [s for s in statements(made.funcs[0].body) if isinstance(s, If) and is_line(s.then)]
+    asked = Binary("igt", SEEN, i64(LEN))
+    conds = [list(nodes_in(line.cond)) for line in lines]
+    assert [asked in cond for cond in conds] == [False, False]  # nothing counts what is seen
+    made = split_warm(module(more(SEEN), *blocks()), "lane")
+    lines = [s for s in statements(made.funcs[0].body) if isinstance(s, If) and is_line(s.then)]
+    for line in lines:
+        either = [n for n in nodes_in(line.cond) if isinstance(n, Binary) and n.y == asked]
+        assert [(n.op, type(n.x)) for n in either] == [("or", Unary)]
+    hold(module(more(SEEN), *blocks()), made)
 
 
 def named(counter: Var) -> list[Stmt]:
