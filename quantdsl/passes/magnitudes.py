@@ -48,7 +48,7 @@ class Magnitudes:
                 return self.both(x, y, 0)
             case ops.Binary("fmul", x, y):
                 return self.product(x, y)
-            case ops.Fma(x, y, z):
+            case ops.Fma(x, y, z, single=False):  # a single one may be infinite
                 product, more = self.product(x, y), self.most(z)
                 return None if product is None or more is None else max(product, more) + 1
         return None

@@ -259,12 +259,11 @@ class _Questions:
 
 
 def only_stores(stmt: ops.If) -> bool:
-    """Whether a branch does nothing but store words in arrays."""
-    kinds = (
-        isinstance(s.place, ops.Elem) if isinstance(s, ops.Assign) else isinstance(s, ops.Let)
-        for s in stmt.then
-    )
-    return not stmt.otherwise and all(kinds)
+    """Whether a branch does nothing but store words in arrays; its locals may be made in vain."""
+    lets = tuple(one for one in stmt.then if isinstance(one, ops.Let))
+    stores = [one for one in stmt.then if not isinstance(one, ops.Let)]
+    words = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stores)
+    return not stmt.otherwise and all(words) and _may_be_in_vain(lets)
 
 
 def is_line(block: Block) -> bool:

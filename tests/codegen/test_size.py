@@ -12,8 +12,8 @@ from quantdsl.codegen.units import split
 from quantdsl.passes import run_passes
 from quantdsl.shipped import shipped
 
-# The strategy's own code, then the part of the core that all strategies like it share. The windows of
-# pairs_z are as long as a param says, so it has the sums of short ones and of long ones.
+# The strategy's own code, then the part of the core that all strategies like it share. The windows
+# of pairs_z are as long as a param says, so it has the sums of short ones and of long ones.
 MOST = {"sma_cross": (886, 3_120), "pairs_z": (2_010, 3_595)}
 
 

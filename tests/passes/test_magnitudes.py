@@ -63,6 +63,12 @@ def test_quotients_of_numbers_that_fit(x: Expr, y: Expr, most: int | None) -> No
     assert Magnitudes({}).quotient(x, y) == most
 
 
+def test_what_rounds_to_single_may_be_infinite() -> None:
+    counted = LEAVES[0]
+    assert Magnitudes({}).most(Fma(counted, counted, counted, single=True)) is None
+    assert Magnitudes({}).most(Fma(counted, counted, counted)) == 2 * COUNT + 1
+
+
 def test_questions_that_have_one_answer() -> None:
     sizes = Magnitudes({})
     sizes.assign("price", 228)
