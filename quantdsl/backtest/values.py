@@ -1,10 +1,11 @@
 """Values for params: from text or numbers to the words of the state."""
 
+import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
-from quantdsl.check.literals import FRACTION, PLURAL
+from quantdsl.check.literals import FRACTION, PLURAL, converted
 from quantdsl.check.params import COUNTED, Param
 from quantdsl.config import keys
 from quantdsl.data.instrument import exact
@@ -82,7 +83,7 @@ def _hold_unit(param: Param, text: str, number: Fraction) -> None:
     """A bare number of a param in percent is refused where it may as well be a share: 0.05 is then
     0.05 % or 5 %. From 1 on (in bps from 0.01 on) it is none, for a share is no more than that."""
     unit = param.unit
-    if unit not in FRACTION or text.strip().endswith(unit) or number == 0:
+    if unit not in FRACTION or text.strip().endswith(tuple(FRACTION)) or number == 0:
         return
     share = number / FRACTION[unit]
     fits = param.low is None or param.high is None or param.low <= share <= param.high
@@ -120,8 +121,10 @@ def _bool(param: Param, given: object) -> int:
 
 
 def number(param: Param, text: str) -> Fraction:
-    """A decimal, with or without the unit that the declaration has."""
+    """A decimal, with or without the unit that the declaration has; or in another of its kind."""
     bare = text.strip().replace("_", "")
+    if (other := _in_other_unit(param, bare)) is not None:
+        return other
     one = next((unit for unit, many in PLURAL.items() if many == param.unit), "")
     for unit in (param.unit, one):
         bare = bare.removesuffix(unit).strip()
@@ -135,6 +138,23 @@ def number(param: Param, text: str) -> Fraction:
             f"{param.name} = {text}: a number{unit} is needed\n"
             f"help: such as its default, {param.name}={show(param, param.default)}"
         ) from None
+
+
+def _in_other_unit(param: Param, text: str) -> Fraction | None:
+    """`60m` of a param in hours; None where it is not in another unit."""
+    found = re.fullmatch(r"([-+\d.]+) ?([a-z%]+)", text)
+    if found is None or found[2] == param.unit or len(text) > NUMBER_CHARS:
+        return None
+    try:
+        value = converted(exact(found[1]), found[2], param.unit)
+    except ValueError:
+        return None
+    if value is not None and Fraction(repr(float(value))) != value:
+        raise ConfigError(
+            f"{param.name} = {text}: that is no decimal number of {param.unit}\n"
+            f"help: write the default of {param.name} in {found[2]}"
+        )
+    return value
 
 
 def write(memory: Memory, params: list[Param], values: Mapping[str, Fraction]) -> None:

@@ -491,7 +491,7 @@ item(
 item(
     "QD0703",
     "malformed range",
-    "A range runs upwards, in the unit of the default, in steps above zero.",
+    "A range runs upwards, in units of the default's kind, in steps above zero.",
     "    param n = 5 in 50..5\n    plot(ta.sma(close, n))\n",
     "    param n = 5 in 5..50\n    plot(ta.sma(close, n))\n",
 )

@@ -47,6 +47,14 @@ PLURAL = {unit: f"{unit}s" for unit in COUNTS if f"{unit}s" in COUNTS}
 """The units that are also written of one: `1 lot..5 lots`."""
 
 
+def converted(value: Fraction, unit: str, other: str) -> Fraction | None:
+    """A duration or a fraction in another unit of its kind, exactly; None where it is not one."""
+    for table in (DURATION_NS, FRACTION):
+        if unit in table and other in table:
+            return value * Fraction(table[unit]) / Fraction(table[other])
+    return None
+
+
 def number(node: ast.Num) -> Fraction:
     """The exact decimal as written."""
     return Fraction(node.text)

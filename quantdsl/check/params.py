@@ -1,6 +1,7 @@
 """Params: their type, range and choices, and the word of state each is read from."""
 
 import math
+from collections.abc import Set
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from quantdsl.check.literals import (
     PLURAL,
     UNITS_OF_QTY,
     beyond,
+    converted,
     signed,
 )
 from quantdsl.check.signatures import resolve
@@ -87,7 +89,8 @@ def declare(strategy: "Strategy", cx: Context, node: ast.ParamDecl) -> tuple[Par
     bounds = _bounds(cx, node, unit)
     if bounds is None:
         return None
-    low, high, step, count = bounds
+    finest, low, high, step, count = bounds
+    number, unit = converted(number, unit, finest) or number, finest
     kind = _kind(unit, [number, low, high, step], node)
     if kind == "":
         cx.expr(node.default)  # which says what is wrong with this unit
@@ -171,12 +174,14 @@ def literal(cx: Context, node: ast.Expr) -> tuple[Fraction, str] | None:
 
 def _bounds(
     cx: Context, node: ast.ParamDecl, unit: str
-) -> tuple[Fraction | None, Fraction | None, Fraction | None, int] | None:
+) -> tuple[str, Fraction | None, Fraction | None, Fraction | None, int] | None:
+    """Low and high end, step and the count of a log range, in the unit that comes first: that of
+    the default, or the finest of a range in several, in which all numbers are decimals."""
     if node.domain is None:
         if node.step is not None or node.log is not None:
             cx.error("QD0702", "steps need a range", node.span, help="such as 'in 5..50 step 5'")
             return None
-        return None, None, None, 0
+        return unit, None, None, None, 0
     if not isinstance(node.domain, ast.Range):
         cx.error(
             "QD0702",
@@ -189,15 +194,21 @@ def _bounds(
     step = _exact(cx, node.step) if node.step is not None else None
     if low is None or high is None:
         return None
-    for end in (low, high, step):
-        if end is not None and end[1] != unit and not (end[1] == "" and end[0] == 0):
+    ends = [end for end in (low, high, step) if end is not None]
+    units = {unit, *(of for value, of in ends if of or value)}
+    if len(units) > 1:
+        finest = _finest(units)
+        if finest is None:
+            other = next(of for of in sorted(units) if of != unit)
             cx.error(
                 "QD0703",
-                f"the range is in {end[1] or 'plain numbers'}, the default in "
+                f"the range is in {other or 'plain numbers'}, the default in "
                 f"{unit or 'plain numbers'}",
                 node.domain.span,
             )
             return None
+        low, high, *steps = ((converted(*end, finest) or end[0], finest) for end in ends)
+        unit, step = finest, steps[0] if steps else None
     if low[0] > high[0]:
         cx.error("QD0703", f"the range {low[0]}..{high[0]} is empty", node.domain.span)
         return None
@@ -223,7 +234,15 @@ def _bounds(
             help="take wider steps",
         )
         return None
-    return low[0], high[0], step[0] if step else None, count
+    return unit, low[0], high[0], step[0] if step else None, count
+
+
+def _finest(units: Set[str]) -> str | None:
+    """The finest of several units of one kind."""
+    for table in (DURATION_NS, FRACTION):
+        if units <= table.keys():
+            return min(units, key=lambda one: Fraction(table[one]))
+    return None
 
 
 def _kind(unit: str, numbers: list[Fraction | None], node: ast.ParamDecl) -> str:

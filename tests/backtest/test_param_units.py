@@ -1,9 +1,15 @@
 """Params that count ticks, lots or shares, in one and in many."""
 
+from fractions import Fraction
+
 import pytest
 
 from quantdsl.backtest import values
+from quantdsl.backtest.points import ranged
+from quantdsl.check import check_source
+from quantdsl.check.params import Param
 from quantdsl.errors import ConfigError
+from quantdsl.lang.source import Source
 from tests.backtest.test_lane_entry import checked_text
 
 TEXT = """language 1
@@ -54,6 +60,58 @@ def test_a_share_given_for_a_percentage_is_told_as_one():
         values.chosen(params, {"far": 0.08})
     with pytest.raises(ConfigError, match="widen the range"):
         values.chosen(params, {"far": "12%"})
+
+
+def only(declared: str) -> Param:
+    """A param that is declared so."""
+    text = TEXT.replace("    bars 1h\n", f"    bars 1h\n    param far = {declared}\n")
+    return checked_text(text).strategy.params[0]
+
+
+@pytest.mark.parametrize(("declared", "unit", "numbers"), [
+    ("2h in 30m..4h step 15m", "m", (120, 30, 240, 15)),
+    ("90s in 1m..1h step 500ms", "ms", (90_000, 60_000, 3_600_000, 500)),
+    ("1d in 0..2w step 12h", "h", (24, 0, 336, 12)),
+    ("1% in 50bps..2% step 25bps", "bps", (100, 50, 200, 25)),
+    ("2h in 1h..4h step 1h", "h", (2, 1, 4, 1)),
+])  # fmt: skip
+def test_a_range_may_have_other_units_of_its_kind(
+    declared: str, unit: str, numbers: tuple[int, ...]
+):
+    """All its numbers are in the finest one, in which they are decimals."""
+    param = only(declared)
+    assert param.unit == unit
+    assert (param.default, param.low, param.high, param.step) == numbers
+
+
+@pytest.mark.parametrize("declared", ["2h in 1..4 step 1", "2h in 1%..2% step 1%", "5 in 1m..9m"])
+def test_a_range_of_another_kind_is_refused(declared: str):
+    text = TEXT.replace("    bars 1h\n", f"    bars 1h\n    param far = {declared}\n")
+    checked, diagnostics = check_source(Source(text))
+    assert checked is None
+    assert [one.code for one in diagnostics if one.severity == "error"] == ["QD0703"]
+
+
+@pytest.mark.parametrize(("given", "hours"), [
+    ("2h", 2), ("120m", 2), ("7200 s", 2), ("0.5h", Fraction(1, 2)), ("30m", Fraction(1, 2)),
+])  # fmt: skip
+def test_a_value_may_have_another_unit_of_its_kind(given: str, hours: Fraction):
+    param = only("2h in 0.5h..4h step 0.5h")
+    assert values.value(param, given) == hours
+    assert values.value(only("1%"), "50bps") == Fraction(1, 2)
+
+
+def test_a_value_that_is_no_decimal_of_the_unit_is_refused():
+    """What is told of it could not be given again."""
+    with pytest.raises(ConfigError, match="no decimal number of h\nhelp: write the default of far"):
+        values.value(only("2h in 0.25h..4h step 0.25h"), "20m")
+    with pytest.raises(ConfigError, match="a number in h is needed"):
+        values.value(only("2h in 0.25h..4h step 0.25h"), "20%")
+
+
+def test_a_sweep_may_step_in_another_unit():
+    param = only("2h in 0.5h..4h step 0.5h")
+    assert list(ranged(param, "1h..2h:30m")) == [1, Fraction(3, 2), 2]
 
 
 def percent(declared: str, given: object) -> float:
