@@ -273,6 +273,11 @@ class Strategy:
                     f"a sweep has no setting {name}{f'; did you mean {near}?' if near else ''}\n"
                     f"help: it has {', '.join(_SWEEP)}; all others are those of a config"
                 )
+        if progress is not None and not callable(progress):
+            raise ConfigError(
+                f"progress is a function of points done and points in all, not {progress!r}\n"
+                "help: such as progress=print"
+            )
         folder = None if out is None else Path(_path("out", out))
         if folder is None and resume:
             raise ConfigError(
@@ -313,7 +318,10 @@ class SweepReport:
 
     def best(self, top: int = 10) -> pa.Table:
         """The rows of the best points by the objective, best first."""
-        return self.table.take(self.result.ranked(_count("top", top)))
+        top = _count("top", top)
+        if top < 0:
+            raise ConfigError(f"top = {top}: that many rows are none\nhelp: ask for 0 or more")
+        return self.table.take(self.result.ranked(top))
 
     def params(self, rank: int = 0) -> dict[str, str]:
         """The swept params of a point by its rank, as `backtest` takes them."""

@@ -185,6 +185,7 @@ def test_arguments_of_another_kind_are_errors_of_ours(given, said, table):
         ({"ranges": {5: [1]}}, "is no mapping"),
         ({"params": 5}, "params = 5 is no mapping"),
         ({"out": 5}, "out is a path, not a int"),
+        ({"progress": 5}, "progress is a function of points done and points in all, not 5"),
         ({"fast": 5}, "fast is a param of the strategy\nhelp: give params={'fast': VALUE}"),
     ],
 )
@@ -331,6 +332,8 @@ def test_a_sweep_takes_lists_of_values(table):
         found = strategy.sweep(table, ranges={"fast": listed}, device="cpu")
         assert found.table.equals(text.table)
     assert text.best(0).num_rows == 0
+    with pytest.raises(ConfigError, match="top = -1: that many rows are none"):
+        text.best(-1)
     with pytest.raises(ConfigError, match="ranges: fast = 3 is no range"):
         strategy.sweep(table, ranges={"fast": 3}, device="cpu")
     with pytest.raises(ConfigError, match="ranges: fast has no value\n"):
