@@ -59,10 +59,11 @@ def _known(module: ops.Module, func: ops.Func) -> dict[str, int]:
     known = dict.fromkeys(units(module, func), UNIT)
     for stmt in func.body:
         match stmt:
-            case ops.Let(name, _, ops.Binary("fdiv", ops.Const(), ops.Var(unit))) if unit in known:
-                known[name] = 0
-            case ops.Let(name, _, ops.Binary("fdiv", ops.Const(), ops.Const() as divisor)):
-                most = exponent(divisor)
+            case ops.Let(name, _, ops.Binary("fdiv", one, ops.Var(unit))) if one == ops.f64(1.0):
+                if unit in known:
+                    known[name] = 0
+            case ops.Let(name, _, ops.Binary("fdiv", one, ops.Const() as d)) if one == ops.f64(1.0):
+                most = exponent(d)
                 if most is not None:
                     known[name] = 1 - most
     return known

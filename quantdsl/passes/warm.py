@@ -12,6 +12,7 @@ goes along time has little else to wait with.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Set
+from itertools import takewhile
 
 import msgspec
 
@@ -94,6 +95,8 @@ class _Tiles:
 
     def beside(self, bars: ops.For, rest: ops.Expr, size: int) -> Block | None:
         """The bars of a tile one by one, but for those beside one with which a block ends."""
+        if any(isinstance(one, ops.Continue) for one in statements(bars.body)):
+            return None  # it may be one of these turns, which count at their end
         turn = ops.Var(bars.name)
 
         def goes_on(count: int) -> ops.Stmt:
@@ -148,8 +151,8 @@ class _Questions:
                     if more == ops.Var(bars.name) and first in tiles.firsts:
                         self.of[name] = first
         self.all = not any(map(self.tells, statements(bars.body)))
-        """Whether all questions are asked. Lanes that begin amid time are cold in many of their
-        tiles: there what may be a choice is one."""
+        """Whether all questions are asked: not where bars are told from one of them on. Lanes begin
+        amid time there, and are cold in many of their tiles: what may be a choice is one."""
 
     def tile(self, rest: ops.Expr, otherwise: Block) -> Block | None:
         """The bars in a line where there are so many and their answers are known, else `otherwise`;
@@ -201,17 +204,18 @@ class _Questions:
     def answered(self, stmt: ops.Stmt) -> ops.Stmt:
         match stmt:
             case ops.If(ops.Binary(_, ops.Var(name), bound)) if self.tells(stmt):
-                told = self.only = self.all_or_none(ops.Var(self.of[name]), bound)
+                told = self.only = self.all_or_none(self.of[name], bound)
                 then = rebuild_body(stmt.then, self.answered)
                 self.only = None
                 return msgspec.structs.replace(stmt, cond=told, then=then)
         return rebuild_stmt(stmt, self.expr, self.answered)
 
-    def all_or_none(self, first: ops.Expr, bound: ops.Expr) -> ops.Var:
+    def all_or_none(self, counted: str, bound: ops.Expr) -> ops.Var:
         """Whether all bars come at `bound` or behind it, where not some do and others do not."""
+        first: ops.Expr = ops.Var(counted)
         if self.turn is not None:
             first = ops.Binary("iadd", first, self.turn)
-        name = f"{self.bars.name}.told{self.numbers.start}.{show_node(bound)}"
+        name = f"{self.bars.name}.told{self.numbers.start}.{counted}.{show_node(bound)}"
         self.told[name] = ops.Let(name, ops.BOOL_T, ops.Binary("ige", first, bound))
         behind = ops.Binary("iadd", first, ops.i64(self.size))
         self.needs[ops.Binary("or", ops.Var(name), ops.Binary("ile", behind, bound))] = None
@@ -260,8 +264,8 @@ class _Questions:
 
 def only_stores(stmt: ops.If) -> bool:
     """Whether a branch does nothing but store words in arrays; its locals may be made in vain."""
-    lets = tuple(one for one in stmt.then if isinstance(one, ops.Let))
-    stores = [one for one in stmt.then if not isinstance(one, ops.Let)]
+    lets = tuple(takewhile(lambda one: isinstance(one, ops.Let), stmt.then))
+    stores = stmt.then[len(lets) :]
     words = (isinstance(s, ops.Assign) and isinstance(s.place, ops.Elem) for s in stores)
     return not stmt.otherwise and all(words) and _may_be_in_vain(lets)
 

@@ -275,6 +275,23 @@ def test_histories_of_several_lines() -> None:
     assert set(gap[np.isfinite(gap)]) == {0.0}
 
 
+OVERFLOWS = """language 1
+strategy Overflows:
+    "Prices that become infinite on the way, and missing."
+    bars 1d
+    universe "ALL"
+    let c     = float(close)
+    let x     = c * 1e300 * 1e300 * 1e-300 * 1e-300
+    let near  = ta.ema(c / open + (0.5 if abs(x) < 1e200 else 1.0), 3)
+    let apart = (c * 1e300 * 1e300 - c * 1e300 * 1e300 ?? 5.0) / close
+"""
+
+
+def test_numbers_that_overflow_on_the_way() -> None:
+    """Prices are never missing, but what is formed of them may be."""
+    Both(compiled(OVERFLOWS), instants=64, data=table(whole(5, 90))).hold()
+
+
 def test_closes_behind_the_columns() -> None:
     """As --describe asks for them: a column of no equation, cut as windows are."""
     Both(compiled(WINDOWED), instants=150, closes=True, data=table(whole(5, 160))).hold()

@@ -199,6 +199,14 @@ def test_what_loops_or_stores_under_a_condition_stays() -> None:
         assert split_warm(old, "lane") == old
 
 
+def test_what_is_told_is_stored_in_order() -> None:
+    """A local behind a store may be of what that stored."""
+    kept = [Elem(KEPT, i64(n)) for n in range(2)]
+    told = (Assign(kept[0], X), Let("y", ops.F64_T, kept[0]), Assign(kept[1], Var("y")))
+    old = module(*average(), If(Binary("ige", K, SKIPPED), told))
+    hold(old, split_warm(old, "lane"))
+
+
 def test_what_would_be_done_in_vain_stays() -> None:
     """Square roots in a row, where hardly any bar needs them."""
     deep: ops.Expr = X
