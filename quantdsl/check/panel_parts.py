@@ -16,7 +16,8 @@ from quantdsl.check.graph import Graph, Use, used
 from quantdsl.check.panel_kernels import Form, kernels
 from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.panel_stages import Stage, stages
-from quantdsl.check.panel_windows import keeps, window
+from quantdsl.check.panel_windows import keeps, kept_words, window
+from quantdsl.ir import ops
 from quantdsl.ir.own import Window
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 PARTS_MAX = 16
 """Of a stage: each is a kernel to compile, and reads its columns once more."""
-PAIRED_MAX = 32
-"""Bars of a block up to which two parts are as one: shared memory has room for what both keep, and
-registers for no third one."""
+PAIRED_WORDS = 96
+"""Of the arrays of two parts that are as one: shared memory has room for so many beside the rest of
+their States. Registers have room for no third part."""
 Group = list[tuple[int | str, frozenset[int]]]
 """Outputs of a part, each with the equations that it is computed from."""
 
@@ -74,23 +75,30 @@ class _Cutter:
         return [self.part(group) for group in groups]
 
     def paired(self, groups: list[Group]) -> list[Group]:
-        """Groups, with two as one where their blocks are of one thing and end together: what they
-        read is computed once."""
+        """Groups, with two as one where their blocks are of the same things and end together: what
+        they read is computed once."""
         made: list[Group] = []
-        waiting: dict[tuple[Window, frozenset[int]], Group] = {}
+        waiting: dict[tuple[Window, frozenset[Use]], tuple[Group, int]] = {}
         for group in groups:
             part = self.part(group)
-            read = (n for one in self.dear(part.equations) for n in self.graph.inputs(one))
-            if part.window is None or not 1 < part.window.period <= PAIRED_MAX:
+            if part.window is None or part.window.period == 1:
                 made.append(group)
                 continue
-            key = part.window, frozenset(read)
-            other = waiting.pop(key, None)
-            if other is None:
-                waiting[key] = group
-            else:
+            dear = self.dear(part.equations)
+            key, words = (part.window, self.read(dear)), kept_words(self.turn, self.graph, dear)
+            other, others = waiting.pop(key, (None, 0))
+            if other is not None and words + others <= PAIRED_WORDS:
                 made.append(other + group)
-        return [*made, *waiting.values()]
+                continue
+            if other is not None:
+                made.append(other)
+            waiting[key] = group, words
+        return [*made, *(group for group, _ in waiting.values())]
+
+    def read(self, dear: Iterable[int]) -> frozenset[Use]:
+        """What indicators are given."""
+        calls = [call for n in dear if isinstance(call := self.graph.all[n].value, ops.Call)]
+        return frozenset(use for call in calls for arg in call.args[1:] for use in used(arg))
 
     def part(self, outputs: Group) -> Stage:
         """The stage of some outputs alone."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
     from quantdsl.check.values import Warm
 
-BLOCKWISE = {"sums.total", "sums.moments", "sums.joint"}
+BLOCKWISE = {"sums.total": 1, "sums.moments": 2, "sums.joint": 5}
 """They sum up blocks of `len` values anew, of which a window is the end of one and the begin of the
-next: all that is known before the block before is gone."""
+next: all that is known before the block before is gone. They keep so many arrays of `len`."""
 
 
 def window(
@@ -41,6 +41,13 @@ def window(
     told = _most(need for n in shown for need in turn.table[n].warm)
     lead = max(first + longest, gathered, told)
     return Window(lead, lcm(*chain(*sizes)))
+
+
+def kept_words(turn: "Signals", graph: Graph, numbers: Iterable[int]) -> int:
+    """The words of the arrays that equations of windows keep of each instrument."""
+    calls = [call for n in numbers if isinstance(call := graph.all[n].value, ops.Call)]
+    found = [one for call in calls for one in _blocks(turn, call.func, call.sizes)]
+    return sum(arrays * (size or 0) for arrays, size in found)
 
 
 def _most(needs: "Iterable[tuple[int, Warm]]") -> int:
@@ -62,7 +69,8 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
     if isinstance(value, ops.Call):
         own = fields(used(value.args[0]))
         plain = not any(keeps(graph.all[n]) for n in _behind(graph, number))
-        yield from (plain and list(_blocks(turn, value.func, value.sizes))) or [None]
+        blocks = [size for _, size in _blocks(turn, value.func, value.sizes)]
+        yield from (plain and blocks) or [None]
     names = fields(used(_without_histories(graph, value))) - own
     known = {graph.all[n].place.name for n in graph.inputs(number)}
     if not names <= known | {place.name for place in turn.strategy.bars.values()}:
@@ -103,10 +111,13 @@ def keeps(equation: Equation) -> bool:
     return isinstance(equation.value, ops.Call)
 
 
-def _blocks(turn: "Signals", name: str, sizes: tuple[ops.Size, ...]) -> Iterator[int | None]:
-    """The lengths of all blocks that a function keeps; None where it keeps anything else."""
+def _blocks(
+    turn: "Signals", name: str, sizes: tuple[ops.Size, ...]
+) -> Iterator[tuple[int, int | None]]:
+    """The arrays of blocks that a function keeps and their length; None where it keeps anything
+    else."""
     if name in BLOCKWISE:
-        yield from (one if isinstance(one, int) else None for one in sizes)
+        yield from ((BLOCKWISE[name], one if isinstance(one, int) else None) for one in sizes)
         return
     func = turn.strategy.library.lookup(name)
     assert isinstance(func, ops.Func)
@@ -116,7 +127,7 @@ def _blocks(turn: "Signals", name: str, sizes: tuple[ops.Size, ...]) -> Iterator
     assigned = {stmt.place for stmt in statements(func.body) if isinstance(stmt, ops.Assign)}
     nodes = list(expressions(func.body))
     if not assigned <= steps or any(node == ops.Var("step") for node in nodes):
-        yield None
+        yield 0, None
     bound = dict(zip(func.sizes, sizes, strict=True))
     for node in nodes:
         if isinstance(node, ops.Call):

@@ -308,6 +308,37 @@ def test_only_windows_are_cut() -> None:
     assert found["both"] == Window(lead=9, period=7)
 
 
+PAIRS = """language 1
+strategy Pairs:
+    "Windows of one length, of the same things and of others."
+    bars 1d
+    universe "ALL"
+    let ret    = close / close[1] - 1
+    let traded = float(volume) / 100
+    let near   = ts.corr(ret, traded, 30)
+    let slope  = ts.beta(traded, ret, 30)
+    let price  = ts.zscore(float(close), 20)
+    let volume_ = ts.zscore(float(volume), 20)
+    let mean   = ts.mean(float(close), 20)
+    let moving = ts.mean(ret, 32)
+    let spread = ts.std(ret, 32)
+    let wide   = ts.mean(ret, 33)
+    let wider  = ts.std(ret, 33)
+"""
+
+
+def test_two_parts_are_one_where_they_read_the_same_and_have_room() -> None:
+    """What corr and beta keep has none together, nor have windows of 33."""
+    turn = Signals(compiled(PAIRS).assembly)
+    together = [
+        {turn.table[n].name for n in part.shown} for step in parts(turn) for part in step
+    ]
+    assert [one for one in together if len(one) > 1] == [
+        {"ret", "traded"}, {"price", "mean"}, {"moving", "spread"},
+    ]  # fmt: skip
+    Both(compiled(PAIRS), instants=150, data=table(whole(5, 160))).hold()
+
+
 def test_pieces_are_whole_and_begin_with_blocks() -> None:
     window = Window(lead=9, period=7)
     state_bytes = 8 * 200 * 5024
