@@ -206,7 +206,7 @@ slow one's |
 | na, an infinity, a number beyond 1e100 | left out: a window is na while it holds one, a \
 recursion gives na for that step and goes on from where it was |
 | sums | exact integers for prices; otherwise compensated, anew for each block of a window's \
-length |
+length; plain ones of up to 64 distances from a value of the window, of which variances are made |
 
 ## Beside other programs
 
