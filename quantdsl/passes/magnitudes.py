@@ -80,12 +80,12 @@ class Magnitudes:
             case ops.Unary("isnan", x):
                 return None if self.most(x) is None else False
             case ops.Binary("fle" | "flt", ops.Unary("fabs", x), ops.Const() as bound):
-                return True if self.below(x, bound) else None
+                return True if self._below(x, bound) else None
             case ops.Binary("flt", ops.Const() as bound, ops.Unary("fabs", x)):
-                return False if self.below(x, bound) else None
+                return False if self._below(x, bound) else None
         return None
 
-    def below(self, x: ops.Expr, bound: ops.Const) -> bool:
+    def _below(self, x: ops.Expr, bound: ops.Const) -> bool:
         """Whether |x| is less than another number."""
         most = self.most(x)
         return most is not None and 2.0**most < bound.value

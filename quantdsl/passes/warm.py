@@ -232,11 +232,10 @@ class _Questions:
                 if self.tiles.stays(bound) and self.asks(beyond):
                     return ops.boolean(BEYOND[op])
             case ops.Binary("ieq", ops.Var(name) as place, ops.Const(bits=end)):
-                begun = ops.Binary("ige", place, ops.i64(0))
-                lasts = ops.Binary("ilt", place, ops.i64(end - self.size))
                 if name in self.tiles.rising and end >= TILES_MIN * self.size:
                     self.blocks[name] = end
-                    self.needs |= dict.fromkeys((begun, lasts))
+                    self.needs[ops.Binary("ige", place, ops.i64(0))] = None
+                    self.needs[ops.Binary("ilt", place, ops.i64(end - self.size))] = None
                     return ops.boolean(False)
         return rebuild_expr(node, self.expr)
 
