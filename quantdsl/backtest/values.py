@@ -149,7 +149,7 @@ def _in_other_unit(param: Param, text: str) -> Fraction | None:
         value = converted(exact(found[1]), found[2], param.unit)
     except ValueError:
         return None
-    if value is not None and Fraction(repr(float(value))) != value:
+    if value is not None and 10 ** value.denominator.bit_length() % value.denominator:
         raise ConfigError(
             f"{param.name} = {text}: that is no decimal number of {param.unit}\n"
             f"help: write the default of {param.name} in {found[2]}"

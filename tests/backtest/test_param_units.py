@@ -105,6 +105,8 @@ def test_a_value_that_is_no_decimal_of_the_unit_is_refused():
     """What is told of it could not be given again."""
     with pytest.raises(ConfigError, match="no decimal number of h\nhelp: write the default of far"):
         values.value(only("2h in 0.25h..4h step 0.25h"), "20m")
+    with pytest.raises(ConfigError, match="far = 99999999999999999999w lies outside its range"):
+        values.value(only("2h in 0.25h..4h step 0.25h"), "99999999999999999999w")
     with pytest.raises(ConfigError, match="a number in h is needed"):
         values.value(only("2h in 0.25h..4h step 0.25h"), "20%")
 
