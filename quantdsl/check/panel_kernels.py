@@ -22,18 +22,18 @@ from msgspec.structs import replace
 from quantdsl.check.cross import Across, Gather, Scatter, nothing, present
 from quantdsl.check.equations import OF_THIS, STATE, Equation
 from quantdsl.check.graph import Graph, Use, fields, kept, target, used, used_by, used_in
-from quantdsl.check.panel_shared import Sharing
+from quantdsl.check.panel_shared import Sharing, shown_again
 from quantdsl.check.panel_stages import Stage
 from quantdsl.check.panel_step import unit_paths
 from quantdsl.check.panel_tiles import LONG_TILE, TILE, in_tiles, tiled
-from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at
+from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, flattened
 from quantdsl.check.signal_turn import Column, column_word
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
-from quantdsl.check.types import Type, stored
+from quantdsl.check.types import FLOAT, Type, stored
 from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.ir import ops
 from quantdsl.ir.own import MADE, OWN, ROW, WIDTH
-from quantdsl.ir.walk import expressions, rebuild_body, with_expr
+from quantdsl.ir.walk import expressions
 
 if TYPE_CHECKING:
     from quantdsl.check.signal_turn import Signals
@@ -157,6 +157,8 @@ class _Builder(ABC):
         self.numbers = {one.place.name: n for n, one in enumerate(self.all)}
         self.own = set(stage.equations)
         self.reads: list[str] = []
+        self.again = dict(shown_again(turn.table, self.all)) if self.flat else {}
+        """Gathers that need no column, with the shown one that has their words."""
         self.made_span = SPAN if self.flat else MADE_SPAN
         self.made_row = ops.SizeName(ROW) if self.flat else N
 
@@ -172,10 +174,10 @@ class _Builder(ABC):
         return self.table.setdefault(name, len(self.table))
 
     def read(self, name: str) -> int:
-        """The number of a column that this stage reads."""
+        """The number of a column that this stage reads, among the shown ones if it is there."""
         if name not in self.reads:
             self.reads.append(name)
-        return self.column(name)
+        return self.again[name] if name in self.again else self.column(name)
 
     def types(
         self, place: ops.Field, type_: Type
@@ -255,7 +257,7 @@ class _Along(_Builder):
         return Sharing(self.strategy.library.lookup, (self.all[n] for n in self.stage.equations))
 
     def kernel(self, wanted: frozenset[str]) -> Kernel:
-        written = [name for name in self._names() if name in wanted]
+        written = [name for name in self._names() if name in wanted - self.again.keys()]
         usual, self.usual = self.usual, False
         body = self._body(written)
         split = self.stage.window is not None
@@ -308,6 +310,9 @@ class _Along(_Builder):
             if name in columns
             for type_ in (self.all[columns[name]].type,)
         ]
+        again = {number for number in self.again.values() if number in self.stage.shown}
+        word = ops.as_word(nothing(FLOAT), ops.F64_T)
+        lacks += [ops.Assign(self._shown_at(number), word) for number in sorted(again)]
         return ops.If(seen, tuple(body), tuple(lacks))
 
     def _body(self, written: list[str]) -> list[ops.Stmt]:
@@ -457,9 +462,12 @@ class _Along(_Builder):
         for number, column in self.shown():
             if self.usual:
                 column = replace(column, defined=ops.boolean(True))
-            column_at = ops.Binary("imul", ops.i64(number), self.made_span)
-            to = ops.Binary("iadd", column_at, ops.Var("to"))
-            yield ops.Assign(ops.Elem(WRITTEN, to), column_word(column))
+            yield ops.Assign(self._shown_at(number), column_word(column))
+
+    def _shown_at(self, number: int) -> ops.Elem:
+        """The word of this bar of a column that is shown."""
+        column_at = ops.Binary("imul", ops.i64(number), self.made_span)
+        return ops.Elem(WRITTEN, ops.Binary("iadd", column_at, ops.Var("to")))
 
     def _value(self, name: str) -> ops.Expr:
         """The word of a column that a later stage reads."""
@@ -543,7 +551,11 @@ class _Across(_Builder):
                 args.append(out)
             elif isinstance(source, Gather):
                 array, index = self._array(f"in{number}", stored(source.type)), self._index()
-                value = ops.as_value(self._slot(READ, self.read(name), index), stored(source.type))
+                table = WRITTEN if name in self.again else READ
+                word = self._slot(table, self.read(name), index)
+                value = ops.as_value(word, stored(source.type))
+                if name in self.again:  # what is shown may be infinite
+                    value = ops.Select(present(source.type, value), value, nothing(source.type))
                 stmts.append(each(index, ops.Assign(ops.Elem(array, index), value)))
                 args.append(array)
             else:
@@ -636,8 +648,3 @@ def place(index: ops.Expr) -> ops.Expr:
     ahead = ops.Binary("iand", index, ops.i64(-WIDTH))
     beside = ops.Binary("iand", index, ops.i64(WIDTH - 1))
     return ops.Binary("iadd", ops.Binary("imul", ahead, ops.i64(INSTANTS_MAX)), beside)
-
-
-def flattened(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
-    """With what the state keeps of this instrument as the state itself: a lane has one."""
-    return rebuild_body(body, lambda stmt: with_expr(stmt, OF_THIS, STATE))

@@ -5,13 +5,17 @@ Who asks the same at the same bars is told the same, so one of them serves all.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from quantdsl.check.calls import bind_size
+from quantdsl.check.cross import Gather
 from quantdsl.check.equations import Equation
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions, rebuild_expr
+
+if TYPE_CHECKING:
+    from quantdsl.check.signal_turn import Column
 
 SELF = ops.Var("self")
 STEP = ops.Field(SELF, "step")
@@ -122,3 +126,19 @@ class _Put:
             sizes = tuple(bind_size(size, self.sizes) for size in made.sizes)
             return ops.Call(made.func, made.args, sizes)
         return made
+
+
+def shown_again(
+    table: "Iterable[Column]", equations: Iterable[Equation]
+) -> Iterator[tuple[str, int]]:
+    """The gathers that need no column of their own: a shown one tells the same, infinity apart.
+
+    Each comes with the number of that in the `table` of shown columns.
+    """
+    floats = [(n, one) for n, one in enumerate(table) if one.kind == "float"]
+    shown = {(one.value, one.warm): n for n, one in floats}
+    for one in equations:
+        if isinstance(one, Gather) and one.type.kind == "float" and not one.conditions:
+            number = shown.get((one.value, one.needs))
+            if number is not None:
+                yield one.place.name, number

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from quantdsl.check.panel_words import READ, at
 from quantdsl.ir import ops
-from quantdsl.ir.own import SPARE
+from quantdsl.ir.own import EARLY, SPARE
 
 TILE, LONG_TILE = 4, 8
 """Bars, of lanes that have others beside them and of those that go through all bars by themselves:
 for so many a lane takes longer than memory does to answer."""
-assert SPARE >= 2 * LONG_TILE
+assert SPARE >= 2 * LONG_TILE + EARLY
 
 
 def tiled(name: str) -> ops.Var:

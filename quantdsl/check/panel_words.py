@@ -1,8 +1,9 @@
 """What a lane of a panel reads and writes: words of columns, which hold values."""
 
-from quantdsl.check.equations import STATE
+from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.ir import ops
 from quantdsl.ir.own import MADE, OWN
+from quantdsl.ir.walk import rebuild_body, with_expr
 
 READ, WRITTEN = ops.Var(OWN), ops.Var(MADE)
 SPAN = ops.Field(STATE, "span")
@@ -13,3 +14,8 @@ def at(buffer: ops.Var, column: int, where: ops.Expr = HERE) -> ops.Elem:
     """The word of this bar, or of another one."""
     first = ops.Binary("imul", ops.i64(column), SPAN)
     return ops.Elem(buffer, ops.Binary("iadd", first, where))
+
+
+def flattened(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
+    """With what the state keeps of this instrument as the state itself: a lane has one."""
+    return rebuild_body(body, lambda stmt: with_expr(stmt, OF_THIS, STATE))

@@ -36,6 +36,7 @@ from quantdsl.ir.ops import Module
 from quantdsl.ir.threads import WARP
 from quantdsl.passes.at_once import SECTOR_WORDS, read_at_once
 from quantdsl.passes.divide_counts import divide_counts
+from quantdsl.passes.early import SOON
 from quantdsl.passes.held import hold_quotients
 from quantdsl.passes.hot import with_hot
 from quantdsl.passes.inline import with_callees
@@ -179,7 +180,7 @@ def _not_newer(major: int, minor: int) -> list[tuple[int, int]]:
 def ptx_text(module: Module, target: Target, bounds: Bounds, level: int = SPEED_LEVEL) -> str:
     """The PTX of a module after all passes: its kernel if it has entries, else its exports."""
     outside = functools.partial(thread_kernel, bounds, target) if module.entries else _primitives
-    text = emit(module, target, outside, bodies={MEET: _meet, **SHORT_BODIES})
+    text = emit(module, target, outside, bodies={MEET: _meet, SOON: _soon, **SHORT_BODIES})
     if any(func.name == MEET for func in module.funcs):
         # No function may be called by some lanes of a warp first and by others later.
         text = text.replace(COMMON, COMMON.replace("nosync", "convergent"))
@@ -196,6 +197,22 @@ def _meet(_: Shared, signature: Signature) -> str:
     """The lanes of a warp wait for each other."""
     head = f"define internal void @{signature.symbol}() alwaysinline convergent"
     return f"{head} {{\n  call void @quantdsl.warp_barrier()\n  ret void\n}}"
+
+
+def _soon(_: Shared, signature: Signature) -> str:
+    """A word of memory goes to the cache that all multiprocessors share.
+
+    It claims to change memory: so the load before it stays there, a tile ahead of its use, where
+    LLVM would move it to the end of the tile.
+    """
+    head = f"define internal void @{signature.symbol}(ptr %words, i64 %at) alwaysinline"
+    return f"""\
+{head} {{
+  %word = getelementptr i64, ptr %words, i64 %at
+  %there = addrspacecast ptr %word to ptr addrspace(1)
+  call void asm sideeffect "prefetch.global.L2 [$0];", "l,~{{memory}}"(ptr addrspace(1) %there)
+  ret void
+}}"""
 
 
 def gpu_part(

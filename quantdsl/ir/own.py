@@ -19,8 +19,10 @@ ROW = "OWN_ROW"
 """Another: words of a column from an instant to the next."""
 
 
-SPARE = 16
+SPARE = 24
 """Rows behind the last one of flat columns, which lanes load and nobody reads."""
+EARLY = 8
+"""How many rows before they load one lanes ask for it."""
 
 
 class Steps(NamedTuple):

@@ -158,8 +158,8 @@ class _FuncVerifier:
 
     def param(self, param: ParamDecl) -> None:
         if isinstance(param.type, BufferType):
-            if self.func.name not in self.scope.module.entries:
-                self.fail(param, "only an entry function has buffer parameters")
+            if self.func.body and self.func.name not in self.scope.module.entries:
+                self.fail(param, "only an entry, or what a target has, has buffer parameters")
             self.scope.check_type(param.type.elem, param)
         else:
             self.scope.check_type(param.type, param)

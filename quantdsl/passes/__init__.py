@@ -12,6 +12,7 @@ from quantdsl.passes.cold import outline_cold
 from quantdsl.passes.common import hold_common
 from quantdsl.passes.dead import drop_dead
 from quantdsl.passes.divide import divide_by_reciprocals
+from quantdsl.passes.early import ask_early
 from quantdsl.passes.fold import fold_constants
 from quantdsl.passes.inline import inline_hot
 from quantdsl.passes.known import settle_known
@@ -112,7 +113,8 @@ def own_passes(module: Module) -> Module:
 def along_passes(module: Module) -> Module:
     """The same for a thread a lane of a GPU."""
     straight = split_warm(own_passes(module), LANE)
-    return try_straight(divide_by_reciprocals(straight, LANE), LANE)
+    tried = try_straight(divide_by_reciprocals(straight, LANE), LANE)
+    return ask_early(tried, LANE)
 
 
 def panel_passes(module: Module) -> Module:

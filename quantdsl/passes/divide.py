@@ -21,6 +21,8 @@ from quantdsl.passes.scopes import assigned_names, names_in
 RANGE = 400
 LEAST, MOST = ops.f64(2.0**-RANGE), ops.f64(2.0**RANGE)
 """Of a and d: what is formed of them then keeps all its bits."""
+COUNTED = "counted."
+"""The beginning of the names of quotients of counts of ticks or lots by a unit."""
 
 
 def divide_by_reciprocals(module: ops.Module, entry: str) -> ops.Module:
@@ -57,20 +59,21 @@ class _Divider:
         words = {s.name for s in func.body if isinstance(s, ops.Let) and s.type == ops.F64_T}
         self.steady = words - assigned_names(func.body)
         """Locals that are the same all the way."""
-        self.reciprocals: dict[ops.Expr, ops.Let] = {}
+        self.lasting: dict[ops.Expr, ops.Let] = {}
+        """What is computed before the first loop."""
         self.found: dict[tuple[ops.Expr, ops.Expr], ops.Var] = {}
         """Quotients of this block whose dividends are of locals and are still the same."""
         self.before: list[ops.Stmt] = []
         """What stands before the statement that is at work."""
 
     def func(self) -> ops.Func:
-        """The function, with the reciprocals before its first loop."""
+        """The function, with what lasts before its first loop."""
         body: list[ops.Stmt] = []
         for stmt in self.old.body:
             made = self.block((stmt,)) if isinstance(stmt, ops.For) else (stmt,)
             body += made
         first = next((n for n, stmt in enumerate(body) if isinstance(stmt, ops.For)), 0)
-        body[first:first] = self.reciprocals.values()
+        body[first:first] = self.lasting.values()
         return msgspec.structs.replace(self.old, body=tuple(body))
 
     def block(self, body: Iterable[ops.Stmt]) -> tuple[ops.Stmt, ...]:
@@ -95,11 +98,20 @@ class _Divider:
     def expr(self, expr: ops.Expr) -> ops.Expr:
         made = rebuild_expr(expr, self.expr)
         match made:
+            case ops.Binary("fdiv", ops.Const(), ops.Const()):
+                return self.before_loops("constant", made)
             case ops.Binary("fdiv", ops.Const()):
                 return made
             case ops.Binary("fdiv", dividend, divisor) if self.stays(divisor):
                 return self.divided(dividend, divisor)
         return made
+
+    def before_loops(self, what: str, value: ops.Expr) -> ops.Var:
+        """A local that is the same all the way."""
+        if value not in self.lasting:
+            name = f"{what}.{len(self.lasting)}"
+            self.lasting[value] = ops.Let(name, ops.F64_T, value)
+        return ops.Var(self.lasting[value].name)
 
     def stays(self, divisor: ops.Expr) -> bool:
         """Whether it is the same all the way."""
@@ -117,12 +129,10 @@ class _Divider:
         if (a, d) in self.found:
             return self.found[a, d]
         self.count += 1
-        name = f"quotient.{self.count}"
-        if d not in self.reciprocals:
-            inverse = ops.Binary("fdiv", ops.f64(1.0), d)
-            number = len(self.reciprocals)
-            self.reciprocals[d] = ops.Let(f"reciprocal.{number}", ops.F64_T, inverse)
-        y, q, x = ops.Var(self.reciprocals[d].name), ops.Var(name), ops.Var(f"{name}.of")
+        counted = self.counted(a, d)
+        name = f"{COUNTED if counted else 'quotient.'}{self.count}"
+        y = self.before_loops("reciprocal", ops.Binary("fdiv", ops.f64(1.0), d))
+        q, x = ops.Var(name), ops.Var(f"{name}.of")
         rest = ops.Fma(ops.Unary("fneg", d), q, x)
         nearer = ops.Assign(q, ops.Fma(rest, y, q))
         self.before += [
@@ -131,7 +141,7 @@ class _Divider:
             nearer,
             nearer,
         ]
-        if not self.counted(a, d):
+        if not counted:
             both = ops.Binary("and", fits(x), fits(d))
             self.before.append(ops.If(ops.Unary("not", both), _really(q, x, d), ()))
         if not any(isinstance(node, ops.Field | ops.Elem) for node in nodes_in(a)):
@@ -154,6 +164,16 @@ def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
         ops.Let(slow.name, ops.F64_T, ops.Binary("fdiv", x, d)),
         ops.Assign(q, ops.Select(missing, ops.f64(math.nan), slow)),
     )
+
+
+def is_whole(value: ops.Expr) -> bool:
+    """Whether a number is a count, or one of units: 0, or neither small nor large."""
+    match value:
+        case ops.Unary("i64_to_f64"):
+            return True
+        case ops.Var(name):
+            return name.startswith(COUNTED)
+    return False
 
 
 def fits(value: ops.Expr) -> ops.Expr:

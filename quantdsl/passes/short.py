@@ -7,7 +7,8 @@ result is the rounded one for numbers that fit (divide.py), and anything for oth
 the assembler's machine code with that of ours.
 
 `INVERSE` and `INVERSE_ROOT` are as near as a target has them at once (codegen/short.py), and
-quotients and roots are the same for all of them.
+quotients and roots are the same for all of them. `WORD` is that of a number that is not missing,
+so that nobody asks whether it is.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from quantdsl.ir.ops import Binary, Call, Expr, Fma, Let, Unary, Var, f64
 
 INVERSE, INVERSE_ROOT = "short.inverse", "short.inverse_root"
 QUOTIENT, ROOT = "short.quotient", "short.root"
+WORD = "short.word"
 X, Y, ONE = Var("x"), Var("y"), f64(1.0)
 
 
@@ -56,6 +58,9 @@ def _root() -> ops.Func:
 SHORT = (
     _func(INVERSE, (X,), {}, Binary("fdiv", ONE, X)),
     _func(INVERSE_ROOT, (X,), {}, Binary("fdiv", ONE, Unary("sqrt", X))),
+    ops.Func(
+        WORD, (ops.ParamDecl(X.name, ops.F64_T),), ops.I64_T, (ops.Return(Unary("bits", X)),)
+    ),
     _quotient(),
     _root(),
 )

@@ -14,17 +14,27 @@ import msgspec
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import rebuild_body, rebuild_expr
-from quantdsl.passes.divide import fits, is_fallback, units
+from quantdsl.passes.divide import fits, is_fallback, is_whole, units
 from quantdsl.passes.fold import settled
 from quantdsl.passes.magnitudes import UNIT, Magnitudes, exponent
 from quantdsl.passes.places import Path, as_place, overlap, path_of, type_at
-from quantdsl.passes.scopes import assigned_names, declared_names, local_types, renamed
-from quantdsl.passes.short import QUOTIENT, ROOT, SHORT
+from quantdsl.passes.scopes import (
+    assigned_names,
+    declared_names,
+    local_types,
+    reads_of_names,
+    renamed,
+)
+from quantdsl.passes.short import QUOTIENT, ROOT, SHORT, WORD
 from quantdsl.passes.warm import is_line, only_stores
 
 Block = tuple[ops.Stmt, ...]
 DONE = "done"
 """The end of the name of what tells whether a line was right."""
+ASKED = 300
+"""The e of numbers that lanes keep, if they are asked: less than what sums leave out."""
+QUESTION, WORDED = 1, 3
+"""Instructions of a question, and more ones of a word that may be missing."""
 
 
 def try_straight(module: ops.Module, entry: str) -> ops.Module:
@@ -41,8 +51,10 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
                 ) if is_line(tile.then):
                     beside = rebuild_body(tile.otherwise, stmt)
                     tile = msgspec.structs.replace(tile, otherwise=beside)
-                    line = _Line(layout, types, known, tile.then)
-                    made = line.tried(tile, declared_names(tuple(before)))
+                    passing = declared_names(tuple(before))
+                    lines = [_Line(layout, types, known, tile.then, asks) for asks in (False, True)]
+                    tried = [(line.tried(tile, passing), line.gain) for line in lines]
+                    made, _ = max(tried, key=lambda one: one[1])
                     return msgspec.structs.replace(one, body=(*before, *made))
             return one
 
@@ -62,11 +74,21 @@ def _known(module: ops.Module, func: ops.Func) -> dict[str, int]:
             case ops.Let(name, _, ops.Binary("fdiv", one, ops.Var(unit))) if one == ops.f64(1.0):
                 if unit in known:
                     known[name] = 0
-            case ops.Let(name, _, ops.Binary("fdiv", one, ops.Const() as d)) if one == ops.f64(1.0):
-                most = exponent(d)
-                if most is not None:
-                    known[name] = 1 - most
+            case ops.Let(name, _, ops.Binary("fdiv", ops.Const() as a, ops.Const() as d)):
+                most, least = exponent(a), exponent(d)
+                if most is not None and least is not None and d.value:
+                    known[name] = most - least + 1
     return known
+
+
+def _read_first(line: Block) -> list[str]:
+    """The names that a line reads before it gives them a value, if it does."""
+    written: frozenset[str] = frozenset()
+    found: dict[str, None] = {}
+    for stmt in line:
+        found |= dict.fromkeys(sorted(reads_of_names((stmt,)).keys() - written))
+        written |= declared_names((stmt,)) | assigned_names((stmt,))
+    return list(found)
 
 
 class _RefusedError(Exception):
@@ -82,9 +104,12 @@ class _Line:
         types: Mapping[str, ops.Type],
         known: Mapping[str, int],
         line: Block,
+        asks: bool,
     ) -> None:
         self.layout, self.types, self.line = layout, types, line
         self.sizes = Magnitudes(known)
+        self.gain = 0
+        """What need not be, less what asks."""
         assert isinstance(line[0], ops.Let)  # as is_line says
         self.name = f"tried.{line[0].name.partition('.')[0]}"
         self.outer = assigned_names(line) - declared_names(line)
@@ -93,7 +118,13 @@ class _Line:
         self.kept: list[ops.Stmt] = []
         """What is done in the end: stores."""
         self.count = 0
+        self.settled: dict[str, ops.Const] = {}
+        """Locals that are true or false whatever happens."""
         self.indices = _Indices()
+        if asks:
+            for name in _read_first(line):
+                if name in self.outer and types[name] == ops.F64_T:
+                    self.ask_size(name)
 
     def tried(self, tile: ops.If, passing: Set[str]) -> Block:
         """The tile with its line tried, unless that cannot be or would be no gain.
@@ -141,13 +172,18 @@ class _Line:
         self.count += 1
         self.made.append(ops.Let(self.sure.name, ops.BOOL_T, value))
 
+    def ask_size(self, name: str) -> None:
+        """Ask how large a local is."""
+        self.ask(ops.Binary("fle", ops.Unary("fabs", ops.Var(name)), ops.f64(2.0**ASKED)))
+        self.sizes.assign(name, ASKED)
+        self.gain -= QUESTION
+
     def number(self, what: str, value: ops.Expr) -> ops.Var:
         """One that a quotient or a root is formed of; it must fit."""
         number = self.let(what, ops.F64_T, value)
         self.sizes.assign(number.name, self.sizes.most(value))
-        whole = isinstance(value, ops.Unary) and value.op == "i64_to_f64"
-        some = ops.Binary("fne", number, ops.f64(0.0)) if whole else self.expr(fits(number))
-        self.ask(some)
+        some = ops.Binary("fne", number, ops.f64(0.0))
+        self.ask(some if is_whole(value) else self.expr(fits(number)))
         return number
 
     def stmt(self, stmt: ops.Stmt) -> None:
@@ -160,6 +196,9 @@ class _Line:
                 self.made.append(msgspec.structs.replace(stmt, value=value))
                 self.indices.let(name, value)
                 self.sizes.assign(name, self.sizes.most(value))
+                self.settled.pop(name, None)
+                if isinstance(value, ops.Const) and value.type == ops.BOOL_T:
+                    self.settled[name] = value
             case ops.Assign():
                 self.kept.append(self.store(stmt))
             case ops.If(ops.Unary("not", cond)) if is_fallback(stmt):
@@ -199,13 +238,19 @@ class _Line:
         made = rebuild_expr(expr, self.expr)
         answer = self.sizes.answer(made)
         if answer is not None:
+            self.gain += QUESTION
             return ops.boolean(answer)
         match made:
+            case ops.Var(name) if name in self.settled:
+                return self.settled[name]
             case ops.Binary("fdiv", dividend, divisor):
                 x, y = self.number("of", dividend), self.number("by", divisor)
                 quotient = self.let("quotient", ops.F64_T, ops.Call(QUOTIENT, (x, y)))
                 self.sizes.assign(quotient.name, self.sizes.quotient(dividend, divisor))
                 return quotient
+            case ops.Unary("bits", x) if self.sizes.most(x) is not None:
+                self.gain += WORDED
+                return ops.Call(WORD, (x,))
             case ops.Unary("sqrt", radicand):
                 x = self.number("of", radicand)
                 return self.let("root", ops.F64_T, ops.Call(ROOT, (x,)))

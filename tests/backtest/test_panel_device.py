@@ -15,9 +15,9 @@ from quantdsl.check import Checked, compile_file
 from quantdsl.check.panel_parts import PARTS_MAX, parts
 from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
-from quantdsl.codegen.ptx import target_of
+from quantdsl.codegen.ptx import ptx_text, target_of
 from quantdsl.devices import panels
-from quantdsl.devices.cuda.panels import along_code, block_of, block_ptx
+from quantdsl.devices.cuda.panels import BOUNDS, along_code, block_of, block_ptx
 from quantdsl.devices.panels import (
     CACHE_BYTES,
     ENOUGH_LANES,
@@ -129,6 +129,40 @@ def test_money_of_each_instrument() -> None:
 def test_twenty_equations() -> None:
     """Those that bench/ measures, long enough for all of them to be warm."""
     Both(compile_file(TWENTY), instants=64, data=table(whole(5, 66)), bars="1d").hold()
+
+
+SHOWN_AGAIN = """language 1
+strategy Again:
+    "Cross-sections of what is shown, of what is shown otherwise, and of what is not."
+    bars 1d
+    universe "ALL"
+    let level = float(close) * 1e307
+    let slow  = ta.ema(level / 1e200, 7)
+    let gap   = ta.ema(close, 3) / ta.ema(close, 9) - 1
+    let up    = close > close[1]
+    let rank  = xs.rank(level)
+    let far   = xs.rank(slow)
+    let drawn = xs.winsorize(gap, 5%)
+    let other = xs.zscore(close / close[4] - 1)
+"""
+
+
+@pytest.mark.parametrize("closes", [whole(11, 60), walks(21, 60)], ids=["whole", "gaps"])
+def test_what_is_shown_is_not_written_twice(closes: dict[str, list[float | None]]) -> None:
+    """A level is infinite for some, who count as missing; prices below 18 are not."""
+    steep = {
+        name: [one and max(round(one * (0.1 + n % 3), 2), 0.01) for one in row]
+        for n, (name, row) in enumerate(closes.items())
+    }
+    both = Both(compiled(SHOWN_AGAIN), instants=25, data=table(steep))
+    found = dict(zip(both.names, both.hold(), strict=True))
+    infinite = np.isinf(found["level"].view(np.float64))
+    ranked = np.isfinite(found["rank"].view(np.float64))
+    assert infinite.any()
+    assert ranked.any()
+    assert not (infinite & ranked).any()
+    between = [name for name in both.device.columns if not name.startswith(("bar.", "seen"))]
+    assert len(between) == 1  # what `other` is of alone has no name
 
 
 WINDOWED = """language 1
@@ -386,8 +420,7 @@ def test_parts_share_no_indicator_and_lose_no_column() -> None:
     together = [{turn.table[n].name for n in stage.shown} for stage in along]
     assert {"mean20", "std20", "z20"} in together  # blocks of 20 returns, which end together
     assert {"mean60"} in together  # two of 60 would have no room
-    written = [name for stage in along for name in stage.only or ()]
-    assert len(written) == len(set(written)) == 5
+    assert not any(stage.only for stage in along)  # what cross-sections are of is shown
 
 
 def test_the_kernels_are_machine_code_of_a_gpu() -> None:
@@ -404,6 +437,19 @@ def test_the_kernels_are_machine_code_of_a_gpu() -> None:
             else:
                 code = along_code(kernel, target, ARCHITECTURE)
             assert code.startswith(b"\x7fELF")
+
+
+def test_loads_stand_where_a_tile_begins() -> None:
+    """What is loaded is used a tile later; each load asks for a later row, and waits for nobody."""
+    both = Both(compile_file(TWENTY), instants=64, data=table(whole(9, 3)), bars="1d")
+    along, _ = both.device.complete.steps
+    for kernel in along:
+        text = ptx_text(along_passes(kernel.module), target_of(ARCHITECTURE), BOUNDS)
+        lines = text.splitlines()
+        asks = [n for n, line in enumerate(lines) if "prefetch.global.L2" in line]
+        rows = [n for n in asks if any("ld.global" in line for line in lines[n - 6 : n])]
+        assert asks
+        assert rows == asks
 
 
 def test_the_api_computes_there(tmp_path: Path) -> None:

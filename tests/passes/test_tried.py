@@ -3,11 +3,13 @@
 import msgspec
 import pytest
 
+from quantdsl.check.panel_tiles import TILE, tiled
+from quantdsl.check.panel_words import READ, at
 from quantdsl.ir import ops
 from quantdsl.ir.ops import Assign, Binary, Call, Elem, Field, If, Let, Stmt, Unary, Var, f64, i64
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_stmt, statements
 from quantdsl.passes.divide import divide_by_reciprocals
-from quantdsl.passes.short import QUOTIENT, ROOT
+from quantdsl.passes.short import QUOTIENT, ROOT, WORD
 from quantdsl.passes.tried import DONE, try_straight
 from quantdsl.passes.warm import split_warm
 from tests.passes.test_warm import (
@@ -174,3 +176,24 @@ def _always(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         return rebuild_stmt(one, lambda expr: expr, stmt)
 
     return rebuild_body(body, stmt)
+
+
+def average_of(x: ops.Expr) -> list[Stmt]:
+    """An average of the last numbers, and a part of it that is told."""
+    more = Binary("fmul", Binary("fsub", x, MEAN), Binary("fdiv", f64(2.0), f64(13.0)))
+    part = Binary("fdiv", MEAN, f64(3.0))
+    told = Assign(at(READ, 1), Unary("bits", part))
+    return [Assign(MEAN, Binary("fadd", MEAN, more)), told]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e95, 1e200], ids=["small", "large", "huge"])
+def test_what_lanes_keep_is_asked_once_how_large_it_is(scale: float) -> None:
+    """Then nothing that is told may be missing; where it is too large bars are made one by one."""
+    level = Binary("fmul", Unary("i64_to_f64", tiled("x")), f64(scale / 2.0**62))
+    old = module(*average_of(level))
+    made = tried(old)
+    assert is_tried(made)
+    lane = next(func for func in made.funcs if func.name == "lane")
+    known = [one for one in expressions(lane.body) if isinstance(one, Call) and one.func == WORD]
+    assert len(known) == TILE
+    hold(old, made)
