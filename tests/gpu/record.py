@@ -31,8 +31,10 @@ from tests.gpu.works import (
     kernel_digest,
     kernel_named,
     panel_digest,
+    panel_ptx_digest,
     ptx_digest,
     tensors_digest,
+    tensors_ptx_digest,
     words_digest,
     work_named,
 )
@@ -67,13 +69,15 @@ def kernel(name: str) -> tuple[Any, bool]:
 def panel(name: str) -> tuple[Any, bool]:
     """The same of signals over a universe."""
     left = panel_digest(name, "cuda:0")
-    return left, left == panel_digest(name, "cpu")
+    code = panel_ptx_digest(name, architecture_of(open_device(0).capability))
+    return {"results": left, "ptx": code}, left == panel_digest(name, "cpu")
 
 
 def tensors(name: str) -> tuple[Any, bool]:
     """The same of a kernel of tensors."""
     left = tensors_digest(name, "cuda:0")
-    return left, left == tensors_digest(name, "cpu")
+    code = tensors_ptx_digest(name, architecture_of(open_device(0).capability))
+    return {"results": left, "ptx": code}, left == tensors_digest(name, "cpu")
 
 
 KINDS: dict[str, tuple[Callable[[str], tuple[Any, bool]], list[str]]] = {

@@ -23,8 +23,10 @@ from tests.gpu.works import (
     kernel_digest,
     kernel_named,
     panel_digest,
+    panel_ptx_digest,
     ptx_digest,
     tensors_digest,
+    tensors_ptx_digest,
     words_digest,
     work_named,
 )
@@ -48,36 +50,44 @@ def test_the_cpu_leaves_what_the_gpu_left(name):
 @pytest.mark.parametrize("name", NAMES[::4])
 def test_the_code_is_that_which_a_gpu_ran(name):
     digest = ptx_digest(work_named(name), RECORDED["architecture"])
-    if digest != RECORDED["results"][name]["ptx"]:
-        pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
+    hold_code(RECORDED["results"][name], digest)
 
 
-def recorded_kernel(name):
-    """What was recorded of a kernel; skips where none was yet."""
-    found = RECORDED.get("kernels", {}).get(name)
+def recorded(kind, name):
+    """What was recorded of a work of another kind; skips where none was yet."""
+    found = RECORDED.get(kind, {}).get(name)
     if found is None:
-        pytest.skip(f"no kernel {name!r} was run on a GPU up to {RECORDED['commit'][:7]}")
+        pytest.skip(f"no {kind} {name!r} were run on a GPU up to {RECORDED['commit'][:7]}")
     return found
+
+
+def hold_code(found, digest):
+    """Skips, and is counted, where a GPU ran other code than there is now."""
+    if digest != found["ptx"]:
+        pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_one_core_leaves_what_the_kernel_left_on_the_gpu(name):
-    recorded = recorded_kernel(name)
-    assert words_digest(on_core(kernel_named(name))) == recorded["results"]
+    found = recorded("kernels", name)
+    assert words_digest(on_core(kernel_named(name))) == found["results"]
 
 
 @pytest.mark.parametrize("name", list(KERNELS)[::4])
 def test_the_kernel_is_that_which_a_gpu_ran(name):
-    if kernel_digest(kernel_named(name), RECORDED["architecture"]) != recorded_kernel(name)["ptx"]:
-        pytest.skip(f"not run on a GPU since {RECORDED['commit'][:7]}: its PTX has changed")
+    digest = kernel_digest(kernel_named(name), RECORDED["architecture"])
+    hold_code(recorded("kernels", name), digest)
 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_cores_leave_the_signals_that_the_gpu_left(name):
-    recorded = RECORDED.get("panels", {}).get(name)
-    if recorded is None:
-        pytest.skip(f"no signals {name!r} were computed on a GPU up to {RECORDED['commit'][:7]}")
-    assert panel_digest(name, "cpu") == recorded
+    assert panel_digest(name, "cpu") == recorded("panels", name)["results"]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_the_signals_are_computed_by_the_code_that_a_gpu_ran(name):
+    digest = panel_ptx_digest(name, RECORDED["architecture"])
+    hold_code(recorded("panels", name), digest)
 
 
 @pytest.mark.gpu
@@ -92,10 +102,13 @@ def test_a_gpu_of_this_machine_computes_signals_as_cores_do(name):
 
 @pytest.mark.parametrize("name", TENSOR_PROGRAMS)
 def test_one_core_leaves_what_the_kernel_of_tensors_left_on_the_gpu(name):
-    recorded = RECORDED.get("tensors", {}).get(name)
-    if recorded is None:
-        pytest.skip(f"no tensors {name!r} were run on a GPU up to {RECORDED['commit'][:7]}")
-    assert tensors_digest(name, "cpu") == recorded
+    assert tensors_digest(name, "cpu") == recorded("tensors", name)["results"]
+
+
+@pytest.mark.parametrize("name", list(TENSOR_PROGRAMS)[::4])
+def test_the_kernel_of_tensors_is_that_which_a_gpu_ran(name):
+    digest = tensors_ptx_digest(name, RECORDED["architecture"])
+    hold_code(recorded("tensors", name), digest)
 
 
 @pytest.mark.gpu

@@ -1,29 +1,39 @@
 """Lanes to compare on any two targets: shipped strategies, generated ones, and plain programs."""
 
 import hashlib
+import itertools
 import random
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from quantdsl.backtest.drawn import drawn_works
 from quantdsl.backtest.lane_code import settings, settled
-from quantdsl.backtest.prepare import prepare
+from quantdsl.backtest.panel_device import DeviceTurn
+from quantdsl.backtest.prepare import arrange, prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.backtest.signals import prepare_signals
 from quantdsl.backtest.tensor_kernel import tensor_kernels
+from quantdsl.backtest.values import chosen
 from quantdsl.check import Checked, check_source
 from quantdsl.check.grid import points
-from quantdsl.codegen.ptx import Bounds, load_ptx, target_of
+from quantdsl.check.signal_turn import Signals
+from quantdsl.codegen.ptx import Bounds, load_ptx, ptx_text, target_of
+from quantdsl.devices import grids
 from quantdsl.devices.batches import BlockWork, ptx_of
+from quantdsl.devices.cuda.panels import BOUNDS, block_of, block_ptx
 from quantdsl.devices.cuda.tune import FEW_LANES, for_lanes
+from quantdsl.devices.panels import SHARED_BYTES, SimulatedPanel
 from quantdsl.devices.work import LaneWork, Runner, Words
 from quantdsl.events import layout
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import CANONICAL_NAN_BITS, F64_T, Module, StructType
 from quantdsl.lang.source import Source
+from quantdsl.passes import along_passes
 from tests.backtest.kernel_programs import PROGRAMS as TURNS
 from tests.backtest.kernel_programs import THREADED
 from tests.backtest.programs import strategy
@@ -85,18 +95,42 @@ PANELS = {
 """Strategies on universes whose signals are compared, with gaps and without."""
 
 
-def panel_digest(name: str, device: str) -> str:
-    """A digest of the signals of one of PANELS as a device computes them."""
-    checked, digest = checked_text(PANELS[name]), hashlib.sha256()
+def panel_options() -> Iterator[dict[str, Any]]:
+    """What is given to each of PANELS: bars without gaps, and with."""
     with tempfile.TemporaryDirectory() as folder:
         for closes in (whole(40, 150), walks(150, 90)):
             more = files(Path(folder), list(closes))
-            options = {"data": table(closes), "bars": "1d", "more": more, "device": device}
-            signals = prepare_signals(checked, **options).table()
-            for column in signals.columns[2:]:
-                whole_numbers = column.cast(pa.int8()) if column.type == pa.bool_() else column
-                floats = whole_numbers.cast(pa.float64(), safe=False).fill_null(-1.0)
-                digest.update(floats.to_numpy().tobytes())
+            yield {"data": table(closes), "bars": "1d", "more": more}
+
+
+def panel_digest(name: str, device: str) -> str:
+    """A digest of the signals of one of PANELS as a device computes them."""
+    checked, digest = checked_text(PANELS[name]), hashlib.sha256()
+    for options in panel_options():
+        signals = prepare_signals(checked, **options, device=device).table()
+        for column in signals.columns[2:]:
+            whole_numbers = column.cast(pa.int8()) if column.type == pa.bool_() else column
+            floats = whole_numbers.cast(pa.float64(), safe=False).fill_null(-1.0)
+            digest.update(floats.to_numpy().tobytes())
+    return digest.hexdigest()
+
+
+def panel_ptx_digest(name: str, architecture: str) -> str:
+    """A digest of the code that a GPU of this architecture computes them with."""
+    digest, target = hashlib.sha256(), target_of(architecture)
+    for options in panel_options():
+        arranged = arrange(checked_text(PANELS[name]), **options)
+        checked = arranged.sized(checked_text(PANELS[name]))
+        params = chosen(checked.strategy.params, arranged.given)
+        turn = DeviceTurn(checked, Signals(checked.assembly), arranged.data, params, SimulatedPanel)
+        for work in (turn.complete, turn.gaps):
+            for kernel in itertools.chain(*work.steps):
+                made = (
+                    block_ptx(block_of(kernel, SHARED_BYTES), target)
+                    if kernel.across
+                    else ptx_text(along_passes(kernel.module), target, BOUNDS)
+                )
+                digest.update(made.encode())
     return digest.hexdigest()
 
 
@@ -117,6 +151,18 @@ def tensors_digest(name: str, device: str) -> str:
     for param in kernel.facts.tensors:
         left.update(arguments[param.name].tobytes())
     return left.hexdigest()
+
+
+def tensors_ptx_digest(name: str, architecture: str) -> str:
+    """A digest of the code that a GPU of this architecture runs for it."""
+    text, sizes = TENSOR_PROGRAMS[name]
+    checked, _ = check_source(Source(text, "tensors.qdsl"), library_too=True)
+    assert checked is not None
+    (kernel,) = tensor_kernels(checked)
+    work = kernel.work(kernel.bound((), drawn(kernel.facts, sizes)).sizes)
+    made = grids.launches_of(work, target_of(architecture), gpu=True)
+    texts = grids.ptx_of(made, work, architecture)
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def words_digest(words: Words) -> str:
