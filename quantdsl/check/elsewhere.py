@@ -71,12 +71,14 @@ EVENTS = {
     "week_end": _DAYS,
     "week_start": _DAYS,
     "day": "write 'on session_open:' or 'on session_close:'",
+    "risk": "limits stand in 'risk:'; where one of them stops trading, 'on halt:' is told",
 }
 
 RISK = {
     "stop_loss": "it belongs to an entry: buy(100 shares, stop_loss = close - 1 USD)",
     "take_profit": "it belongs to an entry: buy(100 shares, take_profit = close + 1 USD)",
     "trailing_stop": "it belongs to an entry: buy(100 shares, trail = 5%)",
+    "max_positions": "write max_weight = 10% for the value of each, max_gross for that of all",
     "risk_per_trade": "it belongs to the size: floor_qty(1% of equity / distance_of_the_stop)",
 }
 

@@ -89,7 +89,8 @@ def risk(strategy: "Strategy", cx: Context, block: ast.Block, into: RiskBlock) -
         name = line.name.id
         if name not in RISK:
             help = elsewhere.RISK.get(name)
-            unknown(cx, name, line.name.span, list(RISK), "in the risk block", help)
+            near = [] if help else list(RISK)
+            unknown(cx, name, line.name.span, near, "in the risk block", help)
             continue
         if name in into.lines:
             cx.error("QD0208", f"{name!r} is limited already", line.name.span)

@@ -430,6 +430,8 @@ class ExpressionParser(Cursor):
         before = self.kinds[self.at - 1] if self.at else ""
         if kind == "=" and before in ("=", "<", ">"):
             return self.fail("a value", help="write '==', '<=' or '>='")
+        if before in ("+", "-") and self.texts[self.at - 2] == before:
+            return self.fail("a value", help=f"write 'x {before}= 1'")
         return self.fail("a value")
 
 

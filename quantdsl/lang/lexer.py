@@ -23,7 +23,8 @@ _TOKEN = re.compile(
     | ( [(\[{] )                                                            # 3 open
     | ( [)\]}] )                                                            # 4 close
     | ( (?: (?:\#[^\n]*+)?+ \r?\n [ \t]*+ )++ )                             # 5 newlines
-    | ( [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?+(?![A-Za-z0-9_]) )                # 6 time
+    | ( [0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?+                                  # 6 time
+        (?:[ ]?[AaPp][Mm](?![A-Za-z0-9_]))?+ (?![A-Za-z0-9_]) )
     | ( [0-9]++(?:_[0-9]++)*+(?:\.[0-9]++(?:_[0-9]++)*+)?+(?:[eE][-+]?[0-9]++)?+ )  # 7 number
     | ( "(?:[^"\\\n]++|\\[^\n])*+" )                                        # 8 string
     | ( \#[^\n]*+ )                                                         # 9 comment at the end
@@ -249,16 +250,19 @@ class _Lexer:
 
     def time(self, match: re.Match[str]) -> None:
         text, (start, end) = match[_TIME], match.span(_TIME)
-        hours, minutes, *seconds = map(int, text.split(":"))
+        clock = text.rstrip(" AaMmPp")
+        hours, minutes, *seconds = map(int, clock.split(":"))
         if hours > 23 or minutes > 59 or (seconds and seconds[0] > 59):
-            self.error(
-                "QD0110",
-                f"{text} is not a time of day",
-                start,
-                end,
-                help="times run from 00:00 to 23:59:59",
-            )
-        self.tokens.append(TIME, text, start, end)
+            remedy = "times run from 00:00 to 23:59:59"
+        elif clock != text:
+            late = 12 * ("p" in text.lower())
+            hour = hours % 12 + late if hours <= 12 else hours
+            remedy = f"write {hour:02}{clock[clock.index(':') :]}"
+        else:
+            remedy = ""
+        if remedy:
+            self.error("QD0110", f"{text} is not a time of day", start, end, help=remedy)
+        self.tokens.append(TIME, clock, start, end)
 
     def number(self, match: re.Match[str]) -> None:
         text, (start, end) = match[_NUMBER], match.span(_NUMBER)
@@ -299,6 +303,7 @@ class _Lexer:
             message = f"'{word}' is not a unit"
             near = spelling.nearest_unit(word)
             remedy = f"did you mean '{near}'?" if near else words.UNITS_SHOWN
+            remedy = words.NO_UNITS.get(word.lower(), remedy)
             number = start
         self.error("QD0105", message, number, end, help=remedy)
 

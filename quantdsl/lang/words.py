@@ -73,10 +73,15 @@ UNIT_SYNONYMS = {
 }
 """What people write for a unit elsewhere; never accepted, only understood."""
 
+_CLOCK = "a time of day is written 09:00, and 21:00 in the evening"
+NO_UNITS = {"am": _CLOCK, "pm": _CLOCK}
+"""What is no unit anywhere, and what is meant."""
+
 _COSTS = "costs and cash stand in 'backtest:', such as fees = 10bps, cash = 10_000 USD"
 _FN = "a function stands above the strategy: 'fn name(x: float) -> float:'"
 _LET = "write 'let x = 3', or 'var x = 3' for what changes in the handler"
 _BARS = "write 'bars 1d'"
+_RISK = "limits stand in 'risk:', such as max_position = 500 shares, max_drawdown = 20%"
 ELSEWHERE = {
     "timeframe": _BARS,
     "resolution": _BARS,
@@ -94,6 +99,10 @@ ELSEWHERE = {
     "int": _LET,
     "float": _LET,
     "bool": _LET,
+    "max_position": _RISK,
+    "max_positions": _RISK,
+    "max_drawdown": _RISK,
+    "max_daily_loss": _RISK,
     "var": "what changes from bar to bar is a 'state', an equation a 'let'",
 }
 """Words that begin lines in other tools, and how what they mean is said here."""

@@ -40,6 +40,10 @@ FOREIGN_ITEMS = {
     "plot(p + r + l + prev_close)",
     "list of names for two lines": "let [upper, lower] = ta.donchian(20)\n"
     "let (m, s) = ta.macd(close)",
+    "limits of other tools": "max_drawdown = 20%\nrisk:\n    max_positions = 5\n"
+    "on risk:\n    flatten()",
+    "hours of half a day": "at 9:30am:\n    flatten()\nat 12:05 PM:\n    flatten()\n"
+    "at 9am:\n    flatten()\nat 15:00:61pm:\n    flatten()",
     "weight of thousands of percent": "risk:\n    max_weight = 25",
 }
 FOREIGN_STATEMENTS = {
@@ -78,6 +82,7 @@ FOREIGN_STATEMENTS = {
     "orders of other tools": "sell_short(9 shares)\nbuy_to_cover(9 shares)\nset_stop(low)\n"
     "plot(close)\nsell(all)",
     "declarations of other tools": "x = 5\nint z = 3\nfor i = 0 to 9:\n    flatten()",
+    "steps of other tools": "var i = 0\ni++\nvar j = 9\nj--",
     "words of other tools": "if True and isnan(close) and dayofweek == 1:\n    print(strategy)",
     "calendar by other names": "if now.date == 5 and weekday == 1 and now.dayofweek == 2:\n"
     "    flatten()\nlet monday = 3",
