@@ -11,7 +11,6 @@ from quantdsl.check.cross import Gather
 from quantdsl.check.panel_kernels import (
     FACTOR,
     INSTANTS,
-    INSTANTS_MAX,
     TRAIT,
     Form,
     Kernel,
@@ -20,6 +19,7 @@ from quantdsl.check.panel_kernels import (
 )
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.panel_stages import stages, unstaged
+from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of

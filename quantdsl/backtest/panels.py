@@ -25,7 +25,6 @@ from quantdsl.check.panel_deal import Table
 from quantdsl.check.panel_kernels import (
     COUNT,
     INSTANTS,
-    INSTANTS_MAX,
     LANE,
     MONEY,
     Form,
@@ -33,6 +32,7 @@ from quantdsl.check.panel_kernels import (
     kernels,
 )
 from quantdsl.check.panel_stages import stages
+from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.jit import Program

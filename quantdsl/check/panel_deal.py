@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from quantdsl.check.market import ENGINE
-from quantdsl.check.panel_kernels import FACTOR, INSTANTS_MAX, TRAIT, place
+from quantdsl.check.panel_kernels import FACTOR, TRAIT
 from quantdsl.check.panel_step import band
+from quantdsl.check.panel_words import INSTANTS_MAX, placed
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM
 from quantdsl.events.codes import Action
 from quantdsl.events.layout import MORE, Kind, Trait
@@ -219,7 +220,7 @@ class _Dealer:
         """The word of an instrument in this row of a column."""
         table = self.table
         base = table.columns[column] * table.instants * table.lanes
-        beside = index if table.flat else place(index)
+        beside = index if table.flat else placed(index)
         at = _plus(ops.i64(base), _plus(ops.Var("first"), beside))
         return ops.Elem(ops.Var("cells"), at)
 

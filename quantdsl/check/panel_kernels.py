@@ -7,7 +7,8 @@ next; a lane sees them from its own words on (ir/own.py). A column between kerne
 of eight instruments side by side, instant by instant, then those of the next eight: so lanes along
 time read memory as it comes, and lanes across find eight words of theirs in a line. A shown column
 is one of the table that people get: the words of all instruments side by side, then those of the
-next instant. On a GPU all columns are flat like that, in rows of whole warps.
+next instant. On a GPU all columns are flat like that, in rows of whole warps, and cross-sections
+read what is shown, too.
 """
 
 from abc import ABC, abstractmethod
@@ -26,13 +27,13 @@ from quantdsl.check.panel_shared import Sharing, shown_again
 from quantdsl.check.panel_stages import Stage
 from quantdsl.check.panel_step import unit_paths
 from quantdsl.check.panel_tiles import LONG_TILE, TILE, in_tiles, tiled
-from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, flattened
+from quantdsl.check.panel_words import READ, SPAN, WRITTEN, at, flattened, placed
 from quantdsl.check.signal_turn import Column, column_word
 from quantdsl.check.step import BAR_WORDS, STATE_PARAM, all_of
 from quantdsl.check.types import FLOAT, Type, stored
 from quantdsl.check.values import PANEL_SHIFT, Warm
 from quantdsl.ir import ops
-from quantdsl.ir.own import MADE, OWN, ROW, WIDTH
+from quantdsl.ir.own import MADE, OWN, ROW
 from quantdsl.ir.walk import expressions
 
 if TYPE_CHECKING:
@@ -52,8 +53,6 @@ PLACED = (SKIPPED.name, AHEAD.name)
 """What places the lanes of a piece of time."""
 MONEY = "money_scale"
 """Money units of one of the currency: a word of the state as a run has it."""
-INSTANTS_MAX = 128
-"""Instants of a block: the state of each instrument is moved once a block."""
 TRAIT = "trait."
 """The beginning of the name of the column of a trait; its number follows."""
 FACTOR = "factor"
@@ -96,6 +95,7 @@ class Kernel(Struct, frozen=True):
 
     stage: Stage
     reads: tuple[str, ...]
+    """Those that are shown as well are not among Kernels.columns."""
     writes: tuple[str, ...]
     common: frozenset[str]
     """Those of `writes` that hold one word an instant."""
@@ -158,7 +158,7 @@ class _Builder(ABC):
         self.own = set(stage.equations)
         self.reads: list[str] = []
         self.again = dict(shown_again(turn.table, self.all)) if self.flat else {}
-        """Gathers that need no column, with the shown one that has their words."""
+        """Gathers that need no column, with the number of the shown one that has their words."""
         self.made_span = SPAN if self.flat else MADE_SPAN
         self.made_row = ops.SizeName(ROW) if self.flat else N
 
@@ -174,10 +174,10 @@ class _Builder(ABC):
         return self.table.setdefault(name, len(self.table))
 
     def read(self, name: str) -> int:
-        """The number of a column that this stage reads, among the shown ones if it is there."""
+        """The number of a column that this stage reads."""
         if name not in self.reads:
             self.reads.append(name)
-        return self.again[name] if name in self.again else self.column(name)
+        return self.column(name)
 
     def types(
         self, place: ops.Field, type_: Type
@@ -551,11 +551,7 @@ class _Across(_Builder):
                 args.append(out)
             elif isinstance(source, Gather):
                 array, index = self._array(f"in{number}", stored(source.type)), self._index()
-                table = WRITTEN if name in self.again else READ
-                word = self._slot(table, self.read(name), index)
-                value = ops.as_value(word, stored(source.type))
-                if name in self.again:  # what is shown may be infinite
-                    value = ops.Select(present(source.type, value), value, nothing(source.type))
+                value = self._argument(source, index)
                 stmts.append(each(index, ops.Assign(ops.Elem(array, index), value)))
                 args.append(array)
             else:
@@ -568,6 +564,15 @@ class _Across(_Builder):
         else:
             stmts.append(ops.Do(made, equation.line))
         return [*stmts, *self._stores(equation, out, written)]
+
+    def _argument(self, source: Gather, index: ops.Var) -> ops.Expr:
+        """What an instrument gives to a cross-section."""
+        name, type_ = source.place.name, stored(source.type)
+        if name not in self.again:
+            return ops.as_value(self._slot(READ, self.read(name), index), type_)
+        self.reads.append(name)
+        shown = ops.as_value(self._slot(WRITTEN, self.again[name], index), type_)
+        return ops.Select(present(source.type, shown), shown, nothing(source.type))
 
     def _earlier(self, name: str) -> list[ops.Stmt]:
         """A number for all that an earlier stage has found."""
@@ -610,7 +615,7 @@ class _Across(_Builder):
         span = self.made_span if table == WRITTEN else SPAN
         first = ops.Binary("imul", ops.i64(column), span)
         if not self.flat:
-            beside = index if table == WRITTEN else place(index)
+            beside = index if table == WRITTEN else placed(index)
             return ops.Elem(table, ops.Binary("iadd", first, beside))
         row = ops.Binary("imul", LANE, ops.SizeOf(ops.SizeName(ROW)))
         ahead = ops.Binary("iadd", first, row)
@@ -641,10 +646,3 @@ def of_host(name: str) -> bool:
 def each(index: ops.Var, stmt: ops.Stmt) -> ops.Stmt:
     """Do a statement for each instrument."""
     return ops.For(index.name, ops.i64(0), ops.SizeOf(N), (stmt,))
-
-
-def place(index: ops.Expr) -> ops.Expr:
-    """Where an instrument stands in a column, at the first instant of a block."""
-    ahead = ops.Binary("iand", index, ops.i64(-WIDTH))
-    beside = ops.Binary("iand", index, ops.i64(WIDTH - 1))
-    return ops.Binary("iadd", ops.Binary("imul", ahead, ops.i64(INSTANTS_MAX)), beside)

@@ -5,11 +5,11 @@ Who asks the same at the same bars is told the same, so one of them serves all.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from quantdsl.check.calls import bind_size
-from quantdsl.check.cross import Gather
+from quantdsl.check.cross import Across, Gather, Scatter
 from quantdsl.check.equations import Equation
 from quantdsl.ir import ops
 from quantdsl.ir.walk import expressions, rebuild_expr
@@ -129,13 +129,17 @@ class _Put:
 
 
 def shown_again(
-    table: "Iterable[Column]", equations: Iterable[Equation]
+    table: "Iterable[Column]", equations: Sequence[Equation]
 ) -> Iterator[tuple[str, int]]:
-    """The gathers that need no column of their own: a shown one tells the same, infinity apart.
+    """The gathers that need no column of their own, with the number of a shown one in the `table`.
 
-    Each comes with the number of that in the `table` of shown columns.
+    That has the same words, but for infinite values, which its reader takes for missing; whoever
+    has no bar is missing in it. So it is one that lanes along time tell.
     """
-    floats = [(n, one) for n, one in enumerate(table) if one.kind == "float"]
+    across = {one.place for one in equations if isinstance(one, Across | Scatter)}
+    floats = [
+        (n, one) for n, one in enumerate(table) if one.kind == "float" and one.value not in across
+    ]
     shown = {(one.value, one.warm): n for n, one in floats}
     for one in equations:
         if isinstance(one, Gather) and one.type.kind == "float" and not one.conditions:

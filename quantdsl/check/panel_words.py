@@ -2,12 +2,14 @@
 
 from quantdsl.check.equations import OF_THIS, STATE
 from quantdsl.ir import ops
-from quantdsl.ir.own import MADE, OWN
+from quantdsl.ir.own import MADE, OWN, WIDTH
 from quantdsl.ir.walk import rebuild_body, with_expr
 
 READ, WRITTEN = ops.Var(OWN), ops.Var(MADE)
 SPAN = ops.Field(STATE, "span")
 HERE = ops.Var("at")
+INSTANTS_MAX = 128
+"""Instants of a block: the state of each instrument is moved once a block."""
 
 
 def at(buffer: ops.Var, column: int, where: ops.Expr = HERE) -> ops.Elem:
@@ -19,3 +21,10 @@ def at(buffer: ops.Var, column: int, where: ops.Expr = HERE) -> ops.Elem:
 def flattened(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
     """With what the state keeps of this instrument as the state itself: a lane has one."""
     return rebuild_body(body, lambda stmt: with_expr(stmt, OF_THIS, STATE))
+
+
+def placed(index: ops.Expr) -> ops.Expr:
+    """Where an instrument stands in a column, at the first instant of a block."""
+    ahead = ops.Binary("iand", index, ops.i64(-WIDTH))
+    beside = ops.Binary("iand", index, ops.i64(WIDTH - 1))
+    return ops.Binary("iadd", ops.Binary("imul", ahead, ops.i64(INSTANTS_MAX)), beside)

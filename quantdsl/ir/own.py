@@ -20,7 +20,7 @@ ROW = "OWN_ROW"
 
 
 SPARE = 24
-"""Rows behind the last one of flat columns, which lanes load and nobody reads."""
+"""Rows behind the last one of flat columns, which lanes load or ask for and nobody reads."""
 EARLY = 8
 """How many rows before they load one lanes ask for it."""
 

@@ -159,7 +159,7 @@ class _FuncVerifier:
     def param(self, param: ParamDecl) -> None:
         if isinstance(param.type, BufferType):
             if self.func.body and self.func.name not in self.scope.module.entries:
-                self.fail(param, "only an entry, or what a target has, has buffer parameters")
+                self.fail(param, "only entries and functions without a body have buffer parameters")
             self.scope.check_type(param.type.elem, param)
         else:
             self.scope.check_type(param.type, param)

@@ -166,8 +166,8 @@ def _really(q: ops.Var, x: ops.Var, d: ops.Expr) -> tuple[ops.Stmt, ...]:
     )
 
 
-def is_whole(value: ops.Expr) -> bool:
-    """Whether a number is a count, or one of units: 0, or neither small nor large."""
+def is_moderate(value: ops.Expr) -> bool:
+    """Whether a number is 0, or neither small nor large: a count, or one in units."""
     match value:
         case ops.Unary("i64_to_f64"):
             return True

@@ -16,7 +16,7 @@ AT = "at"
 
 
 def ask_early(module: ops.Module, entry: str) -> ops.Module:
-    """The module whose entry asks, with each word of its columns, for the one EARLY rows behind."""
+    """The module whose entry asks, with each word of its columns, for one EARLY rows further on."""
     rows = ops.i64(EARLY * dict(module.sizes)[ROW])
 
     def asked(stmt: ops.Stmt) -> tuple[ops.Stmt, ...]:

@@ -1,7 +1,8 @@
 """How large the numbers of a straight line can be at most, where that is known.
 
 Prices and sizes are counts of ticks and lots, so what is formed of them is never missing nor beyond
-what sums are made of; indicators ask it all the same, at each bar.
+what sums are made of, nor is what lanes were asked about (tried.py); indicators ask it all the
+same, at each bar.
 """
 
 import math

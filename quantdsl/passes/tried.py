@@ -5,16 +5,19 @@ the short way (short.py), and ours, whether one by a reciprocal may (divide.py).
 answered at the end of the tile. Until then nothing is changed that stays: locals have doubles, and
 stores wait. Where one of the answers is no, the tile's bars are made one by one, as if nothing had
 been tried.
+
+What lanes keep may be asked at the beginning how large it is; then nothing that is formed of it is
+missing. Of the line with these questions and the one without, that which spares more is taken.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 
 import msgspec
 
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.walk import rebuild_body, rebuild_expr
-from quantdsl.passes.divide import fits, is_fallback, is_whole, units
+from quantdsl.passes.divide import fits, is_fallback, is_moderate, units
 from quantdsl.passes.fold import settled
 from quantdsl.passes.magnitudes import UNIT, Magnitudes, exponent
 from quantdsl.passes.places import Path, as_place, overlap, path_of, type_at
@@ -34,7 +37,7 @@ DONE = "done"
 ASKED = 300
 """The e of numbers that lanes keep, if they are asked: less than what sums leave out."""
 QUESTION, WORDED = 1, 3
-"""Instructions of a question, and more ones of a word that may be missing."""
+"""Instructions of a question, and those that a word costs more if it may be missing."""
 
 
 def try_straight(module: ops.Module, entry: str) -> ops.Module:
@@ -52,9 +55,12 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
                     beside = rebuild_body(tile.otherwise, stmt)
                     tile = msgspec.structs.replace(tile, otherwise=beside)
                     passing = declared_names(tuple(before))
-                    lines = [_Line(layout, types, known, tile.then, asks) for asks in (False, True)]
-                    tried = [(line.tried(tile, passing), line.gain) for line in lines]
-                    made, _ = max(tried, key=lambda one: one[1])
+                    line = _Line(layout, types, known, tile.then)
+                    made = line.tried(tile, passing)
+                    asking = _Line(layout, types, known, tile.then, line.formed())
+                    asked = asking.tried(tile, passing)
+                    if asking.gain > line.gain:
+                        made = asked
                     return msgspec.structs.replace(one, body=(*before, *made))
             return one
 
@@ -69,12 +75,15 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
 def _known(module: ops.Module, func: ops.Func) -> dict[str, int]:
     """The magnitudes of a function's units and of reciprocals."""
     known = dict.fromkeys(units(module, func), UNIT)
+    changed = assigned_names(func.body)
     for stmt in func.body:
         match stmt:
             case ops.Let(name, _, ops.Binary("fdiv", one, ops.Var(unit))) if one == ops.f64(1.0):
                 if unit in known:
                     known[name] = 0
-            case ops.Let(name, _, ops.Binary("fdiv", ops.Const() as a, ops.Const() as d)):
+            case ops.Let(name, _, ops.Binary("fdiv", ops.Const() as a, ops.Const() as d)) if (
+                name not in changed
+            ):
                 most, least = exponent(a), exponent(d)
                 if most is not None and least is not None and d.value:
                     known[name] = most - least + 1
@@ -104,12 +113,12 @@ class _Line:
         types: Mapping[str, ops.Type],
         known: Mapping[str, int],
         line: Block,
-        asks: bool,
+        asked: Iterable[str] = (),
     ) -> None:
         self.layout, self.types, self.line = layout, types, line
         self.sizes = Magnitudes(known)
         self.gain = 0
-        """What need not be, less what asks."""
+        """Instructions spared, less those of questions about sizes."""
         assert isinstance(line[0], ops.Let)  # as is_line says
         self.name = f"tried.{line[0].name.partition('.')[0]}"
         self.outer = assigned_names(line) - declared_names(line)
@@ -121,10 +130,10 @@ class _Line:
         self.settled: dict[str, ops.Const] = {}
         """Locals that are true or false whatever happens."""
         self.indices = _Indices()
-        if asks:
-            for name in _read_first(line):
-                if name in self.outer and types[name] == ops.F64_T:
-                    self.ask_size(name)
+        self.passed: dict[str, frozenset[str]] = {}
+        """Of locals whose values as they were before the line they may have."""
+        for name in asked:
+            self.ask_size(name)
 
     def tried(self, tile: ops.If, passing: Set[str]) -> Block:
         """The tile with its line tried, unless that cannot be or would be no gain.
@@ -172,6 +181,26 @@ class _Line:
         self.count += 1
         self.made.append(ops.Let(self.sure.name, ops.BOOL_T, value))
 
+    def formed(self) -> list[str]:
+        """The numbers of outside that bars read and then form anew; one that stays as it is may be
+        missing for good."""
+        return [
+            name
+            for name in _read_first(self.line)
+            if name in self.outer
+            and self.types[name] == ops.F64_T
+            and name not in self.passed.get(name, ())
+        ]
+
+    def passing(self, value: ops.Expr) -> frozenset[str]:
+        """The locals whose values as they were before the line this may be."""
+        match value:
+            case ops.Var(name):
+                return self.passed.get(name, frozenset({name}))
+            case ops.Select(_, x, y):
+                return self.passing(x) | self.passing(y)
+        return frozenset()
+
     def ask_size(self, name: str) -> None:
         """Ask how large a local is."""
         self.ask(ops.Binary("fle", ops.Unary("fabs", ops.Var(name)), ops.f64(2.0**ASKED)))
@@ -183,7 +212,7 @@ class _Line:
         number = self.let(what, ops.F64_T, value)
         self.sizes.assign(number.name, self.sizes.most(value))
         some = ops.Binary("fne", number, ops.f64(0.0))
-        self.ask(some if is_whole(value) else self.expr(fits(number)))
+        self.ask(some if is_moderate(value) else self.expr(fits(number)))
         return number
 
     def stmt(self, stmt: ops.Stmt) -> None:
@@ -195,6 +224,7 @@ class _Line:
                 value = self.expr(stmt.value)
                 self.made.append(msgspec.structs.replace(stmt, value=value))
                 self.indices.let(name, value)
+                self.passed[name] = self.passing(value)
                 self.sizes.assign(name, self.sizes.most(value))
                 self.settled.pop(name, None)
                 if isinstance(value, ops.Const) and value.type == ops.BOOL_T:

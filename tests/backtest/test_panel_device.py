@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import quantdsl
 from quantdsl.backtest.panel_device import DeviceTurn
@@ -12,6 +13,7 @@ from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.values import chosen
 from quantdsl.check import Checked, compile_file
+from quantdsl.check.panel_kernels import Form, kernels
 from quantdsl.check.panel_parts import PARTS_MAX, parts
 from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
@@ -30,9 +32,10 @@ from quantdsl.devices.panels import (
 )
 from quantdsl.devices.work import Words
 from quantdsl.errors import UnavailableError
+from quantdsl.ir import ops
 from quantdsl.ir.own import Window
 from quantdsl.ir.verify import verify
-from quantdsl.passes import along_passes
+from quantdsl.passes import along_passes, short, tried
 from tests.backtest.test_panels import ACROSS, ALONG, GROUPED, MEMBERS, MONEY, files, whole
 from tests.std.universe import compiled, table, walks
 
@@ -144,6 +147,10 @@ strategy Again:
     let far   = xs.rank(slow)
     let drawn = xs.winsorize(gap, 5%)
     let other = xs.zscore(close / close[4] - 1)
+    let mean  = xs.mean(close)
+    let sides = xs.long_short(mean, scale = 1 / close, top = 34%, bottom = 34%)
+    let again = xs.rank(rank - 0.5)
+    let twice = xs.zscore(rank)
 """
 
 
@@ -161,8 +168,60 @@ def test_what_is_shown_is_not_written_twice(closes: dict[str, list[float | None]
     assert infinite.any()
     assert ranked.any()
     assert not (infinite & ranked).any()
-    between = [name for name in both.device.columns if not name.startswith(("bar.", "seen"))]
-    assert len(between) == 1  # what `other` is of alone has no name
+    stages_ = [one for step in both.device.stages for one in step]
+    made = kernels(both.device.signals, stages_, Form(flat=True)).all
+    written = {name for one in made for name in one.writes}
+    first, second = (set(one.reads) for one in made if one.stage.across)
+    assert len(first - written) == 3  # level, slow and gap are shown by lanes along time
+    assert not second - written  # cross-sections tell nothing of who has no bar
+
+
+KEPT = """language 1
+indicator last_jump(src: series[float]) -> float:
+    "The last return above 20 %, na before one."
+    state jump: float = na
+    jump = src if src > 0.2 else jump
+    return jump
+
+indicator growth(src: series[float]) -> float:
+    "Soon infinite, then missing."
+    state size = 3.0
+    size = size * size - size + 0.0 * src
+    return size
+
+strategy Kept:
+    "What lanes keep: averages, some of which grow beyond all bounds, and what is long missing."
+    bars 1d
+    universe "ALL"
+    let ret   = close / close[1] - 1
+    let fast  = ta.ema(close, 5)
+    let slow  = ta.ema(close, 9)
+    let ratio = fast / slow
+    let far   = ta.ema(float(close) * 1e98, 7) / slow
+    let none  = ta.ema(ret / (ret - ret), 4) / slow
+    let most  = growth(ret) / ta.ema(close, 3)
+    let jump  = last_jump(ret) - ratio
+    let rsi   = ta.rsi(close, 3)
+    let range = ta.atr(4) / close
+"""
+
+
+@pytest.mark.parametrize("closes", [whole(5, 90), walks(9, 90)], ids=["whole", "gaps"])
+def test_what_is_not_asked_is_not_missing(
+    closes: dict[str, list[float | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The word of a number that is missing after all would be 77."""
+    x = short.X
+    word = ops.Select(ops.Unary("isnan", x), ops.i64(77), ops.Unary("bits", x))
+    strict = tuple(
+        replace(one, body=(ops.Return(word),)) if one.name == short.WORD else one
+        for one in short.SHORT
+    )
+    assert strict != short.SHORT
+    monkeypatch.setattr(tried, "SHORT", strict)
+    monkeypatch.setenv("QUANTDSL_CACHE_DIR", str(tmp_path))  # which knows nothing of that
+    for text in (KEPT, SHOWN_AGAIN):
+        Both(compiled(text), instants=40, data=table(closes)).hold()
 
 
 WINDOWED = """language 1

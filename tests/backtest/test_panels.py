@@ -15,8 +15,8 @@ from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.turns import loaded
 from quantdsl.backtest.values import chosen
-from quantdsl.check.panel_kernels import INSTANTS_MAX
 from quantdsl.check.panel_stages import stages, unstaged
+from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.target import Target, avx2, avx512, native_lanes
 from tests.std.universe import FIRST, compiled, table, walks, write

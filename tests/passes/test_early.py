@@ -30,4 +30,3 @@ def test_each_load_asks_for_a_later_row() -> None:
     assert loads
     assert asked == calls
     hold(old, made)
-

@@ -10,9 +10,10 @@ from quantdsl.ir.ops import Assign, Binary, Call, Elem, Field, If, Let, Stmt, Un
 from quantdsl.ir.walk import expressions, rebuild_body, rebuild_stmt, statements
 from quantdsl.passes.divide import divide_by_reciprocals
 from quantdsl.passes.short import QUOTIENT, ROOT, WORD
-from quantdsl.passes.tried import DONE, try_straight
+from quantdsl.passes.tried import ASKED, DONE, try_straight
 from quantdsl.passes.warm import split_warm
 from tests.passes.test_warm import (
+    BEGUN,
     BLOCK,
     KEPT,
     MEAN,
@@ -197,3 +198,18 @@ def test_what_lanes_keep_is_asked_once_how_large_it_is(scale: float) -> None:
     known = [one for one in expressions(lane.body) if isinstance(one, Call) and one.func == WORD]
     assert len(known) == TILE
     hold(old, made)
+
+
+def test_what_may_stay_missing_is_not_asked() -> None:
+    """A number that a bar may leave as it is could be missing for good, and no tile be kept."""
+    level = Unary("i64_to_f64", tiled("x"))
+    stays = Assign(BEGUN, ops.Select(Binary("flt", level, f64(0.0)), level, BEGUN))
+    for first, asked in ((stays, {MEAN.name}), (Assign(BEGUN, MEAN), {MEAN.name})):
+        made = tried(module(first, *average_of(level)))
+        lane = next(func for func in made.funcs if func.name == "lane")
+        names = {
+            node.x.x.name.removeprefix("tried.bar0.")
+            for node in expressions(lane.body)
+            if isinstance(node, Binary) and node.y == f64(2.0**ASKED)
+        }
+        assert names == asked
