@@ -131,8 +131,8 @@ def test_every_path_returns():
         (msgspec.structs.replace(module(), entries=("g",)), "entry 'g' is not"),
         (module(funcs=(msgspec.structs.replace(TOUCH, sizes=("N",)),)), "size parameters"),
         (
-            module(funcs=(Func("g", (ParamDecl("b", BufferType("f64")),), None, ()),)),
-            "only an entry function has buffer",
+            module(funcs=(Func("g", (ParamDecl("b", BufferType("f64")),), None, (Return(None),)),)),
+            "only entries and functions without a body have buffer",
         ),
         (module(funcs=(Func("g", (), None, (Do(Call("f", (w, w, n))),)),)), "no such name"),
     ],
@@ -140,6 +140,10 @@ def test_every_path_returns():
 def test_declarations_are_held_to_their_rules(wrong, rule):
     with pytest.raises(InternalError, match=rule):
         verify(wrong)
+
+
+def test_what_a_target_has_may_take_a_buffer():
+    verify(module(funcs=(Func("g", (ParamDecl("b", BufferType("f64")),), None, ()),)))
 
 
 def test_a_callee_after_its_caller_is_refused():
