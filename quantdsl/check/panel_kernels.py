@@ -156,7 +156,8 @@ class _Builder(ABC):
         self.all = self.graph.all
         self.numbers = {one.place.name: n for n, one in enumerate(self.all)}
         self.own = set(stage.equations)
-        self.reads: list[str] = []
+        self.reads: dict[str, None] = {}
+        """By name, in order."""
         self.again = dict(shown_again(turn.table, self.all)) if self.flat else {}
         """Gathers that need no column, with the number of the shown one that has their words."""
         self.made_span = SPAN if self.flat else MADE_SPAN
@@ -175,8 +176,7 @@ class _Builder(ABC):
 
     def read(self, name: str) -> int:
         """The number of a column that this stage reads."""
-        if name not in self.reads:
-            self.reads.append(name)
+        self.reads[name] = None
         return self.column(name)
 
     def types(
@@ -263,7 +263,7 @@ class _Along(_Builder):
         split = self.stage.window is not None
         named = fields(used_in(body)) | (set(PLACED) if split else set())  # of either kind
         if usual:
-            self.usual, self.reads = True, []
+            self.usual, self.reads = True, {}
             body = self._body(written)
         elif self.gaps:
             body = [self._seen(body, written)]
@@ -566,11 +566,11 @@ class _Across(_Builder):
         return [*stmts, *self._stores(equation, out, written)]
 
     def _argument(self, source: Gather, index: ops.Var) -> ops.Expr:
-        """What an instrument gives to a cross-section."""
+        """What an instrument gives to a cross-section; what is shown may be infinite."""
         name, type_ = source.place.name, stored(source.type)
         if name not in self.again:
             return ops.as_value(self._slot(READ, self.read(name), index), type_)
-        self.reads.append(name)
+        self.reads[name] = None
         shown = ops.as_value(self._slot(WRITTEN, self.again[name], index), type_)
         return ops.Select(present(source.type, shown), shown, nothing(source.type))
 

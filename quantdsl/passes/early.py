@@ -12,7 +12,6 @@ from quantdsl.ir.walk import rebuild_blocks
 
 SOON = "soon@"
 """The function that asks: it does nothing by itself, a target says how."""
-AT = "at"
 
 
 def ask_early(module: ops.Module, entry: str) -> ops.Module:
@@ -29,7 +28,7 @@ def ask_early(module: ops.Module, entry: str) -> ops.Module:
     def block(body: tuple[ops.Stmt, ...]) -> tuple[ops.Stmt, ...]:
         return tuple(new for stmt in body for new in asked(stmt))
 
-    params = ops.ParamDecl(OWN, ops.BufferType(ops.I64_T)), ops.ParamDecl(AT, ops.I64_T)
+    params = ops.ParamDecl(OWN, ops.BufferType(ops.I64_T)), ops.ParamDecl("at", ops.I64_T)
     soon = ops.Func(SOON, params, None, (), inline=True)
     funcs = (
         msgspec.structs.replace(func, body=block(func.body)) if func.name == entry else func

@@ -73,7 +73,7 @@ def try_straight(module: ops.Module, entry: str) -> ops.Module:
 
 
 def _known(module: ops.Module, func: ops.Func) -> dict[str, int]:
-    """The magnitudes of a function's units and of reciprocals."""
+    """The magnitudes of a function's units, of reciprocals and of constants over constants."""
     known = dict.fromkeys(units(module, func), UNIT)
     changed = assigned_names(func.body)
     for stmt in func.body:
@@ -192,13 +192,13 @@ class _Line:
             and name not in self.passed.get(name, ())
         ]
 
-    def passing(self, value: ops.Expr) -> frozenset[str]:
+    def before(self, value: ops.Expr) -> frozenset[str]:
         """The locals whose values as they were before the line this may be."""
         match value:
             case ops.Var(name):
                 return self.passed.get(name, frozenset({name}))
             case ops.Select(_, x, y):
-                return self.passing(x) | self.passing(y)
+                return self.before(x) | self.before(y)
         return frozenset()
 
     def ask_size(self, name: str) -> None:
@@ -224,7 +224,7 @@ class _Line:
                 value = self.expr(stmt.value)
                 self.made.append(msgspec.structs.replace(stmt, value=value))
                 self.indices.let(name, value)
-                self.passed[name] = self.passing(value)
+                self.passed[name] = self.before(value)
                 self.sizes.assign(name, self.sizes.most(value))
                 self.settled.pop(name, None)
                 if isinstance(value, ops.Const) and value.type == ops.BOOL_T:

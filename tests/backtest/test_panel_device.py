@@ -144,7 +144,7 @@ strategy Again:
     let gap   = ta.ema(close, 3) / ta.ema(close, 9) - 1
     let up    = close > close[1]
     let rank  = xs.rank(level)
-    let far   = xs.rank(slow)
+    let far   = xs.rank(slow) - xs.zscore(gap)
     let drawn = xs.winsorize(gap, 5%)
     let other = xs.zscore(close / close[4] - 1)
     let mean  = xs.mean(close)
@@ -168,8 +168,9 @@ def test_what_is_shown_is_not_written_twice(closes: dict[str, list[float | None]
     assert infinite.any()
     assert ranked.any()
     assert not (infinite & ranked).any()
-    stages_ = [one for step in both.device.stages for one in step]
-    made = kernels(both.device.signals, stages_, Form(flat=True)).all
+    every = [one for step in both.device.stages for one in step]
+    made = kernels(both.device.signals, every, Form(flat=True)).all
+    assert all(len(one.reads) == len(set(one.reads)) for one in made)
     written = {name for one in made for name in one.writes}
     first, second = (set(one.reads) for one in made if one.stage.across)
     assert len(first - written) == 3  # level, slow and gap are shown by lanes along time
