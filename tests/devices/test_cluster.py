@@ -111,6 +111,7 @@ def test_the_parts_of_a_lost_node_go_to_the_other(
     lanes = run(sweep, device, progress=progress)
     assert lost
     assert np.array_equal(lanes.words, expected)
+    two_nodes.wait_for_nodes()  # the cluster counts a lost node for seconds, and others' workers
 
 
 def test_a_device_that_no_node_has(two_nodes: object) -> None:
