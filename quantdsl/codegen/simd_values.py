@@ -79,8 +79,6 @@ class ValueEmitter:
         self.memory = Memory(text, wanted.shared.layout, wanted.shared.tags)
         self.mask = mask
         """The active lanes; None stands for all."""
-        self.filled: list[tuple[Local, str]] = []
-        """Locals that the open loop over the lanes gives values, and where it puts them."""
         self.locals: dict[str, Local] = {}
         self.spots: dict[str, Spot] = {}
         self.held: dict[Expr, Value] = {}
@@ -289,30 +287,22 @@ class ValueEmitter:
         return self.text.pure(f"extractelement {self.type_of(value)} {value.text}, i64 {lane}")
 
     def into(self, local: Local) -> Callable[[str, str], None]:
-        """Where a loop over the lanes puts the scalars of a local; after the loop it has them."""
-        text, type_ = self.text, local.type
-        if not local.varies:
-            store = f"ptr {local.text}, align 8"
-            return lambda _, scalar: text.do(f"store {LLVM_TYPE[type_]} {scalar}, {store}")
-        address = text.alloca(text.words)
-        words = self.memory.to_words(self.loaded(local), type_)
-        text.do(f"store {text.words} {words}, ptr {address}, align 8")
-        self.filled.append((local, address))
+        """How a turn of a loop over the lanes gives a local that lane's scalar.
+
+        Vectors are written whole: one that is read just behind writes of its words by themselves
+        waits until all of them are in the cache.
+        """
+        text, type_ = self.text, self.type_of(local)
 
         def put(lane: str, scalar: str) -> None:
-            place = text.pure(f"getelementptr i64, ptr {address}, i64 {lane}")
-            self.memory.store_scalar(place, scalar, type_, "")
+            if local.varies:
+                own = text.spread("i64", lane)
+                here = text.pure(f"icmp eq {text.words} {text.per_lane(0, 1)}, {own}")
+                value = text.spread(LLVM_TYPE[local.type], scalar)
+                scalar = text.blend(here, type_, value, self.loaded(local))
+            text.do(f"store {type_} {scalar}, ptr {local.text}, align 8")
 
         return put
-
-    def take_over(self) -> None:
-        """Give locals what a loop over the lanes has put beside them."""
-        text = self.text
-        for local, address in self.filled:
-            words = text.value(f"load {text.words}, ptr {address}, align 8")
-            value = self.memory.from_words(words, local.type)
-            text.do(f"store {self.type_of(local)} {value}, ptr {local.text}, align 8")
-        self.filled.clear()
 
     def each_lane(self, steps: list[LaneStep]) -> None:
         """Emit a loop over the active lanes that does every step for one and then the next."""
@@ -335,7 +325,6 @@ class ValueEmitter:
             text.do(f"{rest} = and i64 {left}, {less}")
             text.branch(text.value(f"icmp ne i64 {rest}, 0"), turn, after)
         text.start(after)
-        self.take_over()
 
     # ---- places -------------------------------------------------------------------------
 
