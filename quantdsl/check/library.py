@@ -487,6 +487,7 @@ USES = (
     "USES_CORPORATE",
     "USES_CLOCKS",
     "USES_PORTFOLIO",
+    "USES_NET",
     "USES_PACE",
     "USES_SIZES",
     "USES_LOSS",
@@ -539,8 +540,10 @@ def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     """The sizes of what only some runs have; 0 in others, whose state is spared the words. An
     instant has room for as many intents as there are orders, where it is not told otherwise."""
     ticks, book = sizes["USES_TICKS"], sizes["USES_BOOK"]
+    intents = sizes.get("N_INTENTS", sizes["N_ORDERS"])
     return {
-        "N_INTENTS": sizes.get("N_INTENTS", sizes["N_ORDERS"]),
+        "N_INTENTS": intents,
+        "N_JOINT": intents * sizes["USES_NET"],
         "N_VENUES": ticks * sizes["N_INSTRUMENTS"],
         "N_RESTING": ticks * sizes["N_ORDERS"],
         "N_BOOKS": book * sizes["N_INSTRUMENTS"],
@@ -551,7 +554,7 @@ def venue_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
 
 MODULE_SIZES = frozenset(
     {
-        *("N_INSTRUMENTS", "N_ORDERS", "N_INTENTS", "N_RECORDS", "N_THROTTLE"),
+        *("N_INSTRUMENTS", "N_ORDERS", "N_INTENTS", "N_RECORDS", "N_THROTTLE", "N_JOINT"),
         *("N_VENUES", "N_RESTING", "N_BOOKS", "N_HOUSE"),
         *NO_BOOK,
         *SINGLE_RUN,

@@ -32,7 +32,10 @@ RISK: dict[str, tuple[str, str]] = {
     "max_notional": ("money", "largest value of one position"),
     "max_weight": ("share", "largest value of one position, of equity"),
     "max_gross": ("money", "largest sum of the values of all positions, signs dropped"),
-    "max_net": ("money", "largest sum of the values of all positions, signed"),
+    "max_net": (
+        "money",
+        "largest sum of the values of all positions, signed; a rebalance counts as a whole",
+    ),
     "max_entries": ("count", "orders that open or add to one position"),
     "max_order_rate": ("rate", "orders in a sliding window, such as 200 / 1s"),
     "price_band": ("share", "how much worse than the last price an order's may be"),
@@ -51,6 +54,7 @@ RISK: dict[str, tuple[str, str]] = {
 NEEDS = {
     "USES_SIZES": frozenset({"max_order", "max_position", "max_notional"}),
     "USES_PORTFOLIO": frozenset({"max_gross", "max_net", "max_weight"}),
+    "USES_NET": frozenset({"max_net"}),
     "USES_PACE": frozenset(
         {"max_order_rate", "cooldown", "max_entries", "max_data_age", "price_band"}
     ),

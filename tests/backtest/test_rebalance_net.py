@@ -1,0 +1,97 @@
+"""`max_net` is asked of a rebalance as a whole: a neutral book may have sides of any size."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quantdsl.backtest.run import run_checked
+from quantdsl.events.layout import Kind
+from tests.std.universe import compiled, table
+
+TEXT = """language 1
+strategy Neutral:
+    bars 1d
+    universe "ALL"
+    let weight = {weight}
+    at session_close - 5m:
+        rebalance(weight, via = moc)
+    session "XNYS"
+    risk:
+        max_net = 5% of equity
+        {limit}
+    backtest:
+        cash = 1_000_000 USD
+        fees = 1bps
+"""
+
+
+def ran(weight, prices, limit=""):
+    """What a run of TEXT leaves."""
+    text = TEXT.format(weight=weight, limit=limit)
+    return run_checked(compiled(text), Path("x"), data=table(prices))
+
+
+def of(kind, result):
+    return result.records[result.records["kind"] == kind]
+
+
+def nets(result):
+    """The net value of the book behind each day's fills, at their prices, as a share of cash."""
+    lots, price = Counter(), {}
+    for fills in np.split(of(Kind.FILL, result), ends_of_days(of(Kind.FILL, result))):
+        for fill in fills:
+            at = int(fill["instrument"])
+            lots[at] += int(fill["b"])
+            price[at] = float(fill["c"] * result.instruments[at].tick)
+        yield sum(lots[i] * price[i] for i in price) / 1_000_000
+
+
+def ends_of_days(fills):
+    return np.flatnonzero(np.diff(fills["ts_event"])) + 1
+
+
+def walks(count, days):
+    """Prices with four digits, one of each instrument on each day."""
+    random = np.random.default_rng(7)
+    steps = np.exp(random.normal(0.0, 0.02, (count, days)).cumsum(axis=1)) * 50
+    return {f"A{n}": np.round(row, 4).tolist() for n, row in enumerate(steps)}
+
+
+def test_a_neutral_book_is_built_and_kept_within_its_net():
+    result = ran("xs.scale(xs.demean(close / close[1]), gross = 60%)", walks(6, 60))
+    assert len(of(Kind.FILL, result)) > 200
+    assert not len(of(Kind.REJECT, result))
+    assert max(map(abs, nets(result))) <= 0.05
+
+
+def test_a_book_that_leans_is_refused():
+    result = ran("xs.scale(close / close, gross = 50%)", walks(6, 20))
+    assert set(result.reasons_of(Kind.REJECT)) == {"max net"}
+    assert not len(of(Kind.FILL, result))
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["large one first", "large one last"])
+def test_nothing_opens_against_what_is_refused(last):
+    """Half of equity is too much of one, so two quarters of others would stand alone."""
+    prices = (10.0, 10.0, 1_000.0) if last else (1_000.0, 10.0, 10.0)
+    closes = {name: [price] * 9 for name, price in zip("ABC", prices, strict=True)}
+    result = ran("25% if close < 100 else -50%", closes, "max_notional = 30% of equity")
+    refused = {"max notional"} if last else {"max notional", "max net"}
+    assert set(result.reasons_of(Kind.REJECT)) == refused
+    assert set(result.reasons_of(Kind.CANCEL)) == ({"max net"} if last else set())
+    assert not len(of(Kind.FILL, result))
+
+
+def test_an_order_by_itself_counts_those_of_its_side_alone():
+    """They may fill, and the others not."""
+    text = TEXT.format(weight="close", limit="").replace(
+        "at session_close - 5m:\n        rebalance(weight, via = moc)",
+        "on bar:\n        if close > 100:\n            short(value = 20% of equity)\n"
+        "        else:\n            buy(value = 20% of equity)",
+    )
+    closes = {"A": [10.0] * 9, "B": [1_000.0] * 9}
+    result = run_checked(compiled(text), Path("x"), data=table(closes))
+    assert set(result.reasons_of(Kind.REJECT)) == {"max net"}
+    assert not len(of(Kind.FILL, result))
