@@ -33,6 +33,7 @@ from quantdsl.check.signal_turn import ENTRY, Signals
 from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
+from quantdsl.frames import in_one_piece
 from quantdsl.ir import ops
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.link import Decl, link
@@ -263,6 +264,7 @@ class Checked(Struct, eq=False, dict=True):
         return msgspec.structs.replace(func, name=name)
 
 
+@in_one_piece
 def check_source(
     source: Source, *, trace: bool = False, library_too: bool = False
 ) -> tuple[Checked | None, list[Diagnostic]]:

@@ -21,6 +21,7 @@ import click
 from quantdsl import __version__
 from quantdsl.cli.options import hold_said
 from quantdsl.errors import EXIT_INTERNAL, EXIT_USER_ERROR, QuantDSLError
+from quantdsl.frames import in_one_piece
 
 GARBAGE_OBJECTS = 50_000
 """New objects between two searches for cycles. Python's own 700 cost a sixth of a backtest: what a
@@ -137,6 +138,7 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
+@in_one_piece
 def run(argv: list[str]) -> int:
     """Run one command; its exit code. Everything that goes wrong becomes a message on stderr."""
     try:

@@ -15,6 +15,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.jit import SPEED_LEVEL, Program, assemble, assemble_cold
 from quantdsl.codegen.target import Target
 from quantdsl.errors import InternalError
+from quantdsl.frames import in_one_piece
 from quantdsl.ir.ops import Module
 
 FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
@@ -122,6 +123,7 @@ def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
     return through_cache(cache, key, lambda: assemble_cold(emit(module, target), target))
 
 
+@in_one_piece
 def through_cache(cache: Cache | None, key: str, make: Callable[[], bytes]) -> bytes:
     """What the cache holds under a key, else what is made now and stored there."""
     stored = None if cache is None else cache.get(key)

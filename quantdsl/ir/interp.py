@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantdsl.errors import InternalError
+from quantdsl.frames import in_one_piece
 from quantdsl.ir.kinds import Kinds
 from quantdsl.ir.layout import Layout, array_size, element
 from quantdsl.ir.ops import (
@@ -75,6 +76,7 @@ class Interpreter:
         }
         self._codes: dict[str, _Code] = {}
 
+    @in_one_piece
     def call(self, name: str, *args: Any) -> Any:
         """Call a function: scalars as Python values, aggregates as int64 word arrays or Memory.
 
