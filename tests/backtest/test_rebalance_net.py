@@ -17,6 +17,7 @@ strategy Neutral:
     let weight = {weight}
     at session_close - 5m:
         rebalance(weight, via = moc)
+        {then}
     session "XNYS"
     risk:
         max_net = 5% of equity
@@ -24,12 +25,13 @@ strategy Neutral:
     backtest:
         cash = 1_000_000 USD
         fees = 1bps
+        {pays}
 """
 
 
-def ran(weight, prices, limit=""):
-    """What a run of TEXT leaves."""
-    text = TEXT.format(weight=weight, limit=limit)
+def ran(weight, prices, limit="", then="", pays=""):
+    """What a run of TEXT leaves; `then` is done behind the rebalance."""
+    text = TEXT.format(weight=weight, limit=limit, then=then, pays=pays)
     return run_checked(compiled(text), Path("x"), data=table(prices))
 
 
@@ -86,7 +88,7 @@ def test_nothing_opens_against_what_is_refused(last):
 
 def test_an_order_by_itself_counts_those_of_its_side_alone():
     """They may fill, and the others not."""
-    text = TEXT.format(weight="close", limit="").replace(
+    text = TEXT.format(weight="close", limit="", then="", pays="").replace(
         "at session_close - 5m:\n        rebalance(weight, via = moc)",
         "on bar:\n        if close > 100:\n            short(value = 20% of equity)\n"
         "        else:\n            buy(value = 20% of equity)",
@@ -94,4 +96,31 @@ def test_an_order_by_itself_counts_those_of_its_side_alone():
     closes = {"A": [10.0] * 9, "B": [1_000.0] * 9}
     result = run_checked(compiled(text), Path("x"), data=table(closes))
     assert set(result.reasons_of(Kind.REJECT)) == {"max net"}
+    assert not len(of(Kind.FILL, result))
+
+
+def test_what_is_bought_behind_a_rebalance_is_not_withdrawn_with_it():
+    closes = {"A": [1_000.0] * 9, "B": [1_000.0] * 9, "C": [10.0] * 9, "D": [20.0] * 9}
+    weight = "-20% if close == 1_000 else (40% if close == 10 else 0%)"
+    buys = "for i in universe:\n            if close == 20:\n                buy(i, 10 shares)"
+    result = ran(weight, closes, "max_notional = 30% of equity", buys)
+    assert set(result.reasons_of(Kind.REJECT)) == {"max notional"}
+    assert set(result.reasons_of(Kind.CANCEL)) == {"max net"}
+    assert set(of(Kind.FILL, result)["b"].tolist()) == {10, -10}
+
+
+def test_each_of_two_rebalances_of_an_instant_is_a_whole():
+    closes = {"A": [10.0] * 9, "B": [20.0] * 9}
+    grown = "rebalance(xs.scale(xs.demean(close), gross = 80%), via = moc)"
+    result = ran("xs.scale(xs.demean(close), gross = 60%)", closes, then=grown)
+    assert not len(of(Kind.REJECT, result))
+    assert max(map(abs, nets(result))) <= 0.05
+
+
+@pytest.mark.parametrize("pays", ["", "unaffordable = reject"], ids=["cut", "rejected"])
+def test_a_book_that_cannot_be_paid_for_is_not_built_by_half(pays):
+    """One side of it fills, and what is left of the other would be cut or refused."""
+    closes = {"A": [10.0] * 9, "B": [20.0] * 9}
+    result = ran("xs.scale(xs.demean(close), gross = 180%)", closes, pays=pays)
+    assert set(result.reasons_of(Kind.CANCEL)) == {"max net"}
     assert not len(of(Kind.FILL, result))
