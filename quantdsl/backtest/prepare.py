@@ -427,6 +427,7 @@ def data_spec(
         actions=one.actions,
         feed_latency_ns=round(one.feed_latency_us * 1_000),
         latencies=resolved.config.venue.latency_file,
+        universe=strategy.universe is not None,
         changes=_changes(checked, resolved, members) if changes is None else changes,
         awaited=awaited.awaited(checked, resolved.config.signals),
     )

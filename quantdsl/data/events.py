@@ -18,7 +18,7 @@ from msgspec import structs
 from quantdsl.data.actions import Actions
 from quantdsl.data.aggregate import BarBuilder, Bars, Placing, place, to_events
 from quantdsl.data.calendar import Schedule, schedule_of
-from quantdsl.data.feed import Feed, open_feed
+from quantdsl.data.feed import Feed, open_feed, share_length
 from quantdsl.data.hosted import HostColumns
 from quantdsl.data.instrument import Instrument, Limits, check_exact, limits, money_digits
 from quantdsl.data.kept import Keeper, keeper
@@ -43,8 +43,12 @@ def open_data(spec: DataSpec) -> "Data":
     """The data of a run, scanned and ready to stream; DataError or ConfigError if unusable."""
     kept = keeper(spec)
     if kept is None or kept.found is None:
-        return Data(spec, [open_feed(spec, index) for index in range(len(spec.instruments))], kept)
-    return Data(spec, [open_feed(spec, *one) for one in enumerate(kept.found.scans)], kept)
+        feeds = [open_feed(spec, index) for index in range(len(spec.instruments))]
+    else:
+        feeds = [open_feed(spec, *one) for one in enumerate(kept.found.scans)]
+    if spec.universe:
+        share_length(spec, feeds)
+    return Data(spec, feeds, kept)
 
 
 class Data:

@@ -1,6 +1,7 @@
 """One instrument's data of a run: its source opened, scanned and its instrument settled."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,9 @@ from quantdsl.zones import UTC, zone
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
+
+FEW_ROWS = 10
+"""Fewer rows than these of a file say less about its bars than those of the others do."""
 
 BUILT_IN_CALENDAR = "XNYS"
 _INVENTED = frozenset({"tick", "lot", "currency"})
@@ -51,6 +55,12 @@ class Feed:
         self.name, self.reader, self.scan, self.instrument = name, reader, scan, instrument
         self.notes, self.at_close, self._strict = list(notes), at_close, strict
 
+    def lasts(self, interval: times.Interval) -> None:
+        """Says how long the bars are, of which its own rows told otherwise."""
+        told, known = (f" of {length} from " for length in (self.scan.interval, interval))
+        self.notes = [note.replace(told, known) for note in self.notes]
+        self.scan.interval = interval
+
     def rows(self) -> Iterator[Rows]:
         return self.scan.rows()
 
@@ -77,6 +87,28 @@ class Feed:
                 f"{float(tick):.12g} that your instrument file names: mend the tick, or say there "
                 'prices = "adjusted"'
             )
+
+
+def share_length(spec: DataSpec, feeds: Sequence[Feed]) -> None:
+    """Bars of a universe are as long as most of them are: who was listed late, ended early or
+    trades now and then has rows too few or too far apart to tell."""
+    rows: Counter[times.Interval] = Counter()
+    for feed in feeds:
+        rows[feed.scan.interval] += feed.scan.count - 1
+    usual = max(rows, key=lambda interval: rows[interval])
+    if rows[usual] == 0:
+        raise feeds[0].scan.too_few()
+    for one, feed in zip(spec.instruments, feeds, strict=True):
+        longer = feed.scan.interval.nominal_ns > usual.nominal_ns
+        if longer and not _sure(feed.scan, usual, own_file=_own_file(one.source)):
+            feed.lasts(usual)
+
+
+def _sure(scan: Scan, usual: times.Interval, *, own_file: bool) -> bool:
+    """Whether rows further apart than is usual are longer bars, and not bars with gaps."""
+    if usual.is_calendar:
+        return own_file and scan.count >= FEW_ROWS
+    return scan.count >= FEW_ROWS or (scan.interval.is_calendar and scan.count > 1)
 
 
 def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
@@ -110,7 +142,7 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
             f"'#{ticker}' out, or map the column in the config, as in symbol = \"NAME\""
         )
     _refuse_shared(spec, index, reader)
-    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments))
+    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), alone=_alone(spec))
     implied, notes = infer(scan, symbol or ticker or symbol_of(path), venue)
     instrument = _merged(implied, source.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement(), *notes]
@@ -122,10 +154,16 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
 
 def _recorded(spec: DataSpec, reader: RecordedBars, given: Instrument | None) -> Feed:
     """The feed of bars that a live feed told."""
-    scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), find_steps=False)
+    rows_max = KEPT_ROWS_MAX // len(spec.instruments)
+    scan = Scan(reader, rows_max, find_steps=False, alone=_alone(spec))
     instrument = known(given, reader.instrument)
     notes = [*_facts(reader, scan, spec), instrument.statement()]
     return Feed(reader.name, reader, scan, instrument, notes, at_close=False, strict=True)
+
+
+def _alone(spec: DataSpec) -> bool:
+    """Whether nothing but an instrument's own rows tells how long its bars are."""
+    return not spec.universe or len(spec.instruments) == 1
 
 
 def _refuse_shared(spec: DataSpec, index: int, reader: RowReader) -> None:
@@ -182,7 +220,8 @@ def _facts(reader: RowReader | RecordedBars, scan: Scan, spec: DataSpec) -> list
     first, last = times.show_instant(scan.first_ts), times.show_instant(scan.last_ts)
     gaps = reader.empty if isinstance(reader, RowReader) else 0
     empty = f"; none in {counted(gaps, 'cell')} without a number" if gaps else ""
-    facts = [f"{reader.name}: {scan.count:,} bars of {scan.interval} from {first} to {last}{empty}"]
+    bars = f"{scan.count:,} bar{'s' * (scan.count != 1)} of {scan.interval}"
+    facts = [f"{reader.name}: {bars} from {first} to {last}{empty}"]
     if reader.dropped:
         counts = listed(reader.dropped)
         facts.append(f"{reader.name}: bad rows left out: {counts}")
@@ -219,6 +258,12 @@ def to_steps(values: Float64s, step: Fraction) -> Int64s:
     scaled = values * float(step.denominator) / float(step.numerator)
     whole: Int64s = np.rint(scaled).astype(np.int64)
     return whole
+
+
+def _own_file(source: Any) -> bool:
+    """Whether a file, or several, hold the bars of one instrument alone."""
+    path, ticker = split_source(source)
+    return ticker is None and isinstance(path, str | Path | list)
 
 
 def split_source(source: Any) -> tuple[Any, str | None]:

@@ -53,6 +53,8 @@ JUMP_NEAR = 0.03
 JUMPS_FEW, ROWS_A_JUMP = 4, 250
 """Where more than a few come more often, prices are wild or some ticks high: no split."""
 _ULPS = 1e-15
+_UNTOLD = Interval(1, "y")
+"""Stands for a bar length that one row alone does not tell: no other is longer."""
 _FEW = ("holds no usable row", "holds one usable row only")
 _QUOTES = ("USDT", "USDC", "USD", "EUR", "GBP", "JPY", "CHF", "AUD", "CAD", "NZD", "BTC", "ETH")
 
@@ -111,7 +113,8 @@ class Found(msgspec.Struct, frozen=True):
 class Scan:
     """What one pass over the rows found; iterate `rows()` for the second pass.
 
-    With `found`, of an earlier pass over the same rows, there is none now.
+    With `found`, of an earlier pass over the same rows, there is none now. `alone`: no other
+    instrument can tell how long a bar is.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class Scan:
         *,
         find_steps: bool = True,
         found: Found | None = None,
+        alone: bool = True,
     ) -> None:
         self._reader, self._kept_rows_max, self._find_steps = reader, kept_rows_max, find_steps
         self._kept: list[Rows] | None = []
@@ -142,6 +146,8 @@ class Scan:
                 self.jump = None
         else:
             self._restore(found)
+        if not self._steps and (alone or self.count == 0):
+            raise self.too_few()
         self.interval = self._interval()
 
     @property
@@ -243,13 +249,17 @@ class Scan:
         counts = listed(dropped)
         return f"\nhelp: left out are {counts}; the first: {self._reader.first_fault}"
 
+    def too_few(self) -> DataError:
+        """What is wrong with rows that do not tell how long a bar is."""
+        return DataError(
+            f"{self._reader.name}: {_FEW[self.count]}: a run needs two at least, to tell how "
+            f"long a bar is{self.left_out()}"
+        )
+
     def _interval(self) -> Interval:
         """The commonest step between rows; months and years count as one each."""
         if not self._steps:
-            raise DataError(
-                f"{self._reader.name}: {_FEW[self.count]}: a run needs two at least, to tell how "
-                f"long a bar is{self.left_out()}"
-            )
+            return _UNTOLD
         named: Counter[Interval] = Counter()
         for step, n in self._steps.items():
             named[Interval.of_ns(step)] += n

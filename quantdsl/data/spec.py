@@ -34,8 +34,9 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     arrive where the data do not tell. `latencies` is a file of measured ones, empty for none.
     `clock_shift_ns` is added to all times of ticks, of a recorder whose clock was another.
 
-    `changes` are what a universe's files say of its instruments; `awaited` is what asks for
-    asynchronous signals, None where nothing does.
+    `universe`: the instruments are those of one, of one table or one folder. `changes` are what
+    a universe's files say of them; `awaited` is what asks for asynchronous signals, None where
+    nothing does.
 
     `start` and `end` are hard cuts in ns UTC (end excluded): warm-up also comes from inside them.
     """
@@ -59,5 +60,6 @@ class DataSpec(msgspec.Struct, frozen=True, kw_only=True):
     feed_latency_ns: int = 0
     latencies: str = ""
     clock_shift_ns: int = 0
+    universe: bool = False
     changes: tuple[Change, ...] = ()
     awaited: Awaited | None = None

@@ -1,6 +1,7 @@
 """Whose bars a folder, a long table and a wide one hold, for a universe."""
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -109,12 +110,14 @@ def test_columns_of_two_levels_are_refused() -> None:
     assert rows(frame.stack("symbol").reset_index()) == {"A": 20}
 
 
-def test_rows_that_are_in_no_order_are_said_to_be_left_out() -> None:
+def test_rows_that_are_in_no_order_are_said_to_be_left_out(tmp_path: Path) -> None:
     """It was said that finer data are needed."""
-    table = pd.concat([bars("A"), bars("B").iloc[[0, 5, 1, 10, 2, 15, 3]]])
+    back = [day + 1 - day % 2 * 2 for day in range(20)]  # 1, 0, 3, 2, ...
+    bars().to_csv(tmp_path / "A.csv", index=False)
+    bars().iloc[back].to_csv(tmp_path / "B.csv", index=False)
     options = {"data": {"bad_rows": "drop"}}
-    with pytest.raises(DataError, match=r"rows of B: holds bars of .*\nhelp: left out are .* back"):
-        quantdsl.compile(TEXT).signals(table, config=options)
+    with pytest.raises(DataError, match=r"B\.csv: holds bars of .*\nhelp: left out are .* back"):
+        quantdsl.compile(TEXT).signals(tmp_path, config=options)
 
 
 def test_members_that_are_not_read_are_told_of() -> None:
@@ -123,3 +126,45 @@ def test_members_that_are_not_read_are_told_of() -> None:
     notes = quantdsl.backtest(text, bars("A"), config=config).result.notes
     assert "the universe is 1 instrument as listed today" in notes[0]
     assert "universe.members is not read, as the strategy does not say point_in" in notes[0]
+
+
+SPARSE = {"two days": [2, 3], "one day": [7], "every other": range(0, 20, 2), "weekly": [2, 7, 12]}
+
+
+def long_table(days: Sequence[int]) -> pd.DataFrame:
+    return pd.concat([bars("A"), bars("B"), bars("C").iloc[[*days]]])
+
+
+def wide_table(days: Sequence[int]) -> pd.DataFrame:
+    closes = bars()["close"]
+    return pd.DataFrame({"time": DAYS, "A": closes, "B": closes, "C": closes.loc[[*days]]})
+
+
+@pytest.mark.parametrize("days", SPARSE.values(), ids=SPARSE)
+@pytest.mark.parametrize("make", [long_table, wide_table])
+def test_rows_of_a_table_that_are_few_or_far_apart_are_bars_of_its_length(
+    make: Callable[[Sequence[int]], pd.DataFrame], days: Sequence[int]
+) -> None:
+    """Two days over a weekend were bars of 72h, and one day none, so that nothing ran."""
+    assert rows(make(days)) == {"A": 20, "B": 20, "C": len(days)}
+
+
+def test_a_file_of_a_few_rows_is_of_bars_as_long_as_those_of_the_others(tmp_path: Path) -> None:
+    for symbol, start in (("A", 0), ("B", 0), ("C", 19)):
+        bars(start=start).to_csv(tmp_path / f"{symbol}.csv", index=False)
+    assert rows(tmp_path) == {"A": 20, "B": 20, "C": 1}
+    weekly = bars().assign(time=pd.bdate_range("2024-01-01", periods=20, freq="W-MON"))
+    weekly.to_csv(tmp_path / "C.csv", index=False)
+    with pytest.raises(DataError, match=r"C\.csv: holds bars of 1w"):
+        rows(tmp_path)
+
+
+def test_bars_of_a_day_beside_bars_of_minutes_are_no_bars_with_gaps() -> None:
+    minutes = bars("A").assign(time=pd.date_range("2024-01-02", periods=20, freq="5min"))
+    with pytest.raises(DataError, match="rows of B: holds bars of 1d and the strategy asks for"):
+        quantdsl.compile(TEXT.replace("1d", "5m")).signals(pd.concat([minutes, bars("B")]))
+
+
+def test_a_universe_of_single_rows_is_refused() -> None:
+    with pytest.raises(DataError, match="holds one usable row only"):
+        rows(pd.concat([bars("A", 3, 4), bars("B", 3, 4)]))
