@@ -488,6 +488,7 @@ USES = (
     "USES_CLOCKS",
     "USES_PORTFOLIO",
     "USES_NET",
+    "USES_PLANS",
     "USES_PACE",
     "USES_SIZES",
     "USES_LOSS",

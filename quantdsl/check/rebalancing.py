@@ -112,6 +112,8 @@ class Rebalance(Binding):
         strategy.uses |= {"USES_UNIVERSE"} | ({"USES_TIF"} if via != "market" else set())
         if self.plan is None:
             self.plan = strategy.equations.field("g", ops.StructType("portfolio.Plan"))
+        else:
+            strategy.uses.add("USES_PLANS")
         column = strategy.equations.field("x", ops.ArrayType(ops.F64_T, N))
         finite = present(FLOAT, weights.ir)
         value = ops.Select(finite, weights.ir, arith.NAN)
