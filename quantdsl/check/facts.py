@@ -82,7 +82,7 @@ def step_of(strategy: "Strategy", bit: int) -> tuple[str, str]:
     if strategy.ticks and clock >= len(strategy.clocks):
         return "tick", ""
     told = clock < len(strategy.clocks) and (strategy.ticks or clock > 0)
-    return "bar", f" of {strategy.clocks[clock].name}" if told else ""
+    return "bar", f" of {strategy.clocks[clock].called}" if told else ""
 
 
 def _params(checked: "Checked") -> str:

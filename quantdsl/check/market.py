@@ -40,6 +40,11 @@ class Clock(Struct, frozen=True):
     length: ast.Num | None = None
     price: str = ""
 
+    @property
+    def called(self) -> str:
+        """What people call it: its name, else the length of its bars."""
+        return self.name or self.text
+
 
 class Traded(Struct, frozen=True):
     """An instrument of the strategy; `name` is its alias, or empty for the only one."""

@@ -116,3 +116,17 @@ def test_a_file_with_nothing_in_it_is_no_library(text, tmp_path, capsys):
     status, document = checked(text, tmp_path, capsys)
     assert status == 2
     assert [finding["code"] for finding in document["diagnostics"]] == ["QD0218"]
+
+
+@pytest.mark.parametrize(
+    ("bars", "called"),
+    [("bars 1m", "1m"), ("bars 500 ticks", "500 ticks"), ("bars 1m as slow", "slow")],
+)
+def test_bars_beside_ticks_are_called_by_name_or_length(bars, called, tmp_path, capsys):
+    """Those without a name were `bar 5 of  on`."""
+    close = "slow.close" if "slow" in bars else "close"
+    text = f"language 1\nstrategy A:\n    trades\n    {bars}\n    let s = ta.sma({close}, 5)\n"
+    path = tmp_path / "strategy.qdsl"
+    path.write_text(text)
+    assert cli.run(["check", str(path)]) == 0
+    assert f"let s   float, defined from bar 5 of {called} on\n" in capsys.readouterr().out
