@@ -85,16 +85,17 @@ def _length(named: str, said: str) -> Length:
 def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
     """The windows from `first_ns`, where all points are warm, to the last bar at `last_ns`.
 
-    The last test may be shorter than the others. ConfigError where not one bar is left to test,
-    LimitError where there are too many windows.
+    Each test begins where the one before it ends, its training as long before it: months and weeks
+    added up the other way leave days out, or test them twice. The last test may be shorter.
+    ConfigError where not one bar is left to test, LimitError where there are too many windows.
     """
     first = (EPOCH + dt.timedelta(microseconds=first_ns // US)).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
+    tested = _after(first, plan.train, 1)
     found: list[Window] = []
     for step in itertools.count():
-        begin = _after(first, plan.test, step)
-        test = _after(begin, plan.train, 1)
+        test, next_test = (_after(tested, plan.test, times) for times in (step, step + 1))
         if _ns(test) >= last_ns:
             break
         if step == WINDOWS_MAX:
@@ -102,8 +103,8 @@ def windows(plan: Plan, first_ns: int, last_ns: int) -> list[Window]:
                 f"tests of {plan.test} make more than {WINDOWS_MAX:,} windows of these data\n"
                 "help: take a longer test in the walk-forward, or fewer data"
             )
-        end = min(_ns(_after(test, plan.test, 1)), last_ns)
-        found.append(Window(max(_ns(begin), first_ns), _ns(test), end))
+        begin = max(_ns(_after(test, plan.train, -1)), first_ns)
+        found.append(Window(begin, _ns(test), min(_ns(next_test), last_ns)))
     if not found:
         raise ConfigError(
             f"the data are too short to train for {plan.train} and to test after it: all points "
@@ -140,7 +141,7 @@ def windows_of(plan: Plan, start_ns: int, bar_ns: Int64s, *, ticks: bool) -> lis
 
 
 def _after(moment: dt.datetime, length: Length, times: int) -> dt.datetime:
-    """`times` lengths later by the calendar; a day that a month does not have is its last."""
+    """`times` lengths later by the calendar, or earlier; a day that a month lacks is its last."""
     count = length.count * times
     if length.unit in ("d", "w"):
         return moment + dt.timedelta(days=count * (7 if length.unit == "w" else 1))

@@ -49,10 +49,7 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
     if param.kind == "bool":
         return Fraction(_bool(param, given))
     if param.choices:
-        text = str(given).strip('"')
-        if text not in param.choices:
-            raise ConfigError(f"{param.name} is one of {', '.join(param.choices)}, not {text}")
-        return Fraction(param.choices.index(text))
+        return Fraction(_choice(param, given))
     exact = number(param, str(given))
     low = param.low
     if below and low is not None:
@@ -118,6 +115,28 @@ def _bool(param: Param, given: object) -> int:
     if text not in words:
         raise ConfigError(f"{param.name} is true or false, not {given}")
     return words[text]
+
+
+def _choice(param: Param, given: object) -> int:
+    """Which choice this is: by its text, or as a number or truth value of Python or TOML."""
+    text = str(given).strip('"')
+    if text in param.choices:
+        return param.choices.index(text)
+    meant = _plain(text)
+    for place, choice in enumerate(param.choices):
+        if _plain(choice) == meant:
+            return place
+    raise ConfigError(f"{param.name} is one of {', '.join(param.choices)}, not {text}")
+
+
+def _plain(text: str) -> Fraction | str:
+    """A text without what its writer is free in: `10.0` is 10, `True` is true."""
+    if text in ("True", "False"):
+        return text.lower()
+    try:
+        return exact(text)
+    except ValueError:
+        return text
 
 
 def number(param: Param, text: str) -> Fraction:

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from quantdsl.backtest import values
@@ -82,6 +83,28 @@ def test_a_range_may_have_other_units_of_its_kind(
     param = only(declared)
     assert param.unit == unit
     assert (param.default, param.low, param.high, param.step) == numbers
+
+
+@pytest.mark.parametrize(("declared", "given", "place"), [
+    ("true in {true, false}", False, 1),
+    ("true in {true, false}", np.bool_(True), 0),
+    ("10 in {5, 10, 20}", 20.0, 2),
+    ("10 in {5, 10, 20}", np.float64(5), 0),
+    ("0.5 in {0.5, 1.0}", 1, 1),
+    ('"1.0" in {"1", "1.0"}', "1.0", 1),
+])  # fmt: skip
+def test_a_choice_may_be_a_number_or_truth_value_of_python(
+    declared: str, given: object, place: int
+):
+    """TOML's too: `both = true` of a config was refused as True."""
+    assert values.value(only(declared), given) == place
+
+
+def test_what_is_no_choice_is_told_with_those_that_are():
+    with pytest.raises(ConfigError, match=r"^far is one of 5, 10, not 7\.5$"):
+        values.value(only("10 in {5, 10}"), 7.5)
+    with pytest.raises(ConfigError, match=r"^far is one of up, down, not Up$"):
+        values.value(only('"up" in {"up", "down"}'), "Up")
 
 
 @pytest.mark.parametrize("declared", ["2h in 1..4 step 1", "2h in 1%..2% step 1%", "5 in 1m..9m"])

@@ -95,10 +95,19 @@ def test_windows_follow_the_calendar() -> None:
     ]
     assert dates == [
         ("2019-08-31", "2020-08-31", "2021-02-28"),
-        ("2020-02-29", "2021-02-28", "2021-08-28"),
+        ("2020-02-28", "2021-02-28", "2021-08-31"),
         ("2020-08-31", "2021-08-31", "2021-12-01"),
     ]
     assert found[0].train_ns == day("2019-08-31T12:00")
+
+
+@pytest.mark.parametrize("said", ["train=1mo test=2w", "train=1mo test=1mo", "train=1y test=45d"])
+@pytest.mark.parametrize("first", ["2023-10-05", "2023-01-31", "2024-02-29", "2023-12-30"])
+def test_each_test_begins_where_the_one_before_it_ends(said: str, first: str) -> None:
+    """A month and two weeks had 2 December in two tests, and 13 January in none."""
+    found = windows(parse(said), day(first), day("2027-01-01"))
+    assert [w.test_ns for w in found[1:]] == [w.end_ns for w in found[:-1]]
+    assert all(w.train_ns < w.test_ns < w.end_ns for w in found)
 
 
 def test_days_and_weeks_are_of_one_length() -> None:
