@@ -71,8 +71,8 @@ GOES_ON = "the same command with --resume goes on, in Python resume=True"
 WALK_STOPPED = f"the walk-forward was stopped; {GOES_ON}"
 WALK_LOST = "the walk-forward was stopped, and nothing of it is kept: no out= names a folder"
 ALONE = (
-    "no point was run beside another, one step away, so that none has surroundings: each window "
-    "of the walk-forward chose its best point, as with choose = best"
+    "no point has another one step away whose objective is defined, so that none has "
+    "surroundings: each window of the walk-forward chose its best point, as with choose = best"
 )
 
 

@@ -70,11 +70,11 @@ def cross_validate(
     """All splits of `blocks`, [3: count, total, squares][n_blocks][n_points].
 
     More than `points_max` points are sampled by `seed`; `follow` is `followed_here` on a device.
-    None where there is nothing to choose: fewer than two points, or a block that is so short that
-    its deviation means nothing. The blocks are an even number.
+    None where there is nothing to choose: points that are all alike, as where none trades, or a
+    block that is so short that its deviation means nothing. The blocks are an even number.
     """
     n_points = blocks.shape[2]
-    if n_points < 2 or blocks.shape[1] < 2 or blocks[0].max(axis=1).min() < 2:
+    if blocks.shape[1] < 2 or blocks[0].max(axis=1).min() < 2 or (blocks == blocks[..., :1]).all():
         return None
     judged = _sampled(blocks, seed, points_max)
     in_sample, out_of_sample, rank = (follow or followed_here)(judged)

@@ -176,7 +176,7 @@ def _drawn(result: SweepResult) -> str:
 
 def _splits(study: Study) -> str:
     if study.splits is None:
-        return "Nothing to split: the days or the points are too few, or no point traded."
+        return "Nothing to split: the days or the points are too few, or the points are all alike."
     slope = study.splits.degradation
     return (
         f"One dot for each of {len(study.splits.rank):,} ways to halve the days: the best point of "
