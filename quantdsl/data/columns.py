@@ -14,7 +14,8 @@ FIELDS = ("time", *PRICES, "volume", "symbol")
 _ALIASES = {
     "time": (
         "time", "timestamp", "timestamputc", "datetime", "date", "ts", "tsevent", "opentime",
-        "timeutc", "gmttime", "index", "dt", "unixtime", "unix", "epoch", "",
+        "timeutc", "gmttime", "index", "dt", "unixtime", "unix", "epoch",
+        "windowstart", "",
     ),
     "open": ("open", "openprice", "openbid"),
     "high": ("high", "highprice"),
@@ -109,13 +110,13 @@ def recognise(
         if date is not None:
             clock, found["time"] = found["time"], date
     if "time" not in found:
-        raise DataError(_missing("time", names, where))
+        raise DataError(_missing("time", names, found, where))
     if not any(field in found for field in PRICES):
         time = mapping.get("time") or time_of(names) or names[0]
         return _wide(names, time, ticker, where)
     missing = [field for field in PRICES if field not in found]
     if missing and missing != ["open", "high", "low"]:
-        raise DataError(_missing(missing[0], names, where))
+        raise DataError(_missing(missing[0], names, found, where))
     return Columns(clock=clock, wide=False, **found)
 
 
@@ -166,9 +167,10 @@ def _wide(names: Sequence[str], time: str, ticker: str | None, where: str) -> Co
     return Columns(time=time, close=match, wide=True)
 
 
-def _missing(field: str, names: Sequence[str], where: str) -> str:
-    near = difflib.get_close_matches(field, [plain(name) for name in names], 1, 0.6)
-    like = next((name for name in names if near and plain(name) == near[0]), None)
+def _missing(field: str, names: Sequence[str], found: Mapping[str, str], where: str) -> str:
+    free = [name for name in names if name not in found.values()]  # a ticker is no time
+    near = difflib.get_close_matches(field, [plain(name) for name in free], 1, 0.6)
+    like = next((name for name in free if near and plain(name) == near[0]), None)
     hint = f"; did you mean {like!r}?" if like is not None else ""
     name = like or "NAME"
     return (

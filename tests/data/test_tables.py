@@ -30,6 +30,7 @@ PLAIN = "time,open,high,low,close,volume\n" + ROWS
         "Unnamed: 0,OPEN,HIGH,LOW,CLOSE,VOL",
         "timestamp_utc,o,h,l,c,v",
         "Date,Open,High,Low,Last,Tick Volume",
+        "window_start,open,high,low,close,volume",
         "<DATETIME>,<OPEN>,<HIGH>,<LOW>,<CLOSE>,<VOL>",
     ],
 )
@@ -277,6 +278,10 @@ def test_live_tables(tmp_path: Path) -> None:
         (b"time,open,open\n1,2,3\n", "the column 'open' stands there twice"),
         (b"a,b,c\n1,2,3\n", "no column for time among 'a', 'b', 'c'"),
         (b"tiem,open,high,low,close\n", "no column for time .* did you mean 'tiem'"),
+        (
+            b"ticker,open,high,low,close,when\n",
+            r"no column for time .* 'when'\nhelp: .* = \"NAME\"",
+        ),
         (b"time,open,high,close\n2024-01-02,1,2,1\n", r'no column for low[\s\S]* low = "NAME" '),
         (
             b"2024,1.5,2.5,1.5,2.0\n2025,1,2,3,4\n",
