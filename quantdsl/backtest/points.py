@@ -199,7 +199,8 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
     Raises ConfigError where none is admitted, LimitError where there are more than a sweep takes.
     """
     kind, wanted = parsed(points, said or f"points {points}")
-    if kind != "sobol" and grid.size <= limits.SWEEP_POINTS:
+    whole = kind != "sobol" or wanted >= grid.size  # no need to draw what is all of it
+    if whole and grid.size <= limits.SWEEP_POINTS:
         found = np.concatenate(list(_admitted(grid, judge)))
         if kind == "random" and wanted < len(found):
             rng = np.random.default_rng(seed)

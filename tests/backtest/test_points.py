@@ -103,7 +103,16 @@ def test_subsets_are_decided_by_their_seed_and_lie_in_the_grid(two: Checked) -> 
         assert set(one) <= every
         assert one == sorted(set(one))
     assert set(numbers(two, "random:1000").tolist()) == every
-    assert set(numbers(two, "sobol:1000").tolist()) <= every
+
+
+def test_a_subset_as_large_as_the_grid_is_all_of_it(
+    two: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a draw: sobol:10000000 of this grid took minutes."""
+    monkeypatch.setattr(Sobol, "draw", None)
+    every = numbers(two).tolist()
+    for points in ("sobol:190", "sobol:10000000", "random:190"):
+        assert numbers(two, points).tolist() == every
 
 
 def test_a_subset_of_a_grid_that_nobody_could_run() -> None:
