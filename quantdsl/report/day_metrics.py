@@ -20,6 +20,7 @@ class Days(Struct, frozen=True):
     returns: Float64s  # [n] fractions
     periods_per_year: float
     benchmark: Float64s | None = None
+    since_ns: int = 0  # the first bar
 
     @property
     def known(self) -> Float64s:
@@ -39,7 +40,8 @@ def days_of(result: RunResult) -> Days:
     if result.benchmark is not None:
         levels = result.benchmark.levels
         benchmark = levels[1:] / levels[:-1] - 1.0
-    return Days(samples["ts_event"], returns, result.periods_per_year, benchmark)
+    since_ns = int(result.curve_ts[0]) if len(result.curve_ts) else 0
+    return Days(samples["ts_event"], returns, result.periods_per_year, benchmark, since_ns)
 
 
 def drawdowns(returns: Float64s) -> Float64s:
@@ -57,8 +59,13 @@ class MonthlyReturn(Struct, frozen=True):
 
 
 def monthly_returns(days: Days) -> list[MonthlyReturn]:
-    """Compounded return of each calendar month (UTC) that holds a day sample, in order."""
-    months = days.ts.astype("datetime64[ns]").astype("datetime64[M]").astype(np.int64)
+    """Compounded return of each calendar month (UTC) that holds a day sample, in order.
+
+    What ends at midnight is of the day before, but for a sample at the very start, which is of no
+    day: as the only one of a month it would show one without a return.
+    """
+    within = np.maximum(days.ts - 1, days.since_ns)
+    months = within.astype("datetime64[ns]").astype("datetime64[M]").astype(np.int64)
     growth = 1.0 + np.nan_to_num(days.returns)
     table = []
     for month in sorted(set(months.tolist())):

@@ -141,6 +141,21 @@ def test_alpha_and_beta_agree_with_empyrical(method):
     assert compared >= 3
 
 
+def test_a_day_that_ends_at_midnight_is_of_the_month_before_it():
+    """The return of 31 January was in February, and all of a monthly bar in the month after it."""
+    ends = np.array(["2023-12-31", "2024-01-01", "2024-01-31", "2024-02-01", "2024-02-02"])
+    ts = ends.astype("datetime64[ns]").astype(np.int64)
+    returns = np.array([0.0, 0.5, 0.1, 0.2, -0.1])
+
+    def monthly(first: int) -> list[tuple[int, int, float]]:
+        known = Days(ts[first:], returns[first:], 365.0, since_ns=int(ts[first]))
+        return [(m.year, m.month, round(m.value, 9)) for m in day_metrics.monthly_returns(known)]
+
+    assert monthly(0) == [(2023, 12, 0.5), (2024, 1, 0.32), (2024, 2, -0.1)]
+    returns[1] = 0.0  # at the very start
+    assert monthly(1) == [(2024, 1, 0.32), (2024, 2, -0.1)]
+
+
 def test_quantiles_are_those_of_numpy():
     random = np.random.default_rng(7)
     for count in (1, 2, 3, 20, 21, 251):
