@@ -199,8 +199,9 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
     Raises ConfigError where none is admitted, LimitError where there are more than a sweep takes.
     """
     kind, wanted = parsed(points, said or f"points {points}")
-    whole = kind != "sobol" or wanted >= grid.size  # no need to draw what is all of it
-    if whole and grid.size <= limits.SWEEP_POINTS:
+    no_draw = kind != "sobol" or wanted >= grid.size  # which may be all of the grid
+    whole = no_draw and grid.size <= limits.SWEEP_POINTS
+    if whole:
         found = np.concatenate(list(_admitted(grid, judge)))
         if kind == "random" and wanted < len(found):
             rng = np.random.default_rng(seed)
@@ -213,10 +214,12 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
     else:
         found = _drawn(grid, judge, kind, wanted, seed)
     if not len(found):
-        which = f"none of the {grid.size:,} points of" if kind == "grid" else "no point drawn from"
+        which, more = "no point drawn from", ", or draw more points (--points, in Python points=)"
+        if whole:
+            which, more = f"none of the {grid.size:,} points of", ""
         raise ConfigError(
             f"{which} {grid.describe()} satisfies what the strategy requires\n"
-            "help: mend a range (--range, in Python ranges=), or the condition"
+            f"help: mend a range (--range, in Python ranges=), or the condition{more}"
         )
     return found
 

@@ -115,6 +115,18 @@ def test_a_subset_as_large_as_the_grid_is_all_of_it(
         assert numbers(two, points).tolist() == every
 
 
+def test_a_subset_without_an_admitted_point_tells_whether_there_is_one() -> None:
+    """One point of 9,000 is admitted: a draw may miss it, and random:N looks at all of them."""
+    rare = TWO.replace("50   step 5", "94 step 1").replace("200 step 10", "119 step 1")
+    rare = checked(rare.replace("require fast < slow", "require fast == 10 and slow == 40"))
+    assert len(numbers(rare, "random:1")) == 1
+    with pytest.raises(ConfigError, match=r"no point drawn from .*\n.* or draw more points"):
+        numbers(rare, "sobol:1")
+    for points in ("grid", "random:1", "sobol:200"):
+        with pytest.raises(ConfigError, match=r"none of the 200 points of .*\nhelp: .*condition$"):
+            numbers(rare, points, fast="11..12")
+
+
 def test_a_subset_of_a_grid_that_nobody_could_run() -> None:
     vast = checked(TWO.replace("50   step 5", "999999 step 1").replace("200 step 10", "999999"))
     made, _ = grid(vast.strategy.params, {}, {})
