@@ -413,10 +413,10 @@ strategy Pairs:
     let slope  = ts.beta(traded, ret, 30)
     let price  = ts.zscore(float(close), 20)
     let volume_ = ts.zscore(float(volume), 20)
-    let mean   = ts.mean(float(close), 20)
-    let moving = ts.mean(ret, 32)
+    let total  = ts.sum(float(close), 20)
+    let moving = ts.sum(ret, 32)
     let spread = ts.std(ret, 32)
-    let wide   = ts.mean(ret, 33)
+    let wide   = ts.sum(ret, 33)
     let wider  = ts.std(ret, 33)
 """
 
@@ -428,7 +428,7 @@ def test_two_parts_are_one_where_they_read_the_same_and_have_room() -> None:
         {turn.table[n].name for n in part.shown} for step in parts(turn) for part in step
     ]
     assert [one for one in together if len(one) > 1] == [
-        {"ret", "traded"}, {"price", "mean"}, {"moving", "spread"},
+        {"ret", "traded"}, {"price", "total"}, {"moving", "spread"},
     ]  # fmt: skip
     Both(compiled(PAIRS), instants=150, data=table(whole(5, 160))).hold()
 
@@ -478,8 +478,9 @@ def test_parts_share_no_indicator_and_lose_no_column() -> None:
     shown = sorted(n for stage in (*along, *across) for n in stage.shown)
     assert shown == list(range(len(turn.table)))
     together = [{turn.table[n].name for n in stage.shown} for stage in along]
-    assert {"mean20", "std20", "z20"} in together  # blocks of 20 returns, which end together
-    assert {"mean60"} in together  # two of 60 would have no room
+    assert {"mean20", "std20", "z20"} in together  # who ask for the same moments
+    assert {"mean60", "std60"} in together
+    assert {"z60"} in together  # two of 60 would have no room
     assert not any(stage.only for stage in along)  # what cross-sections are of is shown
 
 

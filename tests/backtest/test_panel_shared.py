@@ -42,7 +42,7 @@ def test_who_asks_the_same() -> None:
             name = names.get(one.place, "")
             groups.setdefault(told.first(one.place.name), set()).add(name)
     assert sorted(map(sorted, groups.values())) == [
-        [""], ["later", "latest"], ["square", "wide", "z"],
+        [""], ["average", "square", "wide", "z"], ["later", "latest"],
     ]  # fmt: skip
 
 
@@ -54,4 +54,4 @@ def test_the_same_rows(gaps: bool) -> None:
     both = test_panel_device.Both(compiled(ASKING), instants=150, data=table(closes))
     both.hold()
     shown = [[both.names[2 + n] for n in part.shown] for part in parts(both.device.signals)[0]]
-    assert ["wide", "z", "square", "again"] in shown
+    assert ["wide", "z", "square", "average", "again"] in shown

@@ -242,6 +242,43 @@ def test_ties_and_who_is_missing_within_groups(tmp_path: Path) -> None:
     assert np.isnan(run.panel("r_group")[6:8]).all()
 
 
+EQUAL = """language 1
+strategy Equal:
+    "What lies off a mean that is rounded would be noise."
+    bars 1d
+    universe "ALL"
+    let x        = float(close) / 3
+    let y        = log(volume + 1)
+    let away     = xs.demean(x)
+    let z        = xs.zscore(x)
+    let left     = xs.neutralize(y, x)
+    let scaled   = xs.scale(away)
+    let in_group = xs.demean(x, by = sector)
+    let z_group  = xs.zscore(x, by = sector)
+    let middle   = xs.mean(x)
+    let wide     = xs.std(x)
+    let both     = xs.corr(x, y)
+    plot(middle + wide + both)
+"""
+
+
+@pytest.mark.parametrize("count", [3, 5, 7, 11, 23])
+@pytest.mark.parametrize("close", [10.1, 0.7, 123.45])
+def test_equal_values_are_their_mean(tmp_path: Path, count: int, close: float) -> None:
+    closes: dict[str, list[float | None]] = {f"A{n:02}": [close] * 2 for n in range(count)}
+    more = {"universe.groups": sectors(tmp_path, list(closes), 2)}
+    run = Panels(EQUAL, data=table(closes), more=more)
+    for _ in run.bars():
+        pass
+    assert run.single("middle") == run.panel("x")[0]
+    assert not run.single("wide")
+    for name in ("away", "in_group"):
+        assert not run.panel(name).any(), name
+    for name in ("z", "left", "scaled", "z_group"):
+        assert np.isnan(run.panel(name)).all(), name
+    assert np.isnan(run.single("both"))
+
+
 def test_machine_code_and_interpreter_leave_the_same_bits(tmp_path: Path) -> None:
     closes = walks(9, 24)
     more = {"universe.groups": sectors(tmp_path, list(closes), 2)}
