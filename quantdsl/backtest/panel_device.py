@@ -121,9 +121,11 @@ class DeviceTurn:
         memory.set("span", self.instants * self.lanes)
         if MONEY in kernel.host:
             memory.set(MONEY, 10.0**self.data.money_digits)
-        stored = [memory.stored(path, units(self.data, path, self.lanes)) for path in kernel.points]
+        assert module.given is not None
+        paths = [path for path in kernel.points if path in module.given.paths]
+        stored = [memory.stored(path, units(self.data, path, self.lanes)) for path in paths]
         points = np.array(stored, np.int64).reshape(-1, self.lanes)
-        offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
+        offsets = np.array([memory.slot(path).offset_words for path in paths], np.int64)
         before = memory.slot("before").offset_words if kernel.stage.across else None
         across, varying = kernel.stage.across, kernel.varying
         made = PanelKernel(module, across, varying, memory.words, offsets, points, before)

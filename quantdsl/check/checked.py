@@ -18,7 +18,7 @@ from quantdsl.check.columns import NO_COLUMNS, Choice, Plan, Scope, choose
 from quantdsl.check.context import Context, LimitExceeded
 from quantdsl.check.facts import facts
 from quantdsl.check.few import asked_orders
-from quantdsl.check.functions import Declared
+from quantdsl.check.functions import BAR, Declared
 from quantdsl.check.hosted import hold_offline
 from quantdsl.check.imports import Importer
 from quantdsl.check.lanes import MARKET, STEP, Lanes, column
@@ -30,7 +30,7 @@ from quantdsl.check.panel_kernels import Kernel
 from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.precompiled import source_digest
 from quantdsl.check.signal_turn import ENTRY, Signals
-from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, Assembly
+from quantdsl.check.step import HOST_ENGINE, HOST_FIELDS, STATE_TYPE, Assembly
 from quantdsl.check.strategy import Strategy
 from quantdsl.check.tracing import instrument
 from quantdsl.frames import in_one_piece
@@ -41,6 +41,7 @@ from quantdsl.ir.own import GROUP as OWN_GROUP
 from quantdsl.ir.own import MADE_STEP, WIDTH
 from quantdsl.ir.own import ROW as OWN_ROW
 from quantdsl.ir.own import STEP as OWN_STEP
+from quantdsl.ir.slim import slim
 from quantdsl.lang import ast
 from quantdsl.lang.diagnostics import ERROR, Diagnostic, Label, SourceError, has_errors
 from quantdsl.lang.parser import Parsed, parse
@@ -191,7 +192,7 @@ class Checked(Struct, eq=False, dict=True):
 
     def kernel_module(self, kernel: Kernel, flat: int | None = None) -> ops.Module:
         """The linked IR of one stage of a panel: init, lane; `flat` columns have rows of so many
-        words.
+        words, and lanes keep of a bar what they read.
         """
         across = (WIDTH, WIDTH, self.universe)
         steps = across if kernel.stage.across else (1, INSTANTS_MAX, 1)
@@ -206,7 +207,8 @@ class Checked(Struct, eq=False, dict=True):
         module = link(
             lambda name: replaced.get(name) or self._lookup(name), ["init", "lane"], sizes
         )
-        return msgspec.structs.replace(module, given=ops.Given(kernel.host, module.entries))
+        module = replace(module, given=ops.Given(kernel.host, module.entries))
+        return module if flat is None else slim(module, BAR.name, STATE_TYPE)
 
     def warming_module(self, uses: frozenset[str]) -> ops.Module:
         """The linked IR of what finds where all points are warm on ticks: init, warming."""

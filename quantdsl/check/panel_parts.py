@@ -4,11 +4,12 @@ A lane goes through the bars of one instrument, so a stage has as many lanes as 
 instruments: too few for a GPU, which hides the wait for a result behind other lanes. Indicators of
 one instrument do not need each other either; what each keeps from bar to bar is its own. So those
 that no other output needs become a part, which goes through the same bars beside the others. A
-cheap equation, such as a return, is computed in each part that reads it. A part that looks at
-windows alone may be cut in time, too (panel_windows.py).
+cheap equation, such as a return, is computed in each part that reads it, and told by one of them. A
+part that looks at windows alone may be cut in time, too (panel_windows.py).
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from quantdsl.check.columns import live
@@ -62,16 +63,16 @@ class _Cutter:
         groups: list[Group] = []
         for output in outputs:
             dear = self.dear(output[1])
-            near = [g for g in groups if dear & self.dear(n for one in g for n in one[1])]
+            near = [g for g in groups if dear & self.dear(_needed(g))]
             if not dear:
-                near = [g for g in groups if not self.dear(n for one in g for n in one[1])]
+                near = [g for g in groups if not self.dear(_needed(g))]
             groups = [g for g in groups if g not in near]
             groups.append([*(one for g in near for one in g), output])
-        groups = self.paired(groups)
-        groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
+        groups = self.told_beside(self.paired(groups))
+        groups.sort(key=lambda g: len(self.dear(_needed(g))))
         while len(groups) > PARTS_MAX:  # the cheapest ones together
             groups = [groups[0] + groups[1], *groups[2:]]
-            groups.sort(key=lambda g: len(self.dear(n for one in g for n in one[1])))
+            groups.sort(key=lambda g: len(self.dear(_needed(g))))
         return [self.part(group) for group in groups]
 
     def paired(self, groups: list[Group]) -> list[Group]:
@@ -95,6 +96,18 @@ class _Cutter:
             waiting[key] = group, words
         return [*made, *(group for group, _ in waiting.values())]
 
+    def told_beside(self, groups: list[Group]) -> list[Group]:
+        """Groups, with each cheap output in one that computes it anyway: of those of windows in the
+        one that tells least. Lanes that go through all bars are the last to end without it."""
+        cheap = [group for group in groups if not self.dear(_needed(group))]
+        made = [list(group) for group in groups if group not in cheap]
+        hosts = [group for group in made if self.part(group).window is not None]
+        left: Group = []
+        for output in chain.from_iterable(cheap):
+            near = [host for host in hosts if output[1] and output[1] <= _needed(host)]
+            min(near, key=len, default=left).append(output)
+        return [*([left] if left else []), *made]
+
     def read(self, dear: Iterable[int]) -> frozenset[Use]:
         """What indicators are given."""
         calls = [call for n in dear if isinstance(call := self.graph.all[n].value, ops.Call)]
@@ -102,7 +115,7 @@ class _Cutter:
 
     def part(self, outputs: Group) -> Stage:
         """The stage of some outputs alone."""
-        equations = tuple(sorted({n for _, numbers in outputs for n in numbers}))
+        equations = tuple(sorted(_needed(outputs)))
         shown = tuple(sorted(one for one, _ in outputs if isinstance(one, int)))
         return Stage(
             across=False,
@@ -129,3 +142,8 @@ class _Cutter:
         every = (self.graph.all[n] for n in numbers)
         names = (self.sharing.first(one.place.name) for one in every if keeps(one))
         return frozenset(self.numbers[name] for name in names)
+
+
+def _needed(outputs: Group) -> frozenset[int]:
+    """The equations that outputs are computed from."""
+    return frozenset(n for _, numbers in outputs for n in numbers)

@@ -23,6 +23,7 @@ from quantdsl.devices.cuda.panels import BOUNDS, along_code, block_of, block_ptx
 from quantdsl.devices.panels import (
     CACHE_BYTES,
     ENOUGH_LANES,
+    LANES,
     SHARED_BYTES,
     PanelWork,
     Piece,
@@ -43,6 +44,8 @@ ROOT = Path(__file__).parents[2]
 TWENTY = ROOT / "bench" / "signals.qdsl"
 REVERSAL = ROOT / "strategies" / "xs_reversal.qdsl"
 ARCHITECTURE = "sm_90"
+ROOM_WORDS = (228 * 1024 // 6 - 1024) // (8 * LANES)
+"""Of a lane, where six warps share a multiprocessor, each with what the system takes of a block."""
 
 
 class Both:
@@ -320,7 +323,7 @@ def test_windows_within_indicators() -> None:
     """What an indicator asks another one for may be longer than what it was asked for itself."""
     both = Both(compiled(WITHIN), instants=150, data=table(whole(5, 320)))
     windows = {kernel.window for step in both.device.complete.steps for kernel in step}
-    assert {one.period for one in windows if one is not None} == {1, 5, 6, 8}
+    assert {one.period for one in windows if one is not None} == {5, 6, 8}
     both.hold()
 
 
@@ -428,7 +431,7 @@ def test_two_parts_are_one_where_they_read_the_same_and_have_room() -> None:
         {turn.table[n].name for n in part.shown} for step in parts(turn) for part in step
     ]
     assert [one for one in together if len(one) > 1] == [
-        {"ret", "traded"}, {"price", "total"}, {"moving", "spread"},
+        {"near", "ret"}, {"slope", "traded"}, {"price", "total"}, {"moving", "spread"},
     ]  # fmt: skip
     Both(compiled(PAIRS), instants=150, data=table(whole(5, 160))).hold()
 
@@ -449,6 +452,26 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
         assert told == list(range(n))
         assert all((before + begin) % 7 == 0 for _, begin in begins[1:])
     assert pieces(None, 320, 320, 0) == [Piece(0, 320, amid=False)]
+
+
+def test_lanes_keep_of_a_bar_what_they_read() -> None:
+    """The same for chunks with gaps; six warps with windows of 60 fit on a multiprocessor."""
+    closes = whole(5, 30)
+    turn = Both(compile_file(TWENTY), instants=30, data=table(closes)).device
+    kept = []
+    for work in (turn.complete, turn.gaps):
+        structs = [[one.module.structs for one in step] for step in work.steps]
+        kept.append(structs)
+        assert max(len(one.template) for one in work.steps[0]) <= ROOM_WORDS
+    assert kept[0] == kept[1]
+    bars = [
+        {part.name for decl in structs if decl.name == "Bar" for part in decl.fields}
+        for structs in kept[0][0]
+    ]
+    units = {"tick_num", "tick_den"}
+    assert [one for one in bars if "high" in one] == [{"high", "low", "close", *units}]  # of ATR
+    assert bars.count({"close"}) == 3  # returns of prices need no unit
+    assert bars.count({"close", *units}) == 3
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:
@@ -479,7 +502,8 @@ def test_parts_share_no_indicator_and_lose_no_column() -> None:
     assert shown == list(range(len(turn.table)))
     together = [{turn.table[n].name for n in stage.shown} for stage in along]
     assert {"mean20", "std20", "z20"} in together  # who ask for the same moments
-    assert {"mean60", "std60"} in together
+    assert {"ret", "mean60", "std60"} in together  # what they are of is told beside them
+    assert {"ret5", "ret21"} in together  # which nobody else computes
     assert {"z60"} in together  # two of 60 would have no room
     assert not any(stage.only for stage in along)  # what cross-sections are of is shown
 
