@@ -19,7 +19,7 @@ from quantdsl.check.signal_turn import Signals
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.ptx import ptx_text, target_of
 from quantdsl.devices import panels
-from quantdsl.devices.cuda.panels import BOUNDS, along_code, block_of, block_ptx
+from quantdsl.devices.cuda.panels import BOUNDS, along_code, block_of, block_ptx, start_order
 from quantdsl.devices.panels import (
     CACHE_BYTES,
     ENOUGH_LANES,
@@ -472,6 +472,20 @@ def test_lanes_keep_of_a_bar_what_they_read() -> None:
     assert [one for one in bars if "high" in one] == [{"high", "low", "close", *units}]  # of ATR
     assert bars.count({"close"}) == 3  # returns of prices need no unit
     assert bars.count({"close", *units}) == 3
+
+
+def test_the_longest_lanes_are_the_most_urgent_and_short_pieces_start_first() -> None:
+    turn = Both(compile_file(TWENTY), instants=2520, data=table(whole(5, 30))).device
+    told = [[turn.signals.table[n].name for n in part.shown] for part in turn.stages[0]]
+    for work, short_first in ((turn.complete, True), (turn.uncut, False)):
+        step = work.steps[0]
+        order = list(start_order(step, 2520, 0))
+        bars = [step[part].longest(2520, 0) for part, _ in order]
+        assert bars[:3] == [2520] * 3
+        assert bars[3:] == (sorted(bars[3:]) if short_first else [2520] * 4)
+        urgent = [one for _, one in sorted(order, key=lambda one: -step[one[0]].longest(2520, 0))]
+        assert urgent == sorted(urgent, reverse=True)
+        assert len({part for part, _ in order}) == len(told) == 7
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:

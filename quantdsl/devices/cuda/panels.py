@@ -7,7 +7,7 @@ the States of lanes and the columns between kernels stay in device memory.
 import itertools
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -104,6 +104,21 @@ class _Ready(NamedTuple):
     blocks: int
 
 
+def start_order(step: Sequence[PanelKernel], n: int, before: int) -> Iterator[tuple[int, int]]:
+    """The parts of a step in the order to start them in, and how urgent each is.
+
+    Lanes that go through most bars take longest: they are the most urgent ones. One kernel after
+    the other gets its blocks started, so that not all of them lie on each multiprocessor: where
+    several find room at once, it would be chance which. Streams share a few queues, in which who
+    starts later waits for who started before: windowed parts start with the least urgent one
+    (measured; bench/README.md).
+    """
+    longest = sorted(range(len(step)), key=lambda part: -step[part].longest(n, before))
+    urgent = {part: URGENT - (URGENT + 1) * rank // len(step) for rank, part in enumerate(longest)}
+    yield from ((part, urgent[part]) for part in longest if step[part].window is None)
+    yield from ((part, urgent[part]) for part in longest[::-1] if step[part].window is not None)
+
+
 class CudaPanel:
     """A panel on one GPU; `seconds` is what the kernels of each step have taken so far."""
 
@@ -159,13 +174,8 @@ class CudaPanel:
         for at, step in enumerate(work.steps):
             going_up = self._going_up[slot]
             launches: list[tuple[int, Launched]] = []
-            # Lanes that go through most bars take longest. One kernel after the other gets its
-            # blocks started, so that not all of them lie on each multiprocessor: where several
-            # find room at once, it would be chance which.
-            longest = sorted(enumerate(step), key=lambda one: -one[1].longest(n, before))
-            for rank, (part, kernel) in enumerate(longest):
-                urgent = URGENT - (URGENT + 1) * rank // len(step)
-                one = self._launches(kernel, (at, part), (own, made), n, before, going_up)
+            for part, urgent in start_order(step, n, before):
+                one = self._launches(step[part], (at, part), (own, made), n, before, going_up)
                 launches += [(urgent, launch) for launch in one]
             self._run(launches)
             marks.append(self.main.mark())
