@@ -25,7 +25,7 @@ from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import BOUNDS, along_cubin
 from quantdsl.devices.measured import lanes_at_once, rates
-from quantdsl.devices.panels import piece_rows, pieces
+from quantdsl.devices.panels import Piece, piece_rows, pieces
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
@@ -93,9 +93,12 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
     )
     for number, step in enumerate(steps):
         how = "a thread an instrument" if not step[0].across else "a block of threads an instant"
-        beside = f"{len(step)} parts beside each other on {len(step)} streams, each "
+        pairs = list(zip(step, each, strict=False))
+        cut = [_pieces(checked, kernel, stage.window) for stage, kernel in pairs]
+        streams = sum(map(len, cut))
+        beside = f"{len(step)} parts beside each other on {streams} streams, each "
         yield f"  {number + 1}. {beside if len(step) > 1 else ''}{how}"
-        for stage, kernel in zip(step, each, strict=False):
+        for (stage, kernel), own in zip(pairs, cut, strict=True):
             words = len(kernel.reads) + len(kernel.writes) + len(stage.shown)
             moved += WORD_BYTES * words
             names = [turn.shown[n].name for n in stage.shown]
@@ -103,8 +106,7 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
             one = None if kernel.stage.across else _taken(checked, kernel)
             told = ""
             if stage.window is not None:
-                lead = stage.window.lead
-                many = _pieces(checked, kernel, stage.window)
+                lead, many = stage.window.lead, sum(piece.times for piece in own)
                 told = f", {PLANNED_INSTANTS} bars in {many} pieces that begin {lead} bars before"
             if one is not None:
                 taken.append(one)
@@ -129,11 +131,13 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
     )
 
 
-def _pieces(checked: Checked, kernel: Kernel, window: Window) -> int:
-    """How many pieces of time a kernel of the planned panel has."""
-    memory = Memory(checked.kernel_module(kernel, PLANNED_INSTRUMENTS))
-    rows = piece_rows(window, (PLANNED_INSTANTS, PLANNED_INSTRUMENTS), len(memory.words))
-    return sum(one.times for one in pieces(window, rows, PLANNED_INSTANTS, 0))
+def _pieces(checked: Checked, kernel: Kernel, window: Window | None) -> list[Piece]:
+    """The pieces of time of a kernel of the planned panel, each on a stream of its own."""
+    rows = PLANNED_INSTANTS
+    if window is not None:
+        memory = Memory(checked.kernel_module(kernel, PLANNED_INSTRUMENTS))
+        rows = piece_rows(window, (rows, PLANNED_INSTRUMENTS), len(memory.words))
+    return pieces(window, rows, PLANNED_INSTANTS, 0)
 
 
 def _taken(checked: Checked, kernel: Kernel) -> Cubin | None:

@@ -491,6 +491,9 @@ def test_explain_prints_the_kernels_of_signals(capsys):
     most, spilled = max(int(one) for one, _ in each), sum(one != "0" for _, one in each)
     told = f"{most} of 255 registers at most on sm_90, {spilled or 'no'} kernel"
     assert f"Fused as far as equations need each other: {told}" in shown
+    # The first piece of a window, those amid time and the last one have a stream each.
+    assert "7 parts beside each other on 15 streams" in shown
+    assert "ret, mean60, std60: 32 bytes, 2520 bars in 7 pieces that begin 62 bars" in shown
     file = str(shipped("strategies/xs_momentum.qdsl"))
     assert cli.run(["explain", file, "--stage", "plan"]) == 0
     told = capsys.readouterr().out
