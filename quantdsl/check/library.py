@@ -489,6 +489,7 @@ USES = (
     "USES_PORTFOLIO",
     "USES_NET",
     "USES_PLANS",
+    "USES_CLOSES",
     "USES_PACE",
     "USES_SIZES",
     "USES_LOSS",

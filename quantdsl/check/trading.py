@@ -487,6 +487,8 @@ class EngineCall(Binding):
         """Emit the call, once for the instrument given, or for every instrument."""
         if not stands_alone(self.strategy, cx, node):
             return error_value(node.span)
+        if self.strategy.universe is not None and self.routine != "orders.cancel_all":
+            self.strategy.uses.add("USES_CLOSES")
         line = ops.i64(cx.line(node))
         for index in self._instruments(cx, node):
             args: tuple[ops.Expr, ...] = (ENGINE, line)

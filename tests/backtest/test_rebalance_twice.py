@@ -31,8 +31,12 @@ CLOSES: dict[str, list[float | None]] = {"A": [10.0] * 20, "B": [20.0] * 20}
 
 def held(days: int, least: str = "0%", more: str = "") -> dict[int, int]:
     """Lots of each instrument after so many days since 2020, a Wednesday."""
+    return held_by(TEXT.format(least=least, more=more), days)
+
+
+def held_by(text: str, days: int) -> dict[int, int]:
+    """The same of another strategy."""
     closes = {name: column[:days] for name, column in CLOSES.items()}
-    text = TEXT.format(least=least, more=more)
     result = run_checked(compiled(text), Path("x"), data=table(closes))
     fills = result.records[result.records["kind"] == Kind.FILL]
     lots: Counter[int] = Counter()
@@ -56,3 +60,27 @@ def test_what_the_last_one_leaves_out_as_too_small_stays() -> None:
 def test_other_orders_of_the_instant_stay() -> None:
     more = "for i in universe:\n            if close == 20:\n                buy(i, 10 shares)"
     assert held(3, more=more)[1] == 10
+
+
+CLOSING = """language 1
+strategy Anew:
+    bars 1d
+    universe "ALL"
+    let weight = 30% if close > 0 else 0%
+    at 15:45:
+        {close}
+        rebalance(weight, via = moc)
+    session "XNYS"
+    risk:
+        max_gross = 100% of equity
+    backtest:
+        cash = 100_000 USD
+"""
+EACH = "for i in universe:\n            close_position(i)"
+
+
+@pytest.mark.parametrize("close", ["flatten()", EACH], ids=["all", "each"])
+@pytest.mark.parametrize("days", [5, 6])
+def test_what_the_instant_closes_is_bought_anew(days: int, close: str) -> None:
+    """A rebalance that saw nothing to trade left all of it closed, each second day."""
+    assert held_by(CLOSING.format(close=close), days) == {0: 3_000, 1: 1_500}
