@@ -6,12 +6,14 @@ from quantdsl.check import arith
 from quantdsl.check.arith import an
 from quantdsl.check.bindings import Binding, unknown
 from quantdsl.check.context import Context
-from quantdsl.check.cross import N, present
+from quantdsl.check.cross import N, Scatter, present
 from quantdsl.check.equations import THIS
 from quantdsl.check.legs import stands_alone
 from quantdsl.check.market import ENGINE
+from quantdsl.check.panel_step import all_true
 from quantdsl.check.shares import PLAIN, share, told_of_factor
 from quantdsl.check.types import FLOAT, VOID
+from quantdsl.check.universe import takes_part
 from quantdsl.check.values import PANEL_SHIFT, Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
@@ -105,6 +107,14 @@ class Rebalance(Binding):
             unknown(cx, word, arg.value.span, list(VIA), "among the ways to trade")
         return word
 
+    def _wanted(self, cx: Context, weights: Value) -> ops.Expr:
+        """Whether an instrument has a weight; a cross-section has none of who takes no part."""
+        finite = present(FLOAT, weights.ir)
+        equations = self.strategy.equations.all
+        if any(isinstance(one, Scatter) and one.place == weights.ir for one in equations):
+            return finite
+        return all_true([finite, *takes_part(self.strategy, cx)])
+
     def _emit(
         self, cx: Context, node: ast.Call, weights: Value, via: str, given: dict[str, ops.Expr]
     ) -> None:
@@ -115,8 +125,7 @@ class Rebalance(Binding):
         else:
             strategy.uses.add("USES_PLANS")
         column = strategy.equations.field("x", ops.ArrayType(ops.F64_T, N))
-        finite = present(FLOAT, weights.ir)
-        value = ops.Select(finite, weights.ir, arith.NAN)
+        value = ops.Select(self._wanted(cx, weights), weights.ir, arith.NAN)
         fill = ops.Assign(ops.Elem(column, THIS), value, line)
         cx.emit(strategy.loop((fill,)))
         args = (

@@ -63,6 +63,23 @@ def test_a_rebalance_holds_the_weights_within_a_lot(tmp_path: Path) -> None:
     assert not np.any(ran.records["kind"] == Kind.REJECT)
 
 
+def test_a_weight_of_own_bars_is_one_of_who_takes_part(tmp_path: Path) -> None:
+    """B leaves the universe and is closed, C never passes, and D waits for its day."""
+    text = TEXT.replace("point_in_time = true", "point_in_time = true, filter = close > 6")
+    text = text.replace("xs.scale(one, gross = 50%)", "10% if one == 1 else 0%")
+    closes: dict[str, list[float | None]] = {"A": [10.0] * 20, "B": [10.0] * 20}
+    closes |= {"C": [5.0] * 20, "D": [10.0] * 20}
+    more = members(tmp_path, ["A,,", "B,,2020-01-10", "C,,", "D,2020-01-15,"])
+    ran = run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+    fills = ran.records[ran.records["kind"] == Kind.FILL]
+    told = [
+        (str(np.datetime64(int(fill["ts_recv"]), "ns"))[8:10], int(fill["instrument"]))
+        for fill in fills
+    ]
+    assert told == [("03", 0), ("03", 1), ("10", 1), ("15", 3)]
+
+
+
 def test_a_declared_maximum_changes_no_decision(tmp_path: Path) -> None:
     """The code is that of twelve, whoever is there; nobody trades in the places that are free."""
     most = TEXT.replace("point_in_time = true", "point_in_time = true, max = 12")
