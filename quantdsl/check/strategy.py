@@ -288,6 +288,7 @@ class Strategy:
             self._elaborate(item)
         timers.flat_by(self)
         self._uncalled()
+        universe.settle_filter(self)
         self._lints()
 
     def _market_names(self) -> None:

@@ -139,6 +139,21 @@ def takes_part(strategy: "Strategy", cx: Context) -> list[ops.Expr]:
     return found
 
 
+def settle_filter(strategy: "Strategy") -> None:
+    """Elaborate a filter that nothing asks, so that its mistakes are seen too, and tell of it."""
+    universe = strategy.universe
+    if universe is None or universe.filter is None or universe.chosen is not None:
+        return
+    takes_part(strategy, strategy.context())
+    strategy.cx.warn(
+        "QD0204",
+        "nothing here asks the filter",
+        universe.filter.span,
+        reason="xs.* and rebalance do; 'on bar' runs for every member",
+        help="ask for it in the handler, or leave it out",
+    )
+
+
 def _filter(strategy: "Strategy", node: ast.Expr) -> Value:
     """The filter as an equation; a cross-section inside it is one of all members."""
     cx = strategy.context()

@@ -122,6 +122,17 @@ def test_a_maximum_that_is_none_is_refused(universe: str, message: str) -> None:
     assert any(message in one.message for one in diagnostics), diagnostics
 
 
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [("close > 6", "nothing here asks the filter"), ("closed > 6", "there is no 'closed' here")],
+)
+def test_a_filter_that_nothing_asks_is_checked_and_told_of(condition: str, message: str) -> None:
+    text = TEXT.split("    let one")[0] + "    on bar:\n        buy(1 share)\n"
+    text = text.replace("point_in_time = true", f"filter = {condition}")
+    _, diagnostics = check_source(Source(text, "x.qdsl"))
+    assert message in [one.message for one in diagnostics]
+
+
 def test_a_universe_that_never_gets_warm_is_told_of(tmp_path: Path) -> None:
     text = TEXT.split("    let one")[0] + """    let slow = ta.sma(close, 50)
     on bar:
