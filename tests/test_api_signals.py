@@ -126,13 +126,19 @@ def test_a_universe_is_described_across_its_instruments() -> None:
     assert mean == pytest.approx(pc.mean(table["past"]).as_py(), rel=1e-9)
 
 
-def test_a_description_tells_that_it_holds_who_is_not_in_the_universe() -> None:
+def test_a_description_is_of_who_is_in_the_universe() -> None:
     """A rank correlation of a signal was that of all instruments, members or not."""
-    chosen = PANEL.replace('universe "ALL"', 'universe "ALL", filter = close > 1')
-    notes = [quantdsl.compile(text).describe(universe(walks(12, 60))).notes for text in
-             (PANEL, chosen)]  # fmt: skip
-    told = ["is described, of who is not in the universe" in " ".join(one) for one in notes]
+    chosen = PANEL.replace('universe "ALL"', 'universe "ALL", filter = close > 52')
+    every, some = (
+        quantdsl.compile(text).describe(universe(walks(12, 60))) for text in (PANEL, chosen)
+    )
+    told = ["who is in the universe" in " ".join(one.notes) for one in (every, some)]
     assert told == [False, True]
+    past, rank = some.studies  # what goes through xs.* is of members alone
+    assert past.foretold[0].spearman == rank.foretold[0].spearman
+    assert past.foretold[0].spearman != every.studies[0].foretold[0].spearman
+    assert past.coverage == rank.coverage
+    assert past.cells < every.studies[0].cells == some.rows
 
 
 def test_a_setting_given_as_a_param_is_told_where_it_belongs(bars: pa.Table) -> None:

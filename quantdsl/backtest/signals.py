@@ -52,7 +52,9 @@ T = TypeVar("T")
 INSTRUMENT = pa.dictionary(pa.int32(), pa.string())
 TYPES = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "time": TIME}
 CLOSE = "close of the bar"
-"""The column of closes where they are asked for; no equation can have such a name."""
+INSIDE = "in the universe"
+"""Columns of what a description needs; no equation can have such a name."""
+OF_THOSE = "described are the bars of who is in the universe then; the table has all of them"
 OWN = ("time", "instrument")
 """Columns of every table."""
 BARS_WEIGHED = 200_000
@@ -65,6 +67,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
     """Signals that are ready for their first event; asked again, they begin anew.
 
     `constants` are equations that params alone decide, which are no series and no columns;
+    `needed` names the last columns, those of a description, with their kinds;
     `empty_reasons` say why rows, or values across a universe, are not there at all.
     """
 
@@ -73,7 +76,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
     turn: Turn | PanelTurn | DeviceTurn
     columns: tuple[Column, ...]
     constants: tuple[str, ...]
-    closes: bool
+    needed: Mapping[str, str]
     chosen: Mapping[str, Fraction]
     notes: tuple[str, ...]
     empty_reasons: tuple[str, ...]
@@ -82,7 +85,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
     def schema(self) -> pa.Schema:
         """Time, instrument, the equations; what was run stands in the metadata."""
         named = [(one.name, TYPES[one.kind]) for one in self.columns]
-        named += [(CLOSE, pa.float64())] if self.closes else []
+        named += [(name, TYPES[kind]) for name, kind in self.needed.items()]
         return pa.schema(
             [("time", TIME), ("instrument", INSTRUMENT), *named], metadata=self.metadata
         )
@@ -124,7 +127,10 @@ class PreparedSignals(Struct, frozen=True, dict=True):
         time_ns = values_of(table["time"].cast(pa.int64()))
         instrument = _codes(table["instrument"])
         across = checked.strategy.universe is not None
-        cells = Cells.of(time_ns, instrument, _floats(table[CLOSE]), across=across)
+        inside = np.ones(len(table), np.bool_)
+        if INSIDE in self.needed:
+            inside = _floats(table[INSIDE]) == 1.0
+        cells = Cells.of(time_ns, instrument, _floats(table[CLOSE]), inside, across=across)
         order = np.argsort(instrument, kind="stable")
         names = [one.name for one in self.columns if one.kind != "time"]
         return SignalReport(
@@ -147,7 +153,7 @@ class PreparedSignals(Struct, frozen=True, dict=True):
     def _arrays(self, rows: Int64s, words: pa.Array) -> Iterator[pa.Array]:
         yield times(rows[0])
         yield pa.DictionaryArray.from_arrays(numbers(rows[1].astype(np.int32)), words)
-        kinds = [*(one.kind for one in self.columns), *(["float"] if self.closes else [])]
+        kinds = [*(one.kind for one in self.columns), *self.needed.values()]
         for kind, column in zip(kinds, rows[ROW_WORDS:], strict=True):
             yield _array(kind, column)
 
@@ -162,8 +168,9 @@ def prepare_signals(
 ) -> PreparedSignals:
     """Merge the settings, open the data, load the code, fill the state.
 
-    Rows begin at `start`; `options` are those of `arrange`. With `closes` a last column holds the
-    close of each bar. Raises DataError or ConfigError with one message that says how to mend it.
+    Rows begin at `start`; `options` are those of `arrange`. With `closes` the last columns hold
+    what a description needs. Raises DataError or ConfigError with one message that says how to
+    mend it.
     """
     opened = None if device == "auto" else panel_on(str(device))
     notes: tuple[str, ...] = ()
@@ -197,21 +204,12 @@ def prepare_signals(
         turn=turn,
         columns=signals.shown,
         constants=tuple(signals.constants),
-        closes=closes,
+        needed=({CLOSE: "float"} if closes else {})
+        | ({INSIDE: "bool"} if signals.partaking else {}),
         chosen=chosen,
-        notes=(*(_of_others(checked) if closes else ()), *arranged.notes, *notes),
+        notes=(*((OF_THOSE,) if signals.partaking else ()), *arranged.notes, *notes),
         empty_reasons=(*never_started(since_ns, arranged.data), *no_members(arranged.data)),
     )
-
-
-def _of_others(checked: Checked) -> Iterator[str]:
-    """A note for a description, where some instruments of the data are not of the universe."""
-    universe = checked.strategy.universe
-    if universe is not None and (universe.point_in_time or universe.filter is not None):
-        yield (
-            "an equation has values, and is described, of who is not in the universe at that bar "
-            "too; what goes through xs.* has none of them"
-        )
 
 
 def best_panel(

@@ -74,5 +74,5 @@ def loaded(
         memory.set("money_scale", 10.0**data.money_digits)
     values.write(memory, checked.strategy.params, chosen)
     memory.set("trade_from", np.iinfo(np.int64).min)
-    width = ROW_WORDS + len(signals.shown) + bool(signals.closes)
+    width = ROW_WORDS + len(signals.shown) + bool(signals.closes) + len(signals.partaking)
     return Turn(program, memory, width, len(data.instruments))

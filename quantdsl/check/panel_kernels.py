@@ -137,7 +137,7 @@ def kernels(
         mine = wanted if stage.only is None else wanted & stage.only
         found.append(builder.kernel(frozenset(mine)))
         wanted |= set(found[-1].reads)
-    needs = [*(one.needs for one in turn.strategy.equations.all), *(one.warm for one in turn.shown)]
+    needs = [*(one.needs for one in turn.strategy.equations.all), *(one.warm for one in turn.table)]
     most = [need.most for one in needs for _, need in one]
     known = [one for one in most if isinstance(one, int)]
     assert len(known) == len(most)  # what a strategy waits for is a number, other than in std

@@ -31,6 +31,7 @@ from quantdsl.check.step import (
     instant,
 )
 from quantdsl.check.types import MISSING, NUMERIC
+from quantdsl.check.universe import takes_part
 from quantdsl.check.values import PANEL_SHIFT, Value, Warm
 from quantdsl.ir import ops
 from quantdsl.ir.link import Decl
@@ -53,7 +54,8 @@ class Column(Struct, frozen=True):
 
 
 class Signals(Lanes):
-    """Builds the turn of one strategy; with `closes` a row ends with the close of its bar.
+    """Builds the turn of one strategy; with `closes` a row ends with the close of its bar and, of a
+    universe that not all are in, with whether its instrument is.
 
     Its columns are the strategy's equations, or the arguments `of` a function of the host.
     """
@@ -66,19 +68,21 @@ class Signals(Lanes):
         """Equations that are no series: params alone decide them."""
         self.shown = tuple(self._columns() if of is None else self._arguments(of))
         self.closes = tuple(self._closes()) if closes else ()
+        self.partaking = tuple(self._partaking()) if closes else ()
 
     @property
     def table(self) -> tuple[Column, ...]:
-        """All columns of a row of an instrument of a universe, its close included."""
+        """All columns of a row of an instrument of a universe, those of a description included."""
         closes = (Column("close", "float", one, ops.boolean(True)) for one in self.closes)
-        return (*self.shown, *closes)
+        return (*self.shown, *closes, *self.partaking)
 
     def decls(self) -> list[Decl]:
         """What stands for the functions and the state of a run."""
         strategy, panel = self.strategy, self.assembly.panel
         known = len(strategy.loops)
         rows = self._rows()
-        read = [part for one in self.shown for part in (one.value, one.defined)]
+        columns = (*self.shown, *self.partaking)
+        read = [part for one in columns for part in (one.value, one.defined)]
         found = live(self.graph, used(*read), lambda *_: None)
         if panel is None:
             equations, done = self._equations(found, ()), []
@@ -153,6 +157,16 @@ class Signals(Lanes):
             factor = None if universe is None else universe.factor
             yield price if factor is None else ops.Binary("fmul", price, factor)
 
+    def _partaking(self) -> Iterator[Column]:
+        """Whether THIS one takes part in a cross-section, where there are conditions."""
+        universe = self.strategy.universe
+        conditions = [] if universe is None else takes_part(self.strategy, self.strategy.cx)
+        if universe is not None and conditions:
+            chosen = universe.chosen
+            warm = chosen.series.warm if chosen is not None and chosen.series is not None else ()
+            defined = all_of(self.assembly.needs(warm))
+            yield Column("partaking", "bool", all_of(conditions), defined, warm)
+
     # ---- statements ----
 
     def _rows(self) -> list[ops.Stmt]:
@@ -176,8 +190,9 @@ class Signals(Lanes):
         return [ops.If(since, tuple(bars))]
 
     def _row(self, number: int, instrument: ops.Expr) -> list[ops.Stmt]:
-        closes = map(_bits, self.closes[number : number + 1])
-        words = [ops.Field(ENGINE, "now"), instrument, *map(column_word, self.shown), *closes]
+        words = [ops.Field(ENGINE, "now"), instrument, *map(column_word, self.shown)]
+        words += map(_bits, self.closes[number : number + 1])
+        words += map(column_word, self.partaking)
         stmts: list[ops.Stmt] = []
         for place, word in enumerate(words):
             first = ops.Binary("imul", ops.i64(place), CAPACITY)

@@ -50,7 +50,7 @@ def command(
     inputs give the same bytes.
     A description is printed, and written into a folder beside the table.
     """
-    from quantdsl.backtest.signals import CLOSE, ahead, prepare_signals
+    from quantdsl.backtest.signals import ahead, prepare_signals
     from quantdsl.check import compile_file
     from quantdsl.data.many import fewer
     from quantdsl.report.signal_files import hold_path, write
@@ -63,7 +63,7 @@ def command(
     silent = {one.name for one in prepared.columns}
     if describe:
         table = prepared.table()
-        named = table.drop_columns([CLOSE])
+        named = table.drop_columns([*prepared.needed])
         rows = write(target, named.schema, heard(named.to_batches(), silent))
         _describe(prepared.described(table), target.with_suffix(""))
     else:

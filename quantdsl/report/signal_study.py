@@ -36,14 +36,18 @@ class Cells(Struct, frozen=True):
     time_ns: Int64s
     instrument: Int64s
     close: Float64s
+    inside: Bools
+    """Whether its instrument is in the universe at that bar: others lend their closes alone."""
     across: bool
     """Whether instants are compared (a universe), or the bars of an instrument."""
 
     @classmethod
-    def of(cls, time_ns: Int64s, instrument: Int64s, close: Float64s, *, across: bool) -> "Cells":
+    def of(
+        cls, time_ns: Int64s, instrument: Int64s, close: Float64s, inside: Bools, *, across: bool
+    ) -> "Cells":
         """From rows in order of time; `order` of the result takes columns along."""
         order = np.argsort(instrument, kind="stable")
-        return cls(time_ns[order], instrument[order], close[order], across)
+        return cls(time_ns[order], instrument[order], close[order], inside[order], across)
 
     def later(self, bars: int) -> Bools:
         """Which cells have one of the same instrument so many bars later, `bars` cells on."""
@@ -120,7 +124,13 @@ def study(cells: Cells, names: Sequence[str], columns: Iterator[Float64s]) -> li
     groups = cells.groups()
     returns = [(bars, cells.forward(bars)) for bars in HORIZONS]
     return [
-        _described(name, np.where(np.isfinite(values), values, np.nan), cells, groups, returns)
+        _described(
+            name,
+            np.where(cells.inside & np.isfinite(values), values, np.nan),
+            cells,
+            groups,
+            returns,
+        )
         for name, values in zip(names, columns, strict=True)
     ]
 
@@ -143,7 +153,7 @@ def _described(
     drawn = ~np.isnan(path)
     return SignalStudy(
         name=name,
-        cells=len(values),
+        cells=int(np.count_nonzero(cells.inside)),
         present=len(known),
         instruments=len(np.unique(cells.instrument[there])),
         first_ns=int(cells.time_ns[there].min()) if some else 0,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from quantdsl.backtest.prepare import prepare
 from quantdsl.backtest.run import carry
-from quantdsl.backtest.signals import PreparedSignals, ahead, prepare_signals
+from quantdsl.backtest.signals import CLOSE, PreparedSignals, ahead, prepare_signals
 from quantdsl.backtest.turns import loaded
 from quantdsl.check import check_source
 from quantdsl.check.signal_turn import Signals
@@ -84,7 +84,7 @@ def same(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
 def interpreted(prepared: PreparedSignals) -> PreparedSignals:
     """The same signals, computed event by event by the interpreter."""
     checked, given = prepared.checked, frozenset[str]()
-    signals = Signals(checked.assembly, closes=prepared.closes)
+    signals = Signals(checked.assembly, closes=bool(prepared.needed))
     turn = loaded(checked, signals, given, prepared.data, prepared.chosen)
     module = checked.signals_module(signals, given)
     return replace(prepared, turn=replace(turn, executor=Interpreter(module)))
@@ -217,7 +217,7 @@ def test_closes_are_the_prices_of_the_data() -> None:
     found = prepare_signals(compiled(text), data=table(closes), closes=True).table()
     for name, column in closes.items():
         own = found.filter(pc.equal(found["instrument"], name))
-        assert own[own.schema.names[-1]].to_pylist() == [x for x in column if x is not None]
+        assert own[CLOSE].to_pylist() == [x for x in column if x is not None]
 
 
 def test_rows_begin_at_the_start_and_the_values_are_the_same() -> None:

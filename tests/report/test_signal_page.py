@@ -34,7 +34,8 @@ def report(*, across: bool = True, name: str = "momentum") -> SignalReport:
     foretells[:5] = np.nan
     signals = {name: foretells, "noise": random.normal(0, 1, steps.shape), "one": steps * 0 + 1}
     day, which = (grid.ravel() for grid in np.mgrid[:days, :names])
-    cells = Cells.of(START_NS + day * DAY_NS, which, closes.ravel(), across=across)
+    inside = np.ones(closes.size, np.bool_)
+    cells = Cells.of(START_NS + day * DAY_NS, which, closes.ravel(), inside, across=across)
     order = np.argsort(which, kind="stable")
     columns = (values.ravel()[order] for values in signals.values())
     return SignalReport(

@@ -44,7 +44,9 @@ def cells_of(
     """The rows of a table in order of time, as cells."""
     day, name = np.nonzero(~np.isnan(closes))
     order = np.argsort(name, kind="stable")
-    cells = Cells.of(day.astype(np.int64), name.astype(np.int64), closes[day, name], across=across)
+    moment, number, price = day.astype(np.int64), name.astype(np.int64), closes[day, name]
+    inside = np.ones(len(day), np.bool_)
+    cells = Cells.of(moment, number, price, inside, across=across)
     return cells, signal[day, name][order]
 
 
