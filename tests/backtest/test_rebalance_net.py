@@ -124,3 +124,13 @@ def test_a_book_that_cannot_be_paid_for_is_not_built_by_half(pays):
     result = ran("xs.scale(xs.demean(close), gross = 180%)", closes, pays=pays)
     assert set(result.reasons_of(Kind.CANCEL)) == {"max net"}
     assert not len(of(Kind.FILL, result))
+
+
+def test_what_makes_room_goes_before_what_takes_it():
+    """B turns from 60 % long to 10 % short: A, declared before it, was refused 50 % for its 60."""
+    weight = "50% if close == 11 else (60% if close == 20 else (-10% if close == 21 else 0%))"
+    prices = {"A": [10.0] * 5 + [11.0] * 5, "B": [20.0] * 5 + [21.0] * 5}
+    limits = "max_gross = 70% of equity"
+    text = TEXT.format(weight=weight, limit=limits, then="", pays="").replace("5%", "70%")
+    result = run_checked(compiled(text), Path("x"), data=table(prices))
+    assert not len(of(Kind.REJECT, result))
