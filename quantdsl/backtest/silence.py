@@ -12,6 +12,7 @@ import numpy as np
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked, check_source
 from quantdsl.check.facts import step_of
+from quantdsl.check.rebalancing import Rebalance
 from quantdsl.check.values import PANEL_SHIFT
 from quantdsl.data.tick_data import RunData
 from quantdsl.data.times import DAY_NS, show_instant
@@ -33,7 +34,7 @@ def silence(prepared: Prepared, options: dict[str, Any]) -> tuple[str, ...]:
     found = never_started(start, data) or _outside(prepared)
     found = found or _not_warm(prepared) or no_members(data)
     if not found and not run.memory.get("e.metrics.orders"):
-        found = _never_true(checked, _count(checked, options))
+        found = _never_true(checked, _count(checked, options)) or _left_alone(checked)
     return tuple(dict.fromkeys(found))
 
 
@@ -89,6 +90,17 @@ def no_members(data: RunData) -> list[str]:
     if not changes or entered or any(at_first.values()):
         return []
     return ["no instrument was a member of the universe on a day of the data"]
+
+
+def _left_alone(checked: Checked) -> list[str]:
+    """Rebalances that found nothing to trade."""
+    rebalance = checked.strategy.scope.names.get("rebalance")
+    if not isinstance(rebalance, Rebalance) or rebalance.plan is None:
+        return []
+    return [
+        "no 'rebalance' changed a position: its weights were na, 0, less than one lot, or changes "
+        "below its min_trade"
+    ]
 
 
 def _places(checked: Checked, bit: int, name: str) -> list[str]:

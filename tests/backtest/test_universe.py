@@ -222,6 +222,15 @@ def test_one_instrument_in_two_groups_at_once_is_refused(tmp_path: Path) -> None
         told(*once, f"{first},oil,")
 
 
+def test_rebalances_that_leave_all_as_it_was_are_told_of(tmp_path: Path) -> None:
+    text = TEXT.replace("via = moc", "via = moc, min_trade = 60%")
+    more = members(tmp_path, ["A,,", "B,,"])
+    closes: dict[str, list[float | None]] = {name: [10.0] * 9 for name in ("A", "B")}
+    ran = run_checked(compiled(text), Path("x"), data=table(closes), more=more)
+    (reason,) = ran.no_trade_reasons
+    assert reason.startswith("no 'rebalance' changed a position: its weights were na, 0")
+
+
 def test_what_is_held_of_who_ended_is_told_of(tmp_path: Path) -> None:
     closes: dict[str, list[float | None]] = {name: [10.0] * 40 for name in ("A", "B", "C")}
     closes["B"] = [10.0] * 14 + [None] * 26  # its last bar is that of the 14th
