@@ -59,7 +59,10 @@ def run_checked(
     bars = carry(prepared.run, prepared.data, progress)
     finished = replace(result(prepared, path, bars), no_trade_reasons=silence(prepared, options))
     if compared := prepared.resolved.config.report.benchmark:
-        finished = replace(finished, benchmark=benchmark_of(compared, finished))
+        data = prepared.data
+        assert isinstance(data, Data | TickData), "a session has no benchmark"
+        against = benchmark_of(compared, finished, data.actions.events)
+        finished = replace(finished, benchmark=against)
     return finished
 
 

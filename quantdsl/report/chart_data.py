@@ -105,11 +105,12 @@ def curve_data(ts_ns: Int64s, start: float, level: Float64s, under: Float64s) ->
 
 
 def _benchmark(result: RunResult, benchmark: Benchmark) -> dict[str, Any]:
-    """The benchmark as money, as if the starting equity had been put into it."""
+    """The benchmark as money, as if the starting equity had been put into it at its first price."""
     levels = benchmark.levels
     ts = days_of(result).ts
-    known = np.isfinite(levels[1:]) & np.isfinite(levels[0])
-    money = levels[1:] / levels[0] * float(result.money(result.accumulators["equity_first"]))
+    known = np.isfinite(levels[1:])
+    first = np.append(levels[np.isfinite(levels)], np.nan)[0]
+    money = levels[1:] / first * float(result.money(result.accumulators["equity_first"]))
     value = pack(money[known], EXACT)
     return {"name": benchmark.name, "time": _seconds(ts[known]), "value": value}
 
