@@ -347,6 +347,10 @@ def test_a_sweep_has_a_folder_to_go_on_from_or_to_write_into(table, tmp_path):
         strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", resume=True)
     with pytest.raises(ConfigError, match="that is a file\n"):
         strategy.sweep(table, ranges={"fast": [3, 5]}, device="cpu", out=file)
+    kept = {"ranges": {"fast": [3, 5]}, "device": "cpu", "out": tmp_path / "kept"}
+    strategy.sweep(table, **kept)
+    with pytest.raises(ConfigError, match="nothing to resume\nhelp: without resume=True it is run"):
+        strategy.sweep(table, **kept, resume=True)
 
 
 def test_the_defaults_of_params_are_taken_back(table):

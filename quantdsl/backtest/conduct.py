@@ -122,7 +122,7 @@ def _conduct(
     if parts is not None and resume and parts.complete:
         raise ConfigError(
             f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
-            "resume\nhelp: without --resume, in Python without resume=True, it is run anew"
+            "resume\nhelp: without resume=True it is run anew"
         )
     config = sweep.config
     plan = asked(sweep.arranged.resolved)

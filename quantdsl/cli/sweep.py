@@ -119,11 +119,11 @@ def command(
             sweep.place(number)
         if several and not turn:  # nothing of the first was refused
             clear(folder)
-        if several and resume and complete(sweep, place):
+        if resume and complete(sweep, place):
             save_trades(sweep, traded, place)
             missing = best is not None and not best.exists()
             later = f"; {best} is written by a run without --resume" if missing else ""
-            click.echo(f"{place} is complete{later}")
+            click.echo(f"{place} is complete and left as it is{later}")
             continue
         extras = Extras(traded, best, profile)
         status = _one(sweep, place, extras, resume=resume)

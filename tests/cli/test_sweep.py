@@ -255,8 +255,9 @@ def test_ctrl_c_leaves_a_partial_sweep_that_goes_on(data, tmp_path, capfd, monke
     assert points_of(out).equals(points_of(tmp_path / "whole"))
     assert (out / "report.html").read_bytes() == (tmp_path / "whole/report.html").read_bytes()
     capfd.readouterr()
-    assert swept(*arguments, "--resume") == 2
-    assert "holds all 28 points of this sweep: there is nothing to resume" in capfd.readouterr().err
+    assert swept(*arguments, "--resume", "--trades", 0) == 0
+    assert capfd.readouterr().out == f"{out} is complete and left as it is\n"
+    assert (out / "trades-0.parquet").exists()
     assert swept(*arguments, "--resume", "--objective", "sortino") == 0  # is not what lies there
     assert json.loads((out / "result.json").read_text())["objective"] == "sortino"
 
