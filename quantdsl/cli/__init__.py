@@ -9,7 +9,9 @@ import gc
 import importlib
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +29,8 @@ GARBAGE_OBJECTS = 50_000
 """New objects between two searches for cycles. Python's own 700 cost a sixth of a backtest: what a
 command imports and builds is no garbage, and is walked again and again."""
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+TELL_AGAIN_S = 0.05
+"""After that what dropped a Ctrl-C is most likely over; if it is not, it is told once more."""
 
 COMMANDS = {
     "demo": ("demo", "Backtest a shipped strategy on built-in data and write its report."),
@@ -132,6 +136,7 @@ def main(argv: list[str] | None = None) -> None:
     # nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
+    sys.unraisablehook = _tell_again
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us, as with >&- in a shell
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -208,6 +213,19 @@ def _stems_from_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _tell_again(lost: "sys.UnraisableHookArgs") -> None:
+    """A Ctrl-C that Python drops comes once more: raised in what it calls by itself, as the import
+    lock and finalizers, no caller hears of it."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    main, again = threading.main_thread().ident, signal.SIGINT
+    assert main is not None, "it runs"
+    timer = threading.Timer(TELL_AGAIN_S, signal.pthread_kill, (main, again))
+    timer.daemon = True
+    timer.start()
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

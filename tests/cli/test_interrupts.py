@@ -1,0 +1,80 @@
+"""Ctrl-C at any moment ends a command, also where Python itself drops it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_sweep import CHILD, ROOT, STRATEGY
+from tests.truth.test_oracle import market
+from tests.waiting import WAIT_S
+
+DROPPING = """
+import os
+class Dropping:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)  # what it raises here is dropped
+        time.sleep(0)
+"""
+BEGUN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+from quantdsl import cli
+print("begun", flush=True)
+cli.main()
+"""
+RANGES = "--range fast=2..20:1 --range slow=30..90:10".split()
+MANY = "--range fast=2..99 --range slow=100..202 --bootstrap 1000".split()
+"""Points that take far longer than the latest signal waits."""
+
+
+def begin(child: str, tmp_path, *ranges: str) -> subprocess.Popen:
+    data = tmp_path / "bars.parquet"
+    pq.write_table(market(10_000), data)
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            child,
+            "sweep",
+            STRATEGY,
+            "--device",
+            "cpu",
+            "--data",
+            data,
+            *ranges,
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_dropped_ctrl_c_ends_a_sweep(tmp_path):
+    child = CHILD.replace("class Halting", f"{DROPPING}\nclass Halting")
+    child = child.replace("time.sleep(3600)", "Dropping(); time.sleep(3600)")
+    child = child.replace("sys.exit(cli.run(sys.argv[1:]))", "cli.main()")
+    ran = begin(child, tmp_path, *RANGES)
+    _, said = ran.communicate(timeout=WAIT_S)
+    assert ran.returncode == 130, said
+    assert "Exception ignored" not in said
+    assert "are done and written; the same command with --resume goes on" in said
+
+
+@pytest.mark.parametrize("after_s", [0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
+def test_ctrl_c_at_any_moment_ends_a_sweep(after_s, tmp_path):
+    ran = begin(BEGUN, tmp_path, *MANY)
+    assert ran.stdout is not None
+    assert ran.stdout.readline() == "begun\n"
+    time.sleep(after_s)
+    ran.send_signal(signal.SIGINT)
+    _, said = ran.communicate(timeout=WAIT_S)
+    assert ran.returncode == 130, said
+    assert "interrupted" in said
+    assert not any(words in said for words in ("Traceback", "Exception ignored", "QD9001"))
