@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain, repeat
 from typing import Protocol
 
 import numpy as np
@@ -28,10 +29,12 @@ BLOCK_POINTS = 1 << 18
 """Points that are judged at once, so that a large grid needs little memory beside its result."""
 COUNT = re.compile(r"[1-9][0-9]{0,39}")
 """Of points in a subset: none is too long for Python to read."""
+DRAWS_LEAST = 1 << 20
+"""Points drawn of a grid too large to look at all of it, before a subset is left with fewer."""
 UNORDERED = ("bool", "word")
 """Kinds of params whose values have no order."""
 DRAWS_MAX = 64
-"""Points drawn for each one wanted; a `require` that admits fewer yields fewer."""
+"""Points drawn for each one wanted, before it is looked whether `require` admits so few."""
 
 
 class Axis(Struct, frozen=True, dict=True):
@@ -215,7 +218,7 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
         found = _drawn(grid, judge, kind, wanted, seed)
     if not len(found):
         which, more = "no point drawn from", ", or draw more points (--points, in Python points=)"
-        if whole:
+        if grid.size <= limits.SWEEP_POINTS:
             which, more = f"none of the {grid.size:,} points of", ""
         raise ConfigError(
             f"{which} {grid.describe()} satisfies what the strategy requires\n"
@@ -255,7 +258,9 @@ def _kept(grid: Grid, judge: Judge, numbers: Int64s) -> Int64s:
 
 
 def _drawn(grid: Grid, judge: Judge, kind: str, wanted: int, seed: int) -> Int64s:
-    """Up to `wanted` different admitted points of the grid, as the draw finds them."""
+    """`wanted` different admitted points of the grid, as the draw finds them; fewer where there
+    are no more, or in a grid that is too large to look at all of it.
+    """
     if grid.size >= 2**62:
         raise LimitError(f"the grid {grid.describe()} has more points than can be numbered")
     sizes = np.array([len(axis.values) for axis in grid.axes], np.int64)
@@ -263,12 +268,18 @@ def _drawn(grid: Grid, judge: Judge, kind: str, wanted: int, seed: int) -> Int64
     source = sobol.Sobol(len(sizes), seed) if kind == "sobol" else None
     rng = np.random.default_rng(seed)
     found = np.empty(0, np.int64)
-    for _ in range(DRAWS_MAX):
-        unit = rng.random((len(sizes), wanted)) if source is None else source.draw(wanted)
+    small = grid.size <= limits.SWEEP_POINTS
+    more = 0 if small else DRAWS_LEAST // BLOCK_POINTS
+    for count in chain(repeat(wanted, DRAWS_MAX), repeat(BLOCK_POINTS, more)):
+        unit = rng.random((len(sizes), count)) if source is None else source.draw(count)
         levels = np.minimum((unit * sizes[:, None]).astype(np.int64), sizes[:, None] - 1)
         found = np.concatenate([found, _kept(grid, judge, strides @ levels)])
         _, first = np.unique(found, return_index=True)
         found = found[np.sort(first)][:wanted]
         if len(found) in (wanted, grid.size):
             break
+    if small and len(found) < wanted:  # all of it is looked at as fast as more is drawn
+        rest = np.setdiff1d(np.concatenate(list(_admitted(grid, judge))), found)
+        lacking = min(wanted - len(found), len(rest))
+        found = np.append(found, rng.choice(rest, lacking, replace=False))
     return np.sort(found)

@@ -115,16 +115,24 @@ def test_a_subset_as_large_as_the_grid_is_all_of_it(
         assert numbers(two, points).tolist() == every
 
 
-def test_a_subset_without_an_admitted_point_tells_whether_there_is_one() -> None:
-    """One point of 9,000 is admitted: a draw may miss it, and random:N looks at all of them."""
+def test_a_subset_has_the_few_points_that_are_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven points of 9,000 are: a draw misses some, then all of the grid is looked at."""
     rare = TWO.replace("50   step 5", "94 step 1").replace("200 step 10", "119 step 1")
-    rare = checked(rare.replace("require fast < slow", "require fast == 10 and slow == 40"))
-    assert len(numbers(rare, "random:1")) == 1
-    with pytest.raises(ConfigError, match=r"no point drawn from .*\n.* or draw more points"):
-        numbers(rare, "sobol:1")
-    for points in ("grid", "random:1", "sobol:200"):
+    rare = checked(rare.replace("require fast < slow", "require fast == 10 and slow < 27"))
+    every = numbers(rare).tolist()
+    assert len(every) == 7
+    for points in ("random:5", "sobol:5"):
+        found = numbers(rare, points).tolist()
+        assert len(found) == 5
+        assert set(found) < set(every)
+    assert numbers(rare, "sobol:8").tolist() == every
+    for points in ("grid", "random:1", "sobol:5", "sobol:200"):
         with pytest.raises(ConfigError, match=r"none of the 200 points of .*\nhelp: .*condition$"):
             numbers(rare, points, fast="11..12")
+    monkeypatch.setattr("quantdsl.limits.SWEEP_POINTS", 1_000)
+    assert len(numbers(rare, "random:5")) == 5  # drawn from more than a grid may have
+    with pytest.raises(ConfigError, match=r"no point drawn from .*\n.* or draw more points"):
+        numbers(rare, "sobol:1", fast="11..94")
 
 
 def test_a_subset_of_a_grid_that_nobody_could_run() -> None:
