@@ -24,11 +24,15 @@ WRITING = ".writing"
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A place to write to that takes the name `path` only once everything is written."""
-    part = _part(path)
+    """A place to write to that takes the name `path` only once everything is written.
+
+    A link stays, and what it leads to is written; ConfigError where that is no file.
+    """
+    place = _place(path)
+    part = _part(place)
     try:
         yield part
-        part.replace(path)
+        part.replace(place)
     except OSError as refused:
         if refused.filename == str(part):
             refused.filename = None  # no user's word
@@ -40,14 +44,14 @@ def whole(path: Path) -> Iterator[Path]:
 def writable(path: Path, *sources: Path) -> None:
     """Raises what `whole` would raise at its end, before the work whose result goes there.
 
-    ConfigError where that is one of the files that the work is made from.
+    ConfigError too where that is one of the files that the work is made from.
     """
     if any(_same(path, one) for one in sources):
         raise ConfigError(
             f"{path}: is what this command reads, and would be lost\n"
             "help: give the output another name"
         )
-    part = _part(path)
+    part = _part(_place(path))
     try:
         part.touch()
     except OSError as refused:
@@ -60,6 +64,13 @@ def _same(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except OSError:  # one is not there, or can be no name of a file
         return False
+
+
+def _place(path: Path) -> Path:
+    """Where `path` leads; ConfigError at a device or a pipe, which would be lost for everybody."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ConfigError(f"{path}: is a device or a pipe\nhelp: name a file")
+    return Path(os.path.realpath(path))
 
 
 def _part(path: Path) -> Path:

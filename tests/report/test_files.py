@@ -1,5 +1,6 @@
 """What a run leaves on disk: its tables, their units, and that equal runs give equal bytes."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from errno import ENOSPC
 from fractions import Fraction
@@ -11,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from quantdsl.data.instrument import Instrument
-from quantdsl.errors import DataError
+from quantdsl.errors import ConfigError, DataError
 from quantdsl.events.layout import Kind
 from quantdsl.events.messages import Message
-from quantdsl.files import WRITING
+from quantdsl.files import WRITING, whole, writable
 from quantdsl.report.metrics import evaluate
 from quantdsl.report.order_words import NONE
 from quantdsl.report.store import load, save
@@ -188,3 +189,20 @@ def test_a_text_is_written_as_it_stands_but_for_its_values():
     opened = str(np.datetime64(OPENING, "ns"))[:19]
     texts = tables(run)["messages"].column("text").to_pylist()
     assert texts == ['mode != "{a}"', f"at {opened} of 7", f"{opened}.25"]
+
+
+def test_a_link_stays_and_a_pipe_is_no_place_for_a_file(tmp_path):
+    """As root a rename takes the place of /dev/stdout, for all who come later."""
+    file, link, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(file)
+    writable(link)
+    with whole(link) as part:
+        part.write_text("all of it")
+    assert link.is_symlink()
+    assert file.read_text() == "all of it"
+    os.mkfifo(pipe)
+    with pytest.raises(ConfigError, match="pipe: is a device or a pipe\nhelp: name a file"):
+        writable(pipe)
+    with pytest.raises(ConfigError, match="is a device or a pipe"), whole(pipe):
+        raise AssertionError("nothing is to be written")
+    assert pipe.is_fifo()
