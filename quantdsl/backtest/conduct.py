@@ -119,7 +119,7 @@ def _conduct(
     profile: Profile | None,
 ) -> Outcome:
     folder = None if parts is None else parts.folder
-    if parts is not None and resume and parts.complete:
+    if folder is not None and resume and complete(sweep, folder):
         raise ConfigError(
             f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
             "resume\nhelp: without resume=True it is run anew"
@@ -197,8 +197,12 @@ def best_point(result: SweepResult) -> int:
 
 
 def complete(sweep: Sweep, folder: Path) -> bool:
-    """Whether the folder holds all results of this very sweep."""
-    return Parts(folder, sweep.manifest()).complete
+    """Whether the folder holds all results of this very sweep; parts that a kill left beside them
+    go."""
+    parts = Parts(folder, sweep.manifest())
+    if parts.complete:
+        parts.clear()
+    return parts.complete
 
 
 def save_all(folders: Sequence[Path], folder: Path) -> None:

@@ -167,16 +167,19 @@ class Parts:
     def finish(self) -> None:
         """All lanes are done and their results are written: the parts are needed no more."""
         self._write_manifest(msgspec.structs.replace(self._manifest, complete=True))
+        self.clear()
+
+    def clear(self) -> None:
+        """No part is left, nor their folder."""
         self._remove()
         with suppress(OSError):  # somebody put a file of theirs there
             self._made().rmdir()
 
     def _drop(self) -> None:
         """Nothing of it is needed any more."""
-        self._remove()
+        self.clear()
         (self.folder / MANIFEST).unlink(missing_ok=True)
         with suppress(OSError):  # somebody put a file of theirs there
-            self._made().rmdir()
             self.folder.rmdir()
 
     def _read(self, path: Path) -> Int64s | None:
@@ -199,8 +202,8 @@ class Parts:
         for path in self._made().glob("*"):
             if path.suffix in (".npy", ".part"):
                 path.unlink()
-        for manifest in self.folder.glob(f"{WINDOW.format('*')}/{MANIFEST}"):
-            Parts(manifest.parent, self._manifest)._drop()
+        for window in self.folder.glob(f"{WINDOW.format('[0-9]*')}/"):  # a kill may leave it empty
+            Parts(window, self._manifest)._drop()
 
 
 def _write(path: Path, encoded: bytes | memoryview) -> None:

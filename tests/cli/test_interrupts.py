@@ -9,6 +9,9 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from quantdsl import cli
+from quantdsl.backtest import sweep_parts
+from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
 from tests.cli.test_sweep import CHILD, ROOT, STRATEGY
 from tests.truth.test_oracle import market
 from tests.waiting import WAIT_S
@@ -78,3 +81,21 @@ def test_ctrl_c_at_any_moment_ends_a_sweep(after_s, tmp_path):
     assert ran.returncode == 130, said
     assert "interrupted" in said
     assert not any(words in said for words in ("Traceback", "Exception ignored", "QD9001"))
+
+
+def test_a_kill_before_the_parts_are_gone_leaves_none(tmp_path, monkeypatch):
+    """The results are written by then, and the sweep is complete: no run is left to remove them."""
+    data, out = tmp_path / "bars.parquet", tmp_path / "out"
+    pq.write_table(market(3_000), data)
+    walk = ("--walk-forward", "train=1d test=1d")
+    swept = ["sweep", str(STRATEGY), "--device", "cpu", "--data", str(data), *walk]
+    swept += ["--points", "random:3", "--out", str(out)]
+    monkeypatch.setattr(Parts, "_remove", lambda _: None)  # as if it were killed there
+    monkeypatch.setattr(sweep_parts, "FLUSH_S", 0.0)
+    assert cli.run(swept) == 0
+    assert len([*(out / FOLDER).glob("*.npy")]) == 1
+    assert (out / FOLDER / "window-1" / MANIFEST).exists()
+    monkeypatch.undo()
+    (out / FOLDER / "window-9").mkdir()  # of which a kill left no more
+    assert cli.run([*swept, "--resume"]) == 0
+    assert not (out / FOLDER).exists()
