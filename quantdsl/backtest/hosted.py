@@ -4,12 +4,13 @@ A strategy file is text that nobody need trust: what it names is imported only w
 allowed that very module. The function gets the whole history of its series, one array each, NaN
 where one is missing, and its constants by name; it returns one value a bar. A value may depend on
 what came before it alone, which is tried out: the function is called again on data that end
-earlier, and what it said of the bars that are left must be the same.
+earlier, and on data of which the later bars are others, and what it said of the bars that are left
+must be the same.
 """
 
 import importlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
@@ -28,8 +29,9 @@ from quantdsl.data.times import show_instant
 from quantdsl.errors import ConfigError
 from quantdsl.report.result import Float64s, Int64s
 
-CUTS, SAMPLED = 3, 3
-"""Where a history is cut to try it out, evenly spread; and of how many instruments."""
+CUTS, SAMPLED, SHARE = 3, 3, 4
+"""Where a history is cut to try it out, evenly spread; and of how many instruments. Before the
+first cut so much of what is left stays as it is, again and again, and the rest is turned round."""
 Function = Callable[..., Any]
 NUMBERS = "biufO"
 """Kinds of arrays that hold numbers; objects are looked at one by one."""
@@ -120,19 +122,19 @@ class _Told:
     def hold_causal(self) -> None:
         """ConfigError where a value changes when later data are cut away."""
         whole = self.values()
-        for number in range(1, CUTS + 1):
-            end = len(whole) * number // (CUTS + 1)
-            part = self._asked(end)
-            known = whole[:end]
+        for end, kept in _tried(len(whole)):
+            part = self._asked(end, kept)[:kept]
+            known = whole[:kept]
             changed = (part != known) & ~(np.isnan(part) & np.isnan(known))
             if changed.any():
                 self._hold_same()
                 at = int(np.flatnonzero(changed)[0])
+                where = "the data end at" if end == kept else "other bars follow that of"
                 raise ConfigError(
                     f"{self.call.target} looks into the future: of {self.name} at "
                     f"{show_instant(int(self.time_ns[at]))} it says {float(known[at])!r}, and "
-                    f"{float(part[at])!r} where the data end at "
-                    f"{show_instant(int(self.time_ns[end - 1]))}\n"
+                    f"{float(part[at])!r} where {where} "
+                    f"{show_instant(int(self.time_ns[kept - 1]))}\n"
                     "help: a value may depend on its own bar and those before it alone"
                 )
 
@@ -150,12 +152,17 @@ class _Told:
                 "anew in each call"
             )
 
-    def _asked(self, count: int) -> Float64s:
-        """What the function says of the first bars; ConfigError where that is no column."""
+    def _asked(self, count: int, kept: int | None = None) -> Float64s:
+        """What the function says of the first bars; ConfigError where that is no column.
+
+        Those behind the first `kept` come the other way round.
+        """
         if count == 0:
             return np.empty(0)
         target = self.call.target
         given = [one[:count].copy() for one in self.series]  # which it may write to
+        for one in given:
+            one[kept or count :] = one[kept or count :][::-1].copy()
         try:
             found = _numbers(self.function(*given, **self.constants))
         except (Exception, SystemExit) as error:
@@ -175,6 +182,20 @@ class _Told:
                 "help: one value for each bar, NaN where there is none"
             )
         return found
+
+
+def _tried(count: int) -> Iterator[tuple[int, int]]:
+    """The pieces of so many bars that are tried out: how long, and how many bars stay in place.
+
+    What fills its first values from later ones differs before the first cut alone. That piece is
+    not made shorter, for a function may need so many bars, and round otherwise over few.
+    """
+    ends = [count * number // (CUTS + 1) for number in range(1, CUTS + 1)]
+    yield from zip(ends, ends, strict=True)
+    kept = ends[0]
+    while kept > 1:
+        kept = max(kept // SHARE, 1)
+        yield ends[0], kept
 
 
 def _numbers(said: object) -> Float64s | None:

@@ -31,6 +31,20 @@ def whole(src: Floats, n: float) -> Floats:
     return (src - np.nanmean(src)) / np.nanstd(src)
 
 
+def filled(src: Floats, n: float) -> Floats:
+    """A mean of 20 bars, whose first values are filled with the one that comes later."""
+    found = smoothed(src, n)
+    found[:19] = found[19]
+    return found
+
+
+def smoothed(src: Floats, n: float) -> Floats:
+    """A mean of 20 bars, which rounds otherwise over fewer of them and needs 20."""
+    if len(src) < 20:
+        raise ValueError("too few")
+    return np.convolve(src, np.full(20, 0.05))[: len(src)]
+
+
 def drawn(src: Floats, n: float) -> Floats:
     """Noise, and another one in each call."""
     return src + np.random.default_rng().random(len(src))

@@ -170,6 +170,7 @@ def test_nothing_runs_that_is_not_allowed() -> None:
     [
         ("ahead", r"looks into the future: of SYN1 at .*, and nan where the data end at"),
         ("whole", r"looks into the future: of SYN1 at 2022-01-0"),
+        ("filled", r"looks into the future: of SYN1 at .*, and .* where other bars follow that of"),
         ("drawn", r"is not the same twice: of SYN1 at 2022-01-.*of the same data once more"),
         ("short", r"returned [\d,]+ values for [\d,]+ bars of SYN1"),
         ("broken", r"failed on SYN1: ValueError: no such window\nhelp: see .*host_models.py:\d+$"),
@@ -185,6 +186,11 @@ def test_nothing_runs_that_is_not_allowed() -> None:
 def test_a_function_that_keeps_no_rule_is_refused(function: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         prepare(of(function), hosts=HOSTS)
+
+
+def test_a_function_that_needs_its_window_is_no_look_into_the_future() -> None:
+    found = prepare_signals(compiled(TEXT.replace(":move", ":smoothed")), hosts=HOSTS).table()
+    assert found["moved"].null_count == 0
 
 
 def says(monkeypatch: pytest.MonkeyPatch, value: object, kind: object, *, masked: bool) -> Any:
