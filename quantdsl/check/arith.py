@@ -136,7 +136,7 @@ def an(type_: Type) -> str:
     text = str(type_)
     if type_.kind in ("money", "ticks", "bars", "na", "void"):
         return text
-    return f"an {text}" if text[:1] in "aeiou" else f"a {text}"
+    return f"an {text}" if text[:1] in "aeiou" or text.startswith("f32") else f"a {text}"
 
 
 def time_of_day(cx: Context, value: Value) -> Value:

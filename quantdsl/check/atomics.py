@@ -4,7 +4,7 @@ Those whose order nobody can see are the device's own. All others are made one t
 other in the order of the threads' numbers; on a tensor, block after block.
 """
 
-from quantdsl.check import arith, single
+from quantdsl.check import arith, single, tensors
 from quantdsl.check.arith import coerce
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.thread_base import Word, nothing
@@ -26,6 +26,8 @@ def _atomic(word: Word, cx: Context, node: ast.Call) -> Value:
         cx.parallel.counts(cx, args[0], word.name.removeprefix("atomic_"))
     place, values = cx.expr(args[0]), [cx.expr(arg) for arg in args[1:]]
     if place.bad or any_bad(values):
+        return error_value(node.span)
+    if isinstance(args[0], ast.Index) and tensors.only_read(cx, args[0].value, args[0].span):
         return error_value(node.span)
     array = place.ir.base if isinstance(place.ir, ops.Elem) else None
     if not isinstance(array, ops.Var) or not isinstance(place.ir, ops.Elem) or not place.writable:

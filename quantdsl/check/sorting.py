@@ -8,14 +8,14 @@ The network is bitonic, and each of its comparisons puts the smaller one first, 
 padding: in each step a parallel loop compares pairs that have nothing in common.
 """
 
-from quantdsl.check import sizes
+from quantdsl.check import sizes, tensors
 from quantdsl.check.arith import an
 from quantdsl.check.builtins import builtin
 from quantdsl.check.context import Context
 from quantdsl.check.parallel import Turns, strands
 from quantdsl.check.thread_base import nothing
 from quantdsl.check.types import F32, FLOAT, INT, ir_type
-from quantdsl.check.values import Value
+from quantdsl.check.values import Value, error_value
 from quantdsl.ir import ops
 from quantdsl.ir.strands import SORT
 from quantdsl.lang import ast
@@ -36,7 +36,9 @@ def _sort(cx: Context, node: ast.Call, given: list[Value]) -> Value:
             reason="it is made of parallel loops itself",
         )  # fmt: skip
     cx.threads.sorts = node
-    for value, elems in zip(given, ((FLOAT, F32, INT), (INT,)), strict=False):
+    for arg, value, elems in zip(node.args, given, ((FLOAT, F32, INT), (INT,)), strict=False):
+        if tensors.only_read(cx, arg.value, arg.span):
+            return error_value(node.span)
         one = value.type.kind == "array" or (
             value.type.kind == "tensor" and len(value.type.dims) == 1
         )
@@ -48,7 +50,8 @@ def _sort(cx: Context, node: ast.Call, given: list[Value]) -> Value:
                 "QD0301",
                 f"a sort takes an array of {what}, this is {an(value.type)}",
                 value.span,
-                help="write sort(a), or sort(a, places), of arrays that can be written to",
+                help="write sort(a), or sort(a, places), of arrays of one dimension that can be "
+                "written to",
             )
     _emit(cx, given, cx.line(node))
     return nothing(node)

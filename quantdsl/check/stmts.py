@@ -1,6 +1,6 @@
 """Statements: from the syntax tree to IR."""
 
-from quantdsl.check import arith, naming, threads
+from quantdsl.check import arith, naming, tensors, threads
 from quantdsl.check.arith import an, coerce
 from quantdsl.check.bindings import EnumBinding, Local, unknown
 from quantdsl.check.context import Context, executes
@@ -147,15 +147,7 @@ def _fixed_name(cx: Context, node: ast.Expr) -> None:
     root = node.value if isinstance(node, ast.Index) else node
     found = cx.scope.find(root.id) if isinstance(root, ast.Name) else None
     text = cx.module.source.text
-    if isinstance(found, Local) and found.value.type.kind == "tensor":
-        cx.error(
-            "QD0607",
-            f"{text[slice(*root.span)]!r} is only read by this kernel",
-            node.span,
-            labels=(Label(found.span, "declared here"),),
-            help="write 'inout' before its name there, and the caller's array is changed",
-            edit=((found.span[0], found.span[0]), "inout "),
-        )
+    if tensors.only_read(cx, root, node.span):
         return
     if root is node and isinstance(found, Local) and found.span != (0, 0):
         start = text.rfind("let", 0, found.span[0])

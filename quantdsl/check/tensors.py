@@ -7,13 +7,14 @@ so that no product of sizes has to be proven.
 from quantdsl import limits
 from quantdsl.check import sizes
 from quantdsl.check.arith import an, joined
-from quantdsl.check.bindings import unknown
+from quantdsl.check.bindings import Local, unknown
 from quantdsl.check.context import Context, any_bad
 from quantdsl.check.expr import prove_index
 from quantdsl.check.types import BOOL, F32, FLOAT, INT, Type
 from quantdsl.check.values import TIMELESS, Value, error_value
 from quantdsl.ir import ops
 from quantdsl.lang import ast
+from quantdsl.lang.diagnostics import Label
 
 ELEMENTS = (FLOAT, F32, INT, BOOL)
 DIMENSIONS_MAX = 4
@@ -40,6 +41,23 @@ def fits(cx: Context, node: ast.Node, type_: Type) -> bool:
         help="make it smaller, and go over the data in parts",
     )
     return False
+
+
+def only_read(cx: Context, node: ast.Expr, span: ast.Span) -> bool:
+    """Whether this names a tensor of a caller that a kernel may not write to; reports it if so."""
+    found = cx.scope.find(node.id) if isinstance(node, ast.Name) else None
+    if not isinstance(found, Local) or found.value.type.kind != "tensor" or found.value.writable:
+        return False
+    assert isinstance(node, ast.Name)
+    cx.error(
+        "QD0607",
+        f"{node.id!r} is only read by this kernel",
+        span,
+        labels=(Label(found.span, "declared here"),),
+        help="write 'inout' before its name there, and the caller's array is changed",
+        edit=((found.span[0], found.span[0]), "inout "),
+    )
+    return True
 
 
 def element(cx: Context, value: Value, first: Value, node: ast.Index) -> Value:

@@ -132,6 +132,17 @@ def test_a_message_shows_where_a_parameter_is_declared(body, at):
 
 
 @pytest.mark.parametrize(
+    "line", ["sort(h)", "parallel for i in 0..<n:\n        atomic_add(h[i], 1)", "h[0] = 1"]
+)
+def test_what_changes_a_tensor_that_is_only_read_says_inout(line):
+    """A sort was told to take an array of numbers, an atomic an element of an array."""
+    text = f"kernel act(h: tensor[int, n]):\n    {line}\n"
+    _, (wrong,) = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert (wrong.code, wrong.message) == ("QD0607", "'h' is only read by this kernel")
+    assert wrong.help.startswith("write 'inout' before its name there")
+
+
+@pytest.mark.parametrize(
     ("line", "help"),
     [
         ("s[0] += x[i]", "a turn's own element is s[i]; what turns make together is reduced"),
