@@ -80,6 +80,8 @@ def _fits(
 ) -> bool:
     """Whether the memory of a kernel, whose sizes this call says, is within the limits."""
     facts = cx.library.kernels[routine.ir_name]
+    if facts.shared > limits.SHARED_BYTES:
+        return False  # its declaration is reported
     names = dict(zip(routine.sizes, bound, strict=True))
     threads = facts.threads if facts.kind == "threads" else 1
     total = {"own": 0, "shared": 0}

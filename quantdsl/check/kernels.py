@@ -6,10 +6,11 @@ full. Its kind is recognised here, and what annotations say of it is checked.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from quantdsl import limits
 from quantdsl.check import launches, threads
 from quantdsl.check.arith import an
 from quantdsl.check.context import Context, Scope
@@ -53,6 +54,11 @@ class KernelFacts(Struct, frozen=True):
     def parallel(self) -> int:
         """Its parallel loops."""
         return sum(isinstance(n, ast.For) and n.parallel for n in inside(self.node.body))
+
+    @property
+    def shared(self) -> int:
+        """Bytes that a block shares whatever a call says."""
+        return _shared_bytes(self.arrays)
 
     @property
     def tensors(self) -> tuple[Parameter, ...]:
@@ -186,12 +192,25 @@ class KernelBuilder(Builder):
                     help="write 'for', or leave the threads to the parallel loop",
                 )
 
+    def _require_room(self) -> None:
+        """Hold what its threads share, as far as no call says its size, to what a GPU has."""
+        total, most = _shared_bytes(self.cx.arrays), limits.SHARED_BYTES
+        if total > most:
+            self.cx.error(
+                "QD0908",
+                f"the shared memory of {self.node.name.id!r} is {total:,} bytes",
+                self.node.name.span,
+                reason=f"at most {most:,} fit: {most.why}",
+                help="make its arrays smaller, and go over the data in parts",
+            )
+
     def run(self) -> Routine:
         """Elaborate, and hold its annotations to be true."""
         routine = super().run()
         assert isinstance(self.node, ast.Kernel)
         kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
+        self._require_room()
         tensors = {str(one.type.elem) for one in routine.params if one.type.kind == "tensor"}
         _require_fast(self.cx, self.node, kind, tensors)
         source = self.module.source
@@ -305,7 +324,7 @@ def _shared(cx: Context, note: ast.Annotation) -> None:
         _shape(cx, note, "@shared(4_096), with a number of bytes")
         return
     declared = [(name, type_) for name, type_ in cx.arrays.values() if type_.kind == "shared"]
-    total = sum(8 * type_.size for _, type_ in declared if isinstance(type_.size, int))
+    total = _shared_bytes(cx.arrays)
     open_ = next((name for name, type_ in declared if not isinstance(type_.size, int)), None)
     if declared and open_ is None and total <= most:
         return
@@ -317,6 +336,12 @@ def _shared(cx: Context, note: ast.Annotation) -> None:
         reason=f"a block is said to share memory of at most {most:,} bytes",
         help="delete the line" if open_ or not declared else f"write @shared({total})",
     )
+
+
+def _shared_bytes(arrays: Mapping[str, tuple[str, Type]]) -> int:
+    """Bytes of those arrays that are shared and whose size no call says."""
+    shared = (type_.size for _, type_ in arrays.values() if type_.kind == "shared")
+    return sum(8 * size for size in shared if isinstance(size, int))
 
 
 def _innermost(node: ast.Kernel) -> list[ast.For | ast.While]:

@@ -131,6 +131,34 @@ def test_a_message_shows_where_a_parameter_is_declared(body, at):
     assert label.span == (text.index(at), text.index(at) + 1)
 
 
+SHARES = """@workgroup(64)
+kernel k(r: window[float, 64], m: const int) -> float:
+    var a: shared[float, 4000] = 0
+    var b: shared[float, {size}] = 0
+    a[thread.x] = r[thread.x]
+    return a[0] + b[0]
+"""
+CALLED = "\nstrategy Shares:\n    bars 1m\n    let x = k(close, 4000)\n    plot(x)\n"
+
+
+@pytest.mark.parametrize(
+    ("size", "after", "told", "at"),
+    [
+        ("4000", "", "64,000 bytes", "k(r"),
+        ("4000", CALLED, "64,000 bytes", "k(r"),
+        ("m", CALLED, "64,000 bytes here", "k(close"),
+    ],
+    ids=["alone", "called", "sized by its call"],
+)
+def test_what_threads_share_together_is_held_to_its_limit_once(size, after, told, at):
+    """Only a call of a strategy was told: a library's kernel went on to the driver."""
+    text = SHARES.format(size=size) + after
+    _, found = check_source(Source(text, "k.qdsl"), library_too=True)
+    (wrong,) = [one for one in found if one.severity == "error"]
+    assert (wrong.code, wrong.message) == ("QD0908", f"the shared memory of 'k' is {told}")
+    assert wrong.span[0] == text.index(at)
+
+
 @pytest.mark.parametrize(
     "line", ["sort(h)", "parallel for i in 0..<n:\n        atomic_add(h[i], 1)", "h[0] = 1"]
 )
