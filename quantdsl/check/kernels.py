@@ -145,9 +145,8 @@ class KernelBuilder(Builder):
         if made.used is not None:
             self._require_threads(made)
             body = tuple(self.cx.block)
-            name = self.node.name.span
-            block = phased(self.cx, body, made.count, made.marks, name)
-            if made.grid:
+            block = phased(self.cx, body, made.count, made.marks, made.returns)
+            if made.grid and block:
                 self._require_no_result(body)
                 block = gridded(self.cx, block, made)
             self.cx.block = list(block)
@@ -155,14 +154,16 @@ class KernelBuilder(Builder):
 
     def _require_no_result(self, body: tuple[ops.Stmt, ...]) -> None:
         """What many blocks leave is in memory: none of them returns."""
-        if any(isinstance(stmt, ops.Return) for stmt in statements(body)):
-            self.cx.error(
-                "QD0909",
-                "a kernel of threads over tensors returns nothing",
-                self.node.name.span,
-                reason="it runs as a grid of blocks, which has no one result",
-                help="write the result to an element of an inout tensor",
-            )
+        for stmt in statements(body):
+            if isinstance(stmt, ops.Return):
+                self.cx.error(
+                    "QD0909",
+                    "a kernel of threads over tensors does not return",
+                    self.cx.threads.returns[id(stmt)],
+                    reason="it runs as a grid of blocks, which has no one result",
+                    help="write a result to an element of an inout tensor, and a branch around "
+                    "what is left out",
+                )
 
     def _require_threads(self, made: Threads) -> None:
         """A kernel of threads says how many there are, and nothing else makes threads of it."""

@@ -7,7 +7,7 @@ other, and each piece becomes a loop over the threads (ir/threads.py). A local t
 reads becomes an array, an element a thread.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct, field
@@ -42,8 +42,13 @@ from quantdsl.ir.walk import (
 from quantdsl.lang.ast import Span
 
 
-def phased(cx: Context, body: Body, threads: int, marks: list[Mark], name: Span) -> Body:
-    """The body of one thread as that of a block; reports where only some threads would wait."""
+def phased(
+    cx: Context, body: Body, threads: int, marks: list[Mark], returns: Mapping[int, Span]
+) -> Body:
+    """The body of one thread as that of a block; reports where only some threads would wait.
+
+    `returns` has the places of its returns, by the identity of the statement.
+    """
     differs = _Differing(body, Grouping(body, threads))
     for call in differs.stuck:
         mark = marks[mark_of(call)]
@@ -54,13 +59,13 @@ def phased(cx: Context, body: Body, threads: int, marks: list[Mark], name: Span)
             reason="those that come would wait for the others for ever",
             help="put it behind the branch, and let the condition choose the value alone",
         )
-    if differs.leaves:
+    for stmt in differs.leaves[:1]:
         cx.error(
             "QD0909",
             "a thread returns while others go on",
-            name,
-            reason="the result is that of thread 0, and all threads come to it",
-            help="return at the end, outside every branch that only some threads take",
+            returns[id(stmt)],
+            reason="all threads come to the end, and a result is that of thread 0",
+            help="return at the end, or write a branch around what only some threads do",
         )
     if differs.stuck or differs.leaves:
         return ()
@@ -79,11 +84,12 @@ class _Differing:
         self.names: set[str] = set()
         self._parted: set[int] = set()  # loops that only some threads leave early
         self.stuck: list[ops.Call] = []
-        self.leaves = False
+        self.leaves: list[ops.Return] = []
         known = (-1, -1)
         while known != (len(self.names), len(self._parted)):
             known = len(self.names), len(self._parted)
             self.stuck.clear()
+            self.leaves.clear()
             self._walk(body, apart=False, loop=None, group=groups.all)
 
     def expr(self, expr: ops.Expr | None) -> bool:
@@ -131,8 +137,8 @@ class _Differing:
                 case ops.Break() | ops.Continue():
                     if apart and loop is not None:
                         self._parted.add(id(loop))
-                case ops.Return():
-                    self.leaves |= apart
+                case ops.Return() if apart:
+                    self.leaves.append(stmt)
 
 
 class _Cut(Struct):

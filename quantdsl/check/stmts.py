@@ -366,7 +366,7 @@ def _return(cx: Context, node: ast.Return) -> None:
     if node.value is None:
         if cx.expected not in (None, VOID):
             cx.error("QD0209", f"{an(cx.expected)} must be returned here", node.span)
-        cx.emit(ops.Return())
+        _leave(cx, ops.Return(), node)
         return
     value = cx.expr(node.value)
     if value.bad:
@@ -384,7 +384,14 @@ def _return(cx: Context, node: ast.Return) -> None:
         return
     name = cx.fresh(RESULT)
     cx.emit(ops.Let(name, ir_type(value.type), value.ir, cx.line(node)))
-    cx.emit(ops.Return(ops.Var(name)))
+    _leave(cx, ops.Return(ops.Var(name)), node)
+
+
+def _leave(cx: Context, stmt: ops.Return, node: ast.Return) -> None:
+    """Emit a return; where threads are, its place in the text is kept."""
+    if cx.threads is not None:
+        cx.threads.returns[id(stmt)] = node.span
+    cx.emit(stmt)
 
 
 @executes(ast.Assert)

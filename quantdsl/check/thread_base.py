@@ -22,6 +22,7 @@ class Threads(Struct):
     said: bool  # whether @workgroup says so
     grid: tuple[Value, ...] = ()  # blocks along x, y and z; none where a call is one block
     marks: list[Mark] = field(default_factory=list)
+    returns: dict[int, ast.Span] = field(default_factory=dict)  # by the identity of the statement
     used: ast.Node | None = None
     sorts: ast.Call | None = None  # the last sort
 
