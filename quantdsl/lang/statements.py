@@ -416,7 +416,8 @@ class StatementParser(ExpressionParser):
                 if self.quiet or not self.expect(":", "':' and an operation"):
                     break
                 if self.texts[self.at] not in _REDUCTIONS:
-                    self.error("QD0113", f"expected + * min max and or or, found {self.shown()}")
+                    what = f"expected one of + * min max and or, found {self.shown()}"
+                    self.error("QD0113", what, help=f"such as reduce({name.id}: +)")
                     break
                 found.append((name.id, self.texts[self.at]))
                 self.advance()
