@@ -165,7 +165,7 @@ def _match(
         else:
             value = given.named.get(param.name) or _default(cx, binding, param, node.span)
         if value is None:
-            if param.const:
+            if param.const and not binding.kernel:
                 cx.error(
                     "QD0403",
                     f"{binding.name} needs {param.name!r}, a number of bars",
@@ -226,6 +226,14 @@ def _window(cx: Context, wanted: Type, value: Value) -> Value:
     assert wanted.elem is not None
     assert isinstance(wanted.size, int)
     if wanted.elem == INT:
+        if value.type.kind in FIXED:
+            return cx.error(
+                "QD0301",
+                f"this window is of ints, this is {an(value.type)}",
+                value.span,
+                help=f"declare it as window[float, {wanted.size}], in which {an(value.type)} is a "
+                "float",
+            )
         value = arith.coerce(cx, value, INT)
     else:
         value = arith.as_float(cx, value)

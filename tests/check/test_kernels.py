@@ -160,6 +160,26 @@ def test_what_threads_share_together_is_held_to_its_limit_once(size, after, told
 
 
 @pytest.mark.parametrize(
+    ("head", "call", "code", "told", "help"),
+    [
+        # It was said to be a number of bars, without which it would see the future.
+        ("r: window[float, 8], n: const int", "k(close)", "QD0308", "k needs 'n'", "k(r, n)"),
+        # The help was that of a 'var' which begins as 0.
+        (
+            "r: window[int, 8]", "k(close)", "QD0301", "this window is of ints, this is a price",
+            "declare it as window[float, 8], in which a price is a float",
+        ),
+    ],
+    ids=["a number is missing", "prices for ints"],
+)  # fmt: skip
+def test_what_a_call_does_not_fit_is_told_in_words_of_kernels(head, call, code, told, help):
+    text = f"kernel k({head}) -> float:\n    return 1.0\n\nstrategy Calls:\n    bars 1m\n"
+    _, found = check_source(Source(f"{text}    let x = {call}\n    plot(x)\n", "k.qdsl"))
+    (wrong,) = [one for one in found if one.severity == "error"]
+    assert (wrong.code, wrong.message, wrong.help) == (code, told, help)
+
+
+@pytest.mark.parametrize(
     "line", ["sort(h)", "parallel for i in 0..<n:\n        atomic_add(h[i], 1)", "h[0] = 1"]
 )
 def test_what_changes_a_tensor_that_is_only_read_says_inout(line):
