@@ -20,8 +20,11 @@ EVENTS = {"timer": "at/every", "flat_by": "flat_by", "late": "stale"}
 
 def facts(checked: "Checked") -> list[tuple[str, str]]:
     """Label and text of each fact, in the order in which `quantdsl check` prints them."""
+    kernels = [
+        (f"kernel {kernel.name}", str(kernel)) for kernel in checked.library.kernels.values()
+    ]
     if not checked.strategy.name:
-        return [("library", "without mistakes; 'quantdsl test' runs its tests")]
+        return [("library", "without mistakes; 'quantdsl test' runs its tests"), *kernels]
     module = checked.module()
     strategy = checked.strategy
     lines = [
@@ -29,9 +32,7 @@ def facts(checked: "Checked") -> list[tuple[str, str]]:
         for node in strategy.node.items
         if isinstance(node, ast.Let)
     ]
-    lines += [
-        (f"kernel {kernel.name}", str(kernel)) for kernel in checked.library.kernels.values()
-    ]
+    lines += kernels
     operations = operation_counts(module)
     for handler in strategy.handlers:
         label = f"on {EVENTS.get(handler.event, handler.event)}"

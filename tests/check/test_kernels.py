@@ -255,6 +255,21 @@ kernel k(inout x: tensor[float, n]):
 """
 
 
+def test_a_kernel_of_a_core_alone_does_not_hide_those_of_a_device(tmp_path, capsys):
+    path = tmp_path / "example.qdsl"
+    path.write_text(
+        "language 1\n\nkernel first(inout x: tensor[float, n]):\n    x[0] = 1.0\n\n"
+        "kernel second(inout x: tensor[float, n]):\n    parallel for i in 0..<n:\n"
+        "        x[i] = 1.0\n"
+    )
+    assert cli.run(["check", str(path)]) == 0
+    assert "kernel second  elementwise, over tensor[float, n]\n" in capsys.readouterr().out
+    assert cli.run(["explain", str(path), "--stage", "kernels"]) == 0
+    text = capsys.readouterr().out
+    assert "\n// kernel first, line 4: on a device a kernel of tensors is parallel loops" in text
+    assert "// launch 'loop': 1 blocks of 256 threads" in text[text.index("// second") :]
+
+
 def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):
     path = tmp_path / "example.qdsl"
     text = CONSTANT.format(type="constant[f32, 3]", values="[1, 2, 3]", at=0, index="block.x")
