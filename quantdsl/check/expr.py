@@ -364,7 +364,8 @@ def prove_index(cx: Context, index: Value, size: ops.Size, node: ast.Expr) -> No
     if below_end and (from_zero or cx.ranges.never_negative(index.ir)):
         return
     n, last = sizes.show(size), sizes.show(sizes.sub(size, 1))
-    asked = "i >= 0" if below_end else f"i < {n}"
+    above = from_zero or cx.ranges.never_negative(index.ir)
+    asked = "i >= 0" if below_end else f"i < {n}" if above else f"i >= 0 and i < {n}"
     branch = f"give it a name, i, and write 'if {asked}:', or " if cx.kernel else ""
     ways = "" if below_end else f"a loop over 0..<{n}, 'i mod {n}' or "
     cx.error(

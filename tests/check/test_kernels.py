@@ -131,6 +131,18 @@ def test_a_message_shows_where_a_parameter_is_declared(body, at):
     assert label.span == (text.index(at), text.index(at) + 1)
 
 
+def test_an_index_that_the_data_choose_is_told_both_of_its_ends():
+    """The help led to 'if i < n', and from there to a second error."""
+    text = (
+        "kernel k(at: tensor[int, n], x: tensor[float, n]) -> float:\n    var s = 0.0\n"
+        "    for j in 0..<n:\n        let i = at[j]\n        s += x[i]\n    return s\n"
+    )
+    _, (wrong,) = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert "'if i >= 0 and i < n:'" in wrong.help
+    mended = text.replace("s += x[i]", "if i >= 0 and i < n:\n            s += x[i]")
+    assert not check_source(Source(mended, "k.qdsl"), library_too=True)[1]
+
+
 SHARES = """@workgroup(64)
 kernel k(r: window[float, 64], m: const int) -> float:
     var a: shared[float, 4000] = 0
