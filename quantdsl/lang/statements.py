@@ -402,6 +402,9 @@ class StatementParser(ExpressionParser):
             self.error("QD0113", what, help=f"write 'for {name.id} in 0..10:'")
         if not self.quiet and self.expect("in", "'in' and a range"):
             over = self.expr()
+        if self.at_word("step"):
+            what = "a loop goes on one by one"
+            self.error("QD0113", what, help="count its turns, and multiply: let i = 2 * turn")
         reduce = self.reductions() if self.at_word("reduce") else ()
         body = self.suite()
         return ast.For(self.span_from(start), name, over, body, parallel, reduce)

@@ -108,6 +108,7 @@ STATEMENTS = {
     "while without bound": "while a > 1:\n    a -= 1\n",
     "for without in": "for i 0..5:\n    b()\n",
     "parallel alone": "parallel i in 0..5:\n    b()\n",
+    "loop in steps": "for i in 0..<9 step 2:\n    b()\n",
     "reduce": "for i in 0..5 reduce(a: /):\n    b()\n",
     "match without case": "match a:\n    b()\n",
     "python and": "if a && b || !c:\n    d()\n",
