@@ -43,8 +43,8 @@ def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
         return error_value(node.span)
     number = _choose(binding, given)
     routine: Routine = cx.library.routine(cx, binding, number)
-    if routine.result == ERROR:
-        return error_value(node.span)
+    if ERROR in (routine.result, *(param.type for param in routine.params)):
+        return error_value(node.span)  # its declaration is reported
     if binding.kernel and any(param.type.kind == "tensor" for param in routine.params):
         return cx.error(
             "QD0907",

@@ -143,6 +143,16 @@ def test_an_index_that_the_data_choose_is_told_both_of_its_ends():
     assert not check_source(Source(mended, "k.qdsl"), library_too=True)[1]
 
 
+def test_a_fn_of_a_tensor_is_one_message_where_a_kernel_calls_it():
+    """The call failed for the size that no argument had given."""
+    text = (
+        "fn total(x: tensor[float, n]) -> float:\n    return x[0]\n\n"
+        "kernel k(x: tensor[float, n]) -> float:\n    return total(x)\n"
+    )
+    _, (wrong,) = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert (wrong.code, wrong.message) == ("QD0902", "the type 'tensor' stands in a kernel")
+
+
 SHARES = """@workgroup(64)
 kernel k(r: window[float, 64], m: const int) -> float:
     var a: shared[float, 4000] = 0
