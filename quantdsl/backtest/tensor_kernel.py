@@ -119,6 +119,7 @@ class TensorKernel:
     def watched(self, bound: Bound) -> tuple[list[Fault], str]:
         """What threads do on the simulated device that no order of theirs makes right, and how
         many were seen."""
+        self._require_room(bound.sizes)
         ready = OnSimulated(self.work(bound.sizes), watched=True)
         ready({name: one.address for name, one in bound.arrays.items()}, bound.scalars)
         return ready.faults, ready.seen

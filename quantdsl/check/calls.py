@@ -65,43 +65,16 @@ def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
         return _instance(cx, routine, tuple(passed), bound, values, node)
     if binding.kernel and not any(param.type.kind == "window" for param in routine.params):
         return error_value(node.span)  # its declaration is reported
-    if binding.kernel and not _fits(cx, routine, bound, node):
-        return error_value(node.span)
+    if binding.kernel:
+        names = dict(zip(routine.sizes, bound, strict=True))
+        if not cx.library.kernels[routine.ir_name].fits(cx, names, node.span):
+            return error_value(node.span)
     result = _invoke(cx, routine, tuple(passed), bound, values, node)
     if binding.kernel:
         return single.widened(result if result.bad else cx.home.keep(cx, result))
     if binding.module.std and binding.module.key == "math":
         result = single.narrowed([*given.positional, *given.named.values()], result)
     return _with_unit(routine, values, result)
-
-
-def _fits(
-    cx: Context, routine: "Routine", bound: tuple[ops.Size, ...], node: ast.Call
-) -> bool:
-    """Whether the memory of a kernel, whose sizes this call says, is within the limits."""
-    facts = cx.library.kernels[routine.ir_name]
-    if facts.shared > limits.SHARED_BYTES:
-        return False  # its declaration is reported
-    names = dict(zip(routine.sizes, bound, strict=True))
-    threads = facts.threads if facts.kind == "threads" else 1
-    total = {"own": 0, "shared": 0}
-    for _, type_ in facts.arrays.values():
-        size = bind_size(type_.size, names)
-        if isinstance(size, int):
-            whole = type_.kind == "shared"
-            total["shared" if whole else "own"] += 8 * size * (1 if whole else threads)
-    for kind, most in (("shared", limits.SHARED_BYTES), ("own", limits.KERNEL_BYTES)):
-        if total[kind] > most:
-            each = f" of its {threads} threads" if kind == "own" and threads > 1 else ""
-            cx.error(
-                "QD0908",
-                f"the {kind} memory{each} of {facts.name!r} is {total[kind]:,} bytes here",
-                node.span,
-                reason=f"at most {most:,} fit: {most.why}",
-                help="make its arrays smaller, and go over the data in parts",
-            )
-            return False
-    return True
 
 
 def _elaborate(cx: Context, node: ast.Call) -> Given | None:

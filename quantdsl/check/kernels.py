@@ -13,6 +13,7 @@ from msgspec import Struct
 from quantdsl import limits
 from quantdsl.check import launches, threads
 from quantdsl.check.arith import an
+from quantdsl.check.calls import bind_size
 from quantdsl.check.context import Context, Scope
 from quantdsl.check.functions import Builder, Declared, Routine
 from quantdsl.check.grid_phases import gridded
@@ -55,10 +56,39 @@ class KernelFacts(Struct, frozen=True):
         """Its parallel loops."""
         return sum(isinstance(n, ast.For) and n.parallel for n in inside(self.node.body))
 
-    @property
-    def shared(self) -> int:
-        """Bytes that a block shares whatever a call says."""
-        return _shared_bytes(self.arrays)
+    def fits(self, cx: Context, sizes: Mapping[str, ops.Size], span: ast.Span) -> bool:
+        """Whether its memory is within the limits where `sizes` are those of a call, or none.
+
+        Reports what is not; what no call decides, where there are none.
+        """
+        always, here = self._beyond({}), self._beyond(sizes)
+        if here is not None and (always is None or not sizes):
+            kind, total, most = here
+            threads = self.threads if self.kind == "threads" else 1
+            each = f" of its {threads} threads" if kind == "own" and threads > 1 else ""
+            cx.error(
+                "QD0908",
+                f"the {kind} memory{each} of {self.name!r} is {total:,} bytes"
+                + (" here" if sizes else ""),
+                span,
+                reason=f"at most {most:,} fit: {most.why}",
+                help="make its arrays smaller, and go over the data in parts",
+            )
+        return here is None
+
+    def _beyond(self, sizes: Mapping[str, ops.Size]) -> tuple[str, int, limits.Limit] | None:
+        """The memory that is larger than its limit as far as these sizes say, and that."""
+        threads = self.threads if self.kind == "threads" else 1
+        total = {"shared": 0, "own": 0}
+        for _, type_ in self.arrays.values():
+            size = bind_size(type_.size, dict(sizes))
+            if isinstance(size, int):
+                whole = type_.kind == "shared"
+                total["shared" if whole else "own"] += 8 * size * (1 if whole else threads)
+        if self.tensors:
+            total["own"] = 0  # a call says its sizes, and where it runs what there is
+        most = {"shared": limits.SHARED_BYTES, "own": limits.KERNEL_BYTES}
+        return next(((k, total[k], most[k]) for k in total if total[k] > most[k]), None)
 
     @property
     def tensors(self) -> tuple[Parameter, ...]:
@@ -193,25 +223,12 @@ class KernelBuilder(Builder):
                     help="write 'for', or leave the threads to the parallel loop",
                 )
 
-    def _require_room(self) -> None:
-        """Hold what its threads share, as far as no call says its size, to what a GPU has."""
-        total, most = _shared_bytes(self.cx.arrays), limits.SHARED_BYTES
-        if total > most:
-            self.cx.error(
-                "QD0908",
-                f"the shared memory of {self.node.name.id!r} is {total:,} bytes",
-                self.node.name.span,
-                reason=f"at most {most:,} fit: {most.why}",
-                help="make its arrays smaller, and go over the data in parts",
-            )
-
     def run(self) -> Routine:
         """Elaborate, and hold its annotations to be true."""
         routine = super().run()
         assert isinstance(self.node, ast.Kernel)
         kind = "threads" if self.cx.threads.used is not None else kind_of(self.node)
         _verify(self.cx, self.node, kind)
-        self._require_room()
         tensors = {str(one.type.elem) for one in routine.params if one.type.kind == "tensor"}
         _require_fast(self.cx, self.node, kind, tensors)
         source = self.module.source
@@ -233,6 +250,7 @@ class KernelBuilder(Builder):
             met,
         )
         self.cx.library.kernels[self.ir_name] = facts
+        facts.fits(self.cx, {}, self.node.name.span)
         return routine
 
 
@@ -325,7 +343,7 @@ def _shared(cx: Context, note: ast.Annotation) -> None:
         _shape(cx, note, "@shared(4_096), with a number of bytes")
         return
     declared = [(name, type_) for name, type_ in cx.arrays.values() if type_.kind == "shared"]
-    total = _shared_bytes(cx.arrays)
+    total = sum(8 * type_.size for _, type_ in declared if isinstance(type_.size, int))
     open_ = next((name for name, type_ in declared if not isinstance(type_.size, int)), None)
     if declared and open_ is None and total <= most:
         return
@@ -337,12 +355,6 @@ def _shared(cx: Context, note: ast.Annotation) -> None:
         reason=f"a block is said to share memory of at most {most:,} bytes",
         help="delete the line" if open_ or not declared else f"write @shared({total})",
     )
-
-
-def _shared_bytes(arrays: Mapping[str, tuple[str, Type]]) -> int:
-    """Bytes of those arrays that are shared and whose size no call says."""
-    shared = (type_.size for _, type_ in arrays.values() if type_.kind == "shared")
-    return sum(8 * size for size in shared if isinstance(size, int))
 
 
 def _innermost(node: ast.Kernel) -> list[ast.For | ast.While]:

@@ -181,6 +181,36 @@ def test_what_threads_share_together_is_held_to_its_limit_once(size, after, told
     assert wrong.span[0] == text.index(at)
 
 
+OWN = """language 1
+
+{threads}
+kernel k({params}:
+    var a: array[float, 900_000] = 0
+    let at = clamp(int(x[0]), 0, 899_999)
+    a[at] = x[at mod 8]
+    {ends}
+"""
+
+
+@pytest.mark.parametrize(
+    ("threads", "params", "ends", "told"),
+    [
+        ("", "x: window[float, 8]) -> float", "return a[at]", "the own memory of 'k' is 7,200,000"),
+        (
+            "@workgroup(32)\n@grid(2)", "x: tensor[float, 8], inout y: tensor[float, 8])",
+            "y[thread.x mod 8] = a[at]", "its own 'a' is larger than 262,144 bytes",
+        ),
+    ],
+    ids=["of a window", "of threads over tensors"],
+)  # fmt: skip
+def test_what_a_stack_does_not_hold_is_never_run(threads, params, ends, told, tmp_path, capsys):
+    """Without a call to tell its sizes such a kernel ended the process, where it was looked at."""
+    path = tmp_path / "own.qdsl"
+    path.write_text(OWN.format(threads=threads, params=params, ends=ends))
+    assert cli.run(["check", "--races", str(path)]) == 2
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("head", "call", "code", "told", "help"),
     [
