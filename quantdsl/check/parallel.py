@@ -431,6 +431,9 @@ def _reductions(cx: Context, node: ast.For) -> list[Reduced] | None:
         value = local.value
         if value.bad:
             return None
+        if any(one.name == name for one in found):
+            cx.error("QD0904", f"{name!r} is reduced twice", node.over.span, help="name it once")
+            return None
         if not value.writable or not isinstance(value.ir, ops.Var):
             cx.error(
                 "QD0904",

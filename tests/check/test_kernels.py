@@ -181,6 +181,12 @@ def test_what_threads_share_together_is_held_to_its_limit_once(size, after, told
     assert wrong.span[0] == text.index(at)
 
 
+def test_a_variable_is_reduced_once():
+    """The first operation was left out without a word."""
+    _, (wrong,) = checked(KINDS["reduce"].replace("(s: +)", "(s: +, s: +)"))
+    assert (wrong.code, wrong.message) == ("QD0904", "'s' is reduced twice")
+
+
 OWN = """language 1
 
 {threads}
