@@ -342,13 +342,20 @@ class ItemParser(StatementParser):
 
     def indicator(self, start: int, annotations: Annotations) -> ast.Indicator:
         name, params, returns = self.signature()
-        body = self.suite("the body of the indicator")
+        body = self.below("the body of the indicator")
         return ast.Indicator(self.span_from(start), name, params, returns, body, annotations)
 
     def kernel(self, start: int, annotations: Annotations) -> ast.Kernel:
         name, params, returns = self.signature()
-        body = self.suite("the body of the kernel")
+        body = self.below("the body of the kernel")
         return ast.Kernel(self.span_from(start), name, params, returns, body, annotations)
+
+    def below(self, what: str) -> ast.Suite:
+        """A body that cannot be one expression, as that of a fn may be."""
+        if self.kind == "=":
+            found = f"expected ':' and {what}, found '='"
+            self.error("QD0113", found, help="write ':', and below it 'return ...'")
+        return self.suite(what)
 
     def action(self, start: int, annotations: Annotations) -> ast.Action:
         self.advance()

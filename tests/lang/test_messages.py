@@ -12,6 +12,7 @@ from quantdsl.lang.source import Source
 HANDLER = "strategy S:\n    bars 5m\n    on bar:\n"
 STRATEGY = "strategy S:\n"
 FILES = {
+    "kernel of one expression": "kernel k(r: window[float, 8]) -> float = r[0]\n",
     "byte order mark": "\ufefflanguage 1\n",
     "bidi in a comment": "const a = 1  # \u202e\n",
     "not utf-8": "const a = 1  # \udcff\n",
