@@ -272,6 +272,22 @@ def test_what_a_turn_does_in_place_of_writing_to_what_is_shared(line, help):
     assert found.help.startswith(help)
 
 
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        ("let i = blockIdx.x", "write block.x"),
+        ("let i = threadIdx.x", "write thread.x"),
+        ("__syncthreads()", "write barrier()"),
+        ("let y = __shfl_down_sync(x[0], 1)", "write shuffle_down(x, k)"),
+        ("atomicCAS(x[0], 1, 2)", "write atomic_compare_swap(s[i], expected, x)"),
+    ],
+)
+def test_words_of_cuda_are_told_as_they_are_said_here(line, help):
+    text = f"@workgroup(64)\nkernel k(inout x: tensor[int, 64]):\n    {line}\n"
+    _, (found, *_) = check_source(Source(text, "k.qdsl"), library_too=True)
+    assert found.help == help
+
+
 def test_a_tensor_that_is_written_to_is_told_to_be_inout():
     text = "kernel act(y: tensor[float, m]):\n    parallel for i in 0..<m:\n        y[i] = 0.0\n"
     _, diagnostics = check_source(Source(text, "k.qdsl"), library_too=True)
