@@ -5,6 +5,7 @@ written is a message on stderr and exit code 2, anything else is our own fault (
 file and exit code 70. No command prints a traceback.
 """
 
+import enum
 import gc
 import importlib
 import os
@@ -16,6 +17,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import FrameType
 from typing import Any
 
 import click
@@ -137,6 +139,8 @@ def main(argv: list[str] | None = None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show_warning
     sys.unraisablehook = _tell_again
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell ignores it
+        signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us, as with >&- in a shell
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -215,12 +219,26 @@ def _stems_from_interrupt(error: BaseException | None) -> bool:
     return False
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise a Ctrl-C; later where NumPy would drop it, which asks an enum for attributes behind
+    each comparison with one and takes an error for none. In Python 3.11 code of `enum` answers."""
+    if frame is not None and frame.f_code.co_filename == enum.__file__:
+        _tell_later()
+    else:
+        signal.default_int_handler(number, frame)
+
+
 def _tell_again(lost: "sys.UnraisableHookArgs") -> None:
     """A Ctrl-C that Python drops comes once more: raised in what it calls by itself, as the import
     lock and finalizers, no caller hears of it."""
-    if lost.exc_type is not KeyboardInterrupt:
+    if lost.exc_type is KeyboardInterrupt:
+        _tell_later()
+    else:
         sys.__unraisablehook__(lost)
-        return
+
+
+def _tell_later() -> None:
+    """A Ctrl-C comes once more, when what has dropped it is over."""
     main, again = threading.main_thread().ident, signal.SIGINT
     assert main is not None, "it runs"
     timer = threading.Timer(TELL_AGAIN_S, signal.pthread_kill, (main, again))

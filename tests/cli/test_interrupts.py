@@ -1,5 +1,6 @@
 """Ctrl-C at any moment ends a command, also where Python itself drops it."""
 
+import enum
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from quantdsl import cli
 from quantdsl.backtest import sweep_parts
 from quantdsl.backtest.sweep_parts import FOLDER, MANIFEST, Parts
+from quantdsl.events.codes import Kind
 from tests.cli.test_sweep import CHILD, ROOT, STRATEGY
 from tests.truth.test_oracle import market
 from tests.waiting import WAIT_S
@@ -32,12 +34,13 @@ cli.main()
 """
 RANGES = "--range fast=2..20:1 --range slow=30..90:10".split()
 MANY = "--range fast=2..99 --range slow=100..202 --bootstrap 1000".split()
-"""Points that take far longer than the latest signal waits."""
+LONG = 500_000
+"""Bars over which those points take far longer than the latest signal waits."""
 
 
-def begin(child: str, tmp_path, *ranges: str) -> subprocess.Popen:
+def begin(child: str, tmp_path, *ranges: str, bars: int = 10_000) -> subprocess.Popen:
     data = tmp_path / "bars.parquet"
-    pq.write_table(market(10_000), data)
+    pq.write_table(market(bars), data)
     return subprocess.Popen(
         [
             sys.executable,
@@ -70,9 +73,23 @@ def test_a_dropped_ctrl_c_ends_a_sweep(tmp_path):
     assert "are done and written; the same command with --resume goes on" in said
 
 
+def test_a_ctrl_c_in_an_enum_comes_later(monkeypatch):
+    """NumPy asks an enum for attributes, and drops what is raised meanwhile."""
+    frames, told = [], []
+    sys.setprofile(lambda frame, *_: frames.append(frame))
+    Kind(Kind.BAR.value)
+    sys.setprofile(None)
+    inside = next(frame for frame in frames if frame.f_code.co_filename == enum.__file__)
+    monkeypatch.setattr(cli, "_tell_later", lambda: told.append("later"))
+    cli._interrupt(signal.SIGINT, inside)
+    assert told == ["later"]
+    with pytest.raises(KeyboardInterrupt):
+        cli._interrupt(signal.SIGINT, sys._getframe())
+
+
 @pytest.mark.parametrize("after_s", [0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])
 def test_ctrl_c_at_any_moment_ends_a_sweep(after_s, tmp_path):
-    ran = begin(BEGUN, tmp_path, *MANY)
+    ran = begin(BEGUN, tmp_path, *MANY, bars=LONG)
     assert ran.stdout is not None
     assert ran.stdout.readline() == "begun\n"
     time.sleep(after_s)
