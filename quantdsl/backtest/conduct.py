@@ -119,7 +119,7 @@ def _conduct(
     profile: Profile | None,
 ) -> Outcome:
     folder = None if parts is None else parts.folder
-    if folder is not None and resume and complete(sweep, folder):
+    if folder is not None and resume and left_complete(sweep, folder):
         raise ConfigError(
             f"{folder} holds all {sweep.n_points:,} points of this sweep: there is nothing to "
             "resume\nhelp: without resume=True it is run anew"
@@ -196,9 +196,10 @@ def best_point(result: SweepResult) -> int:
     return result.number(int(result.ranked(1)[0]))
 
 
-def complete(sweep: Sweep, folder: Path) -> bool:
-    """Whether the folder holds all results of this very sweep; parts that a kill left beside them
-    go."""
+def left_complete(sweep: Sweep, folder: Path) -> bool:
+    """Whether the folder holds all results of this very sweep: then it is left with them alone,
+    without the parts that a kill may have left beside them.
+    """
     parts = Parts(folder, sweep.manifest())
     if parts.complete:
         parts.clear()

@@ -71,6 +71,11 @@ class Grid(Struct, frozen=True):
         """Points of the whole grid."""
         return math.prod(len(axis.values) for axis in self.axes)
 
+    @property
+    def seen_whole(self) -> bool:
+        """Whether it is small enough to look at all of its points."""
+        return self.size <= limits.SWEEP_POINTS
+
     def levels(self, numbers: Int64s) -> npt.NDArray[np.int32]:
         """[axis, point]: which value of each axis the points have."""
         found = np.empty((len(self.axes), len(numbers)), np.int32)
@@ -203,8 +208,7 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
     """
     kind, wanted = parsed(points, said or f"points {points}")
     no_draw = kind != "sobol" or wanted >= grid.size  # which may be all of the grid
-    whole = no_draw and grid.size <= limits.SWEEP_POINTS
-    if whole:
+    if no_draw and grid.seen_whole:
         found = np.concatenate(list(_admitted(grid, judge)))
         if kind == "random" and wanted < len(found):
             rng = np.random.default_rng(seed)
@@ -218,7 +222,7 @@ def chosen(grid: Grid, judge: Judge, points: str, seed: int, said: str = "") -> 
         found = _drawn(grid, judge, kind, wanted, seed)
     if not len(found):
         which, more = "no point drawn from", ", or draw more points (--points, in Python points=)"
-        if grid.size <= limits.SWEEP_POINTS:
+        if grid.seen_whole:
             which, more = f"none of the {grid.size:,} points of", ""
         raise ConfigError(
             f"{which} {grid.describe()} satisfies what the strategy requires\n"
@@ -268,8 +272,7 @@ def _drawn(grid: Grid, judge: Judge, kind: str, wanted: int, seed: int) -> Int64
     source = sobol.Sobol(len(sizes), seed) if kind == "sobol" else None
     rng = np.random.default_rng(seed)
     found = np.empty(0, np.int64)
-    small = grid.size <= limits.SWEEP_POINTS
-    more = 0 if small else DRAWS_LEAST // BLOCK_POINTS
+    more = 0 if grid.seen_whole else DRAWS_LEAST // BLOCK_POINTS
     for count in chain(repeat(wanted, DRAWS_MAX), repeat(BLOCK_POINTS, more)):
         unit = rng.random((len(sizes), count)) if source is None else source.draw(count)
         levels = np.minimum((unit * sizes[:, None]).astype(np.int64), sizes[:, None] - 1)
@@ -278,7 +281,7 @@ def _drawn(grid: Grid, judge: Judge, kind: str, wanted: int, seed: int) -> Int64
         found = found[np.sort(first)][:wanted]
         if len(found) in (wanted, grid.size):
             break
-    if small and len(found) < wanted:  # all of it is looked at as fast as more is drawn
+    if grid.seen_whole and len(found) < wanted:  # all of it is looked at as fast as more is drawn
         rest = np.setdiff1d(np.concatenate(list(_admitted(grid, judge))), found)
         lacking = min(wanted - len(found), len(rest))
         found = np.append(found, rng.choice(rest, lacking, replace=False))

@@ -94,7 +94,7 @@ def command(
     A param with a range is swept, and `require` says which points are left out. All points start
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
-    from quantdsl.backtest.conduct import clear, complete, hold, save_all, save_trades
+    from quantdsl.backtest.conduct import clear, hold, left_complete, save_all, save_trades
     from quantdsl.backtest.prepare import files_named
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
@@ -119,7 +119,7 @@ def command(
             sweep.place(number)
         if several and not turn:  # nothing of the first was refused
             clear(folder)
-        if resume and complete(sweep, place):
+        if resume and left_complete(sweep, place):
             save_trades(sweep, traded, place)
             missing = best is not None and not best.exists()
             later = f"; {best} is written by a run without --resume" if missing else ""
