@@ -19,7 +19,7 @@ ROUNDS = 11
 
 
 def run(args: tuple[str, ...], environment: dict[str, str]) -> str:
-    command = [sys.executable, "-m", "quantdsl.cli", *args]
+    command = [sys.executable, "-m", "quantdsl", *args]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
 

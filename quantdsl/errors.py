@@ -20,6 +20,8 @@ Anything else that escapes is a bug: the command line turns it into an InternalE
 
 EXIT_USER_ERROR = 2
 EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
 
 
 class QuantDSLError(Exception):

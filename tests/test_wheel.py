@@ -72,7 +72,7 @@ def test_the_demo_runs_from_another_folder(installed, tmp_path):
     code = "import quantdsl, sys; print(quantdsl.__file__)"
     where = run(installed / "python", "-c", code, cwd=tmp_path).strip()
     assert str(installed.parent) in where
-    quantdsl = installed / "python", "-m", "quantdsl.cli"
+    quantdsl = installed / "python", "-m", "quantdsl"
     out = run(*quantdsl, "demo", cwd=tmp_path)
     assert (tmp_path / "out" / "demo" / "report.html").exists()
     assert "Total return" in out

@@ -24,13 +24,12 @@ import click
 
 from quantdsl import __version__
 from quantdsl.cli.options import hold_said
-from quantdsl.errors import EXIT_INTERNAL, EXIT_USER_ERROR, QuantDSLError
+from quantdsl.errors import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USER_ERROR, QuantDSLError
 from quantdsl.frames import in_one_piece
 
 GARBAGE_OBJECTS = 50_000
 """New objects between two searches for cycles. Python's own 700 cost a sixth of a backtest: what a
 command imports and builds is no garbage, and is walked again and again."""
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 TELL_AGAIN_S = 0.05
 """After that what dropped a Ctrl-C is most likely over; if it is not, it is told once more."""
 
@@ -133,6 +132,16 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run one command and leave the process with its exit code; never raises anything else."""
+    try:
+        _prepare()
+        status = run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:  # before `run` was there to catch it
+        status = _interrupted()
+    sys.exit(status)
+
+
+def _prepare() -> None:
+    """What holds for the whole process."""
     gc.set_threshold(GARBAGE_OBJECTS)
     # Read when numpy is imported: on 16 cores its threads spin for two seconds of CPU time, and
     # nothing here multiplies matrices.
@@ -144,7 +153,6 @@ def main(argv: list[str] | None = None) -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by who started us, as with >&- in a shell
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
 
 
 @in_one_piece

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from quantdsl.cli.options import FILE, LISTED, assignments, of_market, with_config
+from quantdsl.errors import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from quantdsl.backtest.conduct import Outcome
     from quantdsl.backtest.sweep import Progress, Sweep
 
-EXIT_INTERRUPTED = 130  # as after any other Ctrl-C
 OF_THE_SWEEP = """
     points seed objective metrics top device on precision walk_forward choose bootstrap
 """.split()

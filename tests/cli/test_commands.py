@@ -93,7 +93,7 @@ def test_a_misspelt_command_is_answered_with_the_right_one(capsys):
 def test_completion_lists_commands():
     completed = python(
         "-m",
-        "quantdsl.cli",
+        "quantdsl",
         _QUANTDSL_COMPLETE="bash_complete",
         COMP_WORDS="quantdsl ba",
         COMP_CWORD="1",
@@ -269,7 +269,7 @@ def test_a_reader_that_has_gone_is_no_failure(line):
 
 
 def test_closed_streams_are_no_failure():
-    command = shlex.join([sys.executable, "-m", "quantdsl.cli", "cache", "info"])
+    command = shlex.join([sys.executable, "-m", "quantdsl", "cache", "info"])
     done = subprocess.run(["/bin/sh", "-c", f"exec {command} >&- 2>&-"], check=False)
     assert done.returncode == 0
 
@@ -284,7 +284,7 @@ def in_an_extension() -> SystemError:
 def test_a_cache_that_cannot_be_used_is_told_once(tmp_path):
     place = tmp_path / "a file"
     place.touch()
-    command = [sys.executable, "-m", "quantdsl.cli", "demo", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "quantdsl", "demo", "--out", str(tmp_path / "out")]
     env = {**os.environ, "XDG_CACHE_HOME": str(place)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert done.stderr == f"warning: {place}/quantdsl is not used: Not a directory\n"
@@ -401,7 +401,7 @@ def test_the_demo_trades(tmp_path, monkeypatch, capsys):
 def test_equal_runs_of_two_processes_write_equal_bytes(tmp_path):
     file = str(shipped("strategies/sma_cross.qdsl"))
     for seed in ("1", "2"):
-        arguments = "-m", "quantdsl.cli", "backtest", file, "--out", str(tmp_path / seed)
+        arguments = "-m", "quantdsl", "backtest", file, "--out", str(tmp_path / seed)
         assert python(*arguments, PYTHONHASHSEED=seed).returncode == 0
     for path in (tmp_path / "1").iterdir():
         assert path.read_bytes() == (tmp_path / "2" / path.name).read_bytes(), path.name

@@ -25,12 +25,24 @@ class Dropping:
         os.kill(os.getpid(), signal.SIGINT)  # what it raises here is dropped
         time.sleep(0)
 """
-BEGUN = """
-import signal, sys
+LISTENING = """
+import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+from quantdsl.__main__ import main
+"""
+BEGUN = f"""{LISTENING}
 from quantdsl import cli
-print("begun", flush=True)
-cli.main()
+prepare = cli._prepare
+cli._prepare = lambda: (print("begun", flush=True), prepare())
+main()
+"""
+EARLY = f"""{LISTENING}
+module = sys.argv.pop(1)
+def interrupt(event, given):
+    if event == "import" and given[0] == module:
+        os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(interrupt)
+main()
 """
 RANGES = "--range fast=2..20:1 --range slow=30..90:10".split()
 MANY = "--range fast=2..99 --range slow=100..202 --bootstrap 1000".split()
@@ -85,6 +97,15 @@ def test_a_ctrl_c_in_an_enum_comes_later(monkeypatch):
     assert told == ["later"]
     with pytest.raises(KeyboardInterrupt):
         cli._interrupt(signal.SIGINT, sys._getframe())
+
+
+@pytest.mark.parametrize("module", ["quantdsl.cli", "click"])
+def test_ctrl_c_while_modules_are_imported(module, tmp_path):
+    command = [sys.executable, "-c", EARLY, module, "sweep", STRATEGY]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, capture_output=True, env=environment, text=True, cwd=tmp_path)
+    assert ran.returncode == 130, ran.stderr
+    assert ran.stderr == "interrupted\n"
 
 
 @pytest.mark.parametrize("after_s", [0, 0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6])

@@ -28,7 +28,7 @@ class Session:
         with self.out.open("wb") as out:
             self.process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "quantdsl.cli", "paper", str(STRATEGY),
+                    sys.executable, "-m", "quantdsl", "paper", str(STRATEGY),
                     "--config", str(config), "--session", str(self.folder),
                 ],
                 stdout=out,

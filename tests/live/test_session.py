@@ -84,7 +84,7 @@ def files(tmp_path):
 
 def paper(folder: Path, *words: object) -> "subprocess.Popen[str]":
     """The command, started."""
-    command = [sys.executable, "-m", "quantdsl.cli", "paper", *map(str, words)]
+    command = [sys.executable, "-m", "quantdsl", "paper", *map(str, words)]
     return subprocess.Popen(
         [*command, "--session", str(folder), "--no-cockpit"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
