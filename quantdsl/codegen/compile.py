@@ -24,6 +24,21 @@ FORBID_COMPILE = "QUANTDSL_FORBID_COMPILE"
 _COMPILER_PACKAGES = ("codegen", "ir", "passes")
 
 
+class ColdForm(NamedTuple):
+    """How cold code is made, as part of a key, and the steps to its object file."""
+
+    name: str
+    text: Callable[[Module, Target], str]
+    assemble: Callable[[str, Target], bytes]
+
+
+def plain_cold() -> ColdForm:
+    """For one lane. The emitter is imported when there is code to make."""
+    from quantdsl.codegen.emit import emit
+
+    return ColdForm("", emit, assemble_cold)
+
+
 class Form(NamedTuple):
     """What is made of a module: `text` of what `passes` leave, callable through `interface`."""
 
@@ -35,6 +50,8 @@ class Form(NamedTuple):
     """Declares the external functions; the module itself where they are its entries."""
     level: int = SPEED_LEVEL
     """How hard LLVM tries."""
+    cold: Callable[[], ColdForm] = plain_cold
+    """How the cold code is made that it shares with other programs; asked after `text`."""
 
 
 def entries() -> Form:
@@ -107,20 +124,20 @@ def _object_files(
 
         made = entries() if form is None else form
         own, shared = split(made.passes(module))
-        code = b"" if shared is None else _shared(shared, target, cache)
         text = made.text(own, target)
+        code = b"" if shared is None else _shared(shared, target, cache, made.cold())
         return msgspec.msgpack.encode((assemble(text, target, made.level), code))
 
     stored = through_cache(cache, key, compiled)
     return msgspec.msgpack.decode(stored, type=tuple[bytes, bytes])
 
 
-def _shared(module: Module, target: Target, cache: Cache | None) -> bytes:
+def _shared(module: Module, target: Target, cache: Cache | None, form: ColdForm) -> bytes:
     """The object file of a shared part: most programs find that another has made it."""
-    from quantdsl.codegen.emit import emit
-
-    key = cache_key(module, target)
-    return through_cache(cache, key, lambda: assemble_cold(emit(module, target), target))
+    key = cache_key(module, target, form.name)
+    return through_cache(
+        cache, key, lambda: form.assemble(form.text(module, target), target)
+    )
 
 
 @in_one_piece

@@ -88,6 +88,8 @@ class Shared(NamedTuple):
     signatures: dict[str, Signature]
     tables: dict[str, tuple[str, TableDecl]]
     tags: AliasTags
+    apart: int = 1
+    """Words of memory from one word of an aggregate to the next: lanes may lie in between."""
 
 
 class FunctionEmitter:
@@ -96,7 +98,7 @@ class FunctionEmitter:
     def __init__(
         self, shared: Shared, signature: Signature, text: Text, *, weighed: bool = False
     ) -> None:
-        self.layout, self.signatures, self.tables, self.tags = shared
+        self.layout, self.signatures, self.tables, self.tags, self.apart = shared
         self.signature = signature
         self.text, self.weighed = text, weighed
         self.held = Held(self.tags)
@@ -133,7 +135,7 @@ class FunctionEmitter:
             self.locals[name] = Local(value, type_, True)
             if isinstance(type_, BufferType):
                 return f"ptr {value}"
-            size_bytes = 8 * self.layout.words(type_)
+            size_bytes = 8 * ((self.layout.words(type_) - 1) * self.apart + 1)
             return f"ptr nonnull align 8 dereferenceable({size_bytes}) {value}"
         self.bind(name, Value(value, type_))
         return f"{LLVM_TYPE[type_]} {value}"
@@ -162,9 +164,8 @@ class FunctionEmitter:
             value = self.value(stmt.value) if stmt.value else Value(ZEROS[stmt.type], stmt.type)
             self.bind(stmt.name, value)
             return
-        address = self.text.alloca(f"[{self.layout.words(stmt.type)} x i64]")
-        spot = Spot(address, 0, stmt.type, "")
-        self.locals[stmt.name] = Local(address, stmt.type, True)
+        spot = self.fresh(stmt.type)
+        self.locals[stmt.name] = Local(spot.base, stmt.type, True)
         if stmt.value is None:
             self.fill_zeros(spot)
         else:
@@ -187,9 +188,8 @@ class FunctionEmitter:
     def assign_struct(self, stmt: Assign) -> None:
         """A result is made aside first: the call may still read what it will replace."""
         if isinstance(stmt.value, Call):
-            type_ = self.type_of(stmt.place)
-            aside = Spot(self.text.alloca(f"[{self.layout.words(type_)} x i64]"), 0, type_, "")
-            self.call(stmt.value, self.address(aside))
+            aside = self.fresh(self.type_of(stmt.place))
+            self.call(stmt.value, aside.base)
             self.copy(self.spot(stmt.place), aside)
         elif isinstance(stmt.value, StructOf):
             values = [self.value(value) for value in stmt.value.values]
@@ -202,7 +202,7 @@ class FunctionEmitter:
         result = self.signatures[stmt.call.func].decl.result
         aside = ""
         if result is not None and not isinstance(result, str):
-            aside = self.text.alloca(f"[{self.layout.words(result)} x i64]")
+            aside = self.fresh(result).base
         self.call(stmt.call, aside)
 
     def branch(self, stmt: If) -> None:
@@ -291,7 +291,8 @@ class FunctionEmitter:
             self.text.end("ret void")
         elif self.signature.returns_struct:
             assert self.signature.decl.result is not None
-            self.store_struct(Spot("%result", 0, self.signature.decl.result, ""), stmt.value)
+            result = Spot("%result", 0, self.signature.decl.result, "", self.apart)
+            self.store_struct(result, stmt.value)
             self.text.end("ret void")
         else:
             value = self.value(stmt.value)
@@ -344,7 +345,7 @@ class FunctionEmitter:
             with self.counted_loop("0", str(count)) as index:
                 yield index, "i64"
             return
-        wide = count - count % WIDE
+        wide = count - count % WIDE if self.apart == 1 else 0
         yield from ((at, WIDE_TYPE) for at in range(0, wide, WIDE))
         yield from ((at, "i64") for at in range(wide, count))
 
@@ -466,7 +467,8 @@ class FunctionEmitter:
                 tag = ""
                 if isinstance(local.type, ArrayType | BufferType):
                     tag = self.elements_tag(local.type)
-                return Spot(local.text, 0, local.type, tag)
+                apart = 1 if isinstance(local.type, BufferType) else self.apart
+                return Spot(local.text, 0, local.type, tag, apart)
             case Field():
                 return self.field(self.spot(place.base), place.name)
             case Elem():
@@ -477,34 +479,45 @@ class FunctionEmitter:
         assert isinstance(base.type, StructType)
         slot = self.layout.slots(base.type.name)[name]
         tag = self.tags.field(base.type.name, name, slot.type)
-        return Spot(base.base, base.offset + slot.offset_words, slot.type, tag)
+        return Spot(base.base, base.offset + slot.offset_words, slot.type, tag, base.apart)
 
     def elem(self, place: Elem) -> Spot:
         if isinstance(place.base, Table):
             address, table = self.tables[place.base.name]
-            base = Spot(address, 0, ArrayType(table.type, len(table.bits)), "")
+            base = Spot(address, 0, ArrayType(table.type, len(table.bits)), "", 1)
         else:
             base = self.spot(place.base)
         type_ = element(base.type)
         words = self.layout.words(type_)
         if isinstance(base.type, ArrayType) and base.type.size == 1:
-            return Spot(base.base, base.offset, type_, base.tag)  # the index can only be 0
+            return base._replace(type=type_)  # the index can only be 0
         if isinstance(place.index, Const):
-            return Spot(base.base, base.offset + place.index.bits * words, type_, base.tag)
+            return base._replace(offset=base.offset + place.index.bits * words, type=type_)
         # The constant part waits for the end, so that all fields of an element share its address.
         # On its own the sum so far may lie before the array, hence no `inbounds` here.
         index = self.value(place.index).text
-        step = "i64" if words == 1 else f"[{words} x i64]"
-        address = self.text.pure(f"getelementptr {step}, ptr {base.base}, i64 {index}")
-        return Spot(address, base.offset, type_, base.tag)
+        step = words * base.apart
+        type_text = "i64" if step == 1 else f"[{step} x i64]"
+        address = self.text.pure(f"getelementptr {type_text}, ptr {base.base}, i64 {index}")
+        return base._replace(base=address, type=type_)
+
+    def fresh(self, type_: Type) -> Spot:
+        """Memory for an aggregate."""
+        words = (self.layout.words(type_) - 1) * self.apart + 1
+        return Spot(self.text.alloca(f"[{words} x i64]"), 0, type_, "", self.apart)
 
     def address(self, spot: Spot) -> str:
-        return self.word(spot.base, spot.offset) if spot.offset else spot.base
+        if spot.offset == 0:
+            return spot.base
+        words = spot.offset * spot.apart
+        return self.text.pure(f"getelementptr i64, ptr {spot.base}, i64 {words}")
 
     def word(self, address: str, index: int | str) -> str:
+        """The address of a word of an aggregate."""
         if index == 0:
             return address
-        return self.text.pure(f"getelementptr i64, ptr {address}, i64 {index}")
+        step = "i64" if self.apart == 1 else f"[{self.apart} x i64]"
+        return self.text.pure(f"getelementptr {step}, ptr {address}, i64 {index}")
 
     def elements_tag(self, type_: ArrayType | BufferType) -> str:
         return self.tags.elements(type_) if isinstance(type_.elem, str) else ""

@@ -282,31 +282,35 @@ def thread_text(convention: str, number: str, shared: Shared, stack: int | None 
 
 
 def begin_text(
-    words: int, signatures: dict[str, Signature], apart: str = "0", group: int = 0
+    words: int, signatures: dict[str, Signature], apart: str = "0", group: int = 0, step: int = 1
 ) -> str:
     """What makes a lane's State ready for a chunk of events.
 
     The words of lanes stand `apart` words behind the begin of `states`: each word of all lanes in a
-    row, or of each `group` of them.
+    row, or of each `group` of them. Those of the State at work stand `step` words from each other.
     """
     return BEGIN.format(
         start=START,
         init=signatures["init"].symbol,
         common=common_argument(signatures["init"]),
         apart=apart,
-        fill=loop_text("w", "fill", str(words), copy_text("template", "%w", "s", "%w")),
-        points=loop_text("j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets")),
-        resume=loop_text("r", "resume", str(words), _kept("r", "kept", "s", words, group)),
+        fill=loop_text("w", "fill", str(words), copy_text("template", "%w", "s", "%w", step)),
+        points=loop_text(
+            "j", "w.end", "%n_params", _moved("j", "points", "s", "param_offsets", step)
+        ),
+        resume=loop_text("r", "resume", str(words), _kept("r", "kept", "s", words, group, step)),
     )
 
 
-def end_text(words: int, apart: str = "0", group: int = 0) -> str:
+def end_text(words: int, apart: str = "0", group: int = 0, step: int = 1) -> str:
     """What becomes of a lane's State after a chunk of events; as begin_text."""
     return END.format(
         finish=FINISH,
         apart=apart,
-        tell=loop_text("q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets")),
-        keep=loop_text("k", "keep", str(words), _kept("k", "s", "left", words, group)),
+        tell=loop_text(
+            "q", "tell", "%n_results", _moved("q", "s", "results", "result_offsets", step)
+        ),
+        keep=loop_text("k", "keep", str(words), _kept("k", "s", "left", words, group, step)),
     )
 
 
@@ -341,18 +345,19 @@ def loop_text(name: str, before: str, count: str, body: list[str]) -> str:
     return LOOP.format(name=name, before=before, count=count, body=lines)
 
 
-def copy_text(source: str, at: str, target: str, to: str) -> list[str]:
-    """Move one word."""
+def copy_text(source: str, at: str, target: str, to: str, step: int = 1) -> list[str]:
+    """Move one word; those of the State `%s` stand `step` words from each other."""
     name = f"%{source}.{at[1:]}"
+    steps = {"s": "i64" if step == 1 else f"[{step} x i64]"}
     return [
-        f"{name}.from = getelementptr i64, ptr %{source}, i64 {at}",
-        f"{name}.to = getelementptr i64, ptr %{target}, i64 {to}",
+        f"{name}.from = getelementptr {steps.get(source, 'i64')}, ptr %{source}, i64 {at}",
+        f"{name}.to = getelementptr {steps.get(target, 'i64')}, ptr %{target}, i64 {to}",
         f"{name}.word = load i64, ptr {name}.from, align 8",
         f"store i64 {name}.word, ptr {name}.to, align 8",
     ]
 
 
-def _moved(index: str, source: str, target: str, offsets: str) -> list[str]:
+def _moved(index: str, source: str, target: str, offsets: str, step: int) -> list[str]:
     """Move word `index` between State and its place among all lanes' words."""
     lines, word = [], f"%{index}"
     if offsets:
@@ -366,14 +371,14 @@ def _moved(index: str, source: str, target: str, offsets: str) -> list[str]:
         f"%{index}.at = add i64 %{index}.row, %lane",
     ]
     if source == "s":
-        return lines + copy_text(source, word, target, f"%{index}.at")
-    return lines + copy_text(source, f"%{index}.at", target, word)
+        return lines + copy_text(source, word, target, f"%{index}.at", step)
+    return lines + copy_text(source, f"%{index}.at", target, word, step)
 
 
-def _kept(index: str, source: str, target: str, words: int, group: int) -> list[str]:
+def _kept(index: str, source: str, target: str, words: int, group: int, step: int) -> list[str]:
     """As `_moved`, of words that stand by groups of lanes, each of which is near in memory."""
     if not group:
-        return _moved(index, source, target, "")
+        return _moved(index, source, target, "", step)
     lines = [
         f"%{index}.ahead = and i64 %lane, {-group}",
         f"%{index}.groups = mul i64 %{index}.ahead, {words}",
@@ -384,7 +389,7 @@ def _kept(index: str, source: str, target: str, words: int, group: int) -> list[
     ]
     word, at = f"%{index}", f"%{index}.at"
     places = (word, target, at) if source == "s" else (at, target, word)
-    return lines + copy_text(source, *places)
+    return lines + copy_text(source, *places, step)
 
 
 class InterpretedLanes:

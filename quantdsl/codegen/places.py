@@ -19,6 +19,8 @@ class Spot(NamedTuple):
     offset: int
     type: Type
     tag: str
+    apart: int
+    """Words of memory from one word of it to the next."""
 
 
 class Local(NamedTuple):

@@ -5,13 +5,15 @@ lane's State out of line stay scalar code, called for one lane after the other. 
 is not full repeats its last lane, whose results are then stored once.
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from quantdsl.codegen.cache import Cache
-from quantdsl.codegen.compile import Form, load
+from quantdsl.codegen.compile import ColdForm, Form, load, plain_cold
 from quantdsl.codegen.emit import COMMON, import_text, signatures, tables, tables_text
 from quantdsl.codegen.function import FunctionEmitter, Shared
-from quantdsl.codegen.jit import Program
+from quantdsl.codegen.jit import Program, assemble
 from quantdsl.codegen.lanes import (
     INTERFACE,
     KERNEL,
@@ -24,10 +26,11 @@ from quantdsl.codegen.lanes import (
     state_words,
 )
 from quantdsl.codegen.rows import kernel_form, kernel_part, split_lanes
+from quantdsl.codegen.simd_called import CalledEmitter
+from quantdsl.codegen.simd_forms import VectorForm, Wanted, import_form, varying_params
 from quantdsl.codegen.simd_function import VectorEmitter
 from quantdsl.codegen.simd_strides import StrideEmitter
 from quantdsl.codegen.simd_text import LINE_WORDS, METADATA, VectorText, declaration
-from quantdsl.codegen.simd_values import Wanted
 from quantdsl.codegen.target import Target
 from quantdsl.codegen.tbaa import AliasTags
 from quantdsl.codegen.text import Text, entry_symbol
@@ -36,10 +39,12 @@ from quantdsl.ir.ops import Call, Module
 from quantdsl.ir.own import WIDTH, Steps, own_steps
 from quantdsl.ir.walk import expressions
 from quantdsl.passes import LANE, panel_passes
+from quantdsl.passes.common import takes_common
+from quantdsl.passes.effects import Analysis
 from quantdsl.passes.row_strides import row_strides
 from quantdsl.passes.row_turn import row_turn
 from quantdsl.passes.rows import ROW_WORDS
-from quantdsl.passes.uniform import Uniform, uniform, uniform_scalars
+from quantdsl.passes.uniform import Uniform, uniform, uniform_called
 
 REGISTER_BITS_MAX = 512
 LEVEL = 2
@@ -73,7 +78,7 @@ ready:
   br label %fill
 fill:
   %l = phi i64 [ 0, %ready ], [ %l.next, %fill ]
-  %l.state = getelementptr [{stride} x i64], ptr %states.of.group, i64 %l
+  %l.state = getelementptr [{lane_step} x i64], ptr %states.of.group, i64 %l
   %l.number = add i64 %first, %l
   %l.past = icmp sgt i64 %l.number, %last
   %l.lane = select i1 %l.past, i64 %last, i64 %l.number
@@ -87,7 +92,7 @@ filled:
   br label %store
 store:
   %k = phi i64 [ 0, %filled ], [ %k.next, %store ]
-  %k.state = getelementptr [{stride} x i64], ptr %states.of.group, i64 %k
+  %k.state = getelementptr [{lane_step} x i64], ptr %states.of.group, i64 %k
   %k.lane = add i64 %first, %k
   call void @end({args}, ptr %k.state, i64 %k.lane)
   %k.next = add nsw i64 %k, 1
@@ -116,18 +121,60 @@ def simd_program(
     As load_lanes of codegen/lanes.py, and the same results: `kept` are the paths of State that
     are read, `varying` those that lanes differ in, and its events are rows if there are any.
     """
-    same: list[Uniform] = []
 
     def passed(whole: Module) -> Module:
-        part = kernel_part(split_lanes(whole, kept, varying))
-        same.append(uniform(part, LANE, varying))  # cold code tells too, and is about to part
-        return part
-
-    def text(own: Module, target: Target) -> str:
-        return emit_lanes(own, target, same[0])
+        return kernel_part(split_lanes(whole, kept, varying))
 
     name = f"simd {kernel_form(kept, varying)}"
-    return load(module, target, cache, Form(name, passed, text, INTERFACE, LEVEL))
+    return load(module, target, cache, _Steps(passed, varying).form(name))
+
+
+class Asked(NamedTuple):
+    """What lanes ask of the cold code that programs share."""
+
+    forms: tuple[VectorForm, ...]
+    scalars: tuple[str, ...]
+    apart: int
+    """Words from one word of a lane's State to the next."""
+
+
+class Lanes(NamedTuple):
+    """The kernel."""
+
+    text: str
+    asked: Asked
+
+
+class _Steps:
+    """The steps to the code of lanes, which the text of both of its parts takes."""
+
+    def __init__(self, passes: Callable[[Module], Module], varying: frozenset[str]) -> None:
+        self.passes, self.varying = passes, varying
+        self.same: Uniform | None = None
+        self.asked = Asked((), (), 1)
+
+    def form(self, name: str) -> Form:
+        """How the compiler makes them."""
+        return Form(name, self.passed, self.text, INTERFACE, LEVEL, self.cold)
+
+    def passed(self, whole: Module) -> Module:
+        part = self.passes(whole)
+        self.same = uniform(part, LANE, self.varying)  # cold code tells too, and is about to part
+        return part
+
+    def text(self, own: Module, target: Target) -> str:
+        assert self.same is not None
+        text, self.asked = emit_lanes(own, target, self.same)
+        return text
+
+    def cold(self) -> ColdForm:
+        if self.asked.apart == 1:
+            return plain_cold()
+
+        def text(shared: Module, target: Target) -> str:
+            return emit_cold(shared, target, self.asked)
+
+        return ColdForm(f"lanes {self.asked}", text, functools.partial(assemble, level=LEVEL))
 
 
 OWN_COLUMNS = """\
@@ -149,40 +196,55 @@ def own_program(
     `events` and `columns` of the call are the columns of lane 0, `states` those of its group before
     those of the next: i64[group, word, lane]. Lanes are called in whole vectors.
     """
-    same: list[Uniform] = []
-
-    def passed(whole: Module) -> Module:
-        part = panel_passes(whole)
-        same.append(uniform(part, LANE, varying))
-        return part
-
-    def text(own: Module, target: Target) -> str:
-        return emit_lanes(own, target, same[0])
-
-    name = f"own {sorted(varying)}"
-    return load(module, target, cache, Form(name, passed, text, INTERFACE, LEVEL))
+    return load(module, target, cache, _Steps(panel_passes, varying).form(f"own {sorted(varying)}"))
 
 
-def emit_lanes(module: Module, target: Target, same: Uniform) -> str:
+def emit_lanes(module: Module, target: Target, same: Uniform) -> Lanes:
     """LLVM IR of the kernel; the same arguments give the same text."""
-    shared = Shared(
-        Layout(module.structs),
-        signatures(module),
-        tables(module, target),
-        AliasTags(),
-    )
-    wanted = Wanted(shared, {"init"}, {})
-    words = state_words(shared)
-    # An odd number of lines apart, so that equal words of the lanes fall into different sets.
-    stride = LINE_WORDS * (-(-words // LINE_WORDS) | 1)
+    common = takes_common(signatures(module)[LANE].decl)
+    wanted = _wanted(module, target, 1 if common else target.lanes, {"init"})
+    words = state_words(wanted.shared)
+    lane_step = 1
+    if common:
+        # An odd number of lines apart, so that equal words of the lanes fall into different sets.
+        lane_step = LINE_WORDS * (-(-words // LINE_WORDS) | 1)
     called: set[str] = set()
-    code = list(_vectors(module, wanted, target, stride, same, called))
+    code = list(_lane(module, wanted, target, lane_step, same, called))
+    code += _vectors(module, wanted, target, same.called, called)
     code += _scalars(module, wanted, target, called)
-    code += _group(wanted, target, words, stride, own_steps(module))
+    code += _group(wanted, target, words, lane_step, own_steps(module))
+    forms = sorted((form for form in wanted.vectors if form.func in module.imports), key=str)
+    scalars = sorted(wanted.scalars & set(module.imports))
+    asked = Asked(tuple(forms), tuple(scalars), wanted.shared.apart)
+    return Lanes(_module_text(module, target, wanted, code, called), asked)
+
+
+def emit_cold(module: Module, target: Target, asked: Asked) -> str:
+    """LLVM IR of what programs share."""
+    wanted = _wanted(module, target, asked.apart, set(asked.scalars))
+    for form in asked.forms:
+        wanted.vector(form)
+    called: set[str] = set()
+    same = functools.partial(uniform_called, module, analysis=Analysis(module))
+    code = list(_vectors(module, wanted, target, same, called))
+    code += _scalars(module, wanted, target, called)
+    return _module_text(module, target, wanted, code, called)
+
+
+def _wanted(module: Module, target: Target, apart: int, scalars: set[str]) -> Wanted:
+    layout, found = Layout(module.structs), signatures(module)
+    shared = Shared(layout, found, tables(module, target), AliasTags(), apart)
+    return Wanted(shared, scalars, {})
+
+
+def _module_text(
+    module: Module, target: Target, wanted: Wanted, code: list[str], called: set[str]
+) -> str:
     head = [f'target triple = "{target.triple}"']
     head += tables_text(module, target)
     head += map(declaration, sorted(called))
-    return "\n".join([*head, *code, *_attributes(target), *shared.tags.lines, METADATA]) + "\n"
+    tags = wanted.shared.tags.lines
+    return "\n".join([*head, *code, *_attributes(target), *tags, METADATA]) + "\n"
 
 
 def _attributes(target: Target) -> Iterator[str]:
@@ -190,38 +252,50 @@ def _attributes(target: Target) -> Iterator[str]:
     for number, inlining in enumerate(("alwaysinline", "noinline")):
         yield f"attributes #{number} = {{ {inlining} {COMMON} }}"
         yield f"attributes #{number + 2} = {{ {inlining} {COMMON} {width} }}"
+    yield f"attributes #4 = {{ optsize {COMMON} {width} }}"
 
 
-def _vectors(
-    module: Module, wanted: Wanted, target: Target, stride: int, same: Uniform, called: set[str]
+def _lane(
+    module: Module, wanted: Wanted, target: Target, lane_step: int, same: Uniform, called: set[str]
 ) -> Iterator[str]:
-    """The lane function and, as they come up, the vector forms of what it calls."""
-    found = wanted.shared.signatures
+    """The lane function."""
     text = VectorText(target)
     rows = dict(module.sizes).get(ROW_WORDS)
-    decl = found[LANE].decl
+    decl = wanted.shared.signatures[LANE].decl
     turn = None if rows is None else row_turn(decl, rows)
     strides = None if turn is None else row_strides(module, LANE)
     if strides is None:
         emitter = VectorEmitter(wanted, decl, text, same, None)
     else:
         emitter = StrideEmitter(wanted, decl, text, same, strides)
-    yield from emitter.lane_function("lanes", stride, turn, own_steps(module))
+    yield from emitter.lane_function("lanes", lane_step, turn, own_steps(module))
     called |= text.called
+
+
+def _vectors(
+    module: Module,
+    wanted: Wanted,
+    target: Target,
+    same: Callable[[str, frozenset[str]], Uniform],
+    called: set[str],
+) -> Iterator[str]:
+    """The vector forms that are asked for, and those that these ask for."""
     done = 0
     while done < len(wanted.vectors):
-        (name, masked), symbol = list(wanted.vectors.items())[done]
+        form, symbol = list(wanted.vectors.items())[done]
         done += 1
-        decl, text = found[name].decl, VectorText(target)
-        inner = uniform_scalars(module, name)
-        emitter = VectorEmitter(wanted, decl, text, inner, "%mask" if masked else None)
-        yield from emitter.pure_function(symbol)
+        decl, text = wanted.shared.signatures[form.func].decl, VectorText(target)
+        if form.func in module.imports:
+            yield import_form(text, decl, form, symbol)
+            continue
+        inner = same(form.func, varying_params(decl, form))
+        yield from CalledEmitter(wanted, decl, text, inner, form).function(symbol)
         called |= text.called
 
 
 def _scalars(module: Module, wanted: Wanted, target: Target, called: set[str]) -> Iterator[str]:
     """The functions that run for one lane at a time, with all that they call."""
-    needed = set(wanted.scalars)
+    needed = wanted.scalars
     for func in reversed(module.funcs):  # callers stand after their callees
         if func.name in needed and func.name not in module.imports:
             needed |= {e.func for e in expressions(func.body) if isinstance(e, Call)}
@@ -238,7 +312,7 @@ def _scalars(module: Module, wanted: Wanted, target: Target, called: set[str]) -
 
 
 def _group(
-    wanted: Wanted, target: Target, words: int, stride: int, own: Steps | None
+    wanted: Wanted, target: Target, words: int, lane_step: int, own: Steps | None
 ) -> Iterator[str]:
     signatures = wanted.shared.signatures
     params, args = kernel_params(signatures["lane"].decl), kernel_args()
@@ -258,9 +332,9 @@ def _group(
         common=common.place,
         before=common.before,
         after=common.after,
-        begin=begin_text(words, signatures, common.apart, group),
-        end=end_text(words, common.apart, group),
+        begin=begin_text(words, signatures, common.apart, group, wanted.shared.apart),
+        end=end_text(words, common.apart, group, wanted.shared.apart),
         lanes=target.lanes,
-        stride=stride,
-        group_words=stride * target.lanes,
+        lane_step=lane_step,
+        group_words=max(words, lane_step) * target.lanes,
     )

@@ -11,12 +11,13 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from quantdsl.codegen.function import ZEROS
+from quantdsl.codegen.simd_forms import Wanted
 from quantdsl.codegen.simd_memory import Spot
 from quantdsl.codegen.simd_ops import instructions
 from quantdsl.codegen.simd_runs import RunEmitter
 from quantdsl.codegen.simd_squares import square_of, transposed
 from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
-from quantdsl.codegen.simd_values import Local, Wanted
+from quantdsl.codegen.simd_values import Local
 from quantdsl.codegen.simd_vary import Loop, parts
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.errors import InternalError
@@ -92,9 +93,9 @@ class VectorEmitter(RunEmitter):
         """The turn of the loop to come, if that is one over rows."""
 
     def lane_function(
-        self, symbol: str, lane_words: int, turn: Turn | None, own: Steps | None = None
+        self, symbol: str, lane_step: int, turn: Turn | None, own: Steps | None = None
     ) -> Iterator[str]:
-        """The definition for all lanes, called once: own aggregates stand `lane_words` apart.
+        """The definition for all lanes, called once: own aggregates stand `lane_step` apart.
 
         `turn` is the turn of its loop over rows, if it has one; columns of which each lane sees
         its own stand apart by `own`.
@@ -111,25 +112,14 @@ class VectorEmitter(RunEmitter):
                 raise InternalError("QD9511 codegen: lanes part over what they share")
             params.append(f"ptr {'noalias ' if shared else ''}{name}")
             tag = self.elements_tag(param.type)
-            step = 0 if shared else lane_words
+            step = 0 if shared else lane_step
             if own is not None and param.name in (OWN, MADE):
                 step = own.lane if param.name == OWN else own.made
                 self.apart |= {param.name} if step > 1 else set()
-            self.spots[param.name] = Spot(name, 0, param.type, tag, step)
+            word_step = 1 if shared else self.wanted.shared.apart
+            self.spots[param.name] = Spot(name, 0, param.type, tag, step, word_step)
         self.turn = turn
         yield from self.definition(f"define internal void @{symbol}({', '.join(params)}) #3")
-
-    def pure_function(self, symbol: str) -> Iterator[str]:
-        """The definition of a function of scalars: takes the active lanes and vectors."""
-        params = [] if self.mask is None else [f"{self.text.masks} {self.mask}"]
-        for index, param in enumerate(self.decl.params):
-            assert isinstance(param.type, str)
-            params.append(f"{self.text.type_of(param.type)} %p{index}")
-            self.bind(param.name, Value(f"%p{index}", param.type, True))
-        assert isinstance(self.decl.result, str)
-        head = f"define internal {self.text.type_of(self.decl.result)} @{symbol}"
-        attributes = "#2" if self.decl.inline else "#3"
-        yield from self.definition(f"{head}({', '.join(params)}) {attributes}")
 
     def definition(self, head: str) -> Iterator[str]:
         text, body = self.text, self.decl.body
@@ -190,7 +180,7 @@ class VectorEmitter(RunEmitter):
                 if text.ended or self.stopped:
                     break
                 before = self.escapes
-                self.lane_run(run) if len(run) > 1 else STATEMENTS[type(run[0])](self, run[0])
+                self.lane_run(run) if len(run) > 1 else self.statement(run[0])
                 if self.escapes == before or text.ended or self.stopped:
                     continue
                 self.refresh()
@@ -203,6 +193,9 @@ class VectorEmitter(RunEmitter):
             text.jump(end)
             text.start(end)
         self.level, self.stopped = level, False
+
+    def statement(self, stmt: Stmt) -> None:
+        STATEMENTS[type(stmt)](self, stmt)
 
     def region(self, mask: str, body: tuple[Stmt, ...]) -> None:
         """Emit a block for the lanes of a mask; jumped over where there are none."""
@@ -263,7 +256,9 @@ class VectorEmitter(RunEmitter):
 
     def store_struct(self, target: Spot, value: Expr) -> None:
         """Fill fresh memory, which nothing in `value` can name."""
-        if isinstance(value, Call):
+        if isinstance(value, Call) and self.vectorises(value):
+            self.text.do(self.form_call(value, target))
+        elif isinstance(value, Call):
             self.each_lane([self.lane_call(value, target)])
         elif isinstance(value, StructOf):
             self.store_fields(target, [self.value(field) for field in value.values])
@@ -279,8 +274,19 @@ class VectorEmitter(RunEmitter):
     def do(self, stmt: Do) -> None:
         if self.made_once(stmt.call):
             self.once(stmt.call)
-        elif not self.vectorises(stmt.call):  # a call of scalars alone has no effect
+        elif not self.vectorises(stmt.call):
             self.lane_run((stmt,))
+        elif not self.on_scalars(stmt.call):  # one of scalars alone has no effect
+            self.in_vectors(stmt.call)
+
+    def in_vectors(self, call: Call) -> None:
+        """Call for what it does to the lanes' memory."""
+        result = self.signatures[call.func].decl.result
+        if isinstance(result, str):
+            self.value(call)
+        else:
+            aside = None if result is None else self.aggregate(result, False)
+            self.text.do(self.form_call(call, aside))
 
     def branch(self, stmt: If) -> None:
         condition = self.value(stmt.cond)
@@ -548,10 +554,14 @@ class VectorEmitter(RunEmitter):
         self.escapes += 1
         self.stopped = True
 
+    def give(self, value: Expr) -> None:
+        """Note what the function returns, in the active lanes."""
+        assert self.result is not None
+        self.assign_local(self.result, self.value(value))
+
     def ret(self, stmt: Return) -> None:
         if stmt.value is not None:
-            assert self.result is not None
-            self.assign_local(self.result, self.value(stmt.value))
+            self.give(stmt.value)
         if self.level == 0:
             self.text.jump(self.exit)
         else:

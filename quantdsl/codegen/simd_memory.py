@@ -88,6 +88,7 @@ class Memory:
             address = self.address(spot)
             if masked is not None:
                 old = text.value(f"load {text.words}, ptr {address}, align 8{spot.tag}")
+                old = text.pure(f"freeze {text.words} {old}")
                 words = text.blend(masked, text.words, words, old)
             text.do(f"store {text.words} {words}, ptr {address}, align 8{spot.tag}")
         else:
@@ -142,11 +143,11 @@ class Memory:
         return text.pure(f"getelementptr i64, ptr {spot.base}, {text.words} {constant}")
 
     def lane_address(self, spot: Spot, lane: str) -> str:
-        """The address of one lane's aggregate, whose words must lie side by side."""
-        assert spot.word_step == 1 or isinstance(spot.type, str)
+        """The address of one lane's word or aggregate."""
         text, base = self.text, spot.base
         if spot.lane_step:
-            base = text.pure(f"getelementptr [{spot.lane_step} x i64], ptr {base}, i64 {lane}")
+            step = "i64" if spot.lane_step == 1 else f"[{spot.lane_step} x i64]"
+            base = text.pure(f"getelementptr {step}, ptr {base}, i64 {lane}")
         if spot.at:
             index = text.pure(f"extractelement {text.words} {spot.at}, i64 {lane}")
             base = text.pure(f"getelementptr [{spot.word_step} x i64], ptr {base}, i64 {index}")

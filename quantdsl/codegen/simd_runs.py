@@ -1,14 +1,17 @@
-"""Scalar calls from vector code: one loop over the active lanes does a whole run of statements.
+"""Calls of vector code that work on memory of each lane, with the statements around them.
 
 Where lanes call what works on their State out of line, words go from locals to the State before
-the call and back after it. Such neighbours are done for one lane after the other, in one loop.
+the call and back after it. Such neighbours are one run: done for all lanes at once, in vector forms
+(simd_forms.py), or where few lanes are active for one after the other, in one loop.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 
+from quantdsl.codegen.simd_forms import Wanted
 from quantdsl.codegen.simd_memory import Spot
 from quantdsl.codegen.simd_text import Value, VectorText
-from quantdsl.codegen.simd_values import LaneStep, Local, ValueEmitter, Wanted
+from quantdsl.codegen.simd_values import LaneStep, Local, ValueEmitter
 from quantdsl.ir.ops import (
     Assign,
     BufferType,
@@ -20,6 +23,7 @@ from quantdsl.ir.ops import (
     Field,
     Func,
     Let,
+    ScalarType,
     Stmt,
     StructOf,
     Var,
@@ -30,7 +34,7 @@ from quantdsl.passes.uniform import Uniform
 
 
 class RunEmitter(ValueEmitter):
-    """Emits runs of statements around scalar calls."""
+    """Emits runs of statements around such calls."""
 
     def __init__(
         self, wanted: Wanted, decl: Func, text: VectorText, same: Uniform, mask: str | None
@@ -135,17 +139,73 @@ class RunEmitter(ValueEmitter):
         return own and isinstance(self.place_type(place), str)
 
     def lane_run(self, run: tuple[Stmt, ...]) -> None:
-        """Emit statements as one loop over the active lanes."""
-        results: list[tuple[str, Local]] = []
+        for name, local in self.results(run).items():
+            self.bind(name, Value(self.loaded(local), local.type, True))
+
+    def apart_call(self, call: Call) -> Value:
+        result = self.signatures[call.func].decl.result
+        assert isinstance(result, str)
+        (local,) = self.results((Let("", result, call),)).values()
+        return Value(self.loaded(local), result, True)
+
+    def results(self, run: tuple[Stmt, ...]) -> dict[str, Local]:
+        """Emit statements around calls on own memory: for all lanes at once, for few one by one.
+
+        Gives what they declare.
+        """
+        text = self.text
+        results = {name: self.blank(type_) for name, type_ in _given(run)}
+        if not self.has_forms(run):
+            self.lane_by_lane(run, results)
+        elif self.mask is None:
+            self.all_at_once(run, results)
+        else:
+            many, few, after = (text.label() for _ in range(3))
+            text.branch(text.several(self.mask), many, few)
+            for label, emit in ((many, self.all_at_once), (few, self.lane_by_lane)):
+                text.start(label)
+                with text.scope():
+                    emit(run, results)
+                text.jump(after)
+            text.start(after)
+        return results
+
+    def has_forms(self, run: tuple[Stmt, ...]) -> bool:
+        """Whether all that is called has a vector form."""
+        if self.wanted.shared.apart == 1:
+            return False
+        calls = (expr for stmt in run for expr in roots(stmt) if isinstance(expr, Call))
+        return not any(map(self.on_scalars, calls))
+
+    def all_at_once(self, run: tuple[Stmt, ...], results: dict[str, Local]) -> None:
+        """Emit statements for all active lanes; `results` are what calls give."""
+        self.at_once = True
+        for stmt in run:
+            if isinstance(stmt, Let):
+                assert stmt.value is not None
+                self.assign_local(results[stmt.name], self.value(stmt.value))
+            else:
+                self.statement(stmt)
+        self.at_once = False
+
+    @abstractmethod
+    def statement(self, stmt: Stmt) -> None:
+        """Emit a statement in the active lanes."""
+
+    @abstractmethod
+    def assign_local(self, local: Local, value: Value) -> None:
+        """Assign to a scalar local, in the active lanes."""
+
+    def lane_by_lane(self, run: tuple[Stmt, ...], results: dict[str, Local]) -> None:
+        """Emit statements as one loop over the active lanes; `results` are what calls give."""
         steps: list[LaneStep] = []
         for stmt in run:
             match stmt:
                 case Do(call):
                     result = self.signatures[call.func].decl.result
                     steps.append(self.lane_call(call, None if result is None else self.spare(call)))
-                case Let(name, str(type_), Call() as call):
-                    results.append((name, self.blank(type_)))
-                    steps.append(self.lane_call(call, results[-1][1]))
+                case Let(name, value=Call() as call):
+                    steps.append(self.lane_call(call, results[name]))
                 case Assign(Var(name), Call() as call):
                     steps.append(self.lane_call(call, self.locals[name]))
                 case Assign(Var(name), place):
@@ -153,8 +213,6 @@ class RunEmitter(ValueEmitter):
                 case Assign(place, value):
                     steps.append(self.lane_store(self.spot(place), self.value(value)))
         self.each_lane(steps)
-        for name, local in results:
-            self.bind(name, Value(self.loaded(local), local.type, True))
 
     def spare(self, call: Call) -> Local | Spot:
         """Where a result goes that nobody reads."""
@@ -179,6 +237,13 @@ class RunEmitter(ValueEmitter):
             self.memory.store_scalar(address, scalar(lane), value.type, spot.tag)
 
         return step
+
+
+def _given(run: tuple[Stmt, ...]) -> Iterator[tuple[str, ScalarType]]:
+    """The scalars that statements declare."""
+    for stmt in run:
+        if isinstance(stmt, Let) and isinstance(stmt.type, str):
+            yield stmt.name, stmt.type
 
 
 def _writes(stmt: Stmt) -> set[str]:

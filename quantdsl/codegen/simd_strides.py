@@ -4,9 +4,10 @@ Strides come one after the other until one lane is stopped (passes/row_strides.p
 make the turns of that stride as the loop has them, and go on in strides.
 """
 
+from quantdsl.codegen.simd_forms import Wanted
 from quantdsl.codegen.simd_function import VectorEmitter
 from quantdsl.codegen.simd_text import Value, VectorText
-from quantdsl.codegen.simd_values import Local, Wanted
+from quantdsl.codegen.simd_values import Local
 from quantdsl.codegen.simd_vary import Loop
 from quantdsl.ir.ops import Expr, Func, Var
 from quantdsl.passes.row_strides import Strides

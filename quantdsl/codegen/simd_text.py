@@ -39,6 +39,7 @@ class VectorText(Text):
         self.words = self.vector("i64")
         self.allowed = target.intrinsics
         self.converts = target.converts
+        self.few = target.few
 
     def alloca(self, type_: str, align: int = 8) -> str:
         """Stack memory; a vector of words begins where a register's worth of memory does.
@@ -134,11 +135,23 @@ class VectorText(Text):
         bits = self.pure(f"bitcast {self.masks} {mask} to {number}")
         return self.pure(f"zext {number} {bits} to i64")
 
+    def first_lane(self, mask: str) -> str:
+        """The number of the lowest active lane; there must be one."""
+        self.allow(TRAILING_ZEROS)
+        return self.pure(f"call i64 @{TRAILING_ZEROS}(i64 {self.bits(mask)}, i1 true)")
+
     def any(self, mask: str) -> str:
         """Whether any lane is active."""
         number = f"i{self.lanes}"
         bits = self.pure(f"bitcast {self.masks} {mask} to {number}")
         return self.pure(f"icmp ne {number} {bits}, 0")
+
+    def several(self, mask: str) -> str:
+        """Whether more than few lanes are active."""
+        bits = self.bits(mask)
+        for _ in range(self.few):
+            bits = self.pure(f"and i64 {bits}, {self.pure(f'add i64 {bits}, -1')}")
+        return self.pure(f"icmp ne i64 {bits}, 0")
 
     def blend(self, mask: str | None, type_: str, new: str, old: str) -> str:
         """`new` in the active lanes, `old` in the others."""

@@ -1,12 +1,13 @@
 """Expressions, places and calls of vector code: what a statement computes, for each lane."""
 
 import functools
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from quantdsl.codegen import scalar, simd_ops
-from quantdsl.codegen.function import Shared
+from quantdsl.codegen.simd_forms import VectorForm, Wanted, result_type, shape_of
 from quantdsl.codegen.simd_memory import Memory, Spot
 from quantdsl.codegen.simd_text import Value, VectorText
 from quantdsl.codegen.target import TRAILING_ZEROS
@@ -36,6 +37,8 @@ from quantdsl.ir.ops import (
 from quantdsl.ir.walk import base_name
 from quantdsl.passes.uniform import Uniform
 
+SINGLE_WORDS = 32
+"""Up to so many words are copied or zeroed one by one."""
 LaneStep = Callable[[str], None]
 """Emits what is done for one lane; takes the lane's number as an LLVM value."""
 LaneValue = Callable[[str], str]
@@ -53,21 +56,7 @@ class Local(NamedTuple):
     """The lanes that may ever read it: where they are the active ones, it is not blended."""
 
 
-class Wanted(NamedTuple):
-    """What vector code asks of the rest of its module."""
-
-    shared: Shared
-    scalars: set[str]
-    """Functions that are called for one lane at a time."""
-    vectors: dict[tuple[str, bool], str]
-    """(function, masked) -> symbol of its vector form."""
-
-    def vector(self, name: str, masked: bool) -> str:
-        """The symbol of a function's vector form."""
-        return self.vectors.setdefault((name, masked), f"v{len(self.vectors)}")
-
-
-class ValueEmitter:
+class ValueEmitter(ABC):
     """Emits values under the mask of the active lanes."""
 
     def __init__(
@@ -83,6 +72,8 @@ class ValueEmitter:
         self.spots: dict[str, Spot] = {}
         self.held: dict[Expr, Value] = {}
         """Elements that have been loaded already."""
+        self.at_once = False
+        """Whether calls that work on memory of each lane are made for all lanes at once."""
 
     def value(self, expr: Expr) -> Value:
         """Emit a scalar of each lane."""
@@ -122,11 +113,7 @@ class ValueEmitter:
 
     def active_lane(self) -> str:
         """The number of some active lane."""
-        if self.mask is None:
-            return "0"
-        self.text.allow(TRAILING_ZEROS)
-        bits = self.text.bits(self.mask)
-        return self.text.pure(f"call i64 @{TRAILING_ZEROS}(i64 {bits}, i1 true)")
+        return "0" if self.mask is None else self.text.first_lane(self.mask)
 
     def agreed(self, value: Value) -> str:
         """The scalar that all active lanes hold."""
@@ -172,9 +159,11 @@ class ValueEmitter:
             return self.vector_call(call)
         if self.made_once(call):
             return Value(self.once(call), decl.result, False)
-        result = self.blank(decl.result)
-        self.each_lane([self.lane_call(call, result)])
-        return Value(self.loaded(result), decl.result, True)
+        return self.apart_call(call)
+
+    @abstractmethod
+    def apart_call(self, call: Call) -> Value:
+        """Emit a call on memory of each lane."""
 
     def blank(self, type_: ScalarType) -> Local:
         """A varying local of zeros; no lane ever holds an undefined value, active or not."""
@@ -184,10 +173,15 @@ class ValueEmitter:
         return Local(address, type_, True, True, self.mask)
 
     def vectorises(self, call: Call) -> bool:
-        """Whether a callee has a vector form: it works on scalars alone."""
+        """Whether a callee is called in its vector form: cold code on scalars alone has none."""
+        decl = self.signatures[call.func].decl
+        return not decl.cold if self.on_scalars(call) else self.at_once
+
+    def on_scalars(self, call: Call) -> bool:
+        """Whether a callee works on scalars alone."""
         decl = self.signatures[call.func].decl
         kinds = [decl.result, *(param.type for param in decl.params)]
-        return not decl.cold and all(isinstance(kind, str) for kind in kinds)
+        return all(isinstance(kind, str) for kind in kinds)
 
     def made_once(self, call: Call) -> bool:
         """Whether a call works on what all lanes have in common alone: then once is enough."""
@@ -227,20 +221,42 @@ class ValueEmitter:
         return ""
 
     def vector_call(self, call: Call) -> Value:
-        """Call a function of scalars: its vector form, or once if all lanes agree."""
+        """Call a function for its scalar result: its vector form, or once if all lanes agree."""
         decl = self.signatures[call.func].decl
         assert isinstance(decl.result, str)
+        if not self.on_scalars(call):
+            return Value(self.text.value(self.form_call(call, None)), decl.result, True)
         values = [self.value(arg) for arg in call.args]
         if not any(value.varies for value in values):
             args = [f"{LLVM_TYPE[value.type]} {value.text}" for value in values]
             return Value(self.scalar_call(call.func, args), decl.result, False)
-        args = [] if self.mask is None else [f"{self.text.masks} {self.mask}"]
-        args += (f"{self.text.type_of(value.type)} {self.vector(value)}" for value in values)
-        symbol = self.wanted.vector(call.func, self.mask is not None)
-        type_ = self.text.type_of(decl.result)
-        return Value(
-            self.text.value(f"call {type_} @{symbol}({', '.join(args)})"), decl.result, True
-        )
+        vectors = [Value(self.vector(value), value.type, True) for value in values]
+        form = VectorForm(call.func, self.mask is not None, (True,) * len(vectors))
+        return Value(self.text.value(self.called(form, vectors)), decl.result, True)
+
+    def form_call(self, call: Call, result: Spot | None) -> str:
+        """The text of a call of a function that works on memory of each lane; `result` is where
+        an aggregate goes that it makes."""
+        given: list[Value | Spot] = []
+        for param, arg in zip(self.signatures[call.func].decl.params, call.args, strict=True):
+            given.append(self.value(arg) if isinstance(param.type, str) else self.spot(arg))
+        kinds = tuple(shape_of(one) if isinstance(one, Spot) else one.varies for one in given)
+        made = None if result is None else shape_of(result)
+        form = VectorForm(call.func, self.mask is not None, kinds, made)
+        return self.called(form, given if result is None else [result, *given])
+
+    def called(self, form: VectorForm, given: Sequence[Value | Spot]) -> str:
+        """The text of a call of a vector form."""
+        text = self.text
+        args = [] if self.mask is None else [f"{text.masks} {self.mask}"]
+        for one in given:
+            if isinstance(one, Spot):
+                args.append(f"ptr {self.memory.address(one)}")
+                args += [f"{text.words} {one.at}"] if one.at else []
+            else:
+                args.append(f"{self.type_of(one)} {one.text}")
+        result = result_type(text, self.signatures[form.func].decl)
+        return f"call {result} @{self.wanted.vector(form)}({', '.join(args)})"
 
     def lane_call(self, call: Call, result: Local | Spot | None) -> LaneStep:
         """Evaluate the arguments now; the step calls the scalar function for one lane."""
@@ -384,6 +400,7 @@ class ValueEmitter:
         words, lanes = self.layout.words(type_), self.text.lanes
         address = self.text.alloca(f"[{words * lanes} x i64]", 8 if side_by_side else 8 * lanes)
         tag = self.elements_tag(type_)
+        side_by_side = side_by_side and self.wanted.shared.apart == 1
         steps = (words, 1) if side_by_side else (1, lanes)
         return Spot(address, 0, type_, tag, *steps, born=self.mask)
 
@@ -417,15 +434,29 @@ class ValueEmitter:
         text.branch(text.value(f"icmp slt i64 {following}, {count}"), turn, after)
         text.start(after)
 
+    def each_word(self, emit: Callable[..., None], *spots: Spot) -> None:
+        """Emit what is done for each word of aggregates of one type; few words one by one, so that
+        LLVM may keep each in a register."""
+        count = self.layout.words(spots[0].type)
+        if count > SINGLE_WORDS:
+            with self.words(*spots) as places:
+                emit(*places)
+            return
+        for word in range(count):
+            emit(*(spot._replace(offset=spot.offset + word, type="i64", tag="") for spot in spots))
+
     def zero(self, target: Spot) -> None:
         """Set every word of an aggregate to zero, in the active lanes."""
-        with self.words(target) as (word,):
-            self.memory.store(word, Value("0", "i64", False), self.mask)
+        nothing = Value("0", "i64", False)
+        self.each_word(lambda word: self.memory.store(word, nothing, self.mask), target)
 
     def copy(self, target: Spot, source: Spot) -> None:
         """Copy an aggregate in the active lanes; the two are one object or do not overlap."""
-        with self.words(target, source) as (to, from_):
+
+        def move(to: Spot, from_: Spot) -> None:
             self.memory.store(to, self.memory.load(from_, self.mask), self.mask)
+
+        self.each_word(move, target, source)
 
 
 EXPRESSIONS: dict[type, Callable[..., Value]] = {

@@ -88,6 +88,12 @@ class Target(msgspec.Struct, frozen=True):
     converts: bool = True
     """Whether one instruction converts a vector of i64 to f64 or back."""
 
+    @property
+    def few(self) -> int:
+        """So many active lanes are still called one by one. Masks have registers of their own where
+        conversions have instructions; elsewhere blends cost as much as a lane or two."""
+        return 1 if self.converts else self.lanes - 1
+
     def machine(self, level: int = 1) -> llvm.TargetMachine:
         """A new target machine; no two threads may use one at a time.
 

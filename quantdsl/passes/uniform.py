@@ -56,6 +56,10 @@ class Uniform:
         """Whether an expression of the entry is the same in all active lanes."""
         return not self._differing.expr(expr, self._frame)
 
+    def called(self, name: str, varying: Set[str]) -> "Uniform":
+        """What they share of a function whose arguments differ in the parameters `varying`."""
+        return uniform_called(self._differing.module, name, varying, self._differing.analysis)
+
     def place(self, place: Expr) -> bool:
         """Whether a scalar or a whole aggregate is, its indices included."""
         return self.expr(place)
@@ -93,11 +97,13 @@ def uniform(module: Module, entry: str, varying: Set[str]) -> Uniform:
     return _found(differing, func, frame)
 
 
-def uniform_scalars(module: Module, name: str) -> Uniform:
-    """What the lanes share of a function of scalars whose arguments all differ."""
-    differing = _Differing(module)
+def uniform_called(
+    module: Module, name: str, varying: Set[str], analysis: Analysis | None = None
+) -> Uniform:
+    """What the lanes share of a function whose arguments differ in the parameters `varying`."""
+    differing = _Differing(module, analysis)
     func = differing.analysis.funcs[name]
-    frame = _Frame({}, {param.name for param in func.params})
+    frame = _Frame({}, varying)
     differing.run(func, frame)
     return _found(differing, func, frame)
 
@@ -126,8 +132,9 @@ class _Frame:
 class _Differing:
     """The words of the state that differ between lanes; it only ever grows."""
 
-    def __init__(self, module: Module) -> None:
-        self.analysis = Analysis(module)
+    def __init__(self, module: Module, analysis: Analysis | None = None) -> None:
+        self.module = module
+        self.analysis = analysis or Analysis(module)
         self.layout = Layout(module.structs)
         self.own = (OWN, MADE) if own_steps(module) is not None else ()
         self.paths = PathSet()

@@ -15,8 +15,10 @@ from quantdsl.ir.ops import (
     CANONICAL_NAN_BITS,
     F64_T,
     I64_T,
+    ArrayType,
     Assign,
     Binary,
+    Break,
     BufferType,
     Call,
     Do,
@@ -33,6 +35,7 @@ from quantdsl.ir.ops import (
     Stmt,
     StructDecl,
     StructType,
+    Type,
     Unary,
     Var,
     i64,
@@ -63,7 +66,7 @@ def kernel(module: Module, target: Target, varying: frozenset[str] | None = None
 def text(module: Module, target: Target, varying: frozenset[str] | None = None) -> str:
     """LLVM IR of the kernel of a module as it stands."""
     same = uniform(module, "lane", every_path(module) if varying is None else varying)
-    return emit_lanes(module, target, same)
+    return emit_lanes(module, target, same).text
 
 
 def whole_results(runner, module: Module, points: np.ndarray) -> np.ndarray:
@@ -125,15 +128,41 @@ def calling() -> Module:
     return _small(("x", "y", "z", "w"), body, up, put, sum_)
 
 
+def elements() -> Module:
+    """A function that goes on in one of three elements, which lanes leave in different ways."""
+    s, x, k = Var("s"), Field(Var("s"), "x"), Var("k")
+    mine = Elem(Field(s, "a"), k)
+    some = Binary("iand", x, i64(3))
+    turn = (
+        If(Binary("igt", Var("j"), k), (Break(),)),
+        Assign(mine, Binary("iadd", mine, x)),
+        If(Binary("ieq", mine, i64(6)), (Return(i64(-1)),)),
+    )
+    body = (
+        Let("k", I64_T, Binary("imin", some, i64(2))),
+        Assign(mine, Binary("iadd", mine, i64(1))),
+        If(Binary("ieq", some, i64(3)), (Return(mine),)),
+        For("j", i64(0), i64(4), turn),
+        Return(Binary("imul", mine, i64(100))),
+    )
+    visit = Func("visit", (STATE,), I64_T, body)
+    fields = (("x", I64_T), ("a", ArrayType(I64_T, 3)), ("y", I64_T), ("z", I64_T))
+    again = Assign(Field(s, "z"), Call("visit", (s,)))
+    return _small(fields, (Assign(Field(s, "y"), Call("visit", (s,))), again), visit)
+
+
 STATE = ParamDecl("s", StructType("S"), inout=True)
 
 
-def _small(names: tuple[str, ...], body: tuple[Stmt, ...], *called: Func) -> Module:
-    """A module of integers with an empty `init`."""
-    fields, words = tuple(FieldDecl(name, I64_T) for name in names), BufferType(I64_T)
+def _small(
+    fields: tuple[str | tuple[str, Type], ...], body: tuple[Stmt, ...], *called: Func
+) -> Module:
+    """A module with an empty `init`; a field is an integer if not told otherwise."""
+    named = (one if isinstance(one, tuple) else (one, I64_T) for one in fields)
+    declared, words = tuple(FieldDecl(*one) for one in named), BufferType(I64_T)
     params = (STATE, ParamDecl("e", words), ParamDecl("n", I64_T), ParamDecl("c", words))
     funcs = (*called, Func("init", (STATE,), None, ()), Func("lane", params, None, body))
-    return Module((StructDecl("S", fields),), (), funcs, ("init", "lane"))
+    return Module((StructDecl("S", declared),), (), funcs, ("init", "lane"))
 
 
 def pure_helper(rng: random.Random, name: str) -> Func:

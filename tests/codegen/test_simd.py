@@ -18,6 +18,7 @@ from tests.codegen.lane_programs import every_path, random_lanes, swept, swept_p
 from tests.codegen.simd_programs import (
     TARGETS,
     calling,
+    elements,
     kernel,
     returning,
     text,
@@ -53,7 +54,11 @@ def small_differs(module, varying: str, target) -> bool:
     return not np.array_equal(found, whole_results(InterpretedLanes(module), module, points))
 
 
-SMALL = {"returning": (returning(), "turns"), "calling": (calling(), "x")}
+SMALL = {
+    "returning": (returning(), "turns"),
+    "calling": (calling(), "x"),
+    "elements": (elements(), "x"),
+}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.lanes}_lanes")

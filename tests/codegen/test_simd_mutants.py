@@ -14,7 +14,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from quantdsl.codegen import simd_function, simd_memory, simd_ops, simd_text, simd_values
+from quantdsl.codegen import (
+    simd_called,
+    simd_function,
+    simd_memory,
+    simd_ops,
+    simd_text,
+    simd_values,
+)
 from quantdsl.codegen.lanes import InterpretedLanes
 from tests.codegen import simd_programs
 from tests.codegen.simd_programs import TARGETS, kernel, whole_results
@@ -42,6 +49,8 @@ TEXT_MUTANTS = {
     "a group starts a lane late": (r"%l = phi i64 \[ 0,", "%l = phi i64 [ 1,"),
     "lanes too far apart": (r"%l\.state = getelementptr \[(\d)",
                             r"%l.state = getelementptr [1\1"),
+    "a function works for all lanes": (
+        r"(call \S* ?(?:<\d x \w+> )?@v\d+\(<\d x i1>) %\w+", r"\1 splat (i1 true)"),
     "the next group leaves a lane out": (r"%first\.next = add nsw i64 %first, (\d)",
                                          r"%first.next = add nsw i64 %first, 1\1"),
 }  # fmt: skip
@@ -93,6 +102,13 @@ def call_on_the_state_of_lane_0(patch: Patch) -> None:
     patch.setattr(simd_memory.Memory, "lane_address", lambda *given: address(*given[:2], "0"))
 
 
+def all_lanes_in_one_element(patch: Patch) -> None:
+    first = simd_called.CalledEmitter.first_element
+    patch.setattr(
+        simd_called.CalledEmitter, "first_element", lambda *given: (first(*given)[0], given[2])
+    )
+
+
 def no_lane_returns(patch: Patch) -> None:
     def ret(self, stmt):
         self.escapes += self.level > 0
@@ -111,10 +127,10 @@ def continue_is_break(patch: Patch) -> None:
 
 
 def one_turn_too_many(patch: Patch) -> None:
-    text = simd_programs.emit_lanes
+    text = simd_programs.text
     change = re.compile(r"icmp slt (i64|<\d x i64>) (%i\d+|%t\d+), ")
     patch.setattr(
-        simd_programs, "emit_lanes", lambda *args: change.sub(r"icmp sle \1 \2, ", text(*args))
+        simd_programs, "text", lambda *args: change.sub(r"icmp sle \1 \2, ", text(*args))
     )
 
 
@@ -151,18 +167,17 @@ def convert_with_a_wrong_offset(patch: Patch) -> None:
 MUTANTS: list[Callable[[Patch], None]] = [
     blend_nothing, forget_the_outer_mask, store_for_all_lanes, go_on_after_leaving,
     leave_no_mask, call_for_all_lanes, call_with_lane_0, call_on_the_state_of_lane_0,
-    no_lane_returns, nobody_parts_in_loops, continue_is_break, one_turn_too_many,
-    the_second_way_for_all, merge_every_run, drop_the_carry, truncate_quotients,
+    all_lanes_in_one_element, no_lane_returns, nobody_parts_in_loops, continue_is_break,
+    one_turn_too_many, the_second_way_for_all, merge_every_run, drop_the_carry, truncate_quotients,
     convert_with_a_wrong_offset,
 ]  # fmt: skip
 
 
 def rewrite(pattern: str, replacement: str) -> Callable[[Patch], None]:
     def mutate(patch: Patch) -> None:
-        emit = simd_programs.emit_lanes
-        patch.setattr(
-            simd_programs, "emit_lanes", lambda *args: re.sub(pattern, replacement, emit(*args))
-        )
+        text = simd_programs.text
+        change = functools.partial(re.sub, pattern, replacement)
+        patch.setattr(simd_programs, "text", lambda *args: change(text(*args)))
 
     return mutate
 

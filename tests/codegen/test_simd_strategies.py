@@ -55,7 +55,7 @@ def test_generated_strategies(seed):
 def test_the_code_of_a_strategy_uses_the_wide_registers(target):
     work = strategy_work(checked_of(next(path for path in FILES if path.stem == "ema_cross")), 10)
     part = kernel_part(split_lanes(work.module, work.kept, work.varying))
-    text = emit_lanes(part, target, uniform(part, "lane", work.varying))
+    text = emit_lanes(part, target, uniform(part, "lane", work.varying)).text
     assert len(re.findall(REGISTERS[target.lanes], assembly(text, target))) >= 5
 
 
