@@ -213,7 +213,10 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> Lanes:
     code += _vectors(module, wanted, target, same.called, called)
     code += _scalars(module, wanted, target, called)
     code += _group(wanted, target, words, lane_step, own_steps(module))
-    forms = sorted((form for form in wanted.vectors if form.func in module.imports), key=str)
+    forms = sorted(
+        (form for form in wanted.vectors if form.func in module.imports),
+        key=lambda form: (form.func, str(form)),
+    )
     scalars = sorted(wanted.scalars & set(module.imports))
     asked = Asked(tuple(forms), tuple(scalars), wanted.shared.apart)
     return Lanes(_module_text(module, target, wanted, code, called), asked)

@@ -37,8 +37,8 @@ class VectorForm(NamedTuple):
     """Of an aggregate that it makes."""
 
     def __str__(self) -> str:
-        given = (*self.given, self.result, self.masked)
-        return "_".join(str(int(one)) if isinstance(one, bool) else str(one) for one in given)
+        parts = [*self.given, self.masked, *([] if self.result is None else [self.result])]
+        return "_".join(str(int(one)) if isinstance(one, bool) else str(one) for one in parts)
 
 
 class Wanted(NamedTuple):
