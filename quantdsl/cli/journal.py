@@ -11,6 +11,7 @@ import numpy as np
 from quantdsl.errors import JournalError
 from quantdsl.events.layout import RECORD, Kind
 from quantdsl.journal.reader import Segment, segment_paths, segments
+from quantdsl.report.folders import instead
 from quantdsl.report.order_sizes import Structs, changed
 from quantdsl.report.order_words import order_words
 from quantdsl.report.words import plural
@@ -27,7 +28,8 @@ def journals(folder: Path) -> list[Path]:
     found = [one for one in (folder, *sorted(folder.iterdir())) if one.is_dir()]
     found = [one for one in found if segment_paths(one)]
     if not found:
-        raise JournalError(f"{folder}: there is no journal\nhelp: name the folder of a session")
+        missing = "\nhelp: name the folder of a session"
+        raise JournalError(f"{folder}: there is no journal{instead(folder) or missing}")
     return found
 
 

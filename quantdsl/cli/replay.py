@@ -9,6 +9,7 @@ from quantdsl.errors import JournalError
 from quantdsl.events.layout import Kind
 from quantdsl.journal.recovery import recover
 from quantdsl.live import manifest
+from quantdsl.report.folders import instead
 from quantdsl.report.order_sizes import Structs, changed
 from quantdsl.report.words import plural
 
@@ -19,9 +20,8 @@ def parts_of(folder: Path) -> list[tuple[Path, str]]:
         return [(folder, part.name) for part in manifest.read(folder).strategies]
     if (folder.parent / manifest.FILE).exists():
         return [(folder.parent, folder.name)]
-    raise JournalError(
-        f"{folder}: is no session\nhelp: name the folder of a session, or of a strategy in it"
-    )
+    missing = "\nhelp: name the folder of a session, or of a strategy in it"
+    raise JournalError(f"{folder}: is no session{instead(folder) or missing}")
 
 
 @click.command("replay")

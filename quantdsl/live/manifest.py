@@ -157,9 +157,10 @@ def read(folder: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except OSError as refused:
-        raise ConfigError(
-            f"{folder}: is no session: {refused.strerror}\nhelp: name the folder of a session"
-        ) from None
+        from quantdsl.report.folders import instead
+
+        missing = f": {refused.strerror}\nhelp: name the folder of a session"
+        raise ConfigError(f"{folder}: is no session{instead(folder) or missing}") from None
     try:
         form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
         if form != FORMAT:

@@ -117,10 +117,14 @@ def load(folder: Path) -> SavedRun:
         values = msgspec.json.decode((folder / METRICS).read_bytes(), type=dict[str, float | None])
         trades = pq.read_table(folder / "trades.parquet")
     except FileNotFoundError as error:
-        raise DataError(
-            f"{folder} is not the folder of a run: it has no {Path(error.filename).name}.\n"
+        from quantdsl.report.folders import instead
+
+        found = "" if (folder / RUN).exists() else instead(folder)
+        missing = (
+            f": it has no {Path(error.filename).name}.\n"
             "help: give the folder that 'quantdsl backtest --out FOLDER' wrote"
-        ) from None
+        )
+        raise DataError(f"{folder} is not the folder of a run{found or missing}") from None
     except (msgspec.MsgspecError, pa.ArrowInvalid) as error:
         raise DataError(
             f"{folder} was written by another version of quantdsl, or is damaged: {error}\n"

@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import quantdsl
+from quantdsl import cli
 from tests.cli.test_sweep import RANGES, STRATEGY, Stopping, swept
 from tests.truth.test_oracle import market
 
@@ -92,3 +93,34 @@ def test_a_range_of_a_config_that_another_replaces_is_not_looked_at(data, tmp_pa
     assert f"{config}:2: sweep.ranges.fast: " in capfd.readouterr().err
     for replaced in (("--range", "fast=2,5"), ("--set", "fast=2")):
         assert swept(*arguments, *replaced) == 0
+
+
+def test_a_folder_of_another_kind_is_told(data, tmp_path, capfd):
+    """It was "no session", and that alone, where its page was there already."""
+    point, both, run = tmp_path / "point", tmp_path / "both", tmp_path / "run"
+    other = tmp_path / "other.parquet"
+    other.write_bytes(data.read_bytes())
+    assert swept("--data", data, *RANGES, "--out", point) == 0
+    assert swept("--data", f"{data},{other}", *RANGES, "--out", both) == 0
+    assert cli.run(["backtest", str(STRATEGY), "--data", str(data), "--out", str(run)]) == 0
+    capfd.readouterr()
+    of_sweep = "it holds a sweep of OracleSma, 28 points, as 'quantdsl sweep "
+    takers = ("report", "halt", "replay", "journal verify")
+    for folder, page in ((point, point / "report.html"), (both, both / "bars" / "report.html")):
+        for words in (*takers, f"compare {run}"):
+            assert cli.run([*words.split(), str(folder)]) == 2
+            said = capfd.readouterr().err
+            assert of_sweep in said
+            assert f" is {page}; the command beside a point there makes it a run" in said
+            assert "such as: quantdsl backtest" in said
+    for words in takers:
+        assert cli.run([*words.split(), str(run)]) == 2
+        said = capfd.readouterr().err
+        assert f"it holds a run of OracleSma, as 'quantdsl backtest {STRATEGY}'" in said
+        assert f"its page is {run / 'report.html'}" in said
+    (run / "metrics.json").unlink()
+    assert cli.run(["compare", str(run), str(run)]) == 2
+    assert "it has no metrics.json" in capfd.readouterr().err
+    (point / "result.json").write_text("{}")
+    assert cli.run(["report", str(point)]) == 2
+    assert "help: name the folder of a session" in capfd.readouterr().err
