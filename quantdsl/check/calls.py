@@ -38,6 +38,14 @@ class Given(Struct):
 
 def call(cx: Context, binding: "Declared", node: ast.Call) -> Value:
     """The value of `binding(args)`."""
+    if binding.kernel and cx.kernel:
+        return cx.error(
+            "QD0907",
+            "a kernel calls no other kernel",
+            node.span,
+            reason="each runs over windows that a strategy keeps, or over tensors of a caller",
+            help="write what both compute as a fn of numbers, and call that in each",
+        )
     given = _elaborate(cx, node)
     if given is None:
         return error_value(node.span)

@@ -153,6 +153,19 @@ def test_a_fn_of_a_tensor_is_one_message_where_a_kernel_calls_it():
     assert (wrong.code, wrong.message) == ("QD0902", "the type 'tensor' stands in a kernel")
 
 
+@pytest.mark.parametrize(
+    ("param", "call"),
+    [("r: window[float, 8]", "own(r)"), ("r: window[float, 8]", "own(r[0])"),
+     ("r: tensor[float, n]", "own(r)")],
+)  # fmt: skip
+def test_a_kernel_in_a_kernel_is_told_what_stands_there(param, call):
+    """It was told that a number is needed, or to run the other one from Python."""
+    text = f"kernel own({param}) -> float:\n    return r[0]\n\nkernel k({param}) -> float:\n"
+    _, (wrong,) = check_source(Source(f"{text}    return {call}\n", "k.qdsl"), library_too=True)
+    assert (wrong.code, wrong.message) == ("QD0907", "a kernel calls no other kernel")
+    assert "a fn of numbers" in wrong.help
+
+
 SHARES = """@workgroup(64)
 kernel k(r: window[float, 64], m: const int) -> float:
     var a: shared[float, 4000] = 0
