@@ -121,7 +121,8 @@ def _matched(
             param = by_name[arg.name]
         else:
             what = f"no argument {arg.name!r}" if arg.name else _at_most(len(places), by_name)
-            cx.error("QD0308", f"xs.{name} takes {what}", arg.span, help=shape)
+            way = f"{shape}{_of_groups(strategy)}" if arg.name == BY else shape
+            cx.error("QD0308", f"xs.{name} takes {what}", arg.span, help=way)
             return None
         given = _argument(cx, name, param, arg)
         if param.name in SHARES:
@@ -138,6 +139,16 @@ def _matched(
                 return None
             found[param.name] = value
     return found if both_sides(cx, strategy, found, node) else None
+
+
+def _of_groups(strategy: "Strategy") -> str:
+    """What there is within groups, for who asks it of another function."""
+    names = strategy.library.namespace("xs").names
+    able = ", ".join(f"xs.{name}" for name in names if f"{name}_{BY}" in names)
+    return (
+        f"; within groups there are {able}, such as xs.rank(x, by = sector) <= 20%, the lowest "
+        "fifth of each"
+    )
 
 
 def _at_most(places: int, names: Collection[str]) -> str:

@@ -19,6 +19,9 @@ UNIVERSES = {
     ),
     "gross that reads as percent": "plot(xs.mean(xs.weights(close, gross = 150)))",
     "two columns beside groups": "plot(xs.mean(xs.neutralize(close, open, by = sector)))",
+    "a tail of each group": (
+        "plot(xs.mean(1.0 if xs.bottom(close, 10%, by = sector) else 0.0))"
+    ),
     "net beyond gross": "plot(xs.sum(xs.weights(close, net = -150%)))",
     "share of all in time": "plot(xs.spread(close, 1s))",
     "least trade in money": (
