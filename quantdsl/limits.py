@@ -72,6 +72,9 @@ KERNEL_BYTES = Limit(
 GRID_BYTES = Limit(
     "GRID_BYTES", 2 * 1024 * 1024, "bytes", "what a core keeps of threads lies on its stack"
 )
+GRID_BLOCKS = Limit(
+    "GRID_BLOCKS", 2**31 - 1, "blocks", "what every GPU takes of one launch, so a core no more"
+)
 SHARED_BYTES = Limit(
     "SHARED_BYTES", 48 * 1024, "bytes", "what a block of threads has on every GPU"
 )

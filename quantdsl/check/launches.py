@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 
+from quantdsl import limits
 from quantdsl.check.context import Context
 from quantdsl.check.thread_base import AXES
 from quantdsl.check.types import INT
 from quantdsl.check.values import Value
 from quantdsl.ir import ops
-from quantdsl.ir.tensors import BLOCKS_MAX
 from quantdsl.lang import ast
 
 GRID_SHAPE = "@grid(ceil(n / 256)), with numbers and sizes, one for each of x, y and z"
@@ -50,9 +50,9 @@ def grid_of(cx: Context, node: ast.Kernel) -> tuple[Value, ...]:
             break
         found = tuple(value for value in said if value is not None)
         most = math.prod(value.const for value in found if isinstance(value.const, int))
-        if most > BLOCKS_MAX:
+        if most > limits.GRID_BLOCKS:
             cx.error("QD0906", f"this launches {most:,} blocks", note.span,
-                     reason=f"a GPU takes {BLOCKS_MAX:,} at most",
+                     reason=f"a GPU takes {limits.GRID_BLOCKS:,} at most",
                      help="write a smaller @grid, each block going over more elements")  # fmt: skip
         return (*found, one, one)[: len(AXES)]
     return (one, one, one)
@@ -90,6 +90,6 @@ def _size(cx: Context, node: ast.Expr) -> Value | None:
 
 
 def _known(number: int) -> Value | None:
-    if not 0 < number <= BLOCKS_MAX:
+    if not 0 < number < 2**63:
         return None
     return Value(INT, ops.i64(number), low=number, high=number, const=number)

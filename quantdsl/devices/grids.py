@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from quantdsl import limits
 from quantdsl.codegen.blocks import BATCH
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.compile import cache_key, through_cache
@@ -26,8 +27,9 @@ from quantdsl.devices.simulated import RESIDENT_THREADS, SimulatedKernel, kernel
 from quantdsl.devices.watch import Fault
 from quantdsl.errors import ConfigError
 from quantdsl.ir import ops
-from quantdsl.ir.tensors import BLOCKS_MAX, ORDER
-from quantdsl.passes.grids import RESULT, SCRATCH, on_core, staged
+from quantdsl.ir.tensors import ORDER
+from quantdsl.passes.grids import RESULT, SCRATCH, grid_blocks, on_core, staged
+from quantdsl.passes.thread_grids import is_grid
 
 Array = npt.NDArray[Any]
 
@@ -63,19 +65,27 @@ def launches_of(work: TensorWork, target: Target, *, gpu: bool, watched: bool = 
     fast = work.fast if work.fast == ORDER or has_tensor_cores(target) else ""
     made = staged(work.func, work.elements, work.threads, fast=fast, watched=watched)
     found = grids(work.module, made, target, gpu=gpu)
-    most = max((start.grid for start in found.starts), default=0)
-    if most > BLOCKS_MAX:
-        raise ConfigError(
-            f"a launch of {most:,} blocks, and a GPU takes {BLOCKS_MAX:,} at most\n"
-            "help: give the kernel a smaller @grid, each block going over more elements"
-        )
+    _hold_blocks(work, max((start.grid for start in found.starts), default=0))
     return found
+
+
+def _hold_blocks(work: TensorWork, most: int) -> None:
+    """ConfigError for a launch that no GPU takes; on a core it would go on for hours."""
+    if most > limits.GRID_BLOCKS:
+        raise ConfigError(
+            f"kernel {work.kernel.partition('[')[0].rpartition('.')[2]}: a launch of {most:,} "
+            f"blocks, and the limit is {limits.GRID_BLOCKS:,} (GRID_BLOCKS)\n"
+            "help: give it a smaller @grid, each block going over more elements"
+        )
 
 
 class OnCore:
     """The kernel as machine code of one core, one turn after the other."""
 
     def __init__(self, work: TensorWork) -> None:
+        """Raises ConfigError where it has more blocks than a GPU takes."""
+        if is_grid(work.func):
+            _hold_blocks(work, grid_blocks(work.func))
         target = native()
         module = core_module(work.module, work.kernel, work.elements)
         made = through_cache(

@@ -14,8 +14,6 @@ ELEMENTS: dict[str, ops.ScalarType] = {
     "bool": ops.BOOL_T,
 }
 """How an element is called -> what it is in a register."""
-BLOCKS_MAX = 2**31 - 1
-"""Of a launch, on every GPU."""
 ROUNDED = ("bf16", "f16", "tf32")
 """What @fast lets the factors of a product be rounded to, on tensor cores."""
 ORDER = "order"

@@ -165,6 +165,13 @@ def staged(
     return stager.of_threads(threads, watched=watched) if is_grid(func) else stager.run()
 
 
+def grid_blocks(func: ops.Func) -> int:
+    """How many blocks a linked kernel of threads over tensors launches."""
+    blocks = _known(blocks_of(func), numbers(func.body))
+    assert blocks is not None
+    return blocks
+
+
 class _Stager:
     def __init__(self, func: ops.Func, elements: Mapping[str, str], fast: str) -> None:
         self.func, self.elements, self.fast = func, elements, fast
@@ -211,8 +218,7 @@ class _Stager:
 
     def of_threads(self, threads: int, *, watched: bool) -> Stages:
         """One launch of a kernel that says what its threads do; before it, words that count."""
-        blocks = _known(blocks_of(self.func), self.known)
-        assert blocks is not None
+        blocks = grid_blocks(self.func)
         made = grid_form(self.func, threads, blocks, SCRATCH)
         body = list(made.body)
         if watched:
