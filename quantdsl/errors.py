@@ -48,6 +48,10 @@ class UnavailableError(QuantDSLError):
     """A device or an optional package that the request needs is not there."""
 
 
+class CoreAloneError(UnavailableError):
+    """No device runs this kernel, whatever device it is; one core does."""
+
+
 class DeviceError(QuantDSLError):
     """A device failed or refused; `kind` is one of those of devices/failure.py."""
 

@@ -14,7 +14,7 @@ from quantdsl.devices.batches import BlockWork, Ready, on_gpu, on_simulated
 from quantdsl.devices.choose import GPU, hold_there
 from quantdsl.devices.cuda.device import open_device
 from quantdsl.devices.work import Words
-from quantdsl.errors import ConfigError
+from quantdsl.errors import ConfigError, CoreAloneError
 from quantdsl.ir.tensors import ORDER
 
 ROUNDS = 5
@@ -40,6 +40,8 @@ class Compared(NamedTuple):
     """What factors may be rounded to, or ORDER, where the kernel is @fast."""
     apart: float = 0.0
     """The largest difference then, of the largest value."""
+    alone: str = ""
+    """Why no device runs it, where a core alone does."""
 
     @property
     def holds(self) -> bool:
@@ -54,6 +56,8 @@ class Compared(NamedTuple):
             far = "" if self.holds else ", which is TOO FAR"
             bits = f"{how}: at most {100 * self.apart:.2g}% of the largest value off{far}"
         core = f"{self.over}, one core {1e3 * self.core_s:.3f} ms"
+        if self.alone:
+            return f"{self.kernel}: {core}, no device runs it: {self.alone}"
         return f"{self.kernel}: {core}, {self.device}{took}, {bits}"
 
 
@@ -102,7 +106,12 @@ def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> 
     began = time.perf_counter()
     left, _ = kernel.run(kernel.bound((), core), "cpu")
     core_s = time.perf_counter() - began
-    found, _ = kernel.run(kernel.bound((), other), device)
+    over = ", ".join(f"{name} = {size:,}" for name, size in known.items()) or "given sizes"
+    try:
+        found, _ = kernel.run(kernel.bound((), other), device)
+    except CoreAloneError as error:
+        why = str(error).partition("\n")[0]
+        return Compared(kernel.facts.name, over, device, core_s, None, True, alone=why)
     arrays = [one.name for one in kernel.facts.tensors]
     same = left == found and all(
         np.array_equal(core[name], other[name], equal_nan=core[name].dtype.kind == "f")
@@ -113,7 +122,6 @@ def _of_tensors(kernel: TensorKernel, device: str, known: Mapping[str, int]) -> 
         name = open_device(int(match[1] or 0)).model
         _, times = kernel.run(kernel.bound((), other), device, ROUNDS)
         device_s = min(times)
-    over = ", ".join(f"{name} = {size:,}" for name, size in known.items()) or "given sizes"
     fast = kernel.facts.fast
     pairs = [(core[name], other[name]) for name in arrays]
     if kernel.facts.result.kind == "float":

@@ -11,7 +11,7 @@ from quantdsl.codegen.blocks import batch, batch_text
 from quantdsl.codegen.jit import optimised
 from quantdsl.codegen.target import Target
 from quantdsl.devices.grids import launches_of
-from quantdsl.errors import ConfigError, UnavailableError
+from quantdsl.errors import ConfigError, CoreAloneError
 from quantdsl.ir.ops import ArrayType, Func, Let, Module
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import SHARED
@@ -56,7 +56,7 @@ def _launches(
     yield from _memory(checked, facts, work.module, work.func, shared)
     try:
         starts = launches_of(work, target, gpu=True).starts
-    except UnavailableError as error:  # a core alone runs it
+    except CoreAloneError as error:
         yield from (f"// {line}" for line in str(error).splitlines())
         return
     for start in starts:

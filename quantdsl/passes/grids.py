@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from quantdsl.errors import UnavailableError
+from quantdsl.errors import CoreAloneError
 from quantdsl.ir import ops, tensors
 from quantdsl.ir.strands import (
     BLANK,
@@ -159,7 +159,7 @@ def staged(
     """The launches of a linked kernel of tensors; `threads` are those of a block, if it says so.
 
     `fast` is what tensor cores may round the factors of products of f32 to, or ORDER. Raises
-    UnavailableError where its body is more than parallel loops and numbers.
+    CoreAloneError where its body is more than parallel loops and numbers.
     """
     stager = _Stager(func, elements, fast)
     return stager.of_threads(threads, watched=watched) if is_grid(func) else stager.run()
@@ -259,7 +259,7 @@ class _Stager:
         array = isinstance(stmt, ops.Let) and not isinstance(stmt.type, str)
         if odd or writes or reads or array:
             line = getattr(stmt, "line", 0)
-            raise UnavailableError(
+            raise CoreAloneError(
                 f"kernel {self.func.name.partition('[')[0].rpartition('.')[2]}, line {line}: on a "
                 "device a kernel of tensors is parallel loops, and numbers between them that no "
                 "loop makes\nhelp: make a parallel loop of it, or run the kernel with device='cpu'"
@@ -339,7 +339,7 @@ class _Stager:
         assert found.pieces is not None
         pieces = _known(found.pieces.hi, self.known)
         if pieces is None:
-            raise UnavailableError(
+            raise CoreAloneError(
                 f"kernel {self.func.name.partition('[')[0].rpartition('.')[2]}, line "
                 f"{found.pieces.line}: on a device the number of turns that reduce follows from "
                 "sizes\nhelp: make the parameter that it depends on a const int"

@@ -104,6 +104,19 @@ def test_the_command_runs_kernels_of_tensors_of_given_sizes(tmp_path, capsys):
         assert told in capsys.readouterr().err
 
 
+def test_the_command_goes_on_behind_a_kernel_that_a_core_alone_runs(tmp_path, capsys):
+    path = tmp_path / "tensors.qdsl"
+    path.write_text(
+        "language 1\n\nkernel first(inout x: tensor[float, n]):\n    x[0] = 1.0\n\n"
+        + LINE.format(type="f32").removeprefix("language 1\n")
+    )
+    assert cli.run(["bench", "kernels", str(path)]) == 0
+    first, line = capsys.readouterr().out.splitlines()
+    assert first.startswith("first: n = 64, one core ")
+    assert "no device runs it: kernel first, line 4: on a device a kernel" in first
+    assert line.endswith(" ms, simulated, the same bits")
+
+
 @pytest.mark.parametrize(
     ("apart", "told", "holds"),
     [(0.0, "the same bits", True), (0.004, "at most 0.4% of the largest value off", True),
