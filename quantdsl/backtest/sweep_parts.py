@@ -50,8 +50,8 @@ class Manifest(msgspec.Struct, frozen=True):
 CHANGED = {
     "version": "quantdsl itself",
     "precision": "the precision",
-    "strategy": "the strategy",
-    "data": "the data",
+    "strategy": "the strategy, its bars or settings that it is compiled for",
+    "data": "the data, their span, bars or session",
     "ranges": "the ranges, the params or the points",
     "settings": "the settings",
     "points": "the number of points",

@@ -320,13 +320,20 @@ def _counting(real, ran):
     [
         (("--range", "slow=30..90:10"), "the ranges, the params or the points"),
         (("--points", "random:9"), "the ranges, the params or the points"),
-        (("--to", "2020-01-02"), "the data"),
+        (("--to", "2020-01-02"), "the data, their span, bars or session"),
+        (("--bars", "5m"), "the data, their span, bars or session"),
+        (
+            ("--config", "borrow.toml"),
+            "the strategy, its bars or settings that it is compiled for",
+        ),
         (("--from", "2020-01-01T05:00"), "the settings"),
         (("--metrics", "fees, exposure"), "the metrics"),
     ],
 )
 def test_another_sweep_is_not_resumed(changed, said, data, tmp_path, capfd, monkeypatch):
     out = tmp_path / "out"
+    monkeypatch.chdir(tmp_path)
+    Path("borrow.toml").write_text("[account]\nborrow_bps = 50\n")
     monkeypatch.setattr("quantdsl.backtest.conduct.runner", lambda *_: Stopping(1))
     assert swept("--data", data, *RANGES, "--out", out) == 130
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
