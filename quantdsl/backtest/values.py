@@ -153,9 +153,11 @@ def number(param: Param, text: str) -> Fraction:
         return exact(bare)
     except ValueError:
         unit = f" in {param.unit}" if param.unit else ""
+        several = ".." in text or "," in text
         raise ConfigError(
             f"{param.name} = {text}: a number{unit} is needed\n"
             f"help: such as its default, {param.name}={show(param, param.default)}"
+            f"{'; several are given to a sweep, by --range (in Python ranges=)' if several else ''}"
         ) from None
 
 

@@ -454,6 +454,7 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         (("--range", "fats=5..50:5"), "no param 'fats'; did you mean fast?"),
         (("--range", "fast"), "--range fast sets nothing"),
         (("--range", "fast=2", "--range", "fast=5"), "--range gives fast twice"),
+        (("--set", "fast=5..50:5"), "fast=10; several are given to a sweep, by --range"),
         (("--set", "fast=5", "--range", "fast=2..5"), "is given a value and a range"),
         (("--range", "fast=90", "--range", "slow=30..60:10"), "none of the 4 points"),
         (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),
