@@ -206,7 +206,8 @@ class Data:
             comma = "," if len(coarse) > 1 else ""
             raise DataError(
                 f"{_holding(coarse)}{comma} and the strategy asks for bars of {finest}: finer data "
-                f"are needed, or --bars {longest}{self._left_out(coarse)}"
+                f"are needed, or --bars {longest} (in a config data.bars)"
+                f"{self._left_out(coarse)}"
             )
         parts = () if finest.is_calendar else lengths.items()
         odd = {n: one for n, one in parts if finest.nominal_ns % one.nominal_ns}

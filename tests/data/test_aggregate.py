@@ -186,7 +186,7 @@ def test_files_of_which_the_bars_cannot_be_built_are_all_named(tmp_path: Path) -
     long, odder = sources[3:]
     said = (
         r"coarse.csv holds bars of 1h, .*long.csv holds bars of 30m, and the strategy asks for "
-        r"bars of 10m: .* --bars 1h"
+        r"bars of 10m: .* --bars 1h \(in a config data.bars\)"
     )
     with pytest.raises(DataError, match=said):
         open_data(DataSpec(instruments=tuple(sources), clocks=("10m",)))
