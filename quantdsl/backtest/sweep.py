@@ -443,10 +443,11 @@ def _supported(resolved: Resolved, sweep: Mapping[str, object]) -> None:
         if name not in LANE_METRICS:
             near = nearest(name, LANE_METRICS)
             hint = f"; did you mean {near}?" if near else ""
+            every = "leave it out for all, or " if option == "metrics" else ""
             raise ConfigError(
                 f"{resolved.said(f'sweep.{option}', name)}: no point of a sweep has such a metric"
                 f"{hint}\n"
-                f"help: take one of {', '.join(LANE_METRICS)}"
+                f"help: {every}take one of {', '.join(LANE_METRICS)}"
             )
 
 

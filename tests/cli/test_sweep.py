@@ -458,6 +458,7 @@ def test_a_killed_sweep_goes_on_where_it_was(how, data, tmp_path):
         (("--set", "fast=5", "--range", "fast=2..5"), "is given a value and a range"),
         (("--range", "fast=90", "--range", "slow=30..60:10"), "none of the 4 points"),
         (("--objective", "sharp"), "has such a metric; did you mean sharpe?"),
+        (("--metrics", "all"), "help: leave it out for all, or take one of total_return"),
         (("--points", "all"), "write grid, random:N or sobol:N"),
         (("--device", "tpu"), "--device tpu: there is no such device"),
         (("--from", "2031-01-01"), "the data end"),
