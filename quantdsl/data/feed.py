@@ -138,8 +138,8 @@ def open_feed(spec: DataSpec, index: int, found: Found | None = None) -> Feed:
     )
     if ticker is not None and not reader.by_ticker:
         raise DataError(
-            f"{name}: has neither a column of symbols nor one named {ticker!r}: leave "
-            f"'#{ticker}' out, or map the column in the config, as in symbol = \"NAME\""
+            f"{name}: has neither a column of symbols nor one named {ticker!r}: "
+            f"{_way_to(ticker, path)}"
         )
     _refuse_shared(spec, index, reader)
     scan = Scan(reader, KEPT_ROWS_MAX // len(spec.instruments), alone=_alone(spec))
@@ -287,6 +287,16 @@ def _tables(path: Any, symbol: str) -> list[Table]:
             raise DataError(f"{path}: has no file for {symbol}; it holds {held}")
         return [table for file in own for table in open_table(file)]
     return open_table(path)
+
+
+def _way_to(ticker: str, path: Any) -> str:
+    """What to write for an instrument that no column tells: its file in a folder, where it has one.
+    """
+    folder = isinstance(path, str | Path) and Path(path).is_dir()
+    own = [one for one in list_files(Path(path)) if _called_after(ticker, one)] if folder else []
+    if len(own) == 1:
+        return f"name its file, {own[0]}"
+    return f"leave '#{ticker}' out, or map the column in the config, as in symbol = \"NAME\""
 
 
 def _called_after(symbol: str, file: Path) -> bool:

@@ -498,6 +498,14 @@ def test_a_ticker_of_a_table_without_tickers(tmp_path: Path) -> None:
         one(f"{csv(tmp_path, PLAIN)}#KO")
 
 
+def test_a_ticker_of_a_folder_of_files_is_told_its_file(tmp_path: Path) -> None:
+    """The help was to leave it out, and then all files were taken for parts of one table."""
+    csv(tmp_path, PLAIN, "PEP.csv")
+    path = csv(tmp_path, PLAIN, "KO.csv")
+    with pytest.raises(DataError, match=f"nor one named 'KO': name its file, {path}"):
+        one(f"{tmp_path}#KO")
+
+
 def test_newest_first_is_named(tmp_path: Path) -> None:
     text = "date,close\n" + "".join(f"2024-01-{day:02d},1\n" for day in range(20, 2, -1))
     with pytest.raises(DataError, match="from new to old: sort the file by time"):
