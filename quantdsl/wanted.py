@@ -20,6 +20,8 @@ BOUNDS = {
     "multipleOf": "a multiple of",
     "minLength": "of a length of at least",
 }
+HELD = {"number": (int, float), "integer": (int,), "string": (str,), "boolean": (bool,)}
+"""The types in Python of what a schema names."""
 EACH = "[...]"
 """How msgspec writes any value of a table whose keys are free."""
 SHOWN_MAX = 40
@@ -39,8 +41,13 @@ def fault(
     if not reason.startswith(("expected", "invalid enum")):
         return key, f"{name}: {reason}"
     value = _given(path, given)
-    said = "" if value is None else f" is {_shown(value)} but"
     shape, meaning = _at(path, struct)
+    for entry, one in (_given(key, given) or {}).items() if path != key else ():
+        if not _fits(one, shape):
+            key, value = f"{key}.{entry}", one
+            name = key
+            break
+    said = "" if value is None else f" is {_shown(value)} but"
     return key, f"{name}{said} must be {_wanted(shape)}{meaning}"
 
 
@@ -51,6 +58,13 @@ def _given(path: str, given: Mapping[str, Any]) -> Any:
     key, number, rest = listed.groups()
     element = given[key][int(number)]
     return _given(rest, element) if rest else element
+
+
+def _fits(value: Any, shape: Mapping[str, Any]) -> bool:
+    """Whether a value is of the type that a schema says."""
+    if "anyOf" in shape:
+        return any(_fits(value, one) for one in shape["anyOf"])
+    return type(value) in HELD.get(shape.get("type", ""), (type(value),))
 
 
 def _at(path: str, struct: type[msgspec.Struct]) -> tuple[dict[str, Any], str]:

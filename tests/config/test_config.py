@@ -87,7 +87,7 @@ MISTAKES = [
         r':2: fills.path is "lucky" but must be "conservative" or "high_first"',
     ),
     ("[fills]\ndelay_bars = 1.5\n", r":2: fills.delay_bars is 1.5 but must be a whole number"),
-    ("[data.columns]\ntime = 3\n", r":1: each of data.columns must be text: Column of each field"),
+    ("[data.columns]\ntime = 3\n", r":2: data.columns.time is 3 but must be text: Column of"),
     (
         "[[feed]]\nfeed = 3\n",
         r":2: feed\[0\].feed is 3 but must be text of a length of at least 1: Its name",
@@ -99,7 +99,7 @@ MISTAKES = [
     ),
     (
         '[[feed]]\nfeed = "a"\n[feed.options]\nspeed = []\n',
-        r":3: each of feed\[0\].options must be text or a whole number or a number",
+        r":4: feed\[0\].options.speed is \[\] but must be text or a whole number or a number",
     ),
     ('[[feed]]\nfeed = "a"\nsymbols = ["X", 2]\n', r":3: feed\[0\].symbols\[1\] is 2 but must be"),
     (
