@@ -176,6 +176,19 @@ def test_ranges_of_every_kind() -> None:
     assert ratios == pytest.approx([50**0.25] * 4, rel=1e-10)
 
 
+def test_what_counts_ticks_or_lots_has_whole_steps() -> None:
+    """Points between two ticks ran as the one below, by a command that a backtest refused."""
+    declared = "    param far = 5 ticks in 1 tick..9 ticks step 2 ticks\n    require"
+    text = TWO.replace("    require", declared)
+    text = text.replace("buy(1 shares)", "buy(1 shares, stop_loss = close - far)")
+    params = checked(text).strategy.params
+    with pytest.raises(ConfigError, match=r"far=1..9:0.5: 0.5 is no step to count with"):
+        grid(params, {}, {"far": "1..9:0.5"})
+    made, _ = grid(params, {}, {"far": "1 tick..9 ticks:4 ticks"})
+    (far,) = (axis for axis in made.axes if axis.param.name == "far")
+    assert [*far.values] == [1, 5, 9]
+
+
 @pytest.mark.parametrize(
     ("ranges", "said"),
     [
