@@ -158,11 +158,9 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
 
     Numbers ascend however they were listed, so that those next to each other are neighbours.
     """
+    form = "help: write LOW..HIGH:STEP, such as 5..50:5, or values with commas, such as 5,10"
     if not all(part.strip() for part in re.split(r"\.\.|:|,", text)):
-        raise ConfigError(
-            f"range {param.name}={text}: a value is missing\n"
-            "help: write LOW..HIGH:STEP, such as 5..50:5, or values with commas, such as 5,10"
-        )
+        raise ConfigError(f"range {param.name}={text}: a value is missing\n{form}")
     low, dots, rest = text.partition("..")
     if not dots:
         listed = [values.value(param, part.strip()) for part in text.split(",")]
@@ -171,6 +169,10 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
         return listed if param.kind in UNORDERED else sorted(listed)
     if param.kind in UNORDERED:
         raise ConfigError(f"range {param.name}={text}: give its values, separated by commas")
+    if word := re.search(r"\b(step|log)\b", rest):
+        raise ConfigError(
+            f"range {param.name}={text}: {word[0]!r} is a word of the strategy's file\n{form}"
+        )
     high, colon, by = rest.partition(":")
     first, last = values.value(param, low), values.value(param, high)
     if not colon and param.kind != "int":

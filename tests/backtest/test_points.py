@@ -203,6 +203,8 @@ def test_what_counts_ticks_or_lots_has_whole_steps() -> None:
         ({"fast": "5.."}, "range fast=5..: a value is missing\nhelp: write LOW..HIGH:STEP"),
         ({"fast": "5..50:"}, "a value is missing"),
         ({"fast": "5,,10"}, "a value is missing"),
+        ({"fast": "5..50 step 5"}, "'step' is a word of the strategy's file\nhelp: write LOW..HI"),
+        ({"fast": "5..50 log 5"}, "'log' is a word of the strategy's file\nhelp: write LOW..HIGH"),
         ({"fast": "\uff11\uff12"}, "a number is needed"),
         ({"fast": "1e999999999"}, "fast = 1e999999999: a number is needed"),
         ({"fast": "50", "slow": "20"}, "none of the 1 points of fast=50 x slow=20 satisfies"),
