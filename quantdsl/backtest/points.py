@@ -21,7 +21,7 @@ from quantdsl import limits
 from quantdsl.backtest import sobol, values
 from quantdsl.check.grid import Steps
 from quantdsl.check.grid import points as declared_points
-from quantdsl.check.params import COUNTED, Param
+from quantdsl.check.params import Param
 from quantdsl.errors import ConfigError, LimitError
 
 Int64s = npt.NDArray[np.int64]
@@ -178,7 +178,7 @@ def ranged(param: Param, text: str) -> Sequence[Fraction]:
     if not colon and param.kind != "int":
         raise ConfigError(f"range {param.name}={text}: a step is missing, as {text}:STEP")
     step = values.number(param, by) if colon else Fraction(1)
-    if step <= 0 or (param.kind in ("int", *COUNTED) and step.denominator != 1):
+    if step <= 0 or not values.counts(param, step):
         raise ConfigError(f"range {param.name}={text}: {by} is no step to count with")
     if first > last:
         raise ConfigError(

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from quantdsl.backtest.program import Memory
-from quantdsl.check.literals import FRACTION, PLURAL, converted
-from quantdsl.check.params import COUNTED, Param
+from quantdsl.check.literals import DURATION_NS, FRACTION, PLURAL, converted
+from quantdsl.check.params import Param
 from quantdsl.config import keys
 from quantdsl.data.instrument import exact
 from quantdsl.errors import ConfigError, LimitError
@@ -61,11 +61,17 @@ def value(param: Param, given: object, *, below: bool = False) -> Fraction:
         )
     if not below:
         _hold_unit(param, str(given), exact)
-    if param.kind in ("int", *COUNTED) and exact.denominator != 1:
-        raise ConfigError(f"{param.name} = {given}: a whole number is needed")
+    if not counts(param, exact):
+        of = " of nanoseconds" if param.kind == "duration" else ""
+        raise ConfigError(f"{param.name} = {given}: a whole number{of} is needed")
     if param.kind == "int" and param.low is None:
         _hold_lowered(param, exact)
     return exact
+
+
+def counts(param: Param, number: Fraction) -> bool:
+    """Whether the state can hold a number as it is: whole ticks, lots, ints and ns are counted."""
+    return not param.whole or (number * DURATION_NS.get(param.unit, 1)).denominator == 1
 
 
 def _way_in(param: Param, number: Fraction, low: Fraction) -> str:

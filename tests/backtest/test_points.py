@@ -189,6 +189,16 @@ def test_what_counts_ticks_or_lots_has_whole_steps() -> None:
     assert [*far.values] == [1, 5, 9]
 
 
+def test_a_duration_has_whole_nanoseconds() -> None:
+    """1.5 ns ran as 1 ns."""
+    text = PARAMS.replace("wait = 5m    in 5m..30m   step 5m", "wait = 5ns in 1ns..9ns step 2ns")
+    params = checked(text.replace("every_minute(wait)", "buy(1 shares)")).strategy.params
+    with pytest.raises(ConfigError, match=r"wait = 1.5: a whole number of nanoseconds is needed"):
+        grid(params, {"wait": "1.5"}, {})
+    with pytest.raises(ConfigError, match=r"wait=1..9:0.5: 0.5 is no step to count with"):
+        grid(params, {}, {"wait": "1..9:0.5"})
+
+
 @pytest.mark.parametrize(
     ("ranges", "said"),
     [
