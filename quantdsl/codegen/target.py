@@ -88,11 +88,9 @@ class Target(msgspec.Struct, frozen=True):
     converts: bool = True
     """Whether one instruction converts a vector of i64 to f64 or back."""
 
-    @property
-    def few(self) -> int:
-        """So many active lanes are still called one by one. Masks have registers of their own where
-        conversions have instructions; elsewhere blends cost as much as a lane or two."""
-        return 1 if self.converts else self.lanes - 1
+    few: int = 0
+    """So many active lanes are still called one by one; `lanes`: they always are. Without registers
+    for masks blends cost as much as a lane or two: then only all lanes are called at once."""
 
     def machine(self, level: int = 1) -> llvm.TargetMachine:
         """A new target machine; no two threads may use one at a time.
@@ -130,12 +128,12 @@ def native() -> Target:
 
 def avx512() -> Target:
     """Eight lanes in the 512-bit registers of x86-64-v4."""
-    return _x86("x86-64-v4", 8, converts=True)
+    return _x86("x86-64-v4", 8, few=1, converts=True)
 
 
 def avx2() -> Target:
     """Four lanes in the 256-bit registers of x86-64-v3."""
-    return _x86("x86-64-v3", 4, converts=False)
+    return _x86("x86-64-v3", 4, few=3, converts=False)
 
 
 REGISTERS = 4
@@ -152,15 +150,15 @@ def broad(target: Target) -> Target:
 def neon(triple: str = "aarch64-unknown-linux-gnu", cpu: str = "generic") -> Target:
     """Two lanes in the 128-bit registers of aarch64."""
     intrinsics = FLOAT_INTRINSICS | lane_intrinsics(2)
-    return Target(triple, cpu, "+neon", lanes=2, intrinsics=intrinsics)
+    return Target(triple, cpu, "+neon", lanes=2, intrinsics=intrinsics, few=1)
 
 
-def _x86(cpu: str, lanes: int, *, converts: bool) -> Target:
+def _x86(cpu: str, lanes: int, *, few: int, converts: bool) -> Target:
     triple = llvm.get_process_triple()
     if not triple.startswith("x86_64"):
         triple = "x86_64-unknown-linux-gnu"
     intrinsics = FLOAT_INTRINSICS | lane_intrinsics(lanes)
-    return Target(triple, cpu, "", lanes=lanes, intrinsics=intrinsics, converts=converts)
+    return Target(triple, cpu, "", lanes, intrinsics, converts=converts, few=few)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import random
 
+import msgspec
 import numpy as np
 
 from quantdsl.codegen.jit import Program, assemble
@@ -44,7 +45,7 @@ from quantdsl.passes.uniform import uniform
 from tests.codegen.lane_programs import EVENT, every_path
 from tests.codegen.programs import SCALARS, STRUCTS, TABLES, ProgramWriter, S
 
-NARROW = Target(avx2().triple, avx2().cpu, "", lanes=2, intrinsics=neon().intrinsics)
+NARROW = Target(avx2().triple, avx2().cpu, "", lanes=2, intrinsics=neon().intrinsics, few=1)
 """Two lanes on x86-64: the code that NEON runs, on the machine at hand."""
 
 
@@ -56,6 +57,14 @@ def runnable() -> tuple[Target, ...]:
 
 
 TARGETS = runnable()
+AT_ONCE, ONE_BY_ONE = (
+    msgspec.structs.replace(TARGETS[0], few=few) for few in (0, TARGETS[0].lanes)
+)
+"""Both ways of calling what works on lanes' memory, however many lanes are active."""
+EVERY_WAY = {f"{target.lanes} lanes": target for target in TARGETS} | {
+    "at once": AT_ONCE,
+    "one by one": ONE_BY_ONE,
+}
 
 
 def kernel(module: Module, target: Target, varying: frozenset[str] | None = None) -> Program:

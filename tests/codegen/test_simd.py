@@ -1,6 +1,7 @@
 """Vector code leaves, lane by lane, what the interpreter leaves, wherever lanes part."""
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ from quantdsl.codegen.compile import FORBID_COMPILE
 from quantdsl.codegen.jit import assemble, optimised
 from quantdsl.codegen.lanes import InterpretedLanes
 from quantdsl.codegen.simd import simd_program
-from quantdsl.codegen.target import avx2, avx512, native_lanes, neon
+from quantdsl.codegen.target import Target, avx2, avx512, native_lanes, neon
 from quantdsl.ir.verify import verify
 from quantdsl.passes import lane_passes
 from tests.codegen.elf import undefined_symbols
 from tests.codegen.lane_programs import every_path, random_lanes, swept, swept_paths
 from tests.codegen.simd_programs import (
+    EVERY_WAY,
     TARGETS,
     calling,
     elements,
@@ -30,7 +32,7 @@ from tests.codegen.test_simd_ops import module as every_operation
 BATCHES, BATCH = 8, 10
 
 
-def difference(seed: int, targets=TARGETS) -> str | None:
+def difference(seed: int, targets: Iterable[Target]) -> str | None:
     """What differs first between the interpreter and vector code; None if nothing."""
     module = vector_lanes(seed)
     verify(module)
@@ -61,11 +63,11 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda t: f"{t.lanes}_lanes")
+@pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize("name", SMALL)
-def test_small_programs(name, target):
+def test_small_programs(name, way):
     """Each is about one order of events that random programs seldom have."""
-    assert not small_differs(*SMALL[name], target)
+    assert not small_differs(*SMALL[name], EVERY_WAY[way])
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -76,7 +78,7 @@ def test_generated_programs_leave_the_interpreters_bits(batch):
 
 @pytest.mark.parametrize("seed", range(300, 308))
 def test_every_width_leaves_the_same_bits(seed):
-    assert difference(seed) is None
+    assert difference(seed, EVERY_WAY.values()) is None
 
 
 @pytest.mark.parametrize("seed", range(6))
