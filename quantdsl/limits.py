@@ -69,6 +69,9 @@ CLOCKS = Limit("CLOCKS", 62, "instruments times clocks", "a bit of one word says
 KERNEL_BYTES = Limit(
     "KERNEL_BYTES", 256 * 1024, "bytes", "what a kernel keeps lies on the stack"
 )
+LANES_STACK_BYTES = Limit(
+    "LANES_STACK_BYTES", 64 * 1024 * 1024, "bytes", "lanes side by side lie on a thread's stack"
+)
 GRID_BYTES = Limit(
     "GRID_BYTES", 2 * 1024 * 1024, "bytes", "what a core keeps of threads lies on its stack"
 )

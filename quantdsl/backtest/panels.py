@@ -36,20 +36,19 @@ from quantdsl.check.panel_words import INSTANTS_MAX
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.jit import Program
-from quantdsl.codegen.lanes import FINISH, START
+from quantdsl.codegen.lanes import FINISH, START, require_stack, stack_bytes
 from quantdsl.codegen.simd import own_program
 from quantdsl.codegen.target import Target, native_lanes
 from quantdsl.data.tick_data import RunData
-from quantdsl.devices.cpu import cores
+from quantdsl.devices.cpu import cores, stacks_of
 from quantdsl.events import layout
 from quantdsl.ir.own import WIDTH
+from quantdsl.limits import LANES_STACK_BYTES
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
 PARTS = 4
 """Pieces of a kernel's lanes for each core, so that they end together."""
-STACK_BYTES = 1 << 26
-"""Of a thread: a lane across holds its columns there."""
 NONE = np.empty(0, np.int64)
 
 
@@ -121,6 +120,7 @@ class PanelTurn:
             stored = [memory.stored(path, self.point(path)) for path in kernel.points]
             points = np.array(stored, np.int64).reshape(-1)
             offsets = np.array([memory.slot(p).offset_words for p in kernel.points], np.int64)
+            require_stack(stack_bytes(module, len(memory.words), self.target.lanes))
             program = own_program(module, self.target, Cache(), kernel.varying)
             found.append(Loaded(kernel, program, memory, offsets, points))
         return found
@@ -294,7 +294,7 @@ class Block:
             end = self.turn.count // vector * vector
             if end < self.turn.count:
                 # Lanes beyond the last instrument write where the first ones of the next row do.
-                part(end, end + vector)
+                self.turn.crew.submit(part, end, end + vector).result()
         begins = iter(range(0, end, step))  # of which each thread takes the next one
 
         def work(_: int) -> None:
@@ -369,11 +369,8 @@ def fresh(shape: tuple[int, int]) -> Int64s:
 def crew(threads: int) -> ThreadPoolExecutor:
     """Threads with room for a lane across."""
     together = threading.Barrier(threads)
-    before = threading.stack_size(STACK_BYTES)
-    try:
+    with stacks_of(LANES_STACK_BYTES):
         pool = ThreadPoolExecutor(threads)
         for _ in pool.map(lambda _: together.wait(), range(threads)):
             pass  # every thread has been made
-    finally:
-        threading.stack_size(before)
     return pool

@@ -22,9 +22,11 @@ from quantdsl.codegen.target import Target
 from quantdsl.codegen.text import LLVM_TYPE, alloca, entry_symbol
 from quantdsl.errors import LimitError
 from quantdsl.ir.interp import Interpreter
-from quantdsl.ir.ops import I64_T, BufferType, Func, Module, ParamDecl
+from quantdsl.ir.layout import Layout
+from quantdsl.ir.ops import I64_T, BufferType, Call, Func, Let, Module, ParamDecl
 from quantdsl.ir.own import OWN
-from quantdsl.limits import LANE_STATE_BYTES
+from quantdsl.ir.walk import expressions, statements
+from quantdsl.limits import LANE_STATE_BYTES, LANES_STACK_BYTES
 from quantdsl.passes.common import COMMON, COMMON_TYPE, takes_common
 from quantdsl.passes.row_turn import usual_beside_any
 
@@ -187,6 +189,28 @@ def state_words(shared: Shared) -> int:
 def is_large(words: int) -> bool:
     """Whether a State is too large for a stack; a CPU has it in memory, one lane at a time."""
     return 8 * words > LANE_STATE_BYTES
+
+
+def stack_bytes(module: Module, words: int, lanes: int) -> int:
+    """What lanes side by side take on a thread's stack at most: `words` each, and the arrays and
+    structs of `lane` and of all that it calls, each call for itself."""
+    layout, known = Layout(module.structs), dict[str, int]()
+    for func in module.funcs:  # callers stand after their callees
+        lets = (stmt.type for stmt in statements(func.body) if isinstance(stmt, Let))
+        kept = sum(layout.words(type_) for type_ in lets if not isinstance(type_, str))
+        calls = (expr.func for expr in expressions(func.body) if isinstance(expr, Call))
+        known[func.name] = kept + sum(known[name] for name in calls)
+    return 8 * lanes * (words + known["lane"])
+
+
+def require_stack(needed: int) -> int:
+    """The same bytes; raises LimitError above LANES_STACK_BYTES."""
+    if needed > LANES_STACK_BYTES:
+        raise LimitError(
+            f"lanes side by side keep {needed:,} bytes in arrays, more than {LANES_STACK_BYTES}\n"
+            "help: make the arrays of its kernels smaller"
+        )
+    return needed
 
 
 def kernel_params(lane: Func) -> str:

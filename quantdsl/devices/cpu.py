@@ -8,14 +8,15 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from quantdsl.codegen.cache import Cache
 from quantdsl.codegen.jit import Program
-from quantdsl.codegen.lanes import is_large, load_lanes
+from quantdsl.codegen.lanes import is_large, load_lanes, require_stack, stack_bytes
 from quantdsl.codegen.rows import RowsCode, load_rows
 from quantdsl.codegen.simd import simd_program
 from quantdsl.codegen.target import Target, avx512, broad, native, native_lanes
@@ -23,6 +24,7 @@ from quantdsl.devices.feed import PIECE_BYTES, Feed
 from quantdsl.devices.loaded import Loaded
 from quantdsl.devices.profile import Profile
 from quantdsl.devices.work import Finished, LaneWork, Plan, Words
+from quantdsl.limits import LANES_STACK_BYTES
 
 if TYPE_CHECKING:
     from quantdsl.codegen.warps import Tiling
@@ -35,6 +37,8 @@ BLOCK_LANES = 16
 """Blocks are a multiple of it: two vectors of the widest target."""
 BROAD_FROM = 512
 """Lanes on a book from which on a group of them is broad: its last one is seldom full."""
+STACK_BYTES, PAGE_BYTES = 8 << 20, 4_096
+"""Of a thread, as the system has it."""
 BROAD_BYTES_MAX = 2 << 20
 """Of the States of such a group, which lie on a thread's stack."""
 
@@ -103,8 +107,9 @@ class CpuRunner:
             threading.Thread(target=labour, args=(self.cores[k % len(self.cores)],), daemon=True)
             for k in range(n_threads)
         ]
-        for thread in crew:
-            thread.start()
+        with stacks_of(lanes.stack_bytes):
+            for thread in crew:
+                thread.start()
         try:
             for _ in range(n_blocks):
                 block = done.get()
@@ -131,11 +136,23 @@ class CpuRunner:
         return max(-(-lanes // whole) * whole, whole)
 
 
+@contextmanager
+def stacks_of(needed: int) -> Iterator[None]:
+    """Threads that start meanwhile have `needed` bytes of stack beside what any thread has."""
+    before = threading.stack_size(STACK_BYTES + -(-needed // PAGE_BYTES) * PAGE_BYTES)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
+
+
 class Compiled(NamedTuple):
     """A kernel, and what makes the rows that it takes, if it takes rows."""
 
     program: Program
     rows: RowsCode | None
+    stack_bytes: int = 0
+    """What its lanes take on a thread's stack."""
 
 
 Load = Callable[[LaneWork], Compiled]
@@ -154,8 +171,10 @@ def tiled_rows_of(work: LaneWork, tiling: "Tiling") -> RowsCode | None:
 
 
 def _scalar(work: LaneWork) -> Compiled:
+    words = 0 if is_large(work.own) else work.own
+    needed = require_stack(stack_bytes(work.module, words, 1))
     program = load_lanes(work.module, work.kept, native(), Cache(), work.varying)
-    return Compiled(program, rows_of(work))
+    return Compiled(program, rows_of(work), needed)
 
 
 def is_broad(work: LaneWork) -> bool:
@@ -176,8 +195,11 @@ def _simd(work: LaneWork) -> Compiled:
 
 
 def _vectors(work: LaneWork, target: Target) -> Compiled:
+    needed = stack_bytes(work.module, work.own, target.lanes)
+    if needed > LANES_STACK_BYTES:
+        return _scalar(work)
     program = simd_program(work.module, work.kept, target, Cache(), work.varying)
-    return Compiled(program, rows_of(work))
+    return Compiled(program, rows_of(work), needed)
 
 
 scalar = Loaded(_scalar)
