@@ -7,7 +7,8 @@
     python -m bench.table bench.json rivals.json ticks.json gpu.json
 
 The figures that the table shows are kept in bench/figures.json, from which a test makes the same
-table again. `python -m bench.table gpu.json` takes a GPU's figures anew and keeps the others.
+table again. `python -m bench.table gpu.json` takes a GPU's figures anew and keeps the others;
+without gpu.json it is the other way round.
 """
 
 import json
@@ -25,6 +26,8 @@ BEGIN, END = "<!-- performance: made by bench/table.py -->", "<!-- end of perfor
 PYTEST, RIVALS = "pytest bench --benchmark-enable", "python -m bench.rivals"
 TICKS = "python -m bench.rivals.ticks"
 GPU = "python -m bench.gpu gpu.json"
+ON_GPU = "On an "
+"""How a section on a GPU begins."""
 
 One = dict[str, Any]
 """A bench as pytest-benchmark writes it."""
@@ -211,9 +214,14 @@ def replaced(text: str, block: str) -> str:
 
 
 def main() -> None:
-    *cores, gpu = (json.loads(Path(path).read_text()) for path in sys.argv[1:])
-    shown = figures(*cores) if cores else json.loads(FIGURES.read_text())
-    shown["sections"][f"On an {gpu['device']}"] = [*on_gpu(gpu)]
+    given = [json.loads(Path(path).read_text()) for path in sys.argv[1:]]
+    gpus = [one for one in given if "kernels" in one]
+    cores = [one for one in given if one not in gpus]
+    kept = json.loads(FIGURES.read_text())
+    shown = figures(*cores) if cores else kept
+    shown["sections"] |= {
+        title: rows for title, rows in kept["sections"].items() if title.startswith(ON_GPU)
+    } | {f"{ON_GPU}{gpu['device']}": [*on_gpu(gpu)] for gpu in gpus}
     FIGURES.write_text(json.dumps(shown, indent=1) + "\n")
     README.write_text(replaced(README.read_text(), table(shown)))
 

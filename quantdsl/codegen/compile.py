@@ -135,9 +135,7 @@ def _object_files(
 def _shared(module: Module, target: Target, cache: Cache | None, form: ColdForm) -> bytes:
     """The object file of a shared part: most programs find that another has made it."""
     key = cache_key(module, target, form.name)
-    return through_cache(
-        cache, key, lambda: form.assemble(form.text(module, target), target)
-    )
+    return through_cache(cache, key, lambda: form.assemble(form.text(module, target), target))
 
 
 @in_one_piece

@@ -1,8 +1,10 @@
 """The kernel on the SIMD lanes of a CPU: W lanes at a time, each element of a vector one lane.
 
-The entry `lane` and the pure functions it calls become vector code; `init` and what works on a
-lane's State out of line stay scalar code, called for one lane after the other. A last group that
-is not full repeats its last lane, whose results are then stored once.
+The entry `lane` becomes vector code, and what it calls: a function that works on a lane's State
+out of line has a vector form, and a scalar form where few lanes are active. `init` is scalar code.
+States are interleaved, but where lanes have memory in common: there they stand one after the other,
+for scalar code alone. A last group that is not full repeats its last lane, whose results are then
+stored once.
 """
 
 import functools

@@ -82,9 +82,7 @@ def varying_params(decl: Func, form: VectorForm) -> frozenset[str]:
     """The parameters in which lanes differ."""
     given = zip(decl.params, form.given, strict=True)
     return frozenset(
-        param.name
-        for param, one in given
-        if (one.lane_step > 0 if isinstance(one, Shape) else one)
+        param.name for param, one in given if (one.lane_step > 0 if isinstance(one, Shape) else one)
     )
 
 

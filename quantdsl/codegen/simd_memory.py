@@ -1,9 +1,10 @@
 """Memory of W lanes: where a place lies for each lane, and moves of one word a lane.
 
-A lane's own memory is `base + lane * lane_step`; its words lie `word_step` words apart. States
-stand one after the other (word_step 1), so that scalar code can work on one of them. Locals that
-only vector code sees are interleaved (lane_step 1): a word of all lanes is one vector. Memory
-that all lanes share has lane_step 0.
+A lane's own memory is `base + lane * lane_step`; its words lie `word_step` words apart. States and
+locals are interleaved (lane_step 1): a word of all lanes is one vector, and scalar code that works
+on one lane finds its words that far apart. Where lanes have memory in common, which scalar code
+takes as it is, what it sees of a lane lies side by side (word_step 1). Memory that all lanes share
+has lane_step 0.
 """
 
 from typing import NamedTuple
@@ -88,6 +89,7 @@ class Memory:
             address = self.address(spot)
             if masked is not None:
                 old = text.value(f"load {text.words}, ptr {address}, align 8{spot.tag}")
+                # Else LLVM makes a masked store of it, which no load behind it can be served from.
                 old = text.pure(f"freeze {text.words} {old}")
                 words = text.blend(masked, text.words, words, old)
             text.do(f"store {text.words} {words}, ptr {address}, align 8{spot.tag}")

@@ -44,7 +44,7 @@ class RunEmitter(ValueEmitter):
         self.given_buffers = {param.name for param in buffers if not param.inout}
         self.assigned: set[str] = set()
         self.passed: set[str] = set()
-        """The aggregates that scalar code sees: their words lie side by side."""
+        """The aggregates that scalar code may see."""
         for stmt in statements(decl.body):
             if isinstance(stmt, Assign) and isinstance(stmt.place, Var):
                 self.assigned.add(stmt.place.name)
@@ -68,7 +68,7 @@ class RunEmitter(ValueEmitter):
         self.locals[name] = Local(address, value.type, value.varies, True, self.mask)
 
     def runs(self, body: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-        """Neighbouring statements around a scalar call that one loop over the lanes can do."""
+        """Neighbouring statements around such a call that one loop over the lanes can do."""
         run: list[Stmt] = []
         written: set[str] = set()
         for stmt in body:
@@ -83,14 +83,14 @@ class RunEmitter(ValueEmitter):
         yield from self.grouped(run)
 
     def grouped(self, run: list[Stmt]) -> Iterator[tuple[Stmt, ...]]:
-        """A run as one, if it calls scalar code, else statement by statement."""
+        """A run as one, if it calls, else statement by statement."""
         if any(isinstance(expr, Call) for stmt in run for expr in roots(stmt)):
             yield tuple(run)
         else:
             yield from ((stmt,) for stmt in run)
 
     def lane_wise(self, stmt: Stmt) -> bool:
-        """Whether a statement is a scalar call, or moves words between locals and own memory."""
+        """Whether a statement is such a call, or moves words between locals and own memory."""
         match stmt:
             case Do(call):
                 return self.calls_scalar(call)
@@ -139,6 +139,7 @@ class RunEmitter(ValueEmitter):
         return own and isinstance(self.place_type(place), str)
 
     def lane_run(self, run: tuple[Stmt, ...]) -> None:
+        """Emit a run, and bind what it declares."""
         for name, local in self.results(run).items():
             self.bind(name, Value(self.loaded(local), local.type, True))
 

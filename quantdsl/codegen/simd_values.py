@@ -395,14 +395,13 @@ class ValueEmitter(ABC):
 
     # ---- aggregates ---------------------------------------------------------------------
 
-    def aggregate(self, type_: Type, side_by_side: bool) -> Spot:
-        """Fresh memory of each lane; its words `side_by_side` where scalar code is to see it."""
+    def aggregate(self, type_: Type, seen: bool) -> Spot:
+        """Fresh memory of each lane, as scalar code takes it where that has `seen` it."""
         words, lanes = self.layout.words(type_), self.text.lanes
-        address = self.text.alloca(f"[{words * lanes} x i64]", 8 if side_by_side else 8 * lanes)
-        tag = self.elements_tag(type_)
-        side_by_side = side_by_side and self.wanted.shared.apart == 1
-        steps = (words, 1) if side_by_side else (1, lanes)
-        return Spot(address, 0, type_, tag, *steps, born=self.mask)
+        beside = seen and self.wanted.shared.apart == 1
+        address = self.text.alloca(f"[{words * lanes} x i64]", 8 if beside else 8 * lanes)
+        steps = (words, 1) if beside else (1, lanes)
+        return Spot(address, 0, type_, self.elements_tag(type_), *steps, born=self.mask)
 
     def elements_tag(self, type_: Type) -> str:
         """The alias tag of a bare array or buffer of scalars."""
