@@ -26,7 +26,7 @@ class Machine:
 
     def __init__(self, work, profile=None, way=None, **options):
         self.fake = FakeDriver(**options)
-        program, rows = scalar(work)
+        program, rows, _ = scalar(work)
         self.kernel = LaneKernel(program)
         self.fake.kernels[ENTRY] = self.kernel
         self.said = []
