@@ -6,7 +6,7 @@ is computed from such words, and the branches on it, are the same too. Functions
 what they call, since the clock of the core is set in them.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from quantdsl.ir.layout import Layout
 from quantdsl.ir.ops import (
@@ -88,13 +88,14 @@ def uniform(module: Module, entry: str, varying: Set[str]) -> Uniform:
     state = func.params[0].type
     for spelling in varying:
         differing.paths.add((STATE, *spelled_path(differing.layout, state, spelling)))
-    count = -1
-    while count != len(differing.paths):
-        count = len(differing.paths)
+
+    def follow() -> _Frame:
         frame = differing.entry(func)
         if START in funcs:
             differing.entry(funcs[START])
-    return _found(differing, func, frame)
+        return frame
+
+    return _found(differing, func, differing.settled(follow))
 
 
 def uniform_called(
@@ -103,9 +104,13 @@ def uniform_called(
     """What the lanes share of a function whose arguments differ in the parameters `varying`."""
     differing = _Differing(module, analysis)
     func = differing.analysis.funcs[name]
-    frame = _Frame({}, varying)
-    differing.run(func, frame)
-    return _found(differing, func, frame)
+
+    def follow() -> _Frame:
+        frame = _Frame({}, varying)
+        differing.run(func, frame)
+        return frame
+
+    return _found(differing, func, differing.settled(follow))
 
 
 def _found(differing: "_Differing", func: Func, frame: "_Frame") -> Uniform:
@@ -140,9 +145,16 @@ class _Differing:
         self.paths = PathSet()
         self.called: dict[tuple[object, ...], bool] = {}
 
+    def settled(self, follow: Callable[[], _Frame]) -> _Frame:
+        """What `follow` finds once no more words differ: one may be read before it comes to."""
+        count = -1
+        while count != len(self.paths):
+            count, self.called = len(self.paths), {}
+            frame = follow()
+        return frame
+
     def entry(self, func: Func) -> _Frame:
         """Follow an entry, whose first parameter is the state."""
-        self.called = {}
         state = func.params[0].name
         # A promoted word and its local are one: before either is read they are made equal.
         given = {name: (STATE, *path[1:]) for name, path in promoted(func).items()}

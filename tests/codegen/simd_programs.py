@@ -24,6 +24,7 @@ from quantdsl.ir.ops import (
     Call,
     Do,
     Elem,
+    Expr,
     Field,
     FieldDecl,
     For,
@@ -160,7 +161,30 @@ def elements() -> Module:
     return _small(fields, (Assign(Field(s, "y"), Call("visit", (s,))), again), visit)
 
 
-STATE = ParamDecl("s", StructType("S"), inout=True)
+def parting() -> Module:
+    """A function with a struct of its own, whose words come to differ after they have been read."""
+    s, x, kept = Var("s"), Field(Var("s"), "x"), Field(Var("t"), "x")
+    read = Func("read", (ParamDecl("t", StructType("S")),), I64_T, (Return(kept),))
+    put = Func("put", (TAKEN, ParamDecl("v", I64_T)), None, (Assign(kept, Var("v")),))
+
+    def summed(name: str, more: Expr) -> Assign:
+        return Assign(Field(s, name), Binary("iadd", Field(s, name), more))
+
+    turn = (Let("c", I64_T, Field(Var("u"), "x")), summed("z", Var("c")))
+    body = (
+        Let("t", StructType("S"), None),
+        Let("a", I64_T, Call("read", (Var("t"),))),
+        Do(Call("put", (Var("t"), x))),
+        Let("b", I64_T, Call("read", (Var("t"),))),
+        summed("y", Binary("iadd", Var("a"), Var("b"))),
+        Let("u", StructType("S"), None),
+        For("j", i64(0), i64(3), (*turn, Do(Call("put", (Var("u"), x))))),
+    )
+    visit = Func("visit", (STATE,), None, body)
+    return _small(("x", "y", "z"), (Do(Call("visit", (s,))),), read, put, visit)
+
+
+STATE, TAKEN = (ParamDecl(name, StructType("S"), inout=True) for name in "st")
 
 
 def _small(

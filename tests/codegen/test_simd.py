@@ -22,6 +22,7 @@ from tests.codegen.simd_programs import (
     calling,
     elements,
     kernel,
+    parting,
     returning,
     text,
     vector_lanes,
@@ -60,6 +61,7 @@ SMALL = {
     "returning": (returning(), "turns"),
     "calling": (calling(), "x"),
     "elements": (elements(), "x"),
+    "parting": (parting(), "x"),
 }
 
 
