@@ -17,7 +17,7 @@ from quantdsl.codegen.simd_ops import instructions
 from quantdsl.codegen.simd_runs import RunEmitter
 from quantdsl.codegen.simd_squares import square_of, transposed
 from quantdsl.codegen.simd_text import LINE_WORDS, Value, VectorText, whole
-from quantdsl.codegen.simd_values import Local
+from quantdsl.codegen.simd_values import SINGLE_WORDS, Local
 from quantdsl.codegen.simd_vary import Loop, parts
 from quantdsl.codegen.text import LLVM_TYPE
 from quantdsl.errors import InternalError
@@ -89,6 +89,8 @@ class VectorEmitter(RunEmitter):
         self.result: Local | None = None
         self.apart: set[str] = set()
         """Columns of which each lane sees its own, and lanes do not lie beside each other."""
+        self.large: dict[str, Spot] = {}
+        """Where large aggregates lie; no function has two of one name."""
         self.turn: Turn | None = None
         """The turn of the loop to come, if that is one over rows."""
 
@@ -221,12 +223,20 @@ class VectorEmitter(RunEmitter):
             zero = Value(ZEROS[stmt.type], stmt.type, False)
             self.bind(stmt.name, zero if stmt.value is None else self.value(stmt.value))
             return
-        spot = self.aggregate(stmt.type, stmt.name in self.passed)
+        spot = self.declared(stmt)
         if stmt.value is None or isinstance(stmt.value, Call):
             self.zero(spot)
         if stmt.value is not None:
             self.store_struct(spot, stmt.value)
         self.spots[stmt.name] = spot
+
+    def declared(self, stmt: Let) -> Spot:
+        """Memory for a local aggregate: where a block stands in the code twice, a large one of
+        both lies in one place."""
+        spot = self.large.get(stmt.name) or self.aggregate(stmt.type, stmt.name in self.passed)
+        if self.layout.words(stmt.type) > SINGLE_WORDS:
+            self.large[stmt.name] = spot
+        return spot._replace(born=self.mask)
 
     def assign(self, stmt: Assign) -> None:
         if isinstance(stmt.place, Var) and stmt.place.name in self.locals:

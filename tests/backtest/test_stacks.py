@@ -33,6 +33,23 @@ strategy Deep:
     backtest:
         cash = 100_000 USD
 """
+HANDLER = """language 1
+{kernels}
+strategy Turns:
+    bars 1m
+    param k = 3 in 1..64 step 1
+    state last = 0.0
+    on bar:
+        if flat and close > last + k:
+            buy(value = 20% of equity)
+        elif long and close < last * k:
+            last = {total}
+            close_position()
+        else:
+            last = {total} - {total}
+    backtest:
+        cash = 100_000 USD
+"""
 
 
 def deep(tmp_path, kernels: int, universe: str = ""):
@@ -53,7 +70,18 @@ def deep(tmp_path, kernels: int, universe: str = ""):
 @pytest.mark.parametrize("kernels", [6, 40])
 def test_a_sweep_of_kernels_with_large_arrays(kernels, tmp_path):
     """Six need 14 MB in eight lanes; forty are run one lane at a time, in 10 MB."""
-    path = deep(tmp_path, kernels)
+    assert_a_row_is_a_backtest(deep(tmp_path, kernels))
+
+
+def test_a_turn_that_stands_in_the_code_twice_has_its_arrays_once(tmp_path):
+    path = tmp_path / "turns.qdsl"
+    kernels = [KERNEL.format(n=n).replace("const int", "float") for n in range(4)]
+    total = " + ".join(f"(k{n}(close, add = last) ?? 0.0)" for n in range(4))
+    path.write_text(HANDLER.format(kernels="".join(kernels), total=total))
+    assert_a_row_is_a_backtest(path)
+
+
+def assert_a_row_is_a_backtest(path):
     swept = quantdsl.sweep(path, market(20), ranges={"k": "1..16:1"}, device="cpu")
     alone = quantdsl.backtest(path, market(20), k=5)
     (row,) = (row for row in swept.table.to_pylist() if row["k"] == 5)
