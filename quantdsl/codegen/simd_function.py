@@ -284,10 +284,12 @@ class VectorEmitter(RunEmitter):
     def do(self, stmt: Do) -> None:
         if self.made_once(stmt.call):
             self.once(stmt.call)
-        elif not self.vectorises(stmt.call):
-            self.lane_run((stmt,))
-        elif not self.on_scalars(stmt.call):  # one of scalars alone has no effect
+        elif self.on_scalars(stmt.call):
+            pass  # it has no effect
+        elif self.vectorises(stmt.call):
             self.in_vectors(stmt.call)
+        else:
+            self.lane_run((stmt,))
 
     def in_vectors(self, call: Call) -> None:
         """Call for what it does to the lanes' memory."""

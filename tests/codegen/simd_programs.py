@@ -122,10 +122,12 @@ def returning() -> Module:
 
 
 def calling() -> Module:
-    """Calls one after the other, each with what the one before it has written."""
+    """Calls one after the other, each with what the one before has written, and one for nothing."""
     s, x, v = Var("s"), Field(Var("s"), "x"), Var("v")
+    idle = Func("idle", (ParamDecl("v", I64_T),), I64_T, (Return(v),), cold=True)
     up = Func("up", (STATE,), I64_T, (Assign(x, Binary("iadd", x, i64(1))), Return(x)))
-    put = Func("put", (STATE, ParamDecl("v", I64_T)), None, (Assign(Field(s, "y"), v),))
+    body = (Do(Call("idle", (v,))), Assign(Field(s, "y"), v))
+    put = Func("put", (STATE, ParamDecl("v", I64_T)), None, body)
     add = Binary("iadd", Field(s, "z"), v)
     sum_ = Func("sum", (STATE, ParamDecl("v", I64_T)), None, (Assign(Field(s, "z"), add),))
     body = (
@@ -135,7 +137,7 @@ def calling() -> Module:
         Assign(Var("a"), Call("up", (s,))),
         Assign(Field(s, "w"), Var("a")),
     )
-    return _small(("x", "y", "z", "w"), body, up, put, sum_)
+    return _small(("x", "y", "z", "w"), body, idle, up, put, sum_)
 
 
 def elements() -> Module:
