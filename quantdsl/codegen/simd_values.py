@@ -196,9 +196,13 @@ class ValueEmitter(ABC):
         return alike and scalar and all(map(self.shares, places))
 
     def shares(self, place: Expr) -> bool:
-        """Whether a place lies in memory that all lanes have in common."""
+        """Whether a place lies in memory that all lanes have in common, as scalar code takes it."""
         spot = self.spots.get(base_name(place))
-        return spot is not None and spot.shared
+        return spot is not None and spot.shared and self.fits(self.place_type(place), spot)
+
+    def fits(self, type_: Type, spot: Spot) -> bool:
+        """Whether the words of a place lie as scalar code has them: those of buffers always do."""
+        return isinstance(type_, BufferType) or spot.word_step == self.wanted.shared.apart
 
     def once(self, call: Call) -> str:
         """Call a scalar function for all lanes at once; the name of its result."""
@@ -271,6 +275,8 @@ class ValueEmitter(ABC):
                 spot = self.spot(arg)
                 if spot.shared and param.inout:
                     raise InternalError(f"QD9511 codegen: {call.func} runs for each lane by itself")
+                if not self.fits(param.type, spot):
+                    spot = self.own_copy(spot)
                 given.append(("ptr", functools.partial(self.memory.lane_address, spot)))
 
         put = self.into(result) if isinstance(result, Local) else None
@@ -432,6 +438,12 @@ class ValueEmitter(ABC):
         text.do(f"{following} = add nsw i64 {at}, 1")
         text.branch(text.value(f"icmp slt i64 {following}, {count}"), turn, after)
         text.start(after)
+
+    def own_copy(self, source: Spot) -> Spot:
+        """The same words in memory of each lane, as scalar code takes them."""
+        copy = self.aggregate(source.type, True)
+        self.copy(copy, source)
+        return copy
 
     def each_word(self, emit: Callable[..., None], *spots: Spot) -> None:
         """Emit what is done for each word of aggregates of one type; few words one by one, so that

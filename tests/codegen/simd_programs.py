@@ -200,19 +200,36 @@ def _small(
     return Module((StructDecl("S", declared),), (), funcs, ("init", "lane"))
 
 
+def whole_events() -> Module:
+    """`lane` hands on whole events: with its State, and by themselves, which is once for all."""
+    s, e, event = Var("s"), Var("e"), Elem(Var("events"), Var("k"))
+    given, state = ParamDecl("e", StructType("E")), LANE_PARAMS[0]
+    count = Func("count", (given,), I64_T, (Return(Field(e, "n")),))
+    total = Binary("fadd", Field(s, "x"), Field(e, "x"))
+    sums = Assign(Field(s, "x"), total), Assign(Field(s, "i"), Field(e, "n"))
+    add = Func("add", (state, given), None, sums)
+    init = Func("init", (state,), None, ())
+    body = (Do(Call("add", (s, event))), Assign(Field(s, "j"), Call("count", (event,))))
+    lane = Func("lane", LANE_PARAMS, None, (For("k", i64(0), Var("n"), body),))
+    decls = {d.name: d for d in (*STRUCTS, EVENT, count, add, init, lane)}
+    return link(decls.get, ["init", "lane"], {})
+
+
 def pure_helper(rng: random.Random, name: str) -> Func:
     """A function of scalars alone, which has a vector form."""
     params = (ParamDecl("x", F64_T), ParamDecl("n", I64_T), ParamDecl("c", BOOL_T))
     return ProgramWriter(rng, []).function(name, params, rng.choice(SCALARS), size=5)
 
 
+LANE_PARAMS = (
+    ParamDecl("s", S, inout=True),
+    ParamDecl("events", BufferType(StructType("E"))),
+    ParamDecl("n", I64_T),
+    ParamDecl("columns", BufferType(I64_T)),
+)
+
+
 def lane(rng: random.Random, helpers: list[Func]) -> Func:
-    params = (
-        ParamDecl("s", S, inout=True),
-        ParamDecl("events", BufferType(StructType("E"))),
-        ParamDecl("n", I64_T),
-        ParamDecl("columns", BufferType(I64_T)),
-    )
     event, column = Elem(Var("events"), Var("k")), Elem(Var("columns"), Var("k"))
     odd = Binary("ine", Binary("iand", Field(event, "n"), i64(1)), i64(0))
     head = (
@@ -228,4 +245,4 @@ def lane(rng: random.Random, helpers: list[Func]) -> Func:
     writer.fixed, writer.loops = {"n", "k"}, 1
     body = writer.block(16)
     last = If(writer.expr(BOOL_T, 2), (Return(),))
-    return Func("lane", params, None, (For("k", i64(0), Var("n"), (*head, *body, last)),))
+    return Func("lane", LANE_PARAMS, None, (For("k", i64(0), Var("n"), (*head, *body, last)),))

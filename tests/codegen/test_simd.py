@@ -26,6 +26,7 @@ from tests.codegen.simd_programs import (
     returning,
     text,
     vector_lanes,
+    whole_events,
     whole_results,
 )
 from tests.codegen.test_simd_ops import module as every_operation
@@ -90,6 +91,15 @@ def test_calls_and_chunks_of_events(seed):
     expected = swept(InterpretedLanes(module), module, seed)
     for target in TARGETS:
         assert np.array_equal(swept(kernel(module, target), module, seed), expected)
+
+
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_calls_that_are_given_whole_events(way):
+    """Their words lie side by side, those of a State do not."""
+    module = whole_events()
+    verify(module)
+    expected = swept(InterpretedLanes(module), module, 1)
+    assert np.array_equal(swept(kernel(module, EVERY_WAY[way]), module, 1), expected)
 
 
 def test_the_kernel_comes_from_the_cache(tmp_path, monkeypatch):
