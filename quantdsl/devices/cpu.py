@@ -136,14 +136,19 @@ class CpuRunner:
         return max(-(-lanes // whole) * whole, whole)
 
 
+_stack_size = threading.Lock()
+"""Of all threads of the process there is one size: who sets it has it until theirs have started."""
+
+
 @contextmanager
 def stacks_of(needed: int) -> Iterator[None]:
     """Threads that start meanwhile have `needed` bytes of stack beside what any thread has."""
-    before = threading.stack_size(STACK_BYTES + -(-needed // PAGE_BYTES) * PAGE_BYTES)
-    try:
-        yield
-    finally:
-        threading.stack_size(before)
+    with _stack_size:
+        before = threading.stack_size(STACK_BYTES + -(-needed // PAGE_BYTES) * PAGE_BYTES)
+        try:
+            yield
+        finally:
+            threading.stack_size(before)
 
 
 class Compiled(NamedTuple):

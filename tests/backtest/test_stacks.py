@@ -1,5 +1,7 @@
 """Arrays of kernels may be large: threads have the stack that lanes side by side take."""
 
+import threading
+
 import pyarrow.parquet as pq
 import pytest
 
@@ -97,6 +99,21 @@ def test_signals_of_kernels_with_large_arrays(tmp_path):
         pq.write_table(market(20, seed=n + 1), data / f"S{n}.parquet")
     found = quantdsl.signals(path, data)
     assert found["v5"].to_pylist()[-1] > found["v0"].to_pylist()[-1]
+
+
+def test_of_two_that_start_threads_at_once_one_waits():
+    """There is one size of stacks in a process."""
+
+    def start_more() -> None:
+        with cpu.stacks_of(1 << 20):
+            pass
+
+    other = threading.Thread(target=start_more)
+    with cpu.stacks_of(1 << 24):
+        other.start()
+        other.join(0.1)
+        assert other.is_alive()
+    other.join()
 
 
 def test_arrays_that_no_stack_holds_are_refused(tmp_path, monkeypatch):
