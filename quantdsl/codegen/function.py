@@ -88,7 +88,7 @@ class Shared(NamedTuple):
     signatures: dict[str, Signature]
     tables: dict[str, tuple[str, TableDecl]]
     tags: AliasTags
-    apart: int = 1
+    word_step: int = 1
     """Words of memory from one word of an aggregate to the next: lanes may lie in between."""
 
 
@@ -98,7 +98,7 @@ class FunctionEmitter:
     def __init__(
         self, shared: Shared, signature: Signature, text: Text, *, weighed: bool = False
     ) -> None:
-        self.layout, self.signatures, self.tables, self.tags, self.apart = shared
+        self.layout, self.signatures, self.tables, self.tags, self.word_step = shared
         self.signature = signature
         self.text, self.weighed = text, weighed
         self.held = Held(self.tags)
@@ -135,7 +135,7 @@ class FunctionEmitter:
             self.locals[name] = Local(value, type_, True)
             if isinstance(type_, BufferType):
                 return f"ptr {value}"
-            size_bytes = 8 * ((self.layout.words(type_) - 1) * self.apart + 1)
+            size_bytes = 8 * ((self.layout.words(type_) - 1) * self.word_step + 1)
             return f"ptr nonnull align 8 dereferenceable({size_bytes}) {value}"
         self.bind(name, Value(value, type_))
         return f"{LLVM_TYPE[type_]} {value}"
@@ -291,7 +291,7 @@ class FunctionEmitter:
             self.text.end("ret void")
         elif self.signature.returns_struct:
             assert self.signature.decl.result is not None
-            result = Spot("%result", 0, self.signature.decl.result, "", self.apart)
+            result = Spot("%result", 0, self.signature.decl.result, "", self.word_step)
             self.store_struct(result, stmt.value)
             self.text.end("ret void")
         else:
@@ -345,7 +345,7 @@ class FunctionEmitter:
             with self.counted_loop("0", str(count)) as index:
                 yield index, "i64"
             return
-        wide = count - count % WIDE if self.apart == 1 else 0
+        wide = count - count % WIDE if self.word_step == 1 else 0
         yield from ((at, WIDE_TYPE) for at in range(0, wide, WIDE))
         yield from ((at, "i64") for at in range(wide, count))
 
@@ -467,8 +467,8 @@ class FunctionEmitter:
                 tag = ""
                 if isinstance(local.type, ArrayType | BufferType):
                     tag = self.elements_tag(local.type)
-                apart = 1 if isinstance(local.type, BufferType) else self.apart
-                return Spot(local.text, 0, local.type, tag, apart)
+                step = 1 if isinstance(local.type, BufferType) else self.word_step
+                return Spot(local.text, 0, local.type, tag, step)
             case Field():
                 return self.field(self.spot(place.base), place.name)
             case Elem():
@@ -479,7 +479,7 @@ class FunctionEmitter:
         assert isinstance(base.type, StructType)
         slot = self.layout.slots(base.type.name)[name]
         tag = self.tags.field(base.type.name, name, slot.type)
-        return Spot(base.base, base.offset + slot.offset_words, slot.type, tag, base.apart)
+        return Spot(base.base, base.offset + slot.offset_words, slot.type, tag, base.word_step)
 
     def elem(self, place: Elem) -> Spot:
         if isinstance(place.base, Table):
@@ -496,27 +496,27 @@ class FunctionEmitter:
         # The constant part waits for the end, so that all fields of an element share its address.
         # On its own the sum so far may lie before the array, hence no `inbounds` here.
         index = self.value(place.index).text
-        step = words * base.apart
+        step = words * base.word_step
         type_text = "i64" if step == 1 else f"[{step} x i64]"
         address = self.text.pure(f"getelementptr {type_text}, ptr {base.base}, i64 {index}")
         return base._replace(base=address, type=type_)
 
     def fresh(self, type_: Type) -> Spot:
         """Memory for an aggregate."""
-        words = (self.layout.words(type_) - 1) * self.apart + 1
-        return Spot(self.text.alloca(f"[{words} x i64]"), 0, type_, "", self.apart)
+        words = (self.layout.words(type_) - 1) * self.word_step + 1
+        return Spot(self.text.alloca(f"[{words} x i64]"), 0, type_, "", self.word_step)
 
     def address(self, spot: Spot) -> str:
         if spot.offset == 0:
             return spot.base
-        words = spot.offset * spot.apart
+        words = spot.offset * spot.word_step
         return self.text.pure(f"getelementptr i64, ptr {spot.base}, i64 {words}")
 
     def word(self, address: str, index: int | str) -> str:
         """The address of a word of an aggregate."""
         if index == 0:
             return address
-        step = "i64" if self.apart == 1 else f"[{self.apart} x i64]"
+        step = "i64" if self.word_step == 1 else f"[{self.word_step} x i64]"
         return self.text.pure(f"getelementptr {step}, ptr {address}, i64 {index}")
 
     def elements_tag(self, type_: ArrayType | BufferType) -> str:

@@ -192,7 +192,7 @@ def is_large(words: int) -> bool:
 
 
 def stack_bytes(module: Module, words: int, lanes: int) -> int:
-    """What lanes side by side take on a thread's stack at most: `words` each, and the arrays and
+    """About what lanes side by side take on a thread's stack: `words` each, and the arrays and
     structs of `lane` and of all that it calls, each call for itself."""
     layout, known = Layout(module.structs), dict[str, int]()
     for func in module.funcs:  # callers stand after their callees

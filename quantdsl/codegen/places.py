@@ -19,7 +19,7 @@ class Spot(NamedTuple):
     offset: int
     type: Type
     tag: str
-    apart: int
+    word_step: int
     """Words of memory from one word of it to the next."""
 
 

@@ -136,7 +136,7 @@ class Asked(NamedTuple):
 
     forms: tuple[VectorForm, ...]
     scalars: tuple[str, ...]
-    apart: int
+    word_step: int
     """Words from one word of a lane's State to the next."""
 
 
@@ -170,7 +170,7 @@ class _Steps:
         return text
 
     def cold(self) -> ColdForm:
-        if self.asked.apart == 1:
+        if self.asked.word_step == 1 and not self.asked.forms:
             return plain_cold()
 
         def text(shared: Module, target: Target) -> str:
@@ -220,13 +220,13 @@ def emit_lanes(module: Module, target: Target, same: Uniform) -> Lanes:
         key=lambda form: (form.func, str(form)),
     )
     scalars = sorted(wanted.scalars & set(module.imports))
-    asked = Asked(tuple(forms), tuple(scalars), wanted.shared.apart)
+    asked = Asked(tuple(forms), tuple(scalars), wanted.shared.word_step)
     return Lanes(_module_text(module, target, wanted, code, called), asked)
 
 
 def emit_cold(module: Module, target: Target, asked: Asked) -> str:
     """LLVM IR of what programs share."""
-    wanted = _wanted(module, target, asked.apart, set(asked.scalars))
+    wanted = _wanted(module, target, asked.word_step, set(asked.scalars))
     for form in asked.forms:
         wanted.vector(form)
     called: set[str] = set()
@@ -236,9 +236,9 @@ def emit_cold(module: Module, target: Target, asked: Asked) -> str:
     return _module_text(module, target, wanted, code, called)
 
 
-def _wanted(module: Module, target: Target, apart: int, scalars: set[str]) -> Wanted:
+def _wanted(module: Module, target: Target, word_step: int, scalars: set[str]) -> Wanted:
     layout, found = Layout(module.structs), signatures(module)
-    shared = Shared(layout, found, tables(module, target), AliasTags(), apart)
+    shared = Shared(layout, found, tables(module, target), AliasTags(), word_step)
     return Wanted(shared, scalars, {})
 
 
@@ -337,8 +337,8 @@ def _group(
         common=common.place,
         before=common.before,
         after=common.after,
-        begin=begin_text(words, signatures, common.apart, group, wanted.shared.apart),
-        end=end_text(words, common.apart, group, wanted.shared.apart),
+        begin=begin_text(words, signatures, common.apart, group, wanted.shared.word_step),
+        end=end_text(words, common.apart, group, wanted.shared.word_step),
         lanes=target.lanes,
         lane_step=lane_step,
         group_words=max(words, lane_step) * target.lanes,

@@ -118,7 +118,7 @@ class VectorEmitter(RunEmitter):
             if own is not None and param.name in (OWN, MADE):
                 step = own.lane if param.name == OWN else own.made
                 self.apart |= {param.name} if step > 1 else set()
-            word_step = 1 if shared else self.wanted.shared.apart
+            word_step = 1 if shared else self.wanted.shared.word_step
             self.spots[param.name] = Spot(name, 0, param.type, tag, step, word_step)
         self.turn = turn
         yield from self.definition(f"define internal void @{symbol}({', '.join(params)}) #3")

@@ -173,7 +173,7 @@ class RunEmitter(ValueEmitter):
 
     def has_forms(self, run: tuple[Stmt, ...]) -> bool:
         """Whether all that is called has a vector form, which is ever to be called."""
-        if self.wanted.shared.apart == 1 or self.text.few == self.text.lanes:
+        if self.wanted.shared.word_step == 1 or self.text.few == self.text.lanes:
             return False
         calls = (expr for stmt in run for expr in roots(stmt) if isinstance(expr, Call))
         return not any(map(self.on_scalars, calls))

@@ -202,7 +202,7 @@ class ValueEmitter(ABC):
 
     def fits(self, type_: Type, spot: Spot) -> bool:
         """Whether the words of a place lie as scalar code has them: those of buffers always do."""
-        return isinstance(type_, BufferType) or spot.word_step == self.wanted.shared.apart
+        return isinstance(type_, BufferType) or spot.word_step == self.wanted.shared.word_step
 
     def once(self, call: Call) -> str:
         """Call a scalar function for all lanes at once; the name of its result."""
@@ -404,7 +404,7 @@ class ValueEmitter(ABC):
     def aggregate(self, type_: Type, seen: bool) -> Spot:
         """Fresh memory of each lane, as scalar code takes it where that has `seen` it."""
         words, lanes = self.layout.words(type_), self.text.lanes
-        beside = seen and self.wanted.shared.apart == 1
+        beside = seen and self.wanted.shared.word_step == 1
         address = self.text.alloca(f"[{words * lanes} x i64]", 8 if beside else 8 * lanes)
         steps = (words, 1) if beside else (1, lanes)
         return Spot(address, 0, type_, self.elements_tag(type_), *steps, born=self.mask)

@@ -215,7 +215,7 @@ _broad = Loaded(lambda work: _vectors(work, broad(native_lanes())))
 
 def simd(work: LaneWork) -> Compiled:
     """A lane in each element of the widest vectors that this CPU has, or of several of them; one
-    at a time where its State is too large for as many to lie in a cache."""
+    at a time where its State or its arrays are too large for as many."""
     return _broad(work) if is_broad(work) else _narrow(work)
 
 
