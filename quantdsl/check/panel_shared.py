@@ -52,8 +52,13 @@ class Sharing:
 
     def answers(self) -> list[ops.Stmt]:
         """The locals that hold what is told more than one."""
-        firsts = ((name, self.told[name].answer) for name in self._firsts.values())
-        return [ops.Let(f"told.{name}", answer.type, None) for name, answer in firsts]
+        return [stmt for name in self._firsts.values() for stmt in self.answer(name)]
+
+    def answer(self, name: str) -> list[ops.Stmt]:
+        """The local of this place, if it is a first one."""
+        if name not in self.told or self.first(name) != name:
+            return []
+        return [ops.Let(f"told.{name}", self.told[name].answer.type, None)]
 
     def assigned(self, equation: Equation) -> list[ops.Stmt]:
         """An equation's value, from the answer that the first one had where it is the same."""
@@ -88,7 +93,8 @@ def thin(lookup: Lookup, equation: Equation) -> Thin | None:
     put = _Put(equation.place.name, func, outer)
     answer = put.let(asks)
     assert isinstance(answer.value, ops.Call)
-    same = answer.value.func, answer.value.args[1:], answer.value.sizes, equation.needs
+    call, when = answer.value, (equation.clocks, equation.needs)
+    same = call.func, call.args[1:], call.sizes, when
     return Thin(answer, tuple(map(put.let, lets)), put.expr(result), same)
 
 

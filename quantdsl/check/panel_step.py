@@ -6,6 +6,7 @@ columns stands between two such loops.
 """
 
 from collections.abc import Container, Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from quantdsl.check.equations import OF_THIS, PANEL, STATE, THIS, Equation
 from quantdsl.check.functions import BAR_UNITS
 from quantdsl.check.market import TICK_LOT
 from quantdsl.check.panel_rare import ASKED, asked
+from quantdsl.check.panel_shared import Sharing
 from quantdsl.check.universe import TICKED as OWN_TICKED
 from quantdsl.check.universe import initial
 from quantdsl.check.values import PANEL_SHIFT
@@ -198,8 +200,11 @@ class PanelStep:
             for n, one in enumerate(self.equations.all)
             if wanted is None or n in wanted or (spared is not None and n in spared.loads)
         ]
+        alike = self._alike([one for _, one in chosen]) if spared is None else {}
         # What the guards count is known only once all of them are made.
-        parts = [(n, one, self._part(n, one, spared)) for n, one in chosen]
+        parts = [
+            (n, one, self._part(n, one, spared, alike.get(one.place.name))) for n, one in chosen
+        ]
         own: list[ops.Stmt] = list(self.counters())
         for (_, clock), place in self.strategy.bars.items():
             sources = [ops.Field(place, name) for name in words]
@@ -247,8 +252,16 @@ class PanelStep:
         """The newest value of a place into its histories, or into those that are read."""
         return self.equations.record(source, None if spared is None else spared.kept)
 
+    def _alike(self, equations: list[Equation]) -> dict[str, Sharing]:
+        """Of each equation that is told the same as another of its loop: who they are."""
+        found: dict[str, Sharing] = {}
+        for each, loop in groupby(equations, key=of_each):
+            sharing = Sharing(self.strategy.library.lookup, loop if each else ())
+            found |= dict.fromkeys(sharing.told, sharing)
+        return found
+
     def _part(
-        self, number: int, equation: Equation, spared: Spared | None
+        self, number: int, equation: Equation, spared: Spared | None, alike: Sharing | None
     ) -> list[ops.Stmt]:
         load = None if spared is None else spared.loads.get(number)
         store = [] if spared is None else spared.stores.get(number, [])
@@ -263,6 +276,8 @@ class PanelStep:
         kept = None if spared is None else spared.kept
         first, *rest = self.equations.evaluate(equation, kept)
         made = [first] if load is None else load
+        before = [] if alike is None else alike.answer(equation.place.name)
+        made = made if alike is None else alike.assigned(equation)
         if isinstance(equation, Scatter):
             return self._scattered(equation, made, rest, store, loaded=load is not None)
         ticks = band(ops.Field(STATE, "ticked"), equation.clocks)
@@ -272,7 +287,7 @@ class PanelStep:
             return [ops.If(ticks, (*made, *rest, *store))]
         conditions = self.assembly.needs(equation.needs)
         conditions.insert(0, own_tick(equation.clocks) if of_each(equation) else ticks)
-        return [ops.If(all_true(conditions), (*made, *rest, *store))]
+        return [*before, ops.If(all_true(conditions), (*made, *rest, *store))]
 
     def _scattered(
         self,

@@ -33,18 +33,20 @@ class Beside(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """Statements that stay together, under a condition that none of its branch changes."""
+    """A statement, under a condition that nothing in its branch changes."""
 
     cond: ops.Expr | None
-    body: Body
+    stmt: ops.Stmt
     reads: frozenset[Path]
     writes: frozenset[Path]
     weight: int
+    own: bool
+    """Whether it has to do with locals, which threads of other parts do not see."""
 
     @property
     def light(self) -> bool:
         """Whether one thread makes it as well while the others wait."""
-        return self.weight <= LIGHT and not declared_names(self.body)
+        return self.weight <= LIGHT and not self.own
 
 
 def beside(body: Body, analysis: Analysis, most: int, apart: Container[str]) -> Beside | None:
@@ -91,47 +93,30 @@ def _behind(units: Sequence[_Unit], meets: Meets, first: Container[int]) -> set[
 
 def _units(body: Body, analysis: Analysis, apart: Container[str]) -> Iterator[_Unit]:
     """The statements in order, those of a branch one by one where it allows that."""
+    locals_ = declared_names(body)
 
-    def unit(cond: ops.Expr | None, part: Body) -> _Unit:
-        found, nodes = analysis.body(part), sum(1 for _ in expressions(part))
+    def unit(cond: ops.Expr | None, stmt: ops.Stmt) -> _Unit:
+        found, nodes = analysis.body((stmt,)), sum(1 for _ in expressions((stmt,)))
         asked = frozenset[Path]() if cond is None else analysis.expr(cond).reads
+        made = frozenset[Path]({(stmt.name,)} if isinstance(stmt, ops.Let) else ())
         reads, writes = (
             frozenset(path for path in paths if path[0] not in apart)
-            for paths in (found.reads | asked, found.writes)
+            for paths in (found.reads | asked, found.writes | made)
         )
-        return _Unit(cond, part, reads, writes, nodes)
+        own = any(path[0] in locals_ for path in reads | writes)
+        return _Unit(cond, stmt, reads, writes, nodes, own)
 
-    for part in _closed(body):
-        stmt = part[0]
-        if len(part) == 1 and isinstance(stmt, ops.If) and _settled(stmt, analysis):
-            yield from (unit(stmt.cond, inner) for inner in _closed(stmt.then))
+    for stmt in body:
+        if isinstance(stmt, ops.If) and _settled(stmt, analysis):
+            yield from (unit(stmt.cond, inner) for inner in stmt.then)
         else:
-            yield unit(None, part)
+            yield unit(None, stmt)
 
 
 def _settled(stmt: ops.If, analysis: Analysis) -> bool:
     """Whether a branch can be asked again by each part of it."""
     asked, written = analysis.expr(stmt.cond).reads, analysis.body(stmt.then).writes
     return not stmt.otherwise and not any(overlap(x, y) for x in asked for y in written)
-
-
-def _closed(body: Body) -> Iterator[Body]:
-    """Statements one by one; what stands between a local and its last use stays together."""
-    begin = 0
-    while begin < len(body):
-        end, at = begin + 1, begin
-        while at < end:
-            stmt = body[at]
-            if isinstance(stmt, ops.Let):
-                uses = [n for n in range(at + 1, len(body)) if _names(body[n], stmt.name)]
-                end = max(end, *(n + 1 for n in uses)) if uses else end
-            at += 1
-        yield body[begin:end]
-        begin = end
-
-
-def _names(stmt: ops.Stmt, name: str) -> bool:
-    return any(isinstance(node, ops.Var) and node.name == name for node in expressions((stmt,)))
 
 
 def _meet(one: _Unit, other: _Unit) -> bool:
@@ -162,9 +147,10 @@ def _even(
 
 
 def _body(units: Sequence[_Unit]) -> Body:
-    """Units as statements; neighbours of one branch share its condition again."""
+    """Units as statements; neighbours of one branch share its condition again, so a local that is
+    declared in one is there for all of it."""
     made: list[ops.Stmt] = []
     for cond, group in groupby(units, key=lambda unit: unit.cond):
-        body = tuple(stmt for unit in group for stmt in unit.body)
+        body = tuple(unit.stmt for unit in group)
         made += body if cond is None else [ops.If(cond, body)]
     return tuple(made)

@@ -1,5 +1,6 @@
 """Indicators that ask the same one have one of it, with the values of those with their own."""
 
+import numpy as np
 import pytest
 
 from quantdsl.check.panel_parts import parts
@@ -44,6 +45,22 @@ def test_who_asks_the_same() -> None:
     assert sorted(map(sorted, groups.values())) == [
         [""], ["average", "square", "wide", "z"], ["later", "latest"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["wide", "z", "square", "average", "later", "latest"])
+def test_alone_each_has_the_same_values(name: str) -> None:
+    """Event by event, where nobody asks the same."""
+    lines = ASKING.splitlines(keepends=True)
+    wanted = (f"let {other} " for other in ("ret", name))
+    own = [line for word in wanted for line in lines if word in line]
+    alone = "".join([*lines[: lines.index(own[0])], *own])
+    values = []
+    for text in (ASKING, alone):
+        both = test_panels.Both(text, data=table(walks(9, 120)))
+        rows = np.concatenate(list(both.turn.pieces(both.data.chunks())), 1)
+        values.append(rows[both.names.index(name)])
+    assert np.isfinite(values[0].view(np.float64)).sum() > 300
+    np.testing.assert_array_equal(*values)
 
 
 @pytest.mark.parametrize("gaps", [False, True])

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from bench import live_signals
 from quantdsl.backtest.prepare import Prepared, arrange, prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.check.checked import WORKER
@@ -69,7 +70,7 @@ OWN = """
     let a = ta.ema(close, n)
 
     @async(deadline = 2ms)
-    let b = ta.stdev(ret, 20) + ta.rsi(close, n)
+    let b = ta.stdev(ret, 20) + ta.rsi(close, n) + ts.zscore(ret, n) * ts.mean(ret, n)
 """
 ACROSS = """
     let move = close / close[3] - 1
@@ -138,6 +139,14 @@ def test_the_simulated_device_answers_what_a_core_answers(
     assert worker.device is not None
     worker.device.copy()
     np.testing.assert_array_equal(worker.memory.words, core.memory.words)
+
+
+def test_twenty_signals_of_each_of_5000_instruments_fit() -> None:
+    """In the memory that a strategy may take; `bench.live_signals` runs them on a GPU."""
+    prepared, instants = live_signals.prepared_on(live_signals.INSTRUMENTS, 2)
+    worker = Worker(prepared)
+    answers = [len(worker.compute(events)) for events in instants]
+    assert answers[0] >= live_signals.INSTRUMENTS
 
 
 def test_a_session_on_a_device_has_the_journal_of_one_on_a_core() -> None:
