@@ -1,8 +1,9 @@
 """The kernels of an instant of a worker of signals: launched in a row, they are one instant.
 
-    begin    one thread: events that concern all instruments, and each clock that ticks; beside it
-             those of instruments come over from the host, neighbours by neighbours
-    events   a thread for each event of one instrument; the first of each makes them all in turn
+    begin    one thread: events that concern all instruments, and each clock that ticks; in blocks
+             beside it those of one instrument: their words come over from the host, neighbours by
+             neighbours, then there is a thread for each; the first of each instrument makes all of
+             its events in turn
     pieces   of passes/instants.py: one thread, one for each instrument, a block for each
     tell     one thread: a fence that the host sees across, then the number of the instant
 
@@ -11,6 +12,7 @@ differs between instants lies in the words of `control`.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -26,12 +28,9 @@ from quantdsl.passes.threads import of_threads, threaded
 
 STATE, EVENTS, CONTROL = ops.Var("s"), ops.Var("events"), ops.Var("control")
 NOW = ops.Field(ops.Field(STATE, "e"), "now")
-ARRIVED, EVENT_WORDS, ARRIVED_WORDS = map(ops.Var, ("arrived", "events.words", "arrived.words"))
-"""Events of instruments on the device, and the words of events there and here."""
-BUFFERS = (
-    *(STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT),
-    *(ARRIVED.name, EVENT_WORDS.name, ARRIVED_WORDS.name),
-)
+EVENT_WORDS = ops.Var("events.words")
+"""The words of `events`."""
+BUFFERS = (STATE.name, EVENTS.name, CONTROL.name, VALUES, KEPT, EVENT_WORDS.name)
 """The arguments of every kernel."""
 SHARED_FIRST, SHARED_END, OWN_FIRST, OWN_EVENTS, NUMBER = range(5)
 """Words of `control`: from where to where in `events` those for `begin` stand, where those of
@@ -44,9 +43,7 @@ PARAMS = (
     ops.ParamDecl(CONTROL.name, ops.BufferType(ops.I64_T)),
     ops.ParamDecl(VALUES, ops.BufferType(ops.I64_T), inout=True),
     ops.ParamDecl(KEPT, ops.BufferType(ops.I64_T), inout=True),
-    ops.ParamDecl(ARRIVED.name, ops.BufferType(EVENT_T)),
     ops.ParamDecl(EVENT_WORDS.name, ops.BufferType(ops.I64_T)),
-    ops.ParamDecl(ARRIVED_WORDS.name, ops.BufferType(ops.I64_T), inout=True),
     ops.ParamDecl(SHARED.name, ops.BufferType(ops.I64_T), inout=True),
 )
 THREADS = 32
@@ -93,13 +90,12 @@ def instants(
 ) -> Instants:
     """The kernels of an instant that was cut; `kernels` as cut_instant has them."""
     maker = _Maker(cut, kernels, instruments, threads)
-    own = cut.ingest.each
-    steps = [maker.begin(), *([] if own is None else [maker.events(own)])]
+    steps = [maker.begin()]
     last = cut.pieces[-1]
     ending = last.body if last.how == "one" else ()
     steps += map(maker.piece, cut.pieces[:-1] if ending else cut.pieces)
     kept = max(cut.kept * instruments, 1)
-    made = Instants(tuple(steps), instruments, signals, kept, own is not None)
+    made = Instants(tuple(steps), instruments, signals, kept, cut.ingest.each is not None)
     return made._replace(steps=(*made.steps, maker.tell(ending, made.number_at)))
 
 
@@ -112,44 +108,17 @@ class _Maker:
         self.blocks = -(-instruments // threads)
 
     def begin(self) -> Step:
-        """What of events is one for all, and in blocks of its own the way of all others here."""
+        """What of events is one for all, and in blocks of its own what is an instrument's own."""
         number = ops.Var("number")
-        turn = _taking(self.cut.ingest.one, EVENTS, number)
+        turn = named(self.cut.ingest.one, {"ev": ops.Elem(EVENTS, number)})
         loop = ops.For(number.name, _control(SHARED_FIRST), _control(SHARED_END), turn)
         if self.cut.ingest.each is None:
             return Step("begin", self._code((loop,), 1), 1)
-        words, word = Layout(self.cut.module.structs).words(EVENT_T), ops.Var("word")
-        many = ops.Binary("imul", _control(OWN_EVENTS), ops.i64(words))
-        ahead = ops.Binary("imul", _control(OWN_FIRST), ops.i64(words))
-        there = ops.Elem(EVENT_WORDS, ops.Binary("iadd", ahead, word))
-        come = _dealt(
-            word,
-            ops.Binary("isub", _thread_of_all(self.threads * words), ops.i64(self.threads * words)),
-            self.blocks * self.threads * words,
-            many,
-            (ops.Assign(ops.Elem(ARRIVED_WORDS, word), there),),
-        )
         leads = ops.Binary("ieq", ops.Call(THREAD_NUMBER, ()), ops.i64(0))
         alone = ops.Binary("ieq", ops.Call(BLOCK_NUMBER, ()), ops.i64(0))
-        body = ops.If(alone, (ops.If(leads, (loop,)),), (come,))
-        return Step("begin", self._code((body,), self.threads * words), self.blocks + 1)
-
-    def events(self, body: Body) -> Step:
-        """What of them is an instrument's own. They are sorted by it; the first thread of each
-        makes all of them, in their order."""
-        mine, end, at = map(ops.Var, ("mine", "end", "number"))
-        before = ops.Binary("imax", ops.Binary("isub", mine, ops.i64(1)), ops.i64(0))
-        differs = ops.Binary("ine", _instrument(before), _instrument(mine))
-        leads = ops.Binary("or", ops.Binary("ieq", mine, ops.i64(0)), differs)
-        other = ops.Binary("ine", _instrument(at), _instrument(mine))
-        turn = (ops.If(other, (ops.Break(),)), *_taking(body, ARRIVED, at))
-        each = ops.If(leads, (ops.For(at.name, mine, end, turn),))
-        stride = self.blocks * self.threads
-        code = (
-            ops.Let(end.name, ops.I64_T, _control(OWN_EVENTS)),
-            _dealt(mine, _thread_of_all(self.threads), stride, end, (each,)),
-        )
-        return Step("events", self._code(code, self.threads), self.blocks)
+        own = _Own(self.cut, self.threads, self.blocks)
+        body = ops.If(alone, (ops.If(leads, (loop,)),), own.body(self.cut.ingest.each))
+        return Step("begin", self._code((body,), own.words, own.words), self.blocks + 1)
 
     def piece(self, piece: Piece) -> Step:
         """A piece of the instant."""
@@ -227,28 +196,97 @@ class _Maker:
         return Batch(linked, threads, shared_words, BUFFERS)
 
 
+AHEAD = ops.Var("ahead")
+"""How many stand in front of them in `events`."""
+
+
+class _Own:
+    """Events of one instrument, sorted by it, in blocks behind the first one.
+
+    A block brings some at a time into shared memory, with the one before and the one behind them,
+    a thread a word: who is first of its instrument, and who the last, is seen there.
+    """
+
+    def __init__(self, cut: Cut, events: int, blocks: int) -> None:
+        layout = Layout(cut.module.structs)
+        self.slots = layout.slots(EVENT_T.name)
+        self.size = layout.words(EVENT_T)
+        self.events, self.blocks = events, blocks
+        self.words = (events + 2) * self.size
+        """Of shared memory, and threads of a block."""
+
+    def body(self, each: Body) -> Body:
+        """What a block does; `each` is done of an event."""
+        end, turn, first, thread, word = map(ops.Var, ("end", "round", "first", "thread", "word"))
+        stride = self.events * self.blocks
+        block = ops.Binary("isub", ops.Call(BLOCK_NUMBER, ()), ops.i64(1))
+        here = ops.Binary("iadd", block, ops.Binary("imul", turn, ops.i64(self.blocks)))
+        before = ops.Binary("imul", ops.Binary("isub", first, ops.i64(1)), ops.i64(self.size))
+        behind = ops.Binary("imul", end, ops.i64(self.size))
+        there = (ops.Binary("ige", word, ops.i64(0)), ops.Binary("ilt", word, behind))
+        ahead = ops.Binary("imul", AHEAD, ops.i64(self.size))
+        source = ops.Elem(EVENT_WORDS, ops.Binary("iadd", ahead, word))
+        number = ops.Binary("iadd", first, thread)
+        mine = ops.Binary("ilt", thread, ops.i64(self.events)), ops.Binary("ilt", number, end)
+        rounds = ops.Binary("iadd", end, ops.i64(stride - 1))
+        turns: Body = (
+            ops.Let(first.name, ops.I64_T, ops.Binary("imul", here, ops.i64(self.events))),
+            ops.Let(word.name, ops.I64_T, ops.Binary("iadd", before, thread)),
+            ops.If(ops.Binary("and", *there), (ops.Assign(ops.Elem(SHARED, thread), source),)),
+            WAIT,
+            ops.If(ops.Binary("and", *mine), self.of_thread(first, number, end, each)),
+            WAIT,
+        )
+        return (
+            ops.Let(thread.name, ops.I64_T, ops.Call(THREAD_NUMBER, ())),
+            ops.Let(AHEAD.name, ops.I64_T, _control(OWN_FIRST)),
+            ops.Let(end.name, ops.I64_T, _control(OWN_EVENTS)),
+            ops.For(turn.name, ops.i64(0), ops.Binary("idiv", rounds, ops.i64(stride)), turns),
+        )
+
+    def of_thread(self, first: ops.Expr, number: ops.Expr, end: ops.Expr, each: Body) -> Body:
+        """The events of the instrument of event `number`, if that is its first."""
+        mine, at, event, place = map(ops.Var, ("mine", "at", "event", "place"))
+        before = ops.Binary("isub", first, ops.i64(1))  # in the first place
+        own, last = (self.instrument(ops.Binary("isub", mine, one)) for one in (before, first))
+        is_first = ops.Binary("ieq", mine, ops.i64(0))
+        begins = ops.Binary("or", is_first, ops.Binary("ine", last, own))
+        there = ops.Elem(EVENTS, ops.Binary("iadd", AHEAD, at))
+        near, far = (
+            tuple(ops.Assign(ops.Field(event, name), source(name)) for name in self.slots)
+            for source in (partial(self.word, place), partial(ops.Field, there))
+        )
+        other = ops.Binary("ine", _instrument(ops.Field(event, "head")), own)
+        turn: Body = (
+            ops.Let(place.name, ops.I64_T, ops.Binary("isub", at, before)),
+            ops.Let(event.name, EVENT_T, None),
+            ops.If(ops.Binary("ilt", place, ops.i64(self.events + 2)), near, far),
+            ops.If(other, (ops.Break(),)),
+            *named(each, {"ev": event}),
+        )
+        return (
+            ops.Let(mine.name, ops.I64_T, number),
+            ops.If(begins, (ops.For(at.name, mine, end, turn),)),
+        )
+
+    def word(self, place: ops.Expr, name: str) -> ops.Expr:
+        """A word of an event in shared memory."""
+        begin = ops.Binary("imul", place, ops.i64(self.size))
+        return ops.Elem(SHARED, ops.Binary("iadd", begin, ops.i64(self.slots[name].offset_words)))
+
+    def instrument(self, place: ops.Expr) -> ops.Expr:
+        """That of an event there."""
+        return _instrument(self.word(place, "head"))
+
+
+def _instrument(head: ops.Expr) -> ops.Expr:
+    return ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
+
+
 def _thread_of_all(threads: int) -> ops.Expr:
     """The number of this thread, of all blocks of so many."""
     first = ops.Binary("imul", ops.Call(BLOCK_NUMBER, ()), ops.i64(threads))
     return ops.Binary("iadd", first, ops.Call(THREAD_NUMBER, ()))
-
-
-def _dealt(name: ops.Var, own: ops.Expr, stride: int, many: ops.Expr, body: Body) -> ops.For:
-    """The turns 0 .. many of a loop dealt to so many threads, to this one from its `own` on."""
-    rounds = ops.Binary("idiv", ops.Binary("iadd", many, ops.i64(stride - 1)), ops.i64(stride))
-    turn = ops.Binary("iadd", own, ops.Binary("imul", ops.Var("round"), ops.i64(stride)))
-    mine = ops.If(ops.Binary("ilt", name, many), body)
-    return ops.For("round", ops.i64(0), rounds, (ops.Let(name.name, ops.I64_T, turn), mine))
-
-
-def _taking(body: Body, events: ops.Var, number: ops.Var) -> Body:
-    """The statements of `ingest` for an event."""
-    return named(body, {"ev": ops.Elem(events, number)})
-
-
-def _instrument(number: ops.Expr) -> ops.Expr:
-    head = ops.Field(ops.Elem(ARRIVED, number), "head")
-    return ops.Binary("iand", head, ops.i64(0xFFFFFFFF))
 
 
 def _control(word: int) -> ops.Expr:

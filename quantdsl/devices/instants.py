@@ -1,6 +1,6 @@
 """The kernels of instants of a worker of signals, on a GPU or the simulated one.
 
-The host writes events and four words of control, starts an instant, and looks at one word of
+The host writes events and five words of control, starts an instant, and looks at one word of
 memory until it is the number of that instant; then the values are there. On a GPU all three lie in
 pinned memory, the launches are one graph that was captured once, and nothing is copied by a call.
 """
@@ -12,8 +12,6 @@ import numpy as np
 from quantdsl.codegen.blocks import ENTRY, batch_text
 from quantdsl.codegen.cubin import assembled
 from quantdsl.codegen.instants import (
-    ARRIVED,
-    ARRIVED_WORDS,
     CONTROL,
     CONTROL_WORDS,
     EVENT_WORDS,
@@ -71,7 +69,6 @@ class SimulatedInstants:
         self.control = np.zeros(CONTROL_WORDS, np.int64)
         self.events = np.zeros((events_max, made.event_words), np.int64)
         self.values = np.zeros(made.value_words, np.int64)
-        self._arrived = arrived = np.zeros_like(self.events)
         self._state = np.zeros(state_words, np.int64)
         self._kept = np.zeros(made.kept_words, np.int64)
         memory = {
@@ -80,9 +77,7 @@ class SimulatedInstants:
             CONTROL.name: self.control,
             VALUES: self.values,
             KEPT: self._kept,
-            ARRIVED.name: arrived,
             EVENT_WORDS.name: self.events,
-            ARRIVED_WORDS.name: arrived,
         }
         self._steps = [
             (
@@ -135,16 +130,13 @@ class CudaInstants:
         self.values[:] = 0
         self._state = device.pool.allocate(8 * state_words, stream, "the state of signals")
         self._kept = device.pool.allocate(8 * made.kept_words, stream, "words of signals")
-        self._arrived = device.pool.allocate(self.events.nbytes, stream, "events of signals")
         where = {
             STATE.name: self._state.address,
             EVENTS.name: at_events,
             CONTROL.name: at_control,
             VALUES: at_values,
             KEPT: self._kept.address,
-            ARRIVED.name: self._arrived.address,
             EVENT_WORDS.name: at_events,
-            ARRIVED_WORDS.name: self._arrived.address,
         }
         version = device.driver.version()
         target = target_of(device.architecture, (version // 1000, version % 1000 // 10))
@@ -187,7 +179,7 @@ class CudaInstants:
         """As InstantRunner promises; what a failed device holds is lost with it."""
         self._stream.synchronize()
         self._graph.close()
-        for buffer in (self._state, self._kept, self._arrived):
+        for buffer in (self._state, self._kept):
             buffer.free(self._stream)
         for part in self._pinned:
             self.device.pinned.give(part)

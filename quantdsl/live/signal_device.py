@@ -1,7 +1,7 @@
 """The signals of a strategy on a device: each instant of events in, its answers out.
 
-    events --> pinned memory --> begin | events | equations, kernels | tell --> pinned memory
-                 control           one graph, launched once an instant           values, number
+    events --> pinned memory --> begin | equations, kernels | tell --> pinned memory
+                 control       one graph, launched once an instant      values, number
 
 The helper thread that calls this writes, launches and then looks at one word; what it waits for is
 its own affair, for neither the engine nor the sequencer waits for it. The state lives on the

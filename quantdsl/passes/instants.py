@@ -248,13 +248,12 @@ def _sliced(body: Body, look: _Look) -> Ingest:
         return written, read
 
     (one_writes, one_reads), (own_writes, own_reads) = touched(shared), touched(own)
-    now = ("s", "e", "now")  # the same for all events of an instant
     meets = [
         (x, y)
         for writes, reads in ((one_writes, own_reads), (own_writes, one_reads))
         for x in writes
         for y in reads
-        if x != now and x[0] == y[0] and overlap(x, y)
+        if x[0] == y[0] and overlap(x, y)
     ]
     mixed = any(isinstance(expr, ops.Call) for stmt in statements(shared) for expr in roots(stmt))
     return Ingest(body, None) if meets or mixed else Ingest(shared, own)

@@ -231,6 +231,22 @@ def test_events_in_any_order_of_instruments_give_the_same_answers() -> None:
         np.testing.assert_array_equal(worker.compute(part), core.compute(part))
 
 
+def test_an_instrument_may_have_many_events_at_once() -> None:
+    """More than the block at hand brings in, and all together more than there are threads."""
+    prepared, events = ready("of each instrument")
+    core, worker = Worker(prepared), on_device(prepared)
+    chance = np.random.default_rng(3)
+    for part in list(signal_device.parted(events))[:12]:
+        times = np.where(part["kind"] == Kind.BAR, chance.integers(1, 90, len(part)), 1)
+        many = np.repeat(part, times)
+        many["payload"][:, 3] += chance.integers(-3, 4, len(many))  # the close
+        many["flags"] |= MORE
+        np.testing.assert_array_equal(worker.compute(whole(many)), core.compute(whole(many)))
+    assert worker.device is not None
+    worker.device.copy()
+    np.testing.assert_array_equal(worker.memory.words, core.memory.words)
+
+
 def test_events_that_lie_where_the_device_reads_are_taken_from_there() -> None:
     prepared, events = ready("of each instrument")
     core, worker = Worker(prepared), on_device(prepared)
@@ -329,8 +345,8 @@ def test_a_gpu_that_is_not_there_is_said_and_auto_takes_a_core(
     ("name", "steps", "pays"),
     [
         ("one instrument", ["begin", "tell"], False),
-        ("of each instrument", ["begin", "events", "each", "tell"], False),
-        ("kernels", ["begin", "events", "each", "alike[3,32]", "each", "alike[2,32]", "each",
+        ("of each instrument", ["begin", "each", "tell"], False),
+        ("kernels", ["begin", "each", "alike[3,32]", "each", "alike[2,32]", "each",
                      "tell"], True),
     ],
 )  # fmt: skip
