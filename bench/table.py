@@ -76,7 +76,11 @@ def _messages(one: One) -> str:
 
 LANES = {
     f"test_lane_steps[{name}-{kind}]": (f"{title}, one core, {shown}", _lane_steps_a_second)
-    for name, title in (("ema_cross", "Average cross"), ("bracket", "Bracket"))
+    for name, title in (
+        ("ema_cross-neighbours", "Average cross"),
+        ("bracket-neighbours", "Bracket"),
+        ("bracket-corners", "Bracket, lanes of far points"),
+    )
     for kind, shown in (("scalar", "one lane"), ("avx2", "AVX2"), ("avx512", "AVX-512"))
 }
 SECTIONS: dict[str, dict[str, tuple[str, Callable[[One], str]]]] = {
