@@ -8,7 +8,7 @@ instrument. Three spans of each instant, medians over all but the first, in micr
     device   from the launch to the number of the instant in pinned memory
     host     from events in the arena to values: is it their turn, then `device`
     whole    from events in the feed's memory to answers as the sequencer takes them, the copy into
-             the arena, with the look at their heads, and the table of answers included
+             the arena, with the look at their heads, and that of the values included
 
 The answers of all instants are held to those of a core, bit by bit.
 """
@@ -22,14 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bench.bench_signals import market
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import compile_file
 from quantdsl.check.checked import WORKER
 from quantdsl.events.layout import Kind
+from quantdsl.live.sequencer import Answer
 from quantdsl.live.signal_device import DeviceSignals, parted
-from quantdsl.live.worker import Worker, answers_of
+from quantdsl.live.worker import Worker
 
 INSTRUMENTS, DAYS, WARM = 5_000, 120, 40
 EQUATIONS = (
@@ -92,7 +94,7 @@ def spans_us(device: DeviceSignals, instants: list[Any], first: int) -> dict[str
         device.launch(lent)
         device.wait()
         there = time.perf_counter_ns()
-        answers = list(answers_of(device.answers(), took_ns=1))
+        answers = list(device.answers())
         done = time.perf_counter_ns()
         device.arena.free()
         if number >= first:
@@ -104,13 +106,23 @@ def spans_us(device: DeviceSignals, instants: list[Any], first: int) -> dict[str
     return {name: statistics.median(found) / 1e3 for name, found in spans.items()}
 
 
+def rows(answers: list[Answer]) -> npt.NDArray[np.int64]:
+    """Signal, instant, bits and instrument of each value, in order."""
+    parts = [
+        np.stack(np.broadcast_arrays(one.signal, one.of_ts, one.bits, one.instruments), axis=1)
+        for one in answers
+    ]
+    return np.concatenate(parts) if parts else np.empty((0, 4), np.int64)
+
+
 def main(out: Path, instruments: int = INSTRUMENTS, device: str = "cuda:0") -> int:
     """Measure, compare, write; 1 where the device's answers are not those of a core."""
     prepared, instants = prepared_on(instruments)
     core, worker = Worker(prepared), Worker(prepared)
     worker.move(device)
     assert worker.device is not None, worker.notices
-    same = all(np.array_equal(worker.compute(events), core.compute(events)) for events in instants)
+    both = ((rows(one.compute(events)) for one in (worker, core)) for events in instants)
+    same = all(np.array_equal(*found) for found in both)
     again = Worker(prepared)
     again.move(device)
     assert again.device is not None, again.notices

@@ -67,10 +67,10 @@ class Answer(NamedTuple):
     signal: int
     of_ts: int
     """The instant of its request."""
-    took_ns: int
-    """From when the request was sent to when the values were there."""
     instruments: npt.NDArray[np.int64]
     bits: npt.NDArray[np.int64]
+    took_ns: int = 0
+    """From when the request was sent to when the values were there; 0 until that is known."""
 
 
 class Lane:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from quantdsl.check import Checked
-from quantdsl.check.worker import ANSWER_WORDS
 from quantdsl.codegen.instants import (
     NUMBER,
     THREADS,
@@ -31,6 +30,7 @@ from quantdsl.devices.instants import CudaInstants, InstantRunner, SimulatedInst
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import EVENT, MORE, WORDS, Kind
 from quantdsl.live.looks import copied, seen
+from quantdsl.live.sequencer import Answer
 from quantdsl.passes.blocks import WARP
 from quantdsl.passes.instants import Cut, cut_instant
 from quantdsl.passes.threads import of_threads
@@ -193,18 +193,18 @@ class DeviceSignals:
         self.arena = Arena(runner.events[room:])
         runner.put(state)
 
-    def compute(self, events: Events) -> Int64s:
-        """The answers to whole instants, i64[n, ANSWER_WORDS], as a core gives them.
+    def compute(self, events: Events) -> list[Answer]:
+        """The answers to whole instants, as a core gives them.
 
         Raises DeviceError; then none of these events has been answered.
         """
         if self.kept > KEPT_EVENTS_MAX:
             self.copy()
         parts = [events] if self.takes(events) else parted(events)
-        found = [self._instant(part) for part in parts]
+        found = [answer for part in parts for answer in self._instant(part)]
         self.since.append(events.copy())
         self.kept += len(events)
-        return np.concatenate(found) if found else np.empty((0, ANSWER_WORDS), np.int64)
+        return found
 
     def takes(self, events: Events) -> bool:
         """Whether events are the oldest in the arena, and one instant of bars as the device takes
@@ -223,10 +223,10 @@ class DeviceSignals:
         self.since.clear()
         self.instants_since = self.kept = 0
 
-    def _instant(self, events: Events) -> Int64s:
+    def _instant(self, events: Events) -> list[Answer]:
         self.launch(events)
         self.wait()
-        return self.answers()
+        return list(self.answers())
 
     def launch(self, events: Events) -> None:
         """Start the next instant, of these events."""
@@ -279,21 +279,21 @@ class DeviceSignals:
             if time.monotonic() > until:
                 raise refused(runner.name, "launch", f"no answer for {HANGS_S:g} s")
 
-    def answers(self) -> Int64s:
-        """The answers that stand in the values."""
+    def answers(self) -> Iterator[Answer]:
+        """The answers that stand in the values; copies, for the next instant writes there.
+
+        An array a signal and none for all of them: memory that is new costs more than the copies.
+        """
         values, n, signals = self.runner.values, self.made.instruments, len(self.panel)
         marks, single = values[signals * n : (signals + 1) * n], int(values[(signals + 1) * n])
-        now, parts = int(values[self.made.number_at - 1]), []
+        now = int(values[self.made.number_at - 1])
         for number, panel in enumerate(self.panel):
             if panel:
                 whose = np.flatnonzero(marks & (1 << number))
             else:
                 whose = np.arange(single >> number & 1)
-            rows = np.empty((len(whose), ANSWER_WORDS), np.int64)
-            rows[:, 0], rows[:, 1], rows[:, 3] = number, now, whose
-            rows[:, 2] = values[number * n + whose]
-            parts.append(rows)
-        return np.concatenate(parts)
+            if len(whose):
+                yield Answer(number, now, whose, values[number * n + whose])
 
 
 def words_of(events: Events) -> Int64s:

@@ -111,8 +111,8 @@ class Worker:
         except DeviceError as failure:
             told(f"{failure}\na core computes the signals")
 
-    def compute(self, events: Events) -> Int64s:
-        """The answers to these whole instants, i64[n, ANSWER_WORDS], in order of time."""
+    def compute(self, events: Events) -> list[Answer]:
+        """The answers to these whole instants, in order of time."""
         if self.device is not None and self.device.takes(events):
             chosen = events
         else:
@@ -125,15 +125,15 @@ class Worker:
             self._lose(failure)
             return self._on_core(chosen)
 
-    def _on_core(self, chosen: Events) -> Int64s:
-        answers = np.empty((len(chosen) * self.signals, ANSWER_WORDS), np.int64)
+    def _on_core(self, chosen: Events) -> list[Answer]:
         if not len(chosen):
-            return answers
+            return []
+        answers = np.empty((len(chosen) * self.signals, ANSWER_WORDS), np.int64)
         words = np.ascontiguousarray(chosen).view(np.int64).reshape(-1)
         count = int(
             self.program.call("work", self.memory.words, words, len(chosen), answers.reshape(-1))
         )
-        return answers[:count]
+        return list(_parted(answers[:count]))
 
     def _lose(self, failure: DeviceError) -> None:
         """Go on without the device, from the last copy of its state and the events since."""
@@ -188,8 +188,8 @@ class Worker:
                 found = self.compute(events)
                 took_ns = time.monotonic_ns() - sent_ns
                 self.took_ns.append(took_ns)
-                for said in answers_of(found, took_ns):
-                    answer(said)
+                for said in found:
+                    answer(said._replace(took_ns=took_ns))
                 if lent_by is not None:
                     lent_by.arena.free()
                 if self.device is not None and self._queue.empty():
@@ -207,11 +207,9 @@ class Worker:
             self._lose(failure)
 
 
-def answers_of(found: Int64s, took_ns: int) -> Iterator[Answer]:
-    """Answers in their order, those of one signal to one request together."""
-    if not len(found):
-        return
-    begins = np.flatnonzero((found[1:, :2] != found[:-1, :2]).any(axis=1)) + 1
-    for part in np.split(found, begins):
-        number, of_ts = part[0, :2].tolist()
-        yield Answer(number, of_ts, took_ns, part[:, 3], part[:, 2])
+def _parted(found: Int64s) -> Iterator[Answer]:
+    """Rows of answers, those of one signal to one request together."""
+    number, of_ts = found[:, 0], found[:, 1]
+    begins = np.flatnonzero((number[1:] != number[:-1]) | (of_ts[1:] != of_ts[:-1])) + 1
+    for part in np.split(found, begins) if len(found) else ():
+        yield Answer(int(part[0, 0]), int(part[0, 1]), part[:, 3], part[:, 2])

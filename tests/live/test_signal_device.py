@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bench import live_signals
+from bench.live_signals import INSTRUMENTS, prepared_on, rows
 from quantdsl.backtest.prepare import Prepared, arrange, prepare
 from quantdsl.backtest.program import Memory
 from quantdsl.check.checked import WORKER
@@ -23,7 +23,7 @@ from quantdsl.events.ring import Ring
 from quantdsl.live import looks, signal_device
 from quantdsl.live.clockwork import BarClock
 from quantdsl.live.sequencer import Lane
-from quantdsl.live.worker import Worker, answers_of
+from quantdsl.live.worker import Worker
 from quantdsl.passes.instants import cut_instant
 from tests.backtest.test_awaited import TICKS, text
 from tests.backtest.test_lane_entry import checked_text
@@ -133,9 +133,9 @@ def test_the_simulated_device_answers_what_a_core_answers(
     monkeypatch.setattr(signal_device, "PARTS_SMALL", parts)
     prepared, events = ready(name)
     core, worker = Worker(prepared), on_device(prepared)
-    wanted = core.compute(events)
+    wanted = rows(core.compute(events))
     assert len(wanted) > 100
-    np.testing.assert_array_equal(worker.compute(events), wanted)
+    np.testing.assert_array_equal(rows(worker.compute(events)), wanted)
     assert worker.device is not None
     worker.device.copy()
     np.testing.assert_array_equal(worker.memory.words, core.memory.words)
@@ -143,10 +143,10 @@ def test_the_simulated_device_answers_what_a_core_answers(
 
 def test_twenty_signals_of_each_of_5000_instruments_fit() -> None:
     """In the memory that a strategy may take; `bench.live_signals` runs them on a GPU."""
-    prepared, instants = live_signals.prepared_on(live_signals.INSTRUMENTS, 2)
+    prepared, instants = prepared_on(INSTRUMENTS, 2)
     worker = Worker(prepared)
-    answers = [len(worker.compute(events)) for events in instants]
-    assert answers[0] >= live_signals.INSTRUMENTS
+    answers = [len(rows(worker.compute(events))) for events in instants]
+    assert answers[0] >= INSTRUMENTS
 
 
 def test_a_session_on_a_device_has_the_journal_of_one_on_a_core() -> None:
@@ -157,8 +157,8 @@ def test_a_session_on_a_device_has_the_journal_of_one_on_a_core() -> None:
         lane.journal = journal
         for part in signal_device.parted(events):
             lane.send(part)
-            for said in answers_of(worker.compute(part), took_ns=1_000):
-                lane.answer(said, int(part["ts_event"][-1]))
+            for said in worker.compute(part):
+                lane.answer(said._replace(took_ns=1_000), int(part["ts_event"][-1]))
         journals.append(np.concatenate(journal.events))
     core, device = journals
     assert (core["kind"] == Kind.SIGNAL).sum() > 1_000
@@ -189,7 +189,7 @@ def test_where_a_device_is_lost_a_core_goes_on_with_the_same_answers(
 
     monkeypatch.setattr(device.runner, "start", started)
     for part in map(whole, parts):
-        np.testing.assert_array_equal(worker.compute(part), core.compute(part))
+        np.testing.assert_array_equal(rows(worker.compute(part)), rows(core.compute(part)))
         if copied and worker.device is not None:
             device.copy()
     np.testing.assert_array_equal(worker.memory.words, core.memory.words)
@@ -205,8 +205,8 @@ def test_an_instant_that_never_ends_is_a_lost_device(monkeypatch: pytest.MonkeyP
     assert worker.device is not None
     monkeypatch.setattr(worker.device.runner, "start", lambda _: None)
     monkeypatch.setattr(signal_device, "HANGS_S", 0.05)
-    answers = worker.compute(events)
-    np.testing.assert_array_equal(answers, Worker(prepared).compute(events))
+    answers = rows(worker.compute(events))
+    np.testing.assert_array_equal(answers, rows(Worker(prepared).compute(events)))
     assert "no answer for 0.05 s" in worker.notices[0]
 
 
@@ -215,8 +215,8 @@ def test_an_instant_too_large_for_the_room_is_for_a_core() -> None:
     worker = on_device(prepared)
     assert worker.device is not None
     worker.device.room = worker.device.room[:10]
-    wanted = Worker(prepared).compute(events)
-    np.testing.assert_array_equal(worker.compute(events), wanted)
+    wanted = rows(Worker(prepared).compute(events))
+    np.testing.assert_array_equal(rows(worker.compute(events)), wanted)
     assert "there is room for 10" in worker.notices[0]
 
 
@@ -228,7 +228,7 @@ def test_events_in_any_order_of_instruments_give_the_same_answers() -> None:
         part[bars] = part[bars[::-1]]
         part["flags"] |= MORE
         part["flags"][-1] &= ~np.uint16(MORE)
-        np.testing.assert_array_equal(worker.compute(part), core.compute(part))
+        np.testing.assert_array_equal(rows(worker.compute(part)), rows(core.compute(part)))
 
 
 def test_an_instrument_may_have_many_events_at_once() -> None:
@@ -241,7 +241,8 @@ def test_an_instrument_may_have_many_events_at_once() -> None:
         many = np.repeat(part, times)
         many["payload"][:, 3] += chance.integers(-3, 4, len(many))  # the close
         many["flags"] |= MORE
-        np.testing.assert_array_equal(worker.compute(whole(many)), core.compute(whole(many)))
+        found, wanted = (rows(one.compute(whole(many))) for one in (worker, core))
+        np.testing.assert_array_equal(found, wanted)
     assert worker.device is not None
     worker.device.copy()
     np.testing.assert_array_equal(worker.memory.words, core.memory.words)
@@ -259,7 +260,7 @@ def test_events_that_lie_where_the_device_reads_are_taken_from_there() -> None:
         assert lent.tobytes() == part.tobytes()
         plain += device.takes(lent)
         assert not device.takes(part)
-        np.testing.assert_array_equal(worker.compute(lent), core.compute(part))
+        np.testing.assert_array_equal(rows(worker.compute(lent)), rows(core.compute(part)))
         device.arena.free()
     assert plain > 100
 
@@ -409,7 +410,7 @@ def test_on_ticks_one_thread_takes_all_events() -> None:
     count = program.call("work", core.words, words.reshape(-1), 300, answers.reshape(-1))
     plan = signal_device.Plan(cut, made)
     signals = signal_device.DeviceSignals(runner, plan, [False], device.words)
-    found = signals.compute(events)
+    found = rows(signals.compute(events))
     assert count == len(found) > 250
     np.testing.assert_array_equal(found, answers[:count])
     signals.copy()

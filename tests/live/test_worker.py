@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from bench.live_signals import rows
 from quantdsl.backtest import awaited
 from quantdsl.backtest.prepare import Prepared, prepare
 from quantdsl.check import Checked
@@ -31,7 +32,7 @@ def stream(checked: Checked) -> tuple[Prepared, np.ndarray]:
 
 def with_values(worker: Worker, events: np.ndarray) -> np.ndarray:
     """The events as a session has them: each answer brings its value, as the worker gives it."""
-    found = worker.compute(events)
+    found = rows(worker.compute(events))
     values = {(number, of_ts): bits for number, of_ts, bits, _ in found.tolist()}
     parts = []
     for event in events:
@@ -96,7 +97,7 @@ def test_a_thread_answers_what_it_takes_in_order(monkeypatch: pytest.MonkeyPatch
     checked = checked_text(text("1ms"))
     _, events = stream(checked)
     worker, answers = Worker(prepare(checked, live=LIVE)), list[Answer]()
-    expected = Worker(prepare(checked, live=LIVE)).compute(events)
+    expected = rows(Worker(prepare(checked, live=LIVE)).compute(events))
     worker.start(answers.append)
     for part in np.split(events[:1_000], 10):
         worker.take(part)
@@ -144,7 +145,7 @@ def test_an_answer_lies_behind_what_was_sent_and_not_in_the_future() -> None:
     lane.seen = lambda events: sent.append(events.copy())
     lane.last_ts = 500
     for of_ts, took, when in ((400, 50, 500), (400, 300, 700), (400, 5_000, 1_000)):
-        lane.answer(Answer(2, of_ts, took, np.array([0]), np.array([7])), 1_000)
+        lane.answer(Answer(2, of_ts, np.array([0]), np.array([7]), took), 1_000)
         event = sent[-1][0]
         assert (event["kind"], event["ts_event"], event["ts_recv"]) == (Kind.SIGNAL, when, when)
         assert event["payload"][:3].tolist() == [2, 400, 7]
