@@ -253,12 +253,18 @@ class PanelStep:
         return self.equations.record(source, None if spared is None else spared.kept)
 
     def _alike(self, equations: list[Equation]) -> dict[str, Sharing]:
-        """Of each equation that is told the same as another of its loop: who they are."""
+        """Of each equation that is told the same as another of its loop: who they are. A kernel
+        ends a loop: a GPU's blocks run it, and threads keep no answer until they go on."""
         found: dict[str, Sharing] = {}
-        for each, loop in groupby(equations, key=of_each):
+        for each, loop in groupby(equations, key=lambda one: of_each(one) and not self._calls(one)):
             sharing = Sharing(self.strategy.library.lookup, loop if each else ())
             found |= dict.fromkeys(sharing.told, sharing)
         return found
+
+    def _calls(self, equation: Equation) -> bool:
+        """Whether an equation calls a kernel."""
+        value = equation.value
+        return isinstance(value, ops.Call) and value.func in self.strategy.library.kernels
 
     def _part(
         self, number: int, equation: Equation, spared: Spared | None, alike: Sharing | None

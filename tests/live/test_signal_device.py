@@ -85,10 +85,10 @@ HEAVY = """
     let ret = log(close / close[1])
 
     @async(deadline = 2ms)
-    let a = ta.sma((alike(ret, pat = 3, wide = 0.001) ?? 0.0) + ret, 2)
+    let a = ta.sma(ts.std(ret, 20) + (alike(ret, pat = 3, wide = 0.001) ?? 0.0), 2)
 
     @async(deadline = 2ms)
-    let b = alike(ta.roc(close, 2), pat = 2, wide = 0.01)
+    let b = (alike(ta.roc(close, 2), pat = 2, wide = 0.01) ?? 0.0) + ts.zscore(ret, 20)
 """
 CLOCKS = """
     let slow = bars(1h).close
