@@ -133,6 +133,8 @@ class CpuRunner:
         even = -(-n_lanes // (self.threads * BLOCKS_A_THREAD))
         lanes = min(even, BLOCK_STEPS // max(work.lane_steps, 1))
         whole = broad(native_lanes()).lanes if is_broad(work) else BLOCK_LANES
+        if is_large(work.own):
+            whole = 1  # there is no vector to fill
         return max(-(-lanes // whole) * whole, whole)
 
 

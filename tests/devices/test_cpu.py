@@ -34,6 +34,15 @@ def test_events_larger_than_a_piece(monkeypatch):
     assert np.array_equal(run(CpuRunner(2), work), expected(work))
 
 
+def test_lanes_too_large_for_a_stack_are_dealt_one_by_one(monkeypatch):
+    """A few points are for all cores, and events in pieces keep few of them."""
+    work, dealt = random_work(2, lanes=8), list[tuple[int, int]]()
+    assert CpuRunner(2).plan(work).lanes_a_chunk == cpu.BLOCK_LANES
+    monkeypatch.setattr(cpu, "is_large", lambda _: True)
+    CpuRunner(2).run(work, 0, 8, lambda lo, hi, _: dealt.append((lo, hi)))
+    assert sorted(dealt) == [(n, n + 1) for n in range(8)]
+
+
 @pytest.mark.parametrize("width", [None, 1, 30])
 def test_a_piece_of_all_bytes_holds_all_events(width):
     work = random_work(2, events=40)
