@@ -55,7 +55,8 @@ SPINS = 400_000
 """Looks at the number before each nap: half a millisecond, for a nap takes 80 us at the least."""
 NAP_S = 20e-6
 COPIED_INSTANTS = 512
-"""Instants after which the state is copied, when nothing waits."""
+"""Instants after which the state is copied when nothing waits, as it is after half of the events
+below."""
 KEPT_EVENTS_MAX = 1 << 18
 """Events since the last copy, after which the state is copied whatever waits."""
 
@@ -213,7 +214,7 @@ class DeviceSignals:
 
     def rest(self) -> None:
         """Called when nothing waits: copies the state now and then."""
-        if self.instants_since >= COPIED_INSTANTS:
+        if self.instants_since >= COPIED_INSTANTS or self.kept > KEPT_EVENTS_MAX // 2:
             self.copy()
 
     def copy(self) -> None:

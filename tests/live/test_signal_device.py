@@ -199,6 +199,31 @@ def test_where_a_device_is_lost_a_core_goes_on_with_the_same_answers(
     assert "from now on a core computes the signals" in notice
 
 
+def test_large_instants_are_followed_by_copies_while_nothing_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the next one would wait for a copy, which takes longer than all that it does."""
+    prepared, events = ready("of each instrument")
+    parts = list(signal_device.parted(events))
+    monkeypatch.setattr(signal_device, "KEPT_EVENTS_MAX", 5 * max(map(len, parts)))
+    device = on_device(prepared).device
+    assert device is not None
+    fetch, resting, copies = device.runner.fetch, False, list[bool]()
+
+    def fetched(words: np.ndarray) -> None:
+        copies.append(resting)
+        fetch(words)
+
+    monkeypatch.setattr(device.runner, "fetch", fetched)
+    for part in parts:
+        resting = False
+        device.compute(part)
+        resting = True
+        device.rest()
+    assert len(copies) > 2
+    assert all(copies)
+
+
 def test_an_instant_that_never_ends_is_a_lost_device(monkeypatch: pytest.MonkeyPatch) -> None:
     prepared, events = ready("of each instrument")
     worker = on_device(prepared)
