@@ -91,15 +91,22 @@ HEAVY = """
     let b = (alike(ta.roc(close, 2), pat = 2, wide = 0.01) ?? 0.0) + ts.zscore(ret, 20)
 """
 CLOCKS = """
-    let slow = bars(1h).close
+    let ret = close / close[1] - 1
+    let slow_ret = hourly.close / hourly.close[1] - 1
 
     @async(deadline = 2ms)
-    let a = ta.ema(slow, n) - ta.sma(close, 3)
+    let a = ta.ema(hourly.close, n) - ta.sma(close, 3)
+
+    @async(deadline = 2ms)
+    let b = ts.zscore(ret, 5) + ts.std(ret, 5) + ts.zscore(slow_ret, 5) + ts.std(slow_ret, 5)
 """
 STRATEGIES = {
     "one instrument": text("1ms"),
     "of each instrument": UNIVERSE.format(head="", names="NASDAQ100", bars="30m", equations=OWN),
     "of the whole": UNIVERSE.format(head="", names="NASDAQ100", bars="30m", equations=ACROSS),
+    "several clocks": UNIVERSE.format(
+        head="", names="NASDAQ100", bars="30m\n    bars 1h as hourly", equations=CLOCKS
+    ),
     "kernels": UNIVERSE.format(head=KERNEL, names='AAPL", "MSFT', bars="30m", equations=HEAVY),
 }
 EVENTS = {"kernels": 180}
