@@ -55,8 +55,8 @@ class Sharing:
         return [stmt for name in self._firsts.values() for stmt in self.answer(name)]
 
     def answer(self, name: str) -> list[ops.Stmt]:
-        """The local of this place, if it is a first one."""
-        if name not in self.told or self.first(name) != name:
+        """The local of one who is told the same as others, if it is their first one."""
+        if self.first(name) != name:
             return []
         return [ops.Let(f"told.{name}", self.told[name].answer.type, None)]
 

@@ -282,8 +282,9 @@ class PanelStep:
         kept = None if spared is None else spared.kept
         first, *rest = self.equations.evaluate(equation, kept)
         made = [first] if load is None else load
-        before = [] if alike is None else alike.answer(equation.place.name)
-        made = made if alike is None else alike.assigned(equation)
+        before: list[ops.Stmt] = []
+        if alike is not None:
+            before, made = alike.answer(equation.place.name), alike.assigned(equation)
         if isinstance(equation, Scatter):
             return self._scattered(equation, made, rest, store, loaded=load is not None)
         ticks = band(ops.Field(STATE, "ticked"), equation.clocks)

@@ -204,7 +204,16 @@ class _Own:
     """Events of one instrument, sorted by it, in blocks behind the first one.
 
     A block brings some at a time into shared memory, with the one before and the one behind them,
-    a thread a word: who is first of its instrument, and who the last, is seen there.
+    a thread a word: who is first of its instrument, and who the last, is seen there. In each round,
+    of `end` events the block's are those from `first` on:
+
+        if the word `first - 1` events and `thread` words on is one of theirs: shared[thread] = it
+        wait
+        if event `first + thread` is among them, and not of the instrument of the one before:
+            for each event from there on, until one is of another instrument:
+                event = its words, in shared memory where they are there, else the host's
+                ...                                                       what is done of it
+        wait
     """
 
     def __init__(self, cut: Cut, events: int, blocks: int) -> None:
@@ -216,7 +225,7 @@ class _Own:
         """Of shared memory, and threads of a block."""
 
     def body(self, each: Body) -> Body:
-        """What a block does; `each` is done of an event."""
+        """What a block does, all its rounds; `each` is done of an event."""
         end, turn, first, thread, word = map(ops.Var, ("end", "round", "first", "thread", "word"))
         stride = self.events * self.blocks
         block = ops.Binary("isub", ops.Call(BLOCK_NUMBER, ()), ops.i64(1))
