@@ -288,7 +288,9 @@ def chance(share: float) -> str:
 
 
 def years(count: float) -> str:
-    """'1.6 years', '7 months' below one and a half, '9,000 years'."""
+    """'1.6 years', '7 months' below one and a half, '12 days' below two months, '9,000 years'."""
+    if count < 1 / 6:
+        return plural(max(1, math.ceil(count * 365)), "day")
     if count < 1.5:
-        return plural(max(1, math.ceil(count * 12)), "month")
+        return plural(math.ceil(count * 12), "month")
     return f"{count:,.1f} years" if count < 100 else f"{count:,.0f} years"

@@ -77,9 +77,9 @@ def test_how_far_values_are_apart_is_two_digits_or_a_whole_number(name, apart, s
     assert apart_text(NOISE, name, apart) == said
 
 
-def test_a_single_month_is_one():
-    short = replace(GOOD, periods_per_year=12.0 * study(GOOD).luck.samples)
-    assert sentences(short, study(short))[1].endswith(" and there is 1 month.")
+def test_a_single_day_is_one():
+    short = replace(GOOD, periods_per_year=365.0 * study(GOOD).luck.samples)
+    assert sentences(short, study(short))[1].endswith(" and there is 1 day.")
 
 
 def test_points_that_are_all_good_and_alike_are_no_luck():
@@ -157,8 +157,9 @@ def test_nothing_is_ever_certain():
     assert of_100(0.005) == "fewer than 1 of 100"  # it was 0 of 100, of 1 draw in 200
     assert of_100(0.995) == "more than 99 of 100"
     assert [chance(share) for share in (0.0, 0.5, 0.9951)] == ["below 0.01", "0.50", "above 0.99"]
-    assert [years(n) for n in (0.01, 0.5, 1.6, 9_000.0)] == [
-        "1 month",
+    assert [years(n) for n in (6 / 365, 10 / 365, 0.5, 1.6, 9_000.0)] == [
+        "6 days",  # both were 1 month: 95 % certainty took as much as there was
+        "10 days",
         "6 months",
         "1.6 years",
         "9,000 years",
