@@ -97,11 +97,15 @@ def _cell(x: int, y: int, times: dict[str, float]) -> list[str]:
     for number, (name, taken) in enumerate(times.items()):
         short = name.partition(" ")[2] if name.startswith("cuda") else name
         weight = ' font-weight="bold"' if name == best else ""
-        shown = f"{taken * 1e3:,.1f} ms" if taken < 1 else f"{taken:,.2f} s"
         lines.append(
-            f'<text x="{x + 8}" y="{y + 18 + 17 * number}"{weight}>{short}: {shown}</text>'
+            f'<text x="{x + 8}" y="{y + 18 + 17 * number}"{weight}>{short}: {shown(taken)}</text>'
         )
     return lines
+
+
+def shown(seconds: float) -> str:
+    """'9.5 ms', '3.25 s'."""
+    return f"{seconds * 1e3:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
 if __name__ == "__main__":
