@@ -45,7 +45,7 @@ def occupancy(cubin: Cubin) -> str:
     blocks, threads = blocks_at_once(cubin), cubin.bounds.threads
     most = MULTIPROCESSORS[cubin.architecture].threads
     return (
-        f"{cubin.architecture}: {cubin.registers} registers, {cubin.shared_bytes} bytes shared, "
+        f"{cubin.architecture}: {cubin.registers} registers, {cubin.shared_bytes:,} bytes shared, "
         f"{cubin.stack_bytes:,} bytes of stack, {cubin.spill_bytes:,} bytes spilled; "
         f"{blocks} blocks of {threads} threads on a multiprocessor: "
         f"{blocks * threads / most:.0%} of its {most:,} threads"

@@ -232,7 +232,7 @@ def test_explain_shows_the_code_of_a_gpu_and_what_a_thread_takes(stage, line, ca
     assert cli.run(["explain", "--stage", stage, EMA_CROSS]) == 0
     out = capsys.readouterr().out
     # Of four blocks of 128 threads each thread may have 128; how many it needs is the assembler's.
-    assert re.match(r"// sm_90: 12[0-8] registers, [1-9]\d* bytes shared, ", out)
+    assert re.match(r"// sm_90: 12[0-8] registers, \d?\d,\d{3} bytes shared, ", out)
     assert "4 blocks of 128 threads on a multiprocessor: 25% of its 2,048 threads" in out
     assert line in out
 
