@@ -1,7 +1,7 @@
 """The lanes of a sweep as its result: one row a point, params first, then every metric."""
 
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from quantdsl.backtest import values
 from quantdsl.backtest.points import UNORDERED, Axis
 from quantdsl.backtest.run import periods_per_year, settings_of, warnings_of
 from quantdsl.backtest.sweep import Int64s, Lanes, Sweep
+from quantdsl.check.params import Param
 from quantdsl.report.columns import choices, flags, numbers
 from quantdsl.report.formula import Floats
 from quantdsl.report.lane_metrics import Sums
@@ -41,6 +42,7 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
     arranged, source = sweep.arranged, sweep.checked.source
     data, config = arranged.data, sweep.config
     params = {param.name: param for param in sweep.checked.strategy.params}
+    axes = tuple(map(_axis, sweep.grid.axes))
     return SweepResult(
         strategy=sweep.checked.strategy.name,
         source_path=str(sweep.path),
@@ -51,10 +53,10 @@ def result_of(sweep: Sweep, lanes: Lanes, device: str) -> SweepResult:
         instruments=tuple(instrument.name for instrument in data.instruments),
         currency=arranged.resolved.config.account.currency,
         periods_per_year=periods_per_year(data),
-        axes=tuple(map(_axis, sweep.grid.axes)),
+        axes=axes,
         fixed={name: values.show(params[name], value) for name, value in sweep.grid.fixed.items()},
         levels=levels,
-        table=_table(sweep, sweep.numbers[rows], levels, words),
+        table=_table(sweep, axes, sweep.numbers[rows], levels, words),
         blocks=sweep.code.words.block_sums(words),
         trials=words.shape[1],
         planned=sweep.n_points,
@@ -95,34 +97,40 @@ def rerun(sweep: Sweep) -> str:
 
 
 def _axis(axis: Axis) -> ResultAxis:
+    made = list(axis.values)  # each is made when it is asked for, and there may be a million
     return ResultAxis(
         name=axis.param.name,
-        levels=tuple(values.show(axis.param, value) for value in axis.values),
-        numbers=np.array([float(value) for value in axis.values]),
+        levels=tuple(values.show(axis.param, value) for value in made),
+        numbers=np.array([float(value) for value in made]),
         is_number=axis.param.kind not in UNORDERED,
     )
 
 
-def _table(sweep: Sweep, points: Int64s, levels: npt.NDArray[np.int32], words: Int64s) -> pa.Table:
+def _table(
+    sweep: Sweep,
+    axes: Sequence[ResultAxis],
+    points: Int64s,
+    levels: npt.NDArray[np.int32],
+    words: Int64s,
+) -> pa.Table:
     columns: dict[str, pa.Array] = {"point": numbers(points)}
-    for axis, level in zip(sweep.grid.axes, levels, strict=True):
-        name = axis.param.name
-        columns[f"param.{name}" if name in TAKEN else name] = _param_column(axis, level)
+    for swept, axis, level in zip(sweep.grid.axes, axes, levels, strict=True):
+        name = f"param.{axis.name}" if axis.name in TAKEN else axis.name
+        columns[name] = _param_column(swept.param, axis, level)
     data = sweep.arranged.data
     sums = sweep.code.words.accumulators(words)
     found = metrics(sums, sweep.metrics, data.money_digits, periods_per_year(data))
     return pa.table(columns | {name: numbers(values) for name, values in found.items()})
 
 
-def _param_column(axis: Axis, level: npt.NDArray[np.int32]) -> pa.Array:
+def _param_column(param: Param, axis: ResultAxis, level: npt.NDArray[np.int32]) -> pa.Array:
     """The values in the unit in which they are written."""
-    if axis.param.choices:
-        return choices(level, [values.show(axis.param, value) for value in axis.values])
-    known = np.array([float(value) for value in axis.values])
-    if axis.param.kind == "bool":
-        return flags(known[level] != 0)
-    whole = axis.param.kind == "int"
-    return numbers(known.astype(np.int64)[level] if whole else known[level])
+    if param.choices:
+        return choices(level, list(axis.levels))
+    found = axis.numbers[level]
+    if param.kind == "bool":
+        return flags(found != 0)
+    return numbers(found.astype(np.int64) if param.kind == "int" else found)
 
 
 def metrics(
