@@ -138,6 +138,8 @@ class Profile:
     def table(self) -> str:
         """Rows and facts for a terminal."""
         rows = self.rows()
+        if not rows:
+            return "nothing ran on this machine, so nothing was measured"
         wide = max([7, *(len(row.device) for row in rows)]) + 2  # a GPU has a long name
         lines = [
             f"{'part':<16}{'on':<{wide}}{'times':>7}{'min ms':>10}{'mean ms':>10}{'max ms':>10}"

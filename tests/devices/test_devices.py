@@ -267,6 +267,10 @@ def test_a_profile_is_a_table_and_a_trace():
     assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {"host", "device"}
 
 
+def test_a_profile_of_what_ran_elsewhere_says_so():
+    assert Profile().table() == "nothing ran on this machine, so nothing was measured"
+
+
 def test_what_overlaps_has_a_row_of_its_own_in_a_trace():
     """Spans of one row that part overlap are drawn over each other, or not at all."""
     profile = Profile()
