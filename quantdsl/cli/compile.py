@@ -104,7 +104,7 @@ def _path(file: Path, out: Path | None, suffix: str, architecture: str, *, sever
 def _used(artifact: "Artifact") -> str:
     if artifact.registers is None:
         return ""
-    spilled = "" if artifact.spill_bytes is None else f", {artifact.spill_bytes} bytes spilled"
+    spilled = "" if artifact.spill_bytes is None else f", {artifact.spill_bytes:,} bytes spilled"
     return f", {artifact.registers} registers{spilled}"
 
 

@@ -66,7 +66,8 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     assert cli.run(["compile", EMA_CROSS, "--backend", backend]) == 0
     suffix = BACKENDS[backend].suffix
     code, about = Path(f"ema_cross{suffix}"), Path(f"ema_cross{suffix}.json")
-    assert capsys.readouterr().out.startswith(f"{code}  {len(code.read_bytes()):,} bytes")
+    out = capsys.readouterr().out
+    assert out.startswith(f"{code}  {len(code.read_bytes()):,} bytes")
     assert code.read_bytes().startswith(HEADS[backend])
     told = json.loads(about.read_text())
     assert told["strategy"] == "EmaCross"
@@ -89,6 +90,7 @@ def test_every_backend_writes_code_and_says_what_it_takes(backend, capsys):
     if backend in ("ptx", "cubin"):
         assert 64 < told["registers"] <= 128
         assert told["shared_bytes"] == 0
+        assert re.search(r" 12[0-8] registers, \d,\d{3} bytes spilled$", out, re.MULTILINE)
         assert told["launch"]["threads_max"] == 128
         assert told["variables"]["block"] == [1, 128]
     if backend == "amdgcn":  # the kernel counts in blocks of just so many
