@@ -32,8 +32,8 @@ FILE: dict[str, Word] = {
         "    return sum",
     ),
     "kernel": Word(
-        "kernel name(r: window[float, 64], ...) -> type:",
-        "A function of whole windows, whose loops may be parallel.",
+        "kernel name(r: window[float, 64], ...) -> type: | kernel name(x: tensor[float, n], ...):",
+        "A function of whole windows, or of tensors of a caller, whose loops may be parallel.",
         "kernel first(r: window[float, 8]) -> float:\n    return r[7]",
     ),
 }
@@ -60,7 +60,7 @@ STRATEGY: dict[str, Word] = {
         'instrument "KO" as y',
     ),
     "universe": Word(
-        'universe "NAME" [, point_in_time = true]',
+        'universe "NAME" [, point_in_time = true, filter = condition, max = n]',
         "All instruments of a set: every equation is one value for each.",
         'universe "ALL"',
     ),
@@ -93,7 +93,7 @@ STRATEGY: dict[str, Word] = {
     ),
     "on": Word(
         "on bar | quote | trade | book | fill | order | start | stop | session_open | "
-        "session_close | halt | stale(book) [when condition]:",
+        "session_close | halt | stale(book) | ready(fc) [when condition]:",
         "A handler: what to do at such an event, where the condition holds.",
         "on bar when close > open:\n    buy(1 share)",
     ),

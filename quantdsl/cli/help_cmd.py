@@ -59,6 +59,8 @@ def _listing(entries: "tuple[Entry, ...]") -> list[str]:
 
     for heading, members in groupby(sorted(entries, key=section), section):
         lines += ["", click.style(heading, bold=True)]
-        summaries = {entry.name: entry.summary for entry in members}
+        summaries: dict[str, str] = {}
+        for entry in members:  # of an overloaded name the first form, which tells of the others
+            summaries.setdefault(entry.name, entry.summary)
         lines += [f"  {name:<22} {summary}" for name, summary in summaries.items()]
     return lines[1:]

@@ -530,7 +530,9 @@ def test_help_describes_a_function(capsys):
     assert page.startswith("at 15:45 | session_open + 5m | session_close - 5m [on ")
     for space in ("xs", "xs."):
         assert cli.run(["help", space]) == 0
-        assert capsys.readouterr().out.startswith("xs\n  xs.bottom ")
+        page = capsys.readouterr().out
+        assert page.startswith("xs\n  xs.bottom ")
+        assert "xs.neutralize          What a straight line through `y`" in page  # the first form
 
 
 def test_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):

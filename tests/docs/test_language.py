@@ -195,12 +195,18 @@ def test_every_entry_is_placed_and_says_what_it_does():
         ("@latency", ["latency"]),
         ("on stale", ["on"]),
         ("on stale(book)", ["on"]),
+        ("on ready(fc)", ["on"]),
         ("@x", []),
         ("on x", []),
     ],
 )
 def test_help_finds_a_handler_and_an_annotation_as_they_are_written(asked, found):
     assert [entry.name for entry in find(asked)] == found
+
+
+def test_help_finds_what_stands_in_a_form():
+    asked = {"ready": "on", "tensor": "kernel", "filter": "universe"}
+    assert {name: entry.name for name in asked for entry in find(name)} == asked
 
 
 def test_help_knows_every_word_that_begins_a_line():
