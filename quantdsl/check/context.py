@@ -190,7 +190,8 @@ class Context(Struct):
                 "QD0307",
                 "of which instrument? There is one value for each here",
                 node.span,
-                help="this handler runs once for the universe: rebalance(weight) takes them all",
+                help="this handler runs once for the universe: rebalance(weight) takes them all, "
+                "and what looks across them, as xs.mean(x), is a 'let' of the strategy",
             )
         return value
 
