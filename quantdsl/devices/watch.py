@@ -148,7 +148,10 @@ def _told(x: _Touch, y: _Touch) -> Fault:
     first, second = sorted((x, y), key=lambda touch: (touch.line, touch.how))
     does, did = (_DONE.get(touch.how, "adds to") for touch in (first, second))
     if x.thread.block != y.thread.block:
-        what = f"one block {does} an element that another one {did}, and nothing is between them"
+        who, what, between = "block", "an element", "and nothing is between them"
     else:
-        what = f"one thread {does} a word that another one {did}, with no barrier between"
-    return Fault(what, (first.line, second.line))
+        who, what, between = "thread", "a word", "with no barrier between"
+    told = f"one {who} {does} {what} that another one {did}, {between}"
+    if ADD <= x.how != y.how >= ADD:
+        told = f"two {who}s change {what} by atomics of two kinds or scopes, {between}"
+    return Fault(told, (first.line, second.line))

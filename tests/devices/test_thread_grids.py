@@ -292,6 +292,11 @@ def test_the_command_tells_of_races_between_blocks(tmp_path, capsys):
     path.write_text(RACE.format(first="", second="atomic_add(k[0], 1, scope = block)"))
     assert cli.run(["check", str(path), "--races"]) == 1
     assert "race in kernel racy: one block adds to an element that" in capsys.readouterr().out
+    for second in ("atomic_max(k[0], 1)", "atomic_add(k[0], 1, scope = block)"):
+        path.write_text(RACE.format(first="atomic_add(k[0], 1)", second=second))
+        assert cli.run(["check", str(path), "--races"]) == 1
+        told = "two blocks change an element by atomics of two kinds or scopes, and nothing"
+        assert told in capsys.readouterr().out
     path.write_text(KEPT)
     assert cli.run(["check", str(path), "--races"]) == 0
     assert "kernel kept: no race was seen among 32 threads" in capsys.readouterr().out
