@@ -119,13 +119,13 @@ class TensorKernel:
     def watched(self, bound: Bound) -> tuple[list[Fault], str]:
         """What threads do on the simulated device that no order of theirs makes right, and how
         many were seen."""
-        self._require_room(bound.sizes)
         ready = OnSimulated(self.work(bound.sizes), watched=True)
         ready({name: one.address for name, one in bound.arrays.items()}, bound.scalars)
         return ready.faults, ready.seen
 
     def work(self, sizes: Mapping[str, int]) -> TensorWork:
-        """The kernel linked for such sizes."""
+        """The kernel linked for such sizes, with which its own arrays fit."""
+        self._require_room(sizes)
         module = alone(self.checked.library.lookup, self.ir_name, sizes)
         elements = {f"p.{one.name}": str(one.type.elem) for one in self.facts.tensors}
         return TensorWork(module, self.ir_name, elements, self.facts.threads, self.facts.fast)
@@ -135,7 +135,6 @@ class TensorKernel:
     ) -> OnCore | OnSimulated | OnGpu:
         key = (place, *sorted(bound.sizes.items()))
         if key not in self._ready:
-            self._require_room(bound.sizes)
             work = self.work(bound.sizes)
             made: OnCore | OnSimulated | OnGpu
             if number is not None:

@@ -1,6 +1,7 @@
 """Options that several commands share, and what they take."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
@@ -122,10 +123,11 @@ def of_market(command: Command) -> Command:
 def sizes_said(said: tuple[str, ...]) -> dict[str, int]:
     """`("n=4096",)` as a mapping; ConfigError where one is no size."""
     sizes = {}
-    for one in said:
-        name, _, number = one.partition("=")
-        if not number.isdigit() or not 0 < int(number) <= SIZE_MAX:
-            raise ConfigError(f"--size {one}: write a name and a number, such as n=4096")
+    for name, number in assignments(said, "--size", "NAME=N, such as n=4096").items():
+        if not re.fullmatch("[0-9]{1,10}", number) or not 0 < int(number) <= SIZE_MAX:
+            raise ConfigError(
+                f"--size {name}={number}: a size is a number from 1 to {SIZE_MAX:,}, as n=4096"
+            )
         sizes[name] = int(number)
     return sizes
 

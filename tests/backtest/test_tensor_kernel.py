@@ -368,6 +368,8 @@ def test_a_block_shares_no_more_than_every_gpu_has(tmp_path, device):
         kernel(y, 6_081, device=device)
     with pytest.raises(ConfigError, match="a block shares 400,512 bytes"):
         kernel(y, 50_000, device=device)
+    with pytest.raises(ConfigError, match="a block shares 400,512 bytes"):
+        kernel.work({"n": 3, "m": 50_000})  # as 'explain --stage kernels' shows it
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,14 @@ def test_the_command_runs_kernels_of_tensors_of_given_sizes(tmp_path, capsys):
     said = capsys.readouterr().out
     assert said.startswith("line: n = 70, one core ")
     assert said.endswith(" ms, simulated, the same bits\n")
-    wrong = {"q=70": "no tensor has such a size; there is n", "n=0": "such as n=4096"}
+    numbers = ("0", "2_0", "²", str(2**31 + 1), "9" * 5_000)
+    wrong = {f"n={number}": "from 1 to 2,147,483,648" for number in numbers}
+    wrong |= {"q=70": "no tensor has such a size; there is n", "n": "such as n=4096"}
     for size, told in wrong.items():
         assert cli.run(["bench", "kernels", str(path), "--size", size]) == 2
         assert told in capsys.readouterr().err
+    assert cli.run(["bench", "kernels", str(path), "--size", "n=5", "--size", "n=6"]) == 2
+    assert "--size gives n twice" in capsys.readouterr().err
 
 
 def test_the_command_goes_on_behind_a_kernel_that_a_core_alone_runs(tmp_path, capsys):
