@@ -41,16 +41,19 @@ def whole(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def writable(path: Path, *sources: Path) -> None:
-    """Raises what `whole` would raise at its end, before the work whose result goes there.
-
-    ConfigError too where that is one of the files that the work is made from.
-    """
+def apart(path: Path, *sources: Path) -> None:
+    """ConfigError where what is written to `path` would replace a file that it is made from."""
     if any(_same(path, one) for one in sources):
         raise ConfigError(
             f"{path}: is what this command reads, and would be lost\n"
             "help: give the output another name"
         )
+
+
+def writable(path: Path, *sources: Path) -> None:
+    """Raises what `apart`, and `whole` at its end, would raise, before the work whose result goes
+    there."""
+    apart(path, *sources)
     part = _part(_place(path))
     try:
         part.touch()

@@ -23,6 +23,7 @@ from quantdsl.codegen.cache import Cache
 from quantdsl.config import CALLERS, COMMAND_LINE, DEFAULT, INSTRUMENT, PYTHON, STRATEGY, Resolved
 from quantdsl.data.calendar import NO_SESSION, SessionSpec
 from quantdsl.data.events import Data
+from quantdsl.data.feed import split_source
 from quantdsl.data.instrument import Instrument, load_instruments
 from quantdsl.data.spec import DataSpec, SourceSpec
 from quantdsl.data.tick_data import RunData, open_run_data
@@ -341,6 +342,15 @@ def files_named(path: str) -> list[str]:
     if "" in files:
         raise ConfigError(f"data {path!r}: a file's name is missing at a comma")
     return files
+
+
+def files_read(said: str | None, config: Path | None) -> list[Path]:
+    """The user's files that a run with `--data` and `--config` reads: its config, and its data
+    with each file of a folder."""
+    path = said or ("" if config is None else str(configuration.load(config).get("data.path", "")))
+    named = [Path(split_source(one)[0]) for one in files_named(path)]
+    inside = [file for one in named if one.is_dir() for file in one.rglob("*")]
+    return [*named, *inside, *([] if config is None else [config])]
 
 
 def hold_admitted(

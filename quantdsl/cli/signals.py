@@ -50,13 +50,18 @@ def command(
     inputs give the same bytes.
     A description is printed, and written into a folder beside the table.
     """
+    from quantdsl.backtest.prepare import files_read
     from quantdsl.backtest.signals import ahead, prepare_signals
     from quantdsl.check import compile_file
     from quantdsl.data.many import fewer
-    from quantdsl.report.signal_files import hold_path, write
+    from quantdsl.files import apart
+    from quantdsl.report.signal_files import hold_folder, hold_path, write
 
     target = out or Path("out") / f"{file.stem}.signals.parquet"
     hold_path(target)
+    if describe:
+        hold_folder(target.with_suffix(""))
+    apart(target, *files_read(options["data"], config))
     options |= {"params": assignments(sets), "config": config}
     checked = compile_file(file)
     prepared = prepare_signals(checked, closes=describe, **options)

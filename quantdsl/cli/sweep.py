@@ -95,10 +95,9 @@ def command(
     to trade at one bar. Ctrl-C keeps what is done, and --resume goes on from there.
     """
     from quantdsl.backtest.conduct import clear, hold, left_complete, save_all, save_trades
-    from quantdsl.backtest.prepare import files_named
+    from quantdsl.backtest.prepare import files_read
     from quantdsl.backtest.sweep import files_of, prepare_sweeps
     from quantdsl.check import compile_file
-    from quantdsl.data.feed import split_source
     from quantdsl.files import writable
 
     folder = out or Path("out") / f"{file.stem}.sweep"
@@ -110,9 +109,8 @@ def command(
     bests = [save_best] * len(files)
     if save_best is not None and several:
         bests = [save_best.with_stem(f"{save_best.stem}-{one.name}") for one in folders]
-    read = [file, *(Path(split_source(one)[0]) for one in files_named(data or ""))]
     for target in filter(None, bests):
-        writable(target, *read, *filter(None, [options["config"]]))
+        writable(target, file, *files_read(data, options["config"]))
     sweeps = prepare_sweeps(checked, file, files, hold=hold, **_prepared(**options))
     for turn, (sweep, place, best) in enumerate(zip(sweeps, folders, bests, strict=True)):
         for number in traded:

@@ -31,6 +31,15 @@ def hold_path(path: Path) -> None:
         )
 
 
+def hold_folder(folder: Path) -> None:
+    """ConfigError where the description of signals cannot lie there."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(
+            f"{folder}: is a file, and the description is a folder of that name\n"
+            "help: give the table another name with --out"
+        )
+
+
 def write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     """Write all rows into `path`; how many there were. Folders on the way are made."""
     hold_path(path)

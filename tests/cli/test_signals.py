@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -122,6 +123,35 @@ def test_an_equation_called_like_a_column_of_the_table_is_refused(
         file.write_text(TEXT.replace("fast", name), encoding="utf-8")
         assert cli.run(["signals", str(file), "--describe"]) == 2
         assert f"the equation {name!r} is called like a column that" in capsys.readouterr().err
+
+
+def test_the_table_never_takes_the_place_of_what_is_read(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The data were lost: a file, one of a folder, what a config names."""
+    folder = file.parent / "bars"
+    folder.mkdir()
+    data, config = folder / "KO.parquet", file.parent / "own.toml"
+    times = [f"2024-01-{day:02}" for day in range(2, 20)]
+    pq.write_table(pa.table({"time": times, "close": [*range(1, 19)]}), data)
+    config.write_text(f'[data]\npath = "{data}"\n')
+    before = data.read_bytes()
+    for said in (["--data", str(data)], ["--data", str(folder)], ["--config", str(config)]):
+        assert cli.run(["signals", str(file), *said, "--out", str(data)]) == 2
+        assert f"{data}: is what this command reads, and would be lost" in capsys.readouterr().err
+        assert data.read_bytes() == before
+    assert cli.run(["signals", str(file), "--config", str(config), "--out", f"{data}.arrow"]) == 0
+
+
+def test_a_file_where_the_description_goes_is_told_before_the_work(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table was written, and then "File exists" was all that was said."""
+    (file.parent / "new").touch()
+    out = file.parent / "new.parquet"
+    assert cli.run(["signals", str(file), "--describe", "--out", str(out)]) == 2
+    assert "is a file, and the description is a folder of that name" in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.parametrize(
