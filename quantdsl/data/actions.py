@@ -202,12 +202,12 @@ class Actions:
         for line, (moment, (row, after)) in enumerate(
             zip(moments, pairwise(rows), strict=False), 1
         ):
-            where = f"{table.name}: line {line}"
+            where, comes = f"{table.name}: line {line}", (row.day * times.DAY_NS, moment)
             if dividend := round(row.close * (1 - row.paid / after.paid), FACTOR_DIGITS):
-                events.append(self._event((moment, moment), at, "dividend", dividend, where))
+                events.append(self._event(comes, at, "dividend", dividend, where))
             if row.split != after.split:
                 ratio = after.split / row.split
-                events.append(self._event((moment, moment), at, "split", ratio, where))
+                events.append(self._event(comes, at, "split", ratio, where))
         return events
 
     def _rows(

@@ -296,6 +296,24 @@ def test_factor_files_tell_of_splits_and_dividends(tmp_path, bars):
         quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
 
 
+def test_equal_dividends_of_a_factor_file_beyond_the_data_are_left_out(tmp_path, bars):
+    """All before came at the first session, all behind at no time, and "stood there twice"."""
+    result(tmp_path, bars, LONG)
+    lines = [
+        f"20010301,{0.9918**3:.9f},0.25,100",
+        f"20020301,{0.9918**2:.9f},0.25,100",
+        *FACTORS.split("\n")[:3],
+        "20400301,1,1,100",
+        f"20410301,{1 / 0.9918:.9f},1,100",
+        f"20500301,{0.9918**-2:.9f},1,100",
+    ]
+    (tmp_path / "ko.csv").write_text("\n".join(lines))
+    config = tmp_path / "config.toml"
+    config.write_text(f'[data]\nactions = "{tmp_path}/ko.csv"\n')
+    run = quantdsl.backtest(tmp_path / "hold.qdsl", bars, config=config)
+    assert any("dividend 1, split 1" in note for note in run.result.notes)
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
