@@ -56,6 +56,7 @@ def command(
     from quantdsl.data.many import fewer
     from quantdsl.files import apart
     from quantdsl.report.signal_files import hold_folder, hold_path, write
+    from quantdsl.report.words import plural
 
     target = out or Path("out") / f"{file.stem}.signals.parquet"
     hold_path(target)
@@ -82,7 +83,7 @@ def command(
         click.echo(f"note: {told}: {'; '.join(prepared.empty_reasons) or why}")
     for note in fewer((*prepared.notes, *prepared.data.notes), ALL_NOTES):
         click.echo(f"note: {note}")
-    click.echo(f"{rows:,} rows of {len(prepared.columns)} equations  {target}")
+    click.echo(f"{plural(rows, 'row')} of {plural(len(prepared.columns), 'equation')}  {target}")
 
 
 def heard(batches: "Iterable[pa.RecordBatch]", silent: set[str]) -> "Iterator[pa.RecordBatch]":

@@ -52,10 +52,11 @@ def said_of_returns(report: SignalReport) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A figure in so many significant digits."""
+    """A figure in so many significant digits, or whole where that is shorter."""
     if math.isnan(value):
         return UNDEFINED
-    return f"{value:.{digits}g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    whole = 10**digits <= abs(value) < 1e6
+    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
 
 
 def percent(value: float, digits: int = 2) -> str:

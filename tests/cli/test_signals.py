@@ -125,6 +125,12 @@ def test_an_equation_called_like_a_column_of_the_table_is_refused(
         assert f"the equation {name!r} is called like a column that" in capsys.readouterr().err
 
 
+def test_one_equation_is_one(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(TEXT.replace("    let k    = 2 * n\n    let up   = close > fast\n", ""))
+    assert cli.run(["signals", str(file), "--out", str(file.parent / "one.parquet")]) == 0
+    assert " rows of 1 equation  " in capsys.readouterr().out
+
+
 def test_the_table_never_takes_the_place_of_what_is_read(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from quantdsl.report.signal_page import page
 from quantdsl.report.signal_report import SignalReport
 from quantdsl.report.signal_study import Cells, study
-from quantdsl.report.signal_summary import show
+from quantdsl.report.signal_summary import number, show
 from tests.report.browser import assert_closed, drawn, needs_browser
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<!--"
@@ -70,6 +70,15 @@ def test_the_terminal_says_what_was_found(snapshot, across: bool) -> None:
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_fits_the_terminal(width: int) -> None:
     assert max(map(len, shown(report(), width).splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0123456, "0.01235"), (9_999.0, "9999"), (12_345.6, "12,346"), (-14_751_872, "-1.475e+07")],
+)
+def test_a_figure_is_short(value: float, said: str) -> None:
+    """Seven quantiles of millions did not fit the terminal: `4,783,7…`."""
+    assert number(value) == said
 
 
 def test_files_hold_the_same_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
