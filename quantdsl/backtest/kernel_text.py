@@ -1,17 +1,20 @@
 """The kernels of a file as PTX, and what each is: `quantdsl explain --stage kernels`."""
 
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 
 from quantdsl.backtest.drawn import window_kernels
 from quantdsl.backtest.kernel_bench import with_sizes
 from quantdsl.backtest.tensor_kernel import TensorKernel, tensor_kernels
 from quantdsl.check import Checked
 from quantdsl.check.kernels import KernelFacts
-from quantdsl.codegen.blocks import batch, batch_text
+from quantdsl.codegen.blocks import ENTRY, batch, batch_text
+from quantdsl.codegen.cubin import link_ptx
 from quantdsl.codegen.jit import optimised
+from quantdsl.codegen.ptx import Bounds, Ptx
 from quantdsl.codegen.target import Target
 from quantdsl.devices.grids import launches_of
-from quantdsl.errors import ConfigError, CoreAloneError
+from quantdsl.errors import ConfigError, CoreAloneError, UnavailableError
 from quantdsl.ir.ops import ArrayType, Func, Let, Module
 from quantdsl.ir.strands import called
 from quantdsl.ir.threads import SHARED
@@ -37,7 +40,7 @@ def _of_windows(checked: Checked, target: Target) -> Iterator[str]:
         shared = f"{made.threads} threads, {8 * made.shared_words:,} bytes shared"
         yield f"// {facts.name}: {facts}; {shared}"
         yield from _memory(checked, facts, made.module, func, made.shared)
-        yield _ptx(batch_text(made, target, gpu=True), target)
+        yield from _ptx(batch_text(made, target, gpu=True), target, ENTRY, made.threads)
 
 
 def _of_tensors(checked: Checked, target: Target, sizes: Mapping[str, int]) -> Iterator[str]:
@@ -62,12 +65,20 @@ def _launches(
     for start in starts:
         sizes_told = f"{start.grid:,} blocks of {start.threads} threads"
         yield f"// launch '{start.what}': {sizes_told}, {start.shared_bytes:,} bytes shared"
-        yield _ptx(start.text, target)
+        yield from _ptx(start.text, target, start.entry, start.threads)
 
 
-def _ptx(text: str, target: Target) -> str:
+def _ptx(text: str, target: Target, entry: str, threads: int) -> Iterator[str]:
+    """What a thread takes, where something here assembles for a GPU, and the code."""
     parsed, machine = optimised(text, target)
-    return str(machine.emit_assembly(parsed))
+    ptx = str(machine.emit_assembly(parsed))
+    with suppress(UnavailableError):
+        cubin = link_ptx(Ptx(ptx, ""), target.cpu, None, Bounds(threads, 1), entry)
+        yield (
+            f"// thread: {cubin.registers} of {cubin.bounds.registers} registers, "
+            f"{cubin.stack_bytes:,} bytes of stack, {cubin.spill_bytes:,} bytes spilled"
+        )
+    yield ptx
 
 
 def _memory(

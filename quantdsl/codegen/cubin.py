@@ -22,11 +22,11 @@ from quantdsl.ir.ops import Module
 RELOCATABLE_SINCE = (13, 0)
 """The version of nvJitLink that first makes linkable code of a part alone."""
 
-PROPERTIES = re.compile(
-    rf"ptxas info    : Function properties for {ENTRY}\n"
+PROPERTIES = (
+    r"ptxas info    : Function properties for {entry}\n"
     r"ptxas .* (\d+) bytes spill stores, (\d+) bytes spill loads"
 )
-USED = re.compile(rf"{ENTRY}'?:?\n.*used (\d+) registers.* (\d+) stack, (\d+) bytes smem")
+USED = r"{entry}'?:?\n.*used (\d+) registers.* (\d+) stack, (\d+) bytes smem"
 
 
 class Cubin(NamedTuple):
@@ -67,7 +67,9 @@ def load_cubin(
     return msgspec.msgpack.decode(stored, type=Cubin)
 
 
-def link_ptx(ptx: Ptx, architecture: str, cache: Cache | None, bounds: Bounds) -> Cubin:
+def link_ptx(
+    ptx: Ptx, architecture: str, cache: Cache | None, bounds: Bounds, entry: str = ENTRY
+) -> Cubin:
     """Assemble a kernel and what it shares with others, which the cache may have assembled."""
     linker = _linker()
     options = [f"-arch={architecture}", f"-maxrregcount={bounds.registers}", "-verbose"]
@@ -77,7 +79,7 @@ def link_ptx(ptx: Ptx, architecture: str, cache: Cache | None, bounds: Bounds) -
     elif ptx.shared:
         parts.append((linker.InputType.CUBIN, _relocatable(ptx.shared, options, cache)))
     code, log = _link(options, parts)
-    used, properties = USED.search(log), PROPERTIES.search(log)
+    used, properties = (re.search(one.format(entry=entry), log) for one in (USED, PROPERTIES))
     if used is None:
         raise InternalError(f"QD9507 codegen: nvJitLink's log has another form:\n{log}")
     registers, stack_bytes, shared_bytes = map(int, used.groups())

@@ -1,5 +1,7 @@
 """Kernels in the checker: their kinds, what is printed of them, and what is proven of an index."""
 
+import re
+
 import pytest
 
 from quantdsl import cli
@@ -319,12 +321,16 @@ def test_the_warm_up_is_that_of_the_window():
     assert [warm.most for _, warm in plot.value.series.warm] == [64]
 
 
+THREAD = r"// thread: \d+ of 255 registers, 0 bytes of stack, 0 bytes spilled\n"
+
+
 def test_explain_shows_a_kernel_as_ptx(tmp_path, capsys):
     path = tmp_path / "example.qdsl"
     path.write_text(kernel(KINDS["reduce"]))
     assert cli.run(["explain", str(path), "--stage", "kernels"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("// k: reduce, over 64 values")
+    assert re.search(THREAD, text)
     assert "shfl.sync" in text
     path.write_text("strategy S:\n    bars 5m\n    on bar:\n        buy(1 shares)\n")
     assert cli.run(["explain", str(path), "--stage", "kernels"]) == 2
@@ -368,6 +374,7 @@ def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):
     assert "// access in line 8: x[0], broadcast: one word a warp" in text
     assert "// memory: weights: constant[f32, 3], 24 bytes, constant memory" in text
     assert "// launch 'threads': 2 blocks of 32 threads, 0 bytes shared" in text
+    assert re.search(THREAD, text)
     assert ".const .align 8 .b8 c0[24]" in text
     assert "ld.const" in text
     assert cli.run(["explain", str(path), "--stage", "kernels", "--size", "m=700"]) == 2
