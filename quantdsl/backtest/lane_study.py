@@ -2,6 +2,7 @@
 
 from quantdsl.backtest.lane_splits import follow_on
 from quantdsl.backtest.lane_trades import redraw_on
+from quantdsl.devices.cluster import ClusterRunner
 from quantdsl.devices.work import Runner
 from quantdsl.report.statistics_splits import POINTS_MAX
 from quantdsl.report.sweep_result import SweepResult
@@ -15,7 +16,7 @@ GPU_SHARES = 32
 
 def study_on(runner: Runner, result: SweepResult, *, n_resamples: int, seed: int) -> Study:
     """`study`, its splits and resamples as lanes; the bits are the same on every device."""
-    here = runner.name in CORES
+    here = runner.on_cores if isinstance(runner, ClusterRunner) else runner.name in CORES
     device = Device(
         follow=follow_on(runner, 1 if here else GPU_SHARES),
         redraw=redraw_on(runner),

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from quantdsl.backtest import lane_study
 from quantdsl.backtest.lane_splits import follow_on, splits_module
 from quantdsl.backtest.lane_study import study_on
 from quantdsl.backtest.lane_trades import redraw_on, trades_module
 from quantdsl.codegen.cubin import load_cubin
+from quantdsl.devices.cluster import ClusterRunner, Place
 from quantdsl.devices.cpu import CpuRunner, scalar
 from quantdsl.devices.simulated import SimulatedRunner
 from quantdsl.devices.work import Finished, LaneWork, Runner
@@ -111,3 +113,29 @@ def test_a_gpu_takes_all_points_and_cores_a_sample() -> None:
     assert whole is not None
     assert (sampled.n_points, whole.n_points) == (50, 120)
     assert np.array_equal(whole.rank, followed_here(blocks)[2])
+
+
+class Nodes(ClusterRunner):
+    """A node with so many GPUs, played by the cores of this machine."""
+
+    def __init__(self, gpus: int) -> None:
+        self._places, self.name = [Place(0, "node", 2, gpus)], "ray, 1 worker"
+
+    def run(self, work: LaneWork, lo: int, hi: int, finished: Finished) -> None:
+        RUNNERS["vectors"].run(work, lo, hi, finished)
+
+
+def test_the_cores_of_a_cluster_take_the_sample_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lane_study, "POINTS_MAX", 50)
+    sweep = synthetic_sweep(edge=0.001)
+    here, cores, gpu = (
+        study_on(runner, sweep, n_resamples=0, seed=4).splits
+        for runner in (RUNNERS["vectors"], Nodes(gpus=0), Nodes(gpus=1))
+    )
+    assert here is not None
+    assert cores is not None
+    assert gpu is not None
+    assert (here.n_points, cores.n_points, gpu.n_points) == (50, 50, len(sweep))
+    assert np.array_equal(cores.rank, here.rank)
