@@ -37,7 +37,8 @@ class ClusterRunner:
                 f"the Ray cluster has no node for --device {device}\n"
                 "help: on a cluster, give auto, cpu, cuda (every GPU) or all"
             )
-        self.name = f"ray, {len(self._places)} workers"
+        count = len(self._places)
+        self.name = f"ray, {count} worker{'' if count == 1 else 's'}"
 
     @property
     def on_cores(self) -> bool:

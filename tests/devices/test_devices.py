@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from click.testing import CliRunner
 
 from quantdsl import cli
 from quantdsl.codegen.lanes import KERNEL
+from quantdsl.devices import cluster, rates
 from quantdsl.devices import kernel as lanes_kernel
-from quantdsl.devices import rates
 from quantdsl.devices.choose import panel_on, runner
 from quantdsl.devices.cpu import CpuRunner
 from quantdsl.devices.cuda import device as cuda_device
@@ -136,6 +137,12 @@ def test_results_are_taken_before_a_device_uses_their_place_again():
 
     work = random_work(3, lanes=600)
     assert np.array_equal(run(Together([InPlace(1), InPlace(1)]), work), expected(work))
+
+
+def test_a_single_worker_of_a_cluster_is_one(monkeypatch):
+    monkeypatch.setattr(cluster, "_connected", lambda: SimpleNamespace(nodes=list))
+    monkeypatch.setattr(cluster, "_places", lambda *_: [cluster.Place(0, "node", 2, 0)])
+    assert cluster.ClusterRunner("cpu").name == "ray, 1 worker"
 
 
 def test_devices_share_and_every_lane_is_run_once():
