@@ -143,6 +143,15 @@ def _check(strategy: "Strategy", cx: Context, line: ast.Setting) -> None:
 
 def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> ops.Expr | None:
     node = line.value
+    said = _said(node)
+    if said is not None and said[0] < 0:
+        cx.error(
+            "QD0804",
+            f"{line.name.id} is below 0, so it is broken from the start",
+            node.span,
+            help="a limit says how much at most, of a loss too: leave out the sign",
+        )
+        return None
     if unit == "rate":
         return _rate(cx, node, "cancel_ns" if line.name.id == "max_cancel_rate" else "rate_ns")
     if unit == "lots" and len(strategy.instruments) > 1 and is_quantity(node):
@@ -183,13 +192,18 @@ def _limit(strategy: "Strategy", cx: Context, unit: str, line: ast.Setting) -> o
     return None
 
 
+def _said(node: ast.Expr) -> tuple[Fraction, str] | None:
+    """The number that a limit is written as, alone or as a share of something."""
+    return signed(node.left if isinstance(node, ast.Binary) and node.op == "of" else node)
+
+
 def _at_most(node: ast.Expr, limit: ops.Expr) -> ops.Expr:
     """A limit; one above all money that an account can count becomes the most it can count.
 
     So it binds nothing; without this it would be na, and refuse every order. What is asked for this
     costs nothing where a share is written, of 100 % at most.
     """
-    share = signed(node.left if isinstance(node, ast.Binary) and node.op == "of" else node)
+    share = _said(node)
     if share is not None and share[1] in FRACTION and share[0] * FRACTION[share[1]] <= 1:
         return limit
     match limit:

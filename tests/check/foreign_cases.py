@@ -6,6 +6,8 @@ FOREIGN_ITEMS = {
     "on bar:\n    var near = 4%\n    near = 5%\n    enter(6%)\n"
     "    buy(9 shares, stop_loss = fixed)\n    buy(9 shares, stop_loss = kept)\n"
     "    buy(9 shares, stop_loss = near)\n    buy(9 shares, stop_loss = max(kept, fixed))",
+    "limits below 0": "plot(close)\nrisk:\n    max_drawdown = -5% -> halt\n"
+    "    max_gross = -1% of equity\n",
     "percentages for limits": "param p = 5% in 1%..9% step 1%\nrisk:\n    max_drawdown = p\n"
     "    max_daily_loss = 2 * p",
     "function without its namespace": "plot(sma(close, 9))",
