@@ -547,7 +547,8 @@ define(
 define(
     "QD0805",
     "no risk block",
-    "A strategy without limits is refused by a live session; a backtest only warns.",
+    "Without limits of its own a strategy has the [limits] of the config before its orders in a\n"
+    "live session, and none in a backtest.",
     f"{STRATEGY}{ORDER}    backtest:\n        fees = 1bps\n",
     whole("", "", ""),
 )

@@ -39,3 +39,12 @@ def test_the_wrong_example_shows_the_code_alone(code, tmp_path):
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.code)
 def test_the_mended_example_is_clean(code):
     assert found(code.mended) == []
+
+
+def test_a_page_says_which_limits_a_live_session_has():
+    """It was said to refuse a strategy without a risk block, and runs it."""
+    code = codes.lookup("QD0805")
+    assert code is not None
+    told = codes.explanation(code)
+    assert "refused" not in told
+    assert "[limits] of the config" in told
