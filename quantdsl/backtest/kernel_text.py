@@ -20,6 +20,7 @@ from quantdsl.ir.strands import called
 from quantdsl.ir.threads import SHARED
 from quantdsl.ir.walk import statements
 from quantdsl.passes.blocks import size_of
+from quantdsl.report.words import plural
 
 
 def kernels_text(checked: Checked, target: Target, sizes: Mapping[str, int]) -> str:
@@ -63,7 +64,7 @@ def _launches(
         yield from (f"// {line}" for line in str(error).splitlines())
         return
     for start in starts:
-        sizes_told = f"{start.grid:,} blocks of {start.threads} threads"
+        sizes_told = f"{plural(start.grid, 'block')} of {plural(start.threads, 'thread')}"
         yield f"// launch '{start.what}': {sizes_told}, {start.shared_bytes:,} bytes shared"
         yield from _ptx(start.text, target, start.entry, start.threads)
 

@@ -26,8 +26,8 @@ Say = Callable[[str], None]
 """Takes one line for the user."""
 
 CHOICES = "auto, cpu, simulated, cuda:N or all"
-LIVE_CHOICES = "auto, cpu, simulated or cuda:N"
-"""Of what computes the signals of a session."""
+ONE_CHOICES = "auto, cpu, simulated or cuda:N"
+"""Of what computes signals, which is one device."""
 GPU = re.compile(r"cuda(?::(\d{1,3}))?")
 
 
@@ -61,7 +61,7 @@ def hold_choice(choice: str, said: str) -> None:
 def hold_live(choice: str) -> None:
     """ConfigError for a word that is no device of a session's signals."""
     if choice not in ("auto", "cpu", "simulated") and not GPU.fullmatch(choice):
-        raise ConfigError(f"--device {choice}: there is no such device; give {LIVE_CHOICES}")
+        raise ConfigError(f"--device {choice}: there is no such device; give {ONE_CHOICES}")
 
 
 def hold_there(choice: str) -> None:
@@ -86,11 +86,11 @@ def panel_on(choice: str) -> "Opened | None":
     if choice == "all":
         raise UnavailableError(
             "device all: a cross-section needs all instruments, so signals are of one device\n"
-            "help: give auto, cpu, simulated or cuda:N"
+            f"help: give {ONE_CHOICES}"
         )
     match = GPU.fullmatch(choice)
     if match is None:
-        raise ConfigError(f"device {choice}: there is no such device; give {CHOICES}")
+        raise ConfigError(f"device {choice}: there is no such device; give {ONE_CHOICES}")
     with _asked_for(choice):
         return _panel(int(match[1] or 0))
 

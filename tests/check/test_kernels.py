@@ -360,7 +360,7 @@ def test_a_kernel_of_a_core_alone_does_not_hide_those_of_a_device(tmp_path, caps
     assert cli.run(["explain", str(path), "--stage", "kernels"]) == 0
     text = capsys.readouterr().out
     assert "\n// kernel first, line 4: on a device a kernel of tensors is parallel loops" in text
-    assert "// launch 'loop': 1 blocks of 256 threads" in text[text.index("// second") :]
+    assert "// launch 'loop': 1 block of 256 threads" in text[text.index("// second") :]
 
 
 def test_explain_shows_kernels_of_a_file_without_a_strategy(tmp_path, capsys):

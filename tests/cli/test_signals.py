@@ -167,7 +167,7 @@ def test_a_file_where_the_description_goes_is_told_before_the_work(
         (["--out", "x.csv"], "in which form to write: .parquet or .arrow"),
         (["--device", "simulated"], "on a core of this machine, for it has no universe"),
         (["--device", "all"], "a cross-section needs all instruments"),
-        (["--device", "tpu"], "there is no such device"),
+        (["--device", "tpu"], "there is no such device; give auto, cpu, simulated or cuda:N\n"),
         (["--from", "2024-03-01", "--to", "2024-02-01"], "trading cannot start at 2024-03-01"),
         (["--set", "m=1"], "the strategy has no param 'm'"),
         (["--data", "nowhere.csv"], "nowhere.csv"),
