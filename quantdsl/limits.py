@@ -93,7 +93,10 @@ OPERATIONS = Limit(
     "OPERATIONS", 150_000, "operations of one event", "bounds the compile time and the latency"
 )
 STATE_BYTES = Limit(
-    "STATE_BYTES", 256 * 1024 * 1024, "bytes", "5,000 instruments fit with 50 kB each, in one block"
+    "STATE_BYTES", 64 * 1024 * 1024, "bytes", "the state of a run is one block of memory"
+)
+UNIVERSE_BYTES = Limit(
+    "UNIVERSE_BYTES", 256 * 1024 * 1024, "bytes", "the same for 5,000 instruments with 50 kB each"
 )
 COLUMN_BYTES = Limit(
     "COLUMN_BYTES", 1 << 30, "bytes", "what a sweep computes ahead fits beside its data"

@@ -10,17 +10,19 @@ WORD_BYTES = 8
 SHOWN = 3
 
 
-def hold(module: ops.Module, lines: dict[str, int]) -> None:
-    """LimitError where the state or an event of the strategy would exceed its limit.
+def hold(module: ops.Module, lines: dict[str, int], *, universe: bool) -> None:
+    """LimitError where the state or an event of the strategy would exceed its limit, which of the
+    state is another for a universe.
 
     `lines` says which source line a field of the state stems from.
     """
     layout = Layout(module.structs)
     size = layout.words(ops.StructType("State")) * WORD_BYTES
-    if size > limits.STATE_BYTES:
+    limit = limits.UNIVERSE_BYTES if universe else limits.STATE_BYTES
+    if size > limit:
         raise LimitError(
             f"this strategy needs {size:,} bytes of state; the limit is "
-            f"{limits.STATE_BYTES}\n{_largest(layout, lines)}"
+            f"{limit}\n{_largest(layout, lines)}"
             "help: shorten windows, histories or arrays, or use a coarser clock"
         )
     counts = code_operations(module)

@@ -244,7 +244,8 @@ class Checked(Struct, eq=False, dict=True):
         replaced = {decl.name: decl for decl in decls}
         module = link(lambda name: replaced.get(name) or self._lookup(name), entries, sizes)
         if not sizes["USES_DIGEST"]:  # what mixes records together is none of the strategy's
-            hold(module, self.strategy.equations.lines)
+            universe = self.strategy.universe is not None
+            hold(module, self.strategy.equations.lines, universe=universe)
         return msgspec.structs.replace(module, given=self._given(module))
 
     def _given(self, module: ops.Module) -> ops.Given:
