@@ -18,6 +18,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def spans_us(device: DeviceSignals, instants: list[Any], first: int) -> dict[str
     return {name: statistics.median(found) / 1e3 for name, found in spans.items()}
 
 
-def rows(answers: list[Answer]) -> npt.NDArray[np.int64]:
+def rows(answers: Iterable[Answer]) -> npt.NDArray[np.int64]:
     """Signal, instant, bits and instrument of each value, in order."""
     parts = [
         np.stack(np.broadcast_arrays(one.signal, one.of_ts, one.bits, one.instruments), axis=1)

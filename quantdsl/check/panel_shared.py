@@ -93,8 +93,7 @@ def thin(lookup: Lookup, equation: Equation) -> Thin | None:
     put = _Put(equation.place.name, func, outer)
     answer = put.let(asks)
     assert isinstance(answer.value, ops.Call)
-    call, when = answer.value, (equation.clocks, equation.needs)
-    same = call.func, call.args[1:], call.sizes, when
+    same = answer.value.func, answer.value.args[1:], answer.value.sizes, equation.needs
     return Thin(answer, tuple(map(put.let, lets)), put.expr(result), same)
 
 

@@ -14,7 +14,7 @@ import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,7 +111,7 @@ class Worker:
         except DeviceError as failure:
             told(f"{failure}\na core computes the signals")
 
-    def compute(self, events: Events) -> list[Answer]:
+    def compute(self, events: Events) -> Iterable[Answer]:
         """The answers to these whole instants, in order of time."""
         if self.device is not None and self.device.takes(events):
             chosen = events
@@ -125,15 +125,16 @@ class Worker:
             self._lose(failure)
             return self._on_core(chosen)
 
-    def _on_core(self, chosen: Events) -> list[Answer]:
+    def _on_core(self, chosen: Events) -> Iterable[Answer]:
+        """Parted when somebody asks: of a journal that is caught up with nobody does."""
         if not len(chosen):
-            return []
+            return ()
         answers = np.empty((len(chosen) * self.signals, ANSWER_WORDS), np.int64)
         words = np.ascontiguousarray(chosen).view(np.int64).reshape(-1)
         count = int(
             self.program.call("work", self.memory.words, words, len(chosen), answers.reshape(-1))
         )
-        return list(_parted(answers[:count]))
+        return _parted(answers[:count])
 
     def _lose(self, failure: DeviceError) -> None:
         """Go on without the device, from the last copy of its state and the events since."""
