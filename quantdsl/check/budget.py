@@ -37,9 +37,12 @@ def hold(module: ops.Module, lines: dict[str, int], *, universe: bool) -> None:
 
 
 def _largest(layout: Layout, lines: dict[str, int]) -> str:
-    """The fields that take most of it, with their lines."""
-    slots = layout.slots("State")
-    names = sorted((n for n in lines if n in slots), key=lambda n: -slots[n].words)[:SHOWN]
-    return "".join(
-        f"  line {lines[name]}: {slots[name].words * WORD_BYTES:,} bytes\n" for name in names
-    )
+    """The fields that take most of it, with their lines; those that each instrument has, of all."""
+    state = layout.slots("State")
+    words = {name: slot.words for name, slot in state.items()}
+    panel = state["panel"].type if "panel" in state else None
+    if isinstance(panel, ops.ArrayType):
+        count = layout.words(panel) // layout.words(panel.elem)
+        words |= {name: slot.words * count for name, slot in layout.slots("Panel").items()}
+    names = sorted((n for n in lines if n in words), key=lambda n: -words[n])[:SHOWN]
+    return "".join(f"  line {lines[name]}: {words[name] * WORD_BYTES:,} bytes\n" for name in names)

@@ -66,3 +66,14 @@ def test_a_chain_of_functions_counts_each_of_its_calls():
     made = checked(text.format("\n".join(fns), "            buy(1 share)\n"))
     with pytest.raises(LimitError, match="an equation counts once, a fn at each of its calls"):
         made.module()
+
+
+def test_the_state_of_a_universe_has_a_limit_of_its_own():
+    text = (
+        'language 1\n\nstrategy S:\n    bars 1d\n    universe "ALL"\n'
+        "    let a = close[100_000] - close\n    plot(xs.mean(float(a)))\n"
+    )
+    whole = checked(text)
+    assert whole.sized(100).module().funcs  # 105 MB, which is too much for one instrument
+    with pytest.raises(LimitError, match=r"UNIVERSE_BYTES \(268,435,456 bytes\)\n  line 6: "):
+        whole.sized(1_000).module()
