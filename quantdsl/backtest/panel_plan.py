@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from quantdsl.backtest.placement import Size, placement, placement_text
-from quantdsl.backtest.program import Memory
+from quantdsl.backtest.placement import Size, in_pieces, placement, placement_text
 from quantdsl.backtest.stages import ARCHITECTURE
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
@@ -25,11 +24,9 @@ from quantdsl.codegen.cubin import Cubin
 from quantdsl.codegen.ptx import target_of
 from quantdsl.devices.cuda.panels import BOUNDS, along_cubin
 from quantdsl.devices.measured import lanes_at_once, rates
-from quantdsl.devices.panels import Piece, piece_rows, pieces
 from quantdsl.errors import UnavailableError
 from quantdsl.events.layout import Trait
 from quantdsl.ir import ops
-from quantdsl.ir.own import Window
 from quantdsl.ir.walk import expressions
 
 FLOPS = {"fadd": 1, "fsub": 1, "fmul": 1, "fdiv": 1, "sqrt": 1}
@@ -75,13 +72,13 @@ def panel_plan(checked: Checked) -> Iterator[str]:
         "  Transfers: events into columns once, columns into rows "
         f"({WORD_BYTES * (ROW_WORDS + len(turn.shown))} bytes a bar) once; none between kernels."
     )
-    yield from _on_a_gpu(checked, turn)
     size = Size(PLANNED_INSTRUMENTS, PLANNED_INSTANTS, lanes_at_once())
+    yield from _on_a_gpu(checked, turn, size)
     place = placement(checked, turn, size, rates(gpu=False), rates(gpu=True))
     yield from placement_text(place, size)
 
 
-def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
+def _on_a_gpu(checked: Checked, turn: Signals, size: Size) -> Iterator[str]:
     """The kernels of `--device cuda:N`, and what they move."""
     steps = parts(turn)
     made = kernels(turn, [one for step in steps for one in step], Form(flat=True))
@@ -94,7 +91,7 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
     for number, step in enumerate(steps):
         how = "a thread an instrument" if not step[0].across else "a block of threads an instant"
         pairs = list(zip(step, each, strict=False))
-        cut = [_pieces(checked, kernel, stage.window) for stage, kernel in pairs]
+        cut = [in_pieces(checked, kernel, stage.window, size) for stage, kernel in pairs]
         streams = sum(map(len, cut))
         beside = f"{len(step)} parts beside each other on {streams} streams, each "
         yield f"  {number + 1}. {beside if len(step) > 1 else ''}{how}"
@@ -129,15 +126,6 @@ def _on_a_gpu(checked: Checked, turn: Signals) -> Iterator[str]:
         f"lack), {WORD_BYTES * len(turn.shown)} down, on streams of their own while the chunk "
         "between is computed; none between kernels."
     )
-
-
-def _pieces(checked: Checked, kernel: Kernel, window: Window | None) -> list[Piece]:
-    """The pieces of time of a kernel of the planned panel, each on a stream of its own."""
-    rows = PLANNED_INSTANTS
-    if window is not None:
-        memory = Memory(checked.kernel_module(kernel, PLANNED_INSTRUMENTS))
-        rows = piece_rows(window, (rows, PLANNED_INSTRUMENTS), len(memory.words))
-    return pieces(window, rows, PLANNED_INSTANTS, 0)
 
 
 def _taken(checked: Checked, kernel: Kernel) -> Cubin | None:

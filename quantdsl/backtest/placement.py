@@ -9,7 +9,9 @@ more; operations are those of check/costs.py, and rates are measured (devices/me
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from quantdsl.backtest.program import Memory
 from quantdsl.check import Checked
 from quantdsl.check.columns import WORD_BYTES
 from quantdsl.check.costs import Costs
@@ -19,6 +21,8 @@ from quantdsl.check.panel_stages import stages
 from quantdsl.check.placing import Pin, pinned
 from quantdsl.check.signal_turn import Signals
 from quantdsl.devices.measured import Rates
+from quantdsl.devices.panels import Piece, piece_rows, pieces
+from quantdsl.ir.own import Window
 
 OPEN_S = 0.5
 """To open a GPU and load its kernels: no figure of `bench device`, since it is paid once."""
@@ -88,13 +92,14 @@ def placement(checked: Checked, turn: Signals, size: Size, cores: Rates, gpu: Ra
     whole = kernels(turn, stages(turn), Form(usual=True))
     steps = parts(turn)
     form = Form(usual=True, flat=True)
-    flat = kernels(turn, [one for step in steps for one in step], form)
+    # Uncut: what they cost is that of bars that are told.
+    flat = kernels(turn, [replace(one, window=None) for step in steps for one in step], form)
     each = iter(flat.all)
     made = [
         Stage(
             kernel.stage.across,
             _on_cores(checked, kernel, size, cores),
-            _on_gpu(checked, [next(each) for _ in step], size, gpu),
+            _on_gpu(checked, [(next(each), one.window) for one in step], size, gpu),
         )
         for kernel, step in zip(whole.all, steps, strict=True)
     ]
@@ -115,16 +120,35 @@ def _on_cores(checked: Checked, kernel: Kernel, size: Size, rates: Rates) -> flo
     return max(work / rate, _bytes(kernel) * bars / (rates.bandwidth * 1e9))
 
 
-def _on_gpu(checked: Checked, beside: Sequence[Kernel], size: Size, rates: Rates) -> float:
+def _on_gpu(
+    checked: Checked, step: Sequence[tuple[Kernel, Window | None]], size: Size, rates: Rates
+) -> float:
     """The parts of a stage go beside each other; one lane's operations follow each other."""
     bars = size.instruments * size.instants
-    costs = [operations(checked, one, size.instruments) for one in beside]
-    across = beside[0].stage.across
+    costs = [operations(checked, one, size.instruments) for one, _ in step]
+    across = step[0][0].stage.across
     rate = rates.f64 / 2 * 1e9 * SHARE_GPU
     work = sum(costs) * (size.instants if across else bars) / rate
-    chain = 0.0 if across else max(costs) * size.instants * STEP_NS * 1e-9
-    moved = sum(map(_bytes, beside)) * bars / (rates.bandwidth * 1e9)
-    return max(work, chain, moved) + rates.launch * 1e-6 * len(beside)
+    most = (cost * _most_bars(checked, *one, size) for cost, one in zip(costs, step, strict=True))
+    chain = 0.0 if across else max(most) * STEP_NS * 1e-9
+    moved = sum(_bytes(one) for one, _ in step) * bars / (rates.bandwidth * 1e9)
+    return max(work, chain, moved) + rates.launch * 1e-6 * len(step)
+
+
+def in_pieces(checked: Checked, kernel: Kernel, window: Window | None, size: Size) -> list[Piece]:
+    """The pieces of time of a kernel along it, each of which has lanes of its own on a GPU."""
+    rows = size.instants
+    if window is not None:
+        words = len(Memory(checked.kernel_module(kernel, size.instruments)).words)
+        rows = piece_rows(window, (rows, size.instruments), words)
+    return pieces(window, rows, size.instants, 0)
+
+
+def _most_bars(checked: Checked, kernel: Kernel, window: Window | None, size: Size) -> int:
+    """The bars of the longest piece; of kernels those that are told, for what comes before costs
+    nothing beside them."""
+    spared = window.lead if window is not None and window.heavy else 0
+    return max(one.n - spared * one.amid for one in in_pieces(checked, kernel, window, size))
 
 
 def operations(checked: Checked, kernel: Kernel, flat: int | None) -> float:

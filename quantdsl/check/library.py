@@ -162,6 +162,11 @@ class Library:
             known = precompiled.unpack(self.package, name)
         return known
 
+    def calls_kernel(self, value: ops.Expr) -> bool:
+        """Whether the value of an equation is what a kernel returns: it keeps nothing, and takes
+        long."""
+        return isinstance(value, ops.Call) and value.func in self.kernels
+
     def define(self, func: ops.Func) -> None:
         """Keep an elaborated function."""
         self.funcs[func.name] = func

@@ -51,6 +51,8 @@ COUNT = ops.Field(STATE, "count")
 """How many of the n bars of a lane along time are there."""
 PLACED = (SKIPPED.name, AHEAD.name)
 """What places the lanes of a piece of time."""
+TOLD = ops.Binary("ige", ops.Var("k"), SKIPPED)
+"""Whether a bar is one that a lane of a piece of time tells."""
 MONEY = "money_scale"
 """Money units of one of the currency: a word of the state as a run has it."""
 TRAIT = "trait."
@@ -256,6 +258,11 @@ class _Along(_Builder):
         """Its equations that are told the same as others of it."""
         return Sharing(self.strategy.library.lookup, (self.all[n] for n in self.stage.equations))
 
+    @property
+    def cut(self) -> bool:
+        """Whether lanes may begin amid time, with bars that they only take in."""
+        return self.stage.window is not None and not self.gaps
+
     def kernel(self, wanted: frozenset[str]) -> Kernel:
         written = [name for name in self._names() if name in wanted - self.again.keys()]
         usual, self.usual = self.usual, False
@@ -322,8 +329,8 @@ class _Along(_Builder):
         parts += [stmt for n in self.stage.equations for stmt in self._evaluated(n)]
         uses = used_in([*parts, *stores])
         before = [*self._counters(uses), *self._loads(uses), *self._bars(uses)]
-        if self.stage.window is not None and not self.gaps:
-            stores = [ops.If(ops.Binary("ige", ops.Var("k"), SKIPPED), tuple(stores))]
+        if self.cut:
+            stores = [ops.If(TOLD, tuple(stores))]
         return [*before, *parts, *stores]
 
     @property
@@ -348,7 +355,10 @@ class _Along(_Builder):
             ((source, _),) = used(equation.value)
             value = ops.as_value(self._read(source), stored(equation.type))
             return [ops.Assign(equation.place, value), *self._kept(equation)]
-        return self._guarded(equation, [*self.sharing.assigned(equation), *self._kept(equation)])
+        stmts = [*self.sharing.assigned(equation), *self._kept(equation)]
+        if self.cut and self.strategy.library.calls_kernel(equation.value):
+            stmts = [ops.If(TOLD, tuple(stmts))]
+        return self._guarded(equation, stmts)
 
     def _guarded(self, equation: Equation, stmts: list[ops.Stmt]) -> list[ops.Stmt]:
         """Statements that wait until all that an equation needs is there."""

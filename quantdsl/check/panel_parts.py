@@ -140,7 +140,7 @@ class _Cutter:
         Those that are told the same as another one count as that.
         """
         every = (self.graph.all[n] for n in numbers)
-        names = (self.sharing.first(one.place.name) for one in every if keeps(one))
+        names = (self.sharing.first(one.place.name) for one in every if keeps(self.turn, one))
         return frozenset(self.numbers[name] for name in names)
 
 

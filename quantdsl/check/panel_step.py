@@ -256,15 +256,11 @@ class PanelStep:
         """Of each equation that is told the same as another of its loop: who they are. A kernel
         ends a loop: a GPU's blocks run it, and threads keep no answer until they go on."""
         found: dict[str, Sharing] = {}
-        for each, loop in groupby(equations, key=lambda one: of_each(one) and not self._calls(one)):
+        calls = self.strategy.library.calls_kernel
+        for each, loop in groupby(equations, lambda one: of_each(one) and not calls(one.value)):
             sharing = Sharing(self.strategy.library.lookup, loop if each else ())
             found |= dict.fromkeys(sharing.told, sharing)
         return found
-
-    def _calls(self, equation: Equation) -> bool:
-        """Whether an equation calls a kernel."""
-        value = equation.value
-        return isinstance(value, ops.Call) and value.func in self.strategy.library.kernels
 
     def _part(
         self, number: int, equation: Equation, spared: Spared | None, alike: Sharing | None

@@ -10,7 +10,7 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from quantdsl.check.calls import bind_size
-from quantdsl.check.cross import Gather, Scatter
+from quantdsl.check.cross import Across, Gather, Scatter
 from quantdsl.check.equations import Equation
 from quantdsl.check.graph import Graph, fields, used
 from quantdsl.ir import ops
@@ -40,7 +40,8 @@ def window(
     gathered = _most(need for one in equations if isinstance(one, Gather) for need in one.needs)
     told = _most(need for n in shown for need in turn.table[n].warm)
     lead = max(first + longest, gathered, told)
-    return Window(lead, lcm(*chain(*sizes)))
+    heavy = any(turn.strategy.library.calls_kernel(one.value) for one in equations)
+    return Window(lead, lcm(*chain(*sizes)), heavy)
 
 
 def kept_words(turn: "Signals", graph: Graph, numbers: Iterable[int]) -> int:
@@ -66,9 +67,13 @@ def _lens(turn: "Signals", graph: Graph, number: int) -> Iterator[int | None]:
         yield None
         return
     value, own = equation.value, set[str]()
-    if isinstance(value, ops.Call):
+    if turn.strategy.library.calls_kernel(value):
+        own = _rings(graph) | {param.field for param in turn.strategy.params}
+        if equation.place.name in graph.histories:
+            yield None
+    elif isinstance(value, ops.Call) and keeps(turn, equation):
         own = fields(used(value.args[0]))
-        plain = not any(keeps(graph.all[n]) for n in _behind(graph, number))
+        plain = not any(keeps(turn, graph.all[n]) for n in _behind(graph, number))
         blocks = [size for _, size in _blocks(turn, value.func, value.sizes)]
         yield from (plain and blocks) or [None]
     names = fields(used(_without_histories(graph, value))) - own
@@ -106,9 +111,23 @@ def _without_histories(graph: Graph, value: ops.Expr) -> ops.Expr:
     return expr(value)
 
 
-def keeps(equation: Equation) -> bool:
-    """Whether it is an indicator, which keeps something from bar to bar, or a cross-section."""
-    return isinstance(equation.value, ops.Call)
+def _rings(graph: Graph) -> set[str]:
+    """The fields of all histories, and of what counts their ticks."""
+    rings = (ring for kept in graph.histories.values() for _, ring in kept)
+    return {name for one in rings for name in fields(used(one.place, one.counter or one.place))}
+
+
+def keeps(turn: "Signals", equation: Equation) -> bool:
+    """Whether it is an indicator, which keeps something from bar to bar, a cross-section, or a
+    kernel: all but what is computed anew by a few operations."""
+    value, library = equation.value, turn.strategy.library
+    if not isinstance(value, ops.Call):
+        return False
+    if isinstance(equation, Across | Gather) or library.calls_kernel(value):
+        return True
+    func = library.lookup(value.func)
+    assert isinstance(func, ops.Func)
+    return any(param.inout for param in func.params)
 
 
 def _blocks(

@@ -38,6 +38,9 @@ ENOUGH_LANES = 1 << 16
 """Lanes of a part, its pieces counted, that are enough for the largest GPU."""
 PIECE_LEADS = 6
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
+HEAVY_ROWS = 150
+"""The same where each bar that is told takes far longer: a kernel looks at `lead` values, so this
+many of them take six times as long as to take in the bars before."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
 SIMULATED_BLOCKS = 2
@@ -152,9 +155,10 @@ def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
     A lane has so many words.
     """
     instants, lanes = chunk
-    near = apart_words(words) > 0
+    near = apart_words(words) > 0 or window.heavy
     most = max(ENOUGH_LANES // lanes if near else CACHE_BYTES // (8 * words * lanes), 1)
-    rows = max(-(-instants // most), PIECE_LEADS * window.lead)
+    least = PIECE_LEADS * window.lead
+    rows = max(-(-instants // most), min(least, HEAVY_ROWS) if window.heavy else least)
     return -(-rows // window.period) * window.period
 
 
@@ -166,10 +170,11 @@ def pieces(window: Window | None, rows: int, n: int, before: int) -> list[Piece]
     if window is None:
         return [Piece(0, n, amid=False)]
     lead = window.lead
-    begin = rows - lead
+    begin = max(rows - lead, 0)
     begin -= (before + begin) % window.period
+    begin += window.period * (begin < 0)
     more = -(-(n - begin - lead) // rows)
-    if begin <= 0 or more <= 0:
+    if more <= 0:
         return [Piece(0, n, amid=False)]
     last = begin + (more - 1) * rows
     between = [Piece(begin, rows + lead, True, more - 1)] if more > 1 else []

@@ -42,6 +42,8 @@ class Window(NamedTuple):
 
     lead: int
     period: int
+    heavy: bool = False
+    """Whether a bar that is wanted takes far longer than one before."""
 
 
 def own_steps(module: Module) -> Steps | None:

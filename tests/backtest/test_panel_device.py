@@ -37,7 +37,16 @@ from quantdsl.ir import ops
 from quantdsl.ir.own import Window
 from quantdsl.ir.verify import verify
 from quantdsl.passes import along_passes, short, tried
-from tests.backtest.test_panels import ACROSS, ALONG, GROUPED, MEMBERS, MONEY, files, whole
+from tests.backtest.test_panels import (
+    ACROSS,
+    ALONG,
+    GROUPED,
+    LOOKING,
+    MEMBERS,
+    MONEY,
+    files,
+    whole,
+)
 from tests.std.universe import compiled, table, walks
 
 ROOT = Path(__file__).parents[2]
@@ -261,6 +270,22 @@ def test_chunks_cut_in_time(lacks: range, monkeypatch: pytest.MonkeyPatch) -> No
     both = Both(compiled(WINDOWED), instants=150, data=table(closes))
     cut = [kernel for step in both.device.complete.steps for kernel in step if kernel.window]
     assert all(sum(p.times for p in one.pieces(150, 150)) > 3 for one in cut)
+    both.hold()
+
+
+@pytest.mark.parametrize("lacks", [range(0), range(130, 133)], ids=["whole", "gaps"])
+def test_kernels_are_cut_in_time(lacks: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into pieces shorter than what they look at, but for one that somebody looks back at."""
+    monkeypatch.setattr(panels, "HEAVY_ROWS", 5)
+    closes = whole(5, 320)
+    for day in lacks:
+        closes["A002"][day] = None
+    both = Both(compiled(LOOKING), instants=150, data=table(closes))
+    made = [kernel for step in both.device.complete.steps for kernel in step]
+    cut = [kernel for kernel in made if kernel.window is not None]
+    assert [one.window for one in cut] == [Window(12, 1, heavy=True), Window(13, 1, heavy=True)]
+    assert len(made) == 3
+    assert all(sum(p.times for p in one.pieces(150, 150)) > 20 for one in cut)
     both.hold()
 
 
@@ -489,7 +514,7 @@ def test_the_longest_lanes_are_the_most_urgent_and_short_pieces_start_first() ->
 
 
 def test_the_shipped_strategy(tmp_path: Path) -> None:
-    """Those on adjusted prices and with kernels have no stages (check/panel_stages.py)."""
+    """With its files of sectors and members."""
     closes = whole(6, 40)
     options = {"data": table(closes), "more": files(tmp_path, list(closes))}
     Both(compile_file(REVERSAL), instants=32, **options).hold()

@@ -87,6 +87,32 @@ strategy Grouped:
     let place = xs.rank(again, by = sector)
 """
 MEMBERS = ACROSS.replace('"ALL"', '"ALL", point_in_time = true, filter = close > 30 USD')
+LOOKING = """language 1
+
+@kernel(reduce)
+kernel alike(r: window[f32, 11], pat: const int, wide: f32) -> f32?:
+    "What followed stretches like the last one."
+    var num: f32 = 0
+    var den: f32 = 0
+    parallel for i in 2..<(r.len - pat) reduce(num: +, den: +):
+        var apart: f32 = 0
+        for k in 0..<pat:
+            apart += (r[k] - r[i + k]) ^ 2
+        let weight = exp(-apart / wide)
+        num += weight * r[i - 1]
+        den += weight
+    return num / den if den > 1e-6 else na
+
+strategy Looking:
+    bars 1d
+    universe "ALL"
+    param n = 3 in 2..5 step 1
+    let ret    = log(close / close[1])
+    let one    = alike(ret, pat = n, wide = 0.001)
+    let two    = alike(close / close[2] - 1, pat = 2, wide = 0.01)
+    let past   = alike(ret, pat = 4, wide = 0.002)
+    let later  = (past[2] ?? 0.0) + ts.std(ret, 6)
+"""
 
 
 class Both:
