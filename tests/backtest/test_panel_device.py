@@ -469,11 +469,12 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
     assert 13 * 5024 < ENOUGH_LANES < 14 * 5024  # that is for States in shared memory
     assert piece_rows(window, (2520, 5024), 100) == 196
     assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 56
+    assert piece_rows(window._replace(lead=200, heavy=True), (2520, 32), 200) == 154
     rows = 21
-    for n, before in ((320, 0), (315, 100), (40, 7), (1, 3)):
-        cut = pieces(window, rows, n, before)
+    for lead, n, before in ((9, 320, 0), (9, 315, 100), (9, 40, 7), (9, 1, 3), (50, 320, 100)):
+        cut = pieces(window._replace(lead=lead), rows, n, before)
         begins = [(one, one.first + k * rows) for one in cut for k in range(one.times)]
-        told = [row for one, b in begins for row in range(b + 9 * one.amid, b + one.n)]
+        told = [row for one, b in begins for row in range(b + lead * one.amid, b + one.n)]
         assert told == list(range(n))
         assert all((before + begin) % 7 == 0 for _, begin in begins[1:])
     assert pieces(None, 320, 320, 0) == [Piece(0, 320, amid=False)]
