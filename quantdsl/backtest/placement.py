@@ -26,11 +26,11 @@ from quantdsl.ir.own import Window
 
 OPEN_S = 0.5
 """To open a GPU and load its kernels: no figure of `bench device`, since it is paid once."""
-SHARE_ALONG, SHARE_ACROSS, SHARE_GPU = 0.5, 1.0, 0.25
-"""What stages reach of the rate of chains that need nothing of each other, on cores and on a GPU,
-as 20 equations took on 2 cores and on an H200 (docs/signals.md)."""
-STEP_NS = 12.0
-"""Of a GPU: from an operation of a lane to the next, which mostly needs it; of the same run."""
+CORES_ALONG, CORES_ACROSS, GPU_ALONG, GPU_ACROSS = 0.5, 1.0, 1.0, 0.25
+"""What stages reach of the rate of chains that need nothing of each other, as 20 equations took on
+2 cores and on an H200 (docs/signals.md)."""
+STEP_NS = 1.0
+"""Of a GPU: from an operation of a lane to the next, which often needs it; of the same run."""
 
 
 class Stage(Struct, frozen=True):
@@ -115,7 +115,7 @@ def placement(checked: Checked, turn: Signals, size: Size, cores: Rates, gpu: Ra
 def _on_cores(checked: Checked, kernel: Kernel, size: Size, rates: Rates) -> float:
     bars = size.instruments * size.instants
     work = operations(checked, kernel, None) * (size.instants if kernel.stage.across else bars)
-    share = SHARE_ACROSS if kernel.stage.across else SHARE_ALONG
+    share = CORES_ACROSS if kernel.stage.across else CORES_ALONG
     rate = rates.f64 / 2 * 1e9 * size.lanes * share
     return max(work / rate, _bytes(kernel) * bars / (rates.bandwidth * 1e9))
 
@@ -127,7 +127,7 @@ def _on_gpu(
     bars = size.instruments * size.instants
     costs = [operations(checked, one, size.instruments) for one, _ in step]
     across = step[0][0].stage.across
-    rate = rates.f64 / 2 * 1e9 * SHARE_GPU
+    rate = rates.f64 / 2 * 1e9 * (GPU_ACROSS if across else GPU_ALONG)
     work = sum(costs) * (size.instants if across else bars) / rate
     most = (cost * _most_bars(checked, *one, size) for cost, one in zip(costs, step, strict=True))
     chain = 0.0 if across else max(most) * STEP_NS * 1e-9

@@ -100,6 +100,8 @@ class Costs:
             case ops.For():
                 low, high = self._expr(stmt.lo, names)[1], self._expr(stmt.hi, names)[1]
                 turns = TURNS if low is None or high is None else max(high - low, 0)
+                if turns == 1:
+                    names[stmt.name] = low
                 return turns * (1 + self._body(stmt.body, names))
             case ops.While():
                 most = self._expr(stmt.max, names)[1]

@@ -43,6 +43,13 @@ def test_a_rate_that_changes_moves_the_work() -> None:
     assert not placed(gpu=Rates("old", bandwidth=1, f64=4, launch=5, up=12, down=12)).on_gpu
 
 
+def test_the_model_is_near_what_was_measured() -> None:
+    """On an H200 (docs/signals.md), milliseconds: along time, and across."""
+    modelled = [1e3 * one.gpu_s for one in placed().stages]
+    for model_ms, measured_ms in zip(modelled, (0.71, 7.9), strict=True):
+        assert measured_ms / 2 < model_ms < 2 * measured_ms
+
+
 def test_times_grow_with_what_there_is_to_do() -> None:
     small, large = placed(Size(1_000, 500, 8)), placed(Size(1_000, 5_000, 8))
     assert large.up_bytes == 10 * small.up_bytes
