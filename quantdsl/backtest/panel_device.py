@@ -31,6 +31,7 @@ from quantdsl.check.panel_kernels import (
 )
 from quantdsl.check.panel_parts import parts
 from quantdsl.check.signal_turn import ROW_WORDS, Signals
+from quantdsl.data.events import Data
 from quantdsl.data.tick_data import RunData
 from quantdsl.devices.columns import Matrices
 from quantdsl.devices.panels import (
@@ -47,6 +48,7 @@ from quantdsl.events import layout
 
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 CHUNK_BYTES = 1 << 26
 """Of what comes out of a chunk: enough to fill a device, and little beside its memory."""
 INSTANTS_MIN = 64
@@ -81,6 +83,7 @@ class DeviceTurn:
         self.given = sum(map(of_host, self.columns))
         table = Table(self.columns, self.count, self.lanes, self.instants, flat=True)
         self.dealer = Dealer(checked.strategy, table, data)
+        self._lacking: dict[int, PanelWork] = {}
 
     def _numbered(self) -> dict[str, int]:
         """The numbers of columns, those that the host fills first."""
@@ -95,25 +98,38 @@ class DeviceTurn:
         return self.work(Form(flat=True))
 
     @cached_property
-    def uncut(self) -> PanelWork:
+    def uneven(self) -> PanelWork:
         """Those for chunks after one with gaps: instruments stand at other bars, so no instant is
         the begin of a block for all of them."""
-        return self.complete.uncut()
+        return self.complete.uneven()
 
     @cached_property
     def gaps(self) -> PanelWork:
-        """The kernels for any chunk."""
-        return self.work(Form(flat=True, gaps=True)).uncut()
+        """The kernels for chunks with gaps; see `lacking`."""
+        return self.work(Form(flat=True, gaps=True))
+
+    def lacking(self, bars: int) -> PanelWork:
+        """Those for chunks in which an instrument lacks at most so many bars within what windows
+        look at."""
+        if bars not in self._lacking:
+            self._lacking[bars] = self.gaps.lacking(bars)
+        return self._lacking[bars]
+
+    @cached_property
+    def looks(self) -> int:
+        """How many bars those look at that are cut in time where some are lacking."""
+        stages = [one.window for step in self.stages for one in step if one.window is not None]
+        return max((one.lead for one in stages if one.heavy and one.anywhere), default=0)
 
     def work(self, form: Form) -> PanelWork:
         """The kernels of one form, with the state that lanes begin with."""
         flat = [one for step in self.stages for one in step]
         made = iter(kernels(self.signals, flat, form, self.columns).all)
-        steps = [[self.kernel(next(made)) for _ in step] for step in self.stages]
+        steps = [[self.kernel(next(made), form) for _ in step] for step in self.stages]
         sizes = len(self.columns), self.shown, self.instants, self.lanes
         return PanelWork(steps, self.given, *sizes)
 
-    def kernel(self, kernel: Kernel) -> PanelKernel:
+    def kernel(self, kernel: Kernel, form: Form) -> PanelKernel:
         """One kernel, ready for a device."""
         module = self.checked.kernel_module(kernel, self.lanes)
         memory = Memory(module)
@@ -130,17 +146,17 @@ class DeviceTurn:
         across, varying = kernel.stage.across, kernel.varying
         made = PanelKernel(module, across, varying, memory.words, offsets, points, before)
         window = kernel.stage.window
-        if window is None:
+        if window is None or (form.gaps and not (window.heavy and window.anywhere)):
             return made
-        template = memory.words.copy()
-        template[memory.slot(SKIPPED.name).offset_words] = window.lead
+        template, skipped = memory.words.copy(), memory.slot(SKIPPED.name).offset_words
+        template[skipped] = window.lead
         # A lane's words begin a row behind those of the same instrument's lane of the piece before.
         rows = piece_rows(window, (self.instants, self.lanes), len(template))
         most = max(self.instants // rows, 1)
         ahead = np.repeat(np.arange(most) * (rows - 1), self.lanes)
         points = np.concatenate([np.tile(points, most), ahead[None]])
         offsets = np.append(offsets, memory.slot(AHEAD.name).offset_words)
-        return made._replace(window=window, amid=Amid(rows, template, offsets, points))
+        return made._replace(window=window, amid=Amid(rows, template, offsets, points, skipped))
 
     def since(self, time_ns: int) -> None:
         """Tell no row from before this time."""
@@ -205,6 +221,8 @@ class _Going:
         self.slot, self.before = 0, 0
         self.even = True
         """Whether every instrument had every bar so far."""
+        self.begun = np.zeros(turn.count, bool)
+        """Who had a bar so far."""
         self.dealing = turn.dealer.begin()
         self.waiting: tuple[int, Int64s, Int64s | None] | None = None
         """The slot that is computed, its times, and who has a bar if not everyone."""
@@ -246,7 +264,10 @@ class _Going:
         if gaps:
             seen = self.cells[turn.columns[SEEN], :n, : turn.count].astype(bool)
         self.even = self.even and not gaps
-        work = turn.gaps if gaps else turn.complete if self.even else turn.uncut
+        work = turn.complete if self.even else turn.uneven
+        if seen is not None:
+            work = turn.lacking(self.lacking(seen, int(self.dealing.times[n - 1])))
+        self.begun |= True if seen is None else seen.any(axis=0)
         self.panel.start(self.slot, work, n, self.before, self.fill if gaps else None)
         started = self.slot, self.dealing.times[:n].copy(), seen
         if self.waiting is not None:
@@ -257,8 +278,37 @@ class _Going:
         self.slot = (self.slot + 1) % SLOTS
         self.cells = self._fresh()
 
+    def lacking(self, seen: Bools, time_ns: int) -> int:
+        """As `most_lacking`, of the chunk up to this time; few numbers, since each has kernels."""
+        if not self.turn.looks:
+            return 0
+        data = self.turn.data
+        assert isinstance(data, Data)  # what has stages is on bars
+        ended = data.ended(time_ns)
+        most = most_lacking(seen, self.turn.looks, self.begun, ended)
+        return 1 << (most - 1).bit_length()
+
     def done(self) -> _Done:
         """The chunk that is computed."""
         assert self.waiting is not None
         slot, times, seen = self.waiting
         return _Done(times, seen, self.panel.finish(slot))
+
+
+def most_lacking(seen: Bools, looks: int, begun: Bools, ended: Bools) -> int:
+    """How many bars an instrument lacks at most within as many as windows look at.
+
+    `seen` is [instant, instrument]: who has a bar. Who has `begun` had some before; nobody looks
+    at what is behind the last bar of one that has `ended`.
+    """
+    n = len(seen)
+    most = 1
+    for who in np.flatnonzero(~seen.all(axis=0)):
+        before = np.full(looks * begun[who], -1)
+        after = np.full(1 - ended[who], n)
+        bars = np.concatenate([before, np.flatnonzero(seen[:, who]), after])
+        if len(bars) > 1:
+            far = bars[looks:] - bars[:-looks]
+            begin = bars[min(looks, len(bars)) - 1] - bars[0]
+            most = max(most, int(far.max(initial=begin)) - looks)
+    return most

@@ -260,8 +260,10 @@ class _Along(_Builder):
 
     @property
     def cut(self) -> bool:
-        """Whether lanes may begin amid time, with bars that they only take in."""
-        return self.stage.window is not None and not self.gaps
+        """Whether lanes may begin amid time, with bars that they only take in. Where some lack bars
+        it takes more of these, which pays where they cost nothing beside those that are told."""
+        window = self.stage.window
+        return window is not None and (not self.gaps or (window.heavy and window.anywhere))
 
     def kernel(self, wanted: frozenset[str]) -> Kernel:
         written = [name for name in self._names() if name in wanted - self.again.keys()]

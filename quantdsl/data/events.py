@@ -35,6 +35,8 @@ from quantdsl.events.layout import BAR, EVENT, Kind
 from quantdsl.events.merge import Merge, cut, in_turns, mark
 
 Events = npt.NDArray[np.void]
+LABEL_NS = 8 * DAY_NS
+"""A row's time is that of some moment of its bar, or of its day: no further off than this."""
 OUTSIDE = "rows outside the sessions or the span, left out"
 _INT64 = np.iinfo(np.int64)
 
@@ -161,6 +163,11 @@ class Data:
         """Largest price, position and the money of one tick of one lot, proven to stay exact."""
         feed = self.feeds[instrument]
         return limits(feed.instrument, feed.scan.price_max, self.money_digits)
+
+    def ended(self, time_ns: int) -> npt.NDArray[np.bool_]:
+        """Which instruments have no bar any more after that of this time, as far as is certain."""
+        last = np.array([feed.scan.last_ts for feed in self.feeds])
+        return last + LABEL_NS < time_ns
 
     def until(self, end_ns: int) -> "Data":
         """The same data, cut off at `end_ns`."""

@@ -34,13 +34,14 @@ SLOTS = 2
 CACHE_BYTES = 20 << 20
 """For the States of a part's lanes, where they are too large for shared memory: two fifths of what
 a GPU has, since columns go through it."""
-ENOUGH_LANES = 1 << 16
-"""Lanes of a part, its pieces counted, that are enough for the largest GPU."""
+ENOUGH_LANES, HEAVY_LANES = 1 << 16, 1 << 15
+"""Lanes of a part, its pieces counted, that are enough for the largest GPU; of kernels those that
+it runs at once, since the last of more would run alone."""
 PIECE_LEADS = 6
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
-HEAVY_ROWS = 150
+HEAVY_ROWS = 50
 """The same where each bar that is told takes far longer: a kernel looks at `lead` values, so this
-many of them take six times as long as to take in the bars before."""
+many of them take some times as long as to take in the bars before (bench/README.md)."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
 SIMULATED_BLOCKS = 2
@@ -67,6 +68,16 @@ class PanelKernel(NamedTuple):
     """What a lane looks at, where a chunk may be cut in time."""
     amid: "Amid | None" = None
     """How lanes start amid time, if there is a window."""
+
+    def lacking(self, bars: int) -> "PanelKernel":
+        """It for lanes that may lack so many of the bars that it looks at."""
+        if self.window is None or self.amid is None:
+            return self
+        lead = self.window.lead + bars
+        template = self.amid.template.copy()
+        template[self.amid.skipped] = lead
+        window, amid = self.window._replace(lead=lead), self.amid._replace(template=template)
+        return self._replace(window=window, amid=amid)
 
     def pieces(self, n: int, before: int) -> list["Piece"]:
         """A chunk of n instants, `before` having been before, cut in time."""
@@ -96,6 +107,8 @@ class Amid(NamedTuple):
     template: Words
     params: Words
     points: Words
+    skipped: int
+    """The word of the State that says how many bars a lane only takes in."""
 
 
 STARTS = ("template", "params", "points")
@@ -116,10 +129,19 @@ class PanelWork(NamedTuple):
     lanes: int
     """Words of a row."""
 
-    def uncut(self) -> "PanelWork":
-        """It with lanes that go through whole chunks."""
-        steps = [[one._replace(window=None) for one in step] for step in self.steps]
-        return self._replace(steps=steps)
+    def uneven(self) -> "PanelWork":
+        """It for lanes that stand at other bars than those beside them: only what may begin
+        anywhere is cut in time."""
+
+        def kernel(one: PanelKernel) -> PanelKernel:
+            anywhere = one.window is not None and one.window.anywhere
+            return one if anywhere else one._replace(window=None)
+
+        return self._replace(steps=[[kernel(one) for one in step] for step in self.steps])
+
+    def lacking(self, bars: int) -> "PanelWork":
+        """It for lanes that may lack so many of the bars that kernels look at."""
+        return self._replace(steps=[[one.lacking(bars) for one in step] for step in self.steps])
 
     def words(self, columns: int) -> tuple[int, int, int]:
         """The shape of so many columns."""
@@ -155,10 +177,14 @@ def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
     A lane has so many words.
     """
     instants, lanes = chunk
-    near = apart_words(words) > 0 or window.heavy
-    most = max(ENOUGH_LANES // lanes if near else CACHE_BYTES // (8 * words * lanes), 1)
     least = PIECE_LEADS * window.lead
-    rows = max(-(-instants // most), min(least, HEAVY_ROWS) if window.heavy else least)
+    if window.heavy:
+        most, least = HEAVY_LANES // lanes, min(least, HEAVY_ROWS)
+    elif apart_words(words) > 0:
+        most = ENOUGH_LANES // lanes
+    else:
+        most = CACHE_BYTES // (8 * words * lanes)
+    rows = max(-(-instants // max(most, 1)), least)
     return -(-rows // window.period) * window.period
 
 

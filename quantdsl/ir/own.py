@@ -45,6 +45,11 @@ class Window(NamedTuple):
     heavy: bool = False
     """Whether a bar that is wanted takes far longer than one before."""
 
+    @property
+    def anywhere(self) -> bool:
+        """Whether a lane may begin at any bar, so that lanes beside it may stand at others."""
+        return self.period == 1
+
 
 def own_steps(module: Module) -> Steps | None:
     """How the lanes' columns lie; None where all lanes see the same."""

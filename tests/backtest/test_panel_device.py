@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import quantdsl
-from quantdsl.backtest.panel_device import DeviceTurn
+from quantdsl.backtest.panel_device import DeviceTurn, most_lacking
 from quantdsl.backtest.panels import PanelTurn
 from quantdsl.backtest.prepare import arrange
 from quantdsl.backtest.values import chosen
@@ -289,6 +289,48 @@ def test_kernels_are_cut_in_time(lacks: range, monkeypatch: pytest.MonkeyPatch) 
     both.hold()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_kernels_are_cut_where_bars_are_lacking(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Halts, late listings, early ends and single gaps, over several chunks; then none."""
+    monkeypatch.setattr(panels, "HEAVY_ROWS", 7)
+    closes, random = whole(7, 420), np.random.default_rng(seed)
+    kinds = ("none", "single", "single", "halt", "late", "end", "long")
+    for name, kind in zip(closes, kinds, strict=True):
+        first = int(random.integers(20, 250))
+        days = {
+            "none": (),
+            "single": random.integers(0, 300, 6),
+            "halt": range(first, first + 15),
+            "late": range(first),
+            "end": range(first, 420),
+            "long": range(first, first + 120),
+        }[kind]
+        for day in days:
+            closes[name][day] = None
+    both = Both(compiled(LOOKING), instants=130, data=table(closes))
+    both.hold()
+    wanted = both.device.lacking(1).steps[0][0].pieces(130, 0)
+    assert sum(one.times for one in wanted) > 10
+
+
+def test_how_many_bars_are_lacking() -> None:
+    """As counted for each bar that is told: the instants back to the first that it looks at."""
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        seen = random.random((40, 3)) < random.choice([0.2, 0.8, 0.95])
+        looks, begun, ended = int(random.integers(1, 12)), random.random(3) < 0.5, [True] * 3
+        far = 1
+        for who in range(3):
+            own = np.flatnonzero(seen[:, who])
+            for k, bar in enumerate(own):
+                first = own[k - looks] if k >= looks else -1 if begun[who] else own[0]
+                far = max(far, int(bar - first) - looks)
+        if not seen.all():
+            assert most_lacking(seen, looks, begun, np.array(ended)) == far
+    never = np.zeros((40, 1), bool)
+    assert most_lacking(never, 5, np.array([True]), np.array([False])) == 36  # its State goes on
+
+
 WITHIN = """language 1
 
 @warmup(2 * len)
@@ -469,7 +511,7 @@ def test_pieces_are_whole_and_begin_with_blocks() -> None:
     assert 13 * 5024 < ENOUGH_LANES < 14 * 5024  # that is for States in shared memory
     assert piece_rows(window, (2520, 5024), 100) == 196
     assert piece_rows(window, (320, 32), 100) == piece_rows(window, (320, 32), 200) == 56
-    assert piece_rows(window._replace(lead=200, heavy=True), (2520, 32), 200) == 154
+    assert piece_rows(window._replace(lead=200, heavy=True), (2520, 32), 200) == 56
     rows = 21
     for lead, n, before in ((9, 320, 0), (9, 315, 100), (9, 40, 7), (9, 1, 3), (50, 320, 100)):
         cut = pieces(window._replace(lead=lead), rows, n, before)
@@ -503,12 +545,13 @@ def test_lanes_keep_of_a_bar_what_they_read() -> None:
 def test_the_longest_lanes_are_the_most_urgent_and_short_pieces_start_first() -> None:
     turn = Both(compile_file(TWENTY), instants=2520, data=table(whole(5, 30))).device
     told = [[turn.signals.table[n].name for n in part.shown] for part in turn.stages[0]]
-    for work, short_first in ((turn.complete, True), (turn.uncut, False)):
+    for work, short_first in ((turn.complete, True), (turn.uneven, False)):
         step = work.steps[0]
         order = list(start_order(step, 2520, 0))
         bars = [step[part].longest(2520, 0) for part, _ in order]
         assert bars[:3] == [2520] * 3
-        assert bars[3:] == (sorted(bars[3:]) if short_first else [2520] * 4)
+        # After one with gaps only what has no blocks is cut, and starts behind what is not.
+        assert bars[3:] == (sorted(bars[3:]) if short_first else [2520, 2520, 2520, 154])
         urgent = [one for _, one in sorted(order, key=lambda one: -step[one[0]].longest(2520, 0))]
         assert urgent == sorted(urgent, reverse=True)
         assert len({part for part, _ in order}) == len(told) == 7
