@@ -49,8 +49,11 @@ from quantdsl.events import layout
 Events = npt.NDArray[np.void]
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-CHUNK_BYTES = 1 << 26
-"""Of what comes out of a chunk: enough to fill a device, and little beside its memory."""
+CHUNK_BYTES, CHUNK_BYTES_MAX = 1 << 26, 1 << 28
+"""Of what comes out of a chunk: enough to fill a device, and little beside its memory; and at most,
+where kernels look far back, since the first bars of a chunk go on from the one before uncut."""
+CHUNK_LOOKS = 4
+"""A chunk then has so many times the bars that they look at."""
 INSTANTS_MIN = 64
 
 
@@ -78,7 +81,8 @@ class DeviceTurn:
         self.stages = parts(signals)
         self.shown = len(signals.table)
         row_bytes = 8 * self.lanes * self.shown
-        self.instants = instants or max(CHUNK_BYTES // row_bytes, INSTANTS_MIN)
+        far = min(CHUNK_LOOKS * self.looks, CHUNK_BYTES_MAX // row_bytes)
+        self.instants = instants or max(CHUNK_BYTES // row_bytes, far, INSTANTS_MIN)
         self.columns = self._numbered()
         self.given = sum(map(of_host, self.columns))
         table = Table(self.columns, self.count, self.lanes, self.instants, flat=True)

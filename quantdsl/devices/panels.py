@@ -34,14 +34,13 @@ SLOTS = 2
 CACHE_BYTES = 20 << 20
 """For the States of a part's lanes, where they are too large for shared memory: two fifths of what
 a GPU has, since columns go through it."""
-ENOUGH_LANES, HEAVY_LANES = 1 << 16, 1 << 15
-"""Lanes of a part, its pieces counted, that are enough for the largest GPU; of kernels those that
-it runs at once, since the last of more would run alone."""
+ENOUGH_LANES = 1 << 16
+"""Lanes of a part, its pieces counted, that are enough for the largest GPU."""
 PIECE_LEADS = 6
 """A piece of a chunk in time tells at least so many times the bars that it only takes in before."""
 HEAVY_ROWS = 50
-"""The same where each bar that is told takes far longer: a kernel looks at `lead` values, so this
-many of them take some times as long as to take in the bars before (bench/README.md)."""
+"""A piece tells so many where each takes far longer: a kernel looks at `lead` values, so they take
+some times as long as to take in the bars before (bench/README.md)."""
 SIMULATED_THREADS = 8
 """Of a block across, where each is a thread of this process."""
 SIMULATED_BLOCKS = 2
@@ -177,14 +176,10 @@ def piece_rows(window: Window, chunk: tuple[int, int], words: int) -> int:
     A lane has so many words.
     """
     instants, lanes = chunk
-    least = PIECE_LEADS * window.lead
-    if window.heavy:
-        most, least = HEAVY_LANES // lanes, min(least, HEAVY_ROWS)
-    elif apart_words(words) > 0:
-        most = ENOUGH_LANES // lanes
-    else:
-        most = CACHE_BYTES // (8 * words * lanes)
-    rows = max(-(-instants // max(most, 1)), least)
+    near = apart_words(words) > 0
+    most = max(ENOUGH_LANES // lanes if near else CACHE_BYTES // (8 * words * lanes), 1)
+    rows = PIECE_LEADS * window.lead
+    rows = min(rows, HEAVY_ROWS) if window.heavy else max(rows, -(-instants // most))
     return -(-rows // window.period) * window.period
 
 
